@@ -1,0 +1,89 @@
+"""sfumato: publish microdata by blurring every record and keeping the picture.
+
+    table --profile--> Profile --plan(requirement)--> Plan --publish--> Release        the publisher
+                       (private)                     (private)          (public)
+    Release --count--> Answer: estimates with standard errors and intervals            the analyst
+    Release --verify--> Verification: what the release alone proves
+
+    import sfumato as sf
+
+    table   = sf.scan("patients.parquet", sf.Policy.load("policy.toml"))
+    profile = sf.profile(table)
+    plan    = sf.plan(profile, method="fine-grain", requirement=sf.tolerance(3))
+    release = sf.publish(table, plan, "release")
+    print(sf.open_release("release").count(by="diagnosis", where="sex = 'F'"))
+
+Names are loaded when they are first used, so that the command line starts quickly.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.errors import CannotMeet as CannotMeet
+    from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.errors import UsageError as UsageError
+    from sfumato.matrix import PerturbationMatrix as PerturbationMatrix
+    from sfumato.methods import plan as plan
+    from sfumato.plans import Plan as Plan
+    from sfumato.policy import Policy as Policy
+    from sfumato.profiles import Profile as Profile
+    from sfumato.publishing import publish as publish
+    from sfumato.randomness import SecretKey as SecretKey
+    from sfumato.reconstruct.estimate import Answer as Answer
+    from sfumato.release import Release as Release
+    from sfumato.release import open_release as open_release
+    from sfumato.requirement import Amplification as Amplification
+    from sfumato.requirement import FineGrainPrivacy as FineGrainPrivacy
+    from sfumato.requirement import LocalPrivacy as LocalPrivacy
+    from sfumato.requirement import RhoPrivacy as RhoPrivacy
+    from sfumato.requirement import Tolerance as Tolerance
+    from sfumato.requirement import ValueRequirement as ValueRequirement
+    from sfumato.requirement import tolerance as tolerance
+    from sfumato.table import Table as Table
+    from sfumato.table import profile as profile
+    from sfumato.table import scan as scan
+    from sfumato.verification import Verification as Verification
+
+_HOMES = {
+    "Amplification": "requirement",
+    "Answer": "reconstruct.estimate",
+    "CannotMeet": "errors",
+    "FineGrainPrivacy": "requirement",
+    "LocalPrivacy": "requirement",
+    "PerturbationMatrix": "matrix",
+    "Plan": "plans",
+    "Policy": "policy",
+    "Profile": "profiles",
+    "Release": "release",
+    "RhoPrivacy": "requirement",
+    "SecretKey": "randomness",
+    "SfumatoError": "errors",
+    "Table": "table",
+    "Tolerance": "requirement",
+    "UsageError": "errors",
+    "ValueRequirement": "requirement",
+    "Verification": "verification",
+    "open_release": "release",
+    "plan": "methods",
+    "profile": "table",
+    "publish": "publishing",
+    "scan": "table",
+    "tolerance": "requirement",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    value = getattr(import_module(f"sfumato.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,218 @@
+"""What a column is: its role, the values it may take, its bins and what a missing value means.
+
+`Attribute` is what the policy says of a column; `Domain` is the finite set of values of a column that is randomized, in
+a fixed order; `SensitiveDomain` is the cross product of the domains of one or several sensitive columns (SDR §3: several
+sensitive attributes are one compound attribute).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import PolicyError, TableError
+
+Role = Literal["identifier", "quasi_identifier", "sensitive", "other"]
+Missing = Literal["error", "category", "drop"]
+Value = str | int | bool | None
+"""A value of a finite domain; None is the missing value, a category of its own."""
+
+MISSING_LABEL = "(missing)"
+
+
+def label(value: Value | tuple[Value, ...]) -> str:
+    """Return how a value (or a combination of several) is written in tables and messages."""
+    if isinstance(value, tuple):
+        return " / ".join(label(v) for v in value)
+    return MISSING_LABEL if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Half-open intervals of a numeric column: of one width from an origin, or between stated breaks.
+
+    >>> Bins(width=10).label(2), Bins(breaks=(18, 65)).label(0), Bins(breaks=(18, 65)).label(2)
+    ('[20, 30)', '< 18', '>= 65')
+    """
+
+    width: float | None = None
+    origin: float = 0
+    breaks: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        numbers = [*self.breaks, self.origin] + ([] if self.width is None else [self.width])
+        if not all(math.isfinite(x) for x in numbers):
+            raise PolicyError("bins: width, origin and breaks must be finite numbers.")
+        if (self.width is None) == (not self.breaks):
+            raise PolicyError("bins: give either a width or breaks.", "E.g. bins = { width = 10 }.")
+        if self.width is not None and self.width <= 0:
+            raise PolicyError(f"bins: the width must be positive, not {self.width:g}.")
+        if list(self.breaks) != sorted(set(self.breaks)):
+            raise PolicyError("bins: breaks must be ascending, each once.")
+
+    def numbers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Return the number of the bin of each (finite) value."""
+        if self.width is None:
+            return np.searchsorted(np.array(self.breaks), values, side="right").astype(np.int64)
+        return np.floor((values - self.origin) / self.width).astype(np.int64)
+
+    def label(self, number: int) -> str:
+        """Return the name under which a bin is published."""
+        if self.width is not None:
+            low = self.origin + number * self.width
+            return f"[{low:g}, {low + self.width:g})"
+        if number == 0:
+            return f"< {self.breaks[0]:g}"
+        if number == len(self.breaks):
+            return f">= {self.breaks[-1]:g}"
+        return f"[{self.breaks[number - 1]:g}, {self.breaks[number]:g})"
+
+    def all_labels(self) -> tuple[str, ...] | None:
+        """Return all labels where the bins are finitely many (breaks), else None."""
+        return None if self.width is not None else tuple(self.label(k) for k in range(len(self.breaks) + 1))
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column as the policy states it. `declared` is None where the domain is to be observed."""
+
+    name: str
+    role: Role
+    missing: Missing = "error"
+    declared: tuple[Value, ...] | None = None
+    bins: Bins | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The stated attributes, in the policy's order; every column of the table must be one of them."""
+
+    attributes: tuple[Attribute, ...]
+
+    def __getitem__(self, name: str) -> Attribute:
+        return next(a for a in self.attributes if a.name == name)
+
+    def names(self, *roles: Role) -> list[str]:
+        """Return the names of the columns with one of these roles (all of them without a role)."""
+        return [a.name for a in self.attributes if not roles or a.role in roles]
+
+    def check_columns(self, present: Sequence[str]) -> None:
+        """Raise unless the table has exactly the stated columns, each once."""
+        twice = sorted({name for name in present if list(present).count(name) > 1})
+        if twice:
+            raise TableError(f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one.")
+        unnamed = [i for i, name in enumerate(present, start=1) if not name.strip()]
+        if unnamed:
+            raise TableError(f"Column {unnamed[0]} of the table has no name.", "Every column needs a name.")
+        stated = set(self.names())
+        if unstated := [name for name in present if name not in stated]:
+            raise PolicyError(
+                f"The policy states no role for {_quoted(unstated)}.",
+                "Give each column a role: identifier (dropped), quasi_identifier, sensitive or other (kept).",
+            )
+        if absent := [name for name in self.names() if name not in set(present)]:
+            raise TableError(
+                f"The table has no column {_quoted(absent)}, which the policy names.",
+                f"It has {_quoted(present)}.",
+            )
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values of one randomized column, in the order of their codes.
+
+    >>> Domain("sex", ("F", "M", None)).labels
+    ('F', 'M', '(missing)')
+    """
+
+    name: str
+    values: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.index) != len(self.values):
+            raise PolicyError(f"The domain of {self.name!r} names a value more than once.")
+
+    @cached_property
+    def index(self) -> dict[Value, int]:
+        """The code of each value."""
+        return {value: code for code, value in enumerate(self.values)}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """How the values are written."""
+        return tuple(label(v) for v in self.values)
+
+
+@dataclass(frozen=True)
+class SensitiveDomain:
+    """The cross product of the sensitive columns' domains; the code of a combination is its mixed-radix number.
+
+    >>> both = SensitiveDomain((Domain("a", ("x", "y")), Domain("b", (1, 2, 3))))
+    >>> both.size, both.values[4], [list(c) for c in both.split(np.array([4]))]
+    (6, ('y', 2), [[1], [1]])
+    """
+
+    parts: tuple[Domain, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return tuple(part.name for part in self.parts)
+
+    @property
+    def name(self) -> str:
+        """One name for all the columns."""
+        return " / ".join(self.names)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values of each column."""
+        return tuple(len(part.values) for part in self.parts)
+
+    @property
+    def size(self) -> int:
+        """m."""
+        return math.prod(self.sizes)
+
+    @cached_property
+    def values(self) -> tuple[Value | tuple[Value, ...], ...]:
+        """A value for each code: itself for one column, a tuple for several."""
+        if len(self.parts) == 1:
+            return self.parts[0].values
+        grids = np.unravel_index(np.arange(self.size), self.sizes)
+        columns = [[part.values[c] for c in grid] for part, grid in zip(self.parts, grids, strict=True)]
+        return tuple(zip(*columns, strict=True))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """How the values are written."""
+        return tuple(label(v) for v in self.values)
+
+    @cached_property
+    def index(self) -> dict[Value | tuple[Value, ...], int]:
+        """The code of each value."""
+        return {value: code for code, value in enumerate(self.values)}
+
+    def join(self, codes: Iterable[npt.NDArray[np.int32]]) -> npt.NDArray[np.int32]:
+        """Return the compound codes from the columns' codes."""
+        joined: npt.NDArray[np.int32] | None = None
+        for size, column in zip(self.sizes, codes, strict=True):
+            joined = column if joined is None else joined * np.int32(size) + column
+        assert joined is not None
+        return joined
+
+    def split(self, codes: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], ...]:
+        """Return the columns' codes from the compound codes."""
+        if len(self.parts) == 1:
+            return (codes,)
+        return tuple(c.astype(np.int32) for c in np.unravel_index(codes, self.sizes))
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,40 @@
+"""What an engine reads: batches of rows, each with its address (file, first row)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+BATCH_ROWS = 1 << 18
+"""Rows read at a time: large enough to be fast, small enough that a few batches in flight stay below 100 MB."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive rows of one file; `start` is the number of the first one in its file, from 0."""
+
+    file: int
+    start: int
+    rows: pa.RecordBatch
+
+
+class Source(Protocol):
+    """A table that can be read more than once, always in the same order."""
+
+    names: list[str]
+    description: str
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Yield all rows with these columns."""
+        ...
+
+    def column_type(self, name: str) -> Any:
+        """Return the Arrow type under which a column is read."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return a sha256 of the content."""
+        ...

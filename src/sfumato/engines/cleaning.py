@@ -1,0 +1,73 @@
+"""What is written holds only what is published.
+
+Dictionaries are cut down to the values that rows really have, in sorted order: Arrow writes unused values too, and the
+order in which values were first seen tells the file's order. The schema is made from scratch, without metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def bare_schema(schema: Any) -> Any:
+    """Return names and types, and nothing else."""
+    return pa.schema([pa.field(f.name, f.type) for f in schema])
+
+
+def clean_table(table: Any) -> Any:
+    """Return the table (of one chunk) with clean dictionaries and a bare schema."""
+    columns = [clean_dictionary(c.chunk(0)) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    return pa.Table.from_arrays(columns, schema=bare_schema(table.schema))
+
+
+def clean_dictionary(column: Any) -> Any:
+    """Return the same values with a dictionary of the values of its valid rows, sorted."""
+    dictionary = column.dictionary
+    used = _used(column, len(dictionary))
+    order = pc.sort_indices(dictionary).to_numpy()
+    if used.all() and (order == np.arange(order.size)).all():
+        return column
+    order = order[used[order]]
+    rank = np.zeros(len(dictionary) + 1, dtype=np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
+    missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    indices = column.indices.fill_null(len(dictionary)) if column.null_count else column.indices
+    codes = rank.take(indices.to_numpy())
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), dictionary.take(pa.array(order)))
+
+
+def _used(column: Any, size: int) -> npt.NDArray[np.bool_]:
+    """Which dictionary values a valid row has. Frequent values show up early: mostly one short round."""
+    valid = column.indices.drop_null() if column.null_count else column.indices
+    codes = valid.to_numpy()
+    used = np.zeros(size, dtype=np.bool_)
+    start, step = 0, max(4 * size, 1 << 12)
+    while start < codes.size and not used.all():
+        used[codes[start : start + step]] = True
+        start, step = start + step, 4 * step
+    return used
+
+
+def row_groups(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Join batches to clean tables of about `rows` rows."""
+    pending: list[Any] = []
+    count = 0
+    for batch in batches:
+        if pending and count + batch.num_rows > rows:
+            yield clean_table(_joined(pending))
+            pending, count = [], 0
+        pending.append(batch)
+        count += batch.num_rows
+        del batch
+    if pending:
+        yield clean_table(_joined(pending))
+
+
+def _joined(batches: list[Any]) -> Any:
+    return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()

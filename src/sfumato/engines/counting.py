@@ -1,0 +1,104 @@
+"""Counting: one pass over the sensitive columns gives the domain, the counts and the test of the row order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.attributes import Domain, Schema, SensitiveDomain
+from sfumato.engines.base import Source
+from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted
+from sfumato.engines.mapping import positioned
+from sfumato.errors import PolicyError, TableError
+from sfumato.profiles import Profile
+from sfumato.row_order import OrderWatch
+
+MOST_VALUES = 10_000_000
+"""The largest compound domain: planning keeps a few numbers for each value."""
+
+WATCHED = 1024
+"""Values that the row-order test tells apart; beyond, numbers that agree modulo this share a place."""
+
+Codes = npt.NDArray[np.int32]
+Progress = Callable[[int], None]
+
+
+def count_sensitive(source: Source, schema: Schema, progress: Progress) -> Profile:
+    """Return the profile of the sensitive columns."""
+    attributes = [fitted(schema[name], source.column_type(name)) for name in schema.names("sensitive")]
+    encoders = [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in attributes]
+    columns, tally, dropped = [a.name for a in attributes], _Tally(), 0
+    for batch, position in positioned(source, columns):
+        codes = [e.encode(batch.rows.column(e.attribute.name), position) for e in encoders]
+        kept = np.logical_and.reduce([c >= 0 for c in codes])
+        dropped += int(np.logical_or.reduce([c == LEFT_OUT for c in codes]).sum())
+        tally.add(codes if kept.all() else [c[kept] for c in codes])
+        progress(batch.rows.num_rows)
+    for encoder in encoders:
+        encoder.check()
+    domain = SensitiveDomain(tuple(_domain(encoder) for encoder in encoders))
+    if domain.size > MOST_VALUES:
+        raise PolicyError(
+            f"{domain.name!r} has {domain.size:,} combinations of values, more than {MOST_VALUES:,}.",
+            "Bin the columns, or declare fewer of them sensitive.",
+        )
+    observed = tuple(a.name for a in attributes if a.declared is None)
+    return Profile(domain, tally.counts(encoders, domain), tally.watch.test(), observed, dropped)
+
+
+def _domain(encoder: Encoder) -> Domain:
+    """Return the declared domain, or the learned one in its natural order, the missing value last."""
+    if encoder.domain is not None:
+        return encoder.domain
+    if not encoder.learned:
+        raise TableError(f"{encoder.attribute.name!r} has no value in any row.", "The table is empty, or all is missing.")
+    return Domain(encoder.attribute.name, encoder.learned_in_order())
+
+
+class _Tally:
+    """Counts and row order of the combinations of codes, which are numbered as they appear."""
+
+    def __init__(self) -> None:
+        self.watch = OrderWatch(WATCHED)
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._pairs: list[dict[int, int]] = []  # one for each column after the first: (combination, code) -> number
+
+    def add(self, codes: list[Codes]) -> None:
+        combined = codes[0]
+        for position, column in enumerate(codes[1:]):
+            if position == len(self._pairs):
+                self._pairs.append({})
+            combined = _numbered(combined.astype(np.int64) << 32 | column, self._pairs[position])
+        counts = np.bincount(combined, minlength=self._counts.size)
+        counts[: self._counts.size] += self._counts
+        self._counts = counts
+        self.watch.add(combined if counts.size <= WATCHED else combined % np.int32(WATCHED))
+
+    def counts(self, encoders: list[Encoder], domain: SensitiveDomain) -> npt.NDArray[np.int64]:
+        """Return the counts in the domain's order."""
+        counts = np.zeros(domain.size, dtype=np.int64)
+        numbers = np.flatnonzero(self._counts)
+        if not numbers.size:
+            return counts
+        columns: list[npt.NDArray[np.int64]] = []
+        rest = numbers
+        for pairs in reversed(self._pairs):
+            keys = np.array(list(pairs), dtype=np.int64)[rest]
+            columns.append(keys & 0xFFFFFFFF)
+            rest = keys >> 32
+        columns.append(rest)
+        places = [
+            np.array([part.index[v] for v in encoder.learned], dtype=np.int32).take(column)
+            for encoder, part, column in zip(encoders, domain.parts, reversed(columns), strict=True)
+        ]
+        counts[domain.join(places)] = self._counts[numbers]
+        return counts
+
+
+def _numbered(keys: npt.NDArray[np.int64], known: dict[int, int]) -> Codes:
+    """Return a small number for each key, the same in every batch."""
+    distinct, inverse = np.unique(keys, return_inverse=True)
+    numbers = [known.setdefault(key, len(known)) for key in distinct.tolist()]
+    return np.array(numbers, dtype=np.int32).take(inverse)

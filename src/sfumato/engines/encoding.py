@@ -1,0 +1,219 @@
+"""From a column's values to the codes of a domain, a batch at a time.
+
+All work is done on the batch's dictionary (its distinct values); rows only go through a small table. An encoder either
+knows its domain, and notes every value outside it, or learns it, in the order in which values appear.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.attributes import Attribute, Domain, Value, label
+from sfumato.errors import PolicyError, TableError
+
+LEFT_OUT = -1
+"""The code of a row that is left out because the value is missing."""
+REFUSED = -2
+"""The code of a value that is not allowed; the encoder remembers it."""
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass
+class Refusal:
+    """A value that is not allowed: how often and where first (row numbers from 1)."""
+
+    rows: int
+    first: int
+
+
+@dataclass
+class Encoder:
+    """Codes for one column. `domain` None: learn it."""
+
+    attribute: Attribute
+    domain: Domain | None = None
+    refused: dict[Value, Refusal] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._codes: dict[Value, int] = dict(self.domain.index) if self.domain else {}
+        self._bin_numbers: dict[Value, int] = {}
+        self._seen: Any = None  # the dictionary that `_table` is for
+        self._table: Codes = np.empty(0, dtype=np.int32)
+        if self.domain is None and self.attribute.declared is not None:
+            raise ValueError("a declared domain is not learned")
+
+    @property
+    def learned(self) -> tuple[Value, ...]:
+        """The values so far, in the order of their codes."""
+        return tuple(self._codes)
+
+    def learned_in_order(self) -> tuple[Value, ...]:
+        """The values so far in their natural order (bins from low to high), the missing value last."""
+        known = [v for v in self._codes if v is not None]
+        known.sort(key=self._bin_numbers.__getitem__ if self.attribute.bins else lambda v: v)
+        return (*known, *([None] if None in self._codes else []))
+
+    def encode(self, column: Any, position: int) -> Codes:
+        """Return the code of each row; `position` is the number of the first row in the whole table, from 0."""
+        coded = _as_dictionary(column, self.attribute)
+        if self._seen is None or not coded.dictionary.equals(self._seen):
+            self._seen = coded.dictionary
+            self._table = np.array(
+                [*(self._code(v) for v in self._values(coded.dictionary)), self._code_of_missing()], dtype=np.int32
+            )
+        indices = coded.indices
+        if indices.null_count:
+            indices = indices.fill_null(len(coded.dictionary))
+        positions = indices.to_numpy(zero_copy_only=False)
+        codes = self._table.take(positions)
+        return self._settle(codes, positions, coded, position) if (self._table == REFUSED).any() else codes
+
+    def _values(self, dictionary: Any) -> list[Value]:
+        """Return the dictionary's values as the domain has them: bins by their labels, NaN as missing."""
+        values: list[Any] = dictionary.to_pylist()
+        if self.attribute.bins is None:
+            return values
+        numbers = np.array([_number(v) for v in values], dtype=np.float64)
+        finite = np.isfinite(numbers)
+        bins = self.attribute.bins.numbers(np.where(finite, numbers, 0.0))
+        names = {k: self.attribute.bins.label(k) for k in np.unique(bins).tolist()}
+        self._bin_numbers |= {name: k for k, name in names.items()}
+        binned: list[Value] = []
+        for value, number, is_finite, k in zip(values, numbers, finite, bins.tolist(), strict=True):
+            missing = value is None or (isinstance(value, float) and math.isnan(number))
+            binned.append(names[k] if is_finite else None if missing else _NotANumber(str(value)))
+        return binned
+
+    def _code(self, value: Value) -> int:
+        if value is None:
+            return self._code_of_missing()
+        if value in self._codes:
+            return self._codes[value]
+        # a learned domain gets the value only when a row has it: dictionaries can hold unused values
+        return REFUSED
+
+    def _code_of_missing(self) -> int:
+        if self.attribute.missing == "drop":
+            return LEFT_OUT
+        return self._codes.get(None, REFUSED) if self.attribute.missing == "category" else REFUSED
+
+    def _settle(self, codes: Codes, positions: npt.NDArray[Any], coded: Any, start: int) -> Codes:
+        """Learn the new values that rows really have, or note them as refused."""
+        open_rows = np.flatnonzero(codes == REFUSED)
+        if not open_rows.size:
+            return codes
+        values = [*self._values(coded.dictionary), None]
+        which, first, count = np.unique(positions[open_rows], return_index=True, return_counts=True)
+        for place, at, times in sorted(zip(which.tolist(), first.tolist(), count.tolist(), strict=True), key=lambda x: x[1]):
+            value = values[place]
+            if self._may_learn(value):
+                self._table[place] = self._codes.setdefault(value, len(self._codes))
+            else:
+                refusal = self.refused.setdefault(value, Refusal(0, start + int(open_rows[at]) + 1))
+                refusal.rows += times
+        return self._table.take(positions)
+
+    def _may_learn(self, value: Value) -> bool:
+        if self.domain is not None or isinstance(value, _NotANumber):
+            return False
+        return value is not None or self.attribute.missing == "category"
+
+    def check(self) -> None:
+        """Raise if any value was refused: which, how many rows, the first row."""
+        if self.refused:
+            raise TableError(*self._complaint())
+
+    def _complaint(self) -> tuple[str, str]:
+        name = self.attribute.name
+        if None in self.refused:
+            lacking = self.refused[None]
+            return (
+                f"{name!r} is missing in {lacking.rows:,} row(s), first in row {lacking.first:,}.",
+                'Say what a missing value means: missing = "category" (a value of its own) or "drop" (leave the row out).',
+            )
+        total = sum(r.rows for r in self.refused.values())
+        first = min(r.first for r in self.refused.values())
+        shown = ", ".join(repr(label(v)) for v in list(self.refused)[:5]) + (", ..." if len(self.refused) > 5 else "")
+        if self.attribute.bins is not None and any(isinstance(v, _NotANumber) for v in self.refused):
+            return (
+                f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}; first in row {first:,}.",
+                "Mend them, or take the bins away.",
+            )
+        return (
+            f"{name!r} has {len(self.refused):,} value(s) outside its declared domain, in {total:,} row(s): {shown}; "
+            f"first in row {first:,}.",
+            "Add them to the domain in the policy, or mend the table.",
+        )
+
+
+class _NotANumber(str):
+    """The text of a value that cannot be binned."""
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _as_dictionary(column: Any, attribute: Attribute) -> Any:
+    """Return the column as a dictionary array of text, integers or truth values (numbers too, where they are binned)."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        check_kind(kind.value_type, attribute)
+        if pa.types.is_string(kind.value_type) and not column.dictionary.null_count:
+            return column
+        column = column.cast(kind.value_type)
+    check_kind(column.type, attribute)
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    return column.dictionary_encode()
+
+
+def check_kind(kind: Any, attribute: Attribute) -> None:
+    """Raise unless the domain of a column of this Arrow type can be finite and written down."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return
+    numeric = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if numeric and attribute.bins is not None:
+        return
+    raise PolicyError(
+        f"{attribute.name!r} holds values of type {kind}, which have no finite domain.",
+        "Give the column bins in the policy." if numeric else "Turn it into text, integers or truth values first.",
+    )
+
+
+def fitted(attribute: Attribute, kind: Any) -> Attribute:
+    """Check the column's type, and write a declared domain in it: 7 is "7" in a text column and the other way round."""
+    check_kind(kind, attribute)
+    if attribute.declared is None or attribute.bins is not None:
+        return attribute
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_boolean(kind):
+        return attribute
+    convert = _integer if pa.types.is_integer(kind) else _text
+    return replace(attribute, declared=tuple(convert(v, attribute.name) for v in attribute.declared))
+
+
+def _integer(value: Value, name: str) -> Value:
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise PolicyError(f"{name!r} holds integers, but its declared domain has {value!r}.") from None
+
+
+def _text(value: Value, name: str) -> Value:
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -1,0 +1,169 @@
+"""The map: from a batch of the table to a batch of the release, each row by its own values and secret words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, label
+from sfumato.engines.base import Batch, Source
+from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted
+from sfumato.engines.identity import key_bytes
+from sfumato.errors import TableError
+from sfumato.matrix import PerturbationMatrix
+from sfumato.randomness import SecretKey, Step, WordArray
+
+Mask = npt.NDArray[np.bool_]
+
+
+class RowMapper:
+    """Perturbs the sensitive columns, bins and checks the others, drops identifiers and rows that are left out."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        source: Source,
+        domain: SensitiveDomain,
+        matrix: PerturbationMatrix,
+        key: SecretKey,
+        record_key: str | None = None,
+        drawn: Mask | None = None,
+    ) -> None:
+        self._schema, self._source = schema, source
+        self._domain, self._matrix, self._key = domain, matrix, key
+        self._record_key, self._drawn = record_key, drawn
+        self._published = [name for name in source.names if schema[name].role != "identifier"]
+        self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
+        self._encoders = {part.name: Encoder(schema[part.name], part) for part in domain.parts}
+        self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
+        self._context = hashlib.sha256(matrix.noise.tobytes() + repr(domain.values).encode()).digest()[:16]
+        self._position = 0  # rows read so far, over all files
+
+    def _others(self) -> list[Attribute]:
+        return [self._schema[name] for name in self._published if self._schema[name].role != "sensitive"]
+
+    def batches(self) -> Iterator[tuple[int, Any]]:
+        """Yield (rows read, published rows) for each batch of the table."""
+        for batch in self._source.batches(self._columns):
+            yield batch.rows.num_rows, self._map(batch)
+            self._position += batch.rows.num_rows
+            del batch
+
+    def _map(self, batch: Batch) -> Any:
+        codes = {name: self._encode(name, batch.rows.column(name)) for name in self._encoders}
+        keep = self._keep(batch.rows, codes)
+        rows = batch.rows
+        if keep is not None:
+            rows = rows.filter(pa.array(keep))
+            codes = {name: column[keep] for name, column in codes.items()}
+        sensitive = self._domain.join(codes[name] for name in self._domain.names)
+        words = self._words_by_place(batch, keep) if self._record_key is None else self._words_by_record(rows, sensitive)
+        drawn = self._domain.split(self._matrix.sample(sensitive, words))
+        new = {part.name: decoded(part, column) for part, column in zip(self._domain.parts, drawn, strict=True)}
+        for attribute in self._others():
+            name = attribute.name
+            if attribute.bins:
+                new[name] = decoded(Domain(name, self._encoders[name].learned), codes[name])
+            else:
+                new[name] = _plain(rows.column(name))
+        return pa.RecordBatch.from_arrays([new[name] for name in self._published], names=self._published)
+
+    def _encode(self, name: str, column: Any) -> npt.NDArray[np.int32]:
+        encoder = self._encoders[name]
+        codes = encoder.encode(column, self._position)
+        if encoder.refused:
+            self._complain(name)
+        return codes
+
+    def _keep(self, rows: Any, codes: dict[str, npt.NDArray[np.int32]]) -> Mask | None:
+        """Which rows are published; None for all of them."""
+        masks: list[Mask] = [column != LEFT_OUT for column in codes.values() if (column == LEFT_OUT).any()]
+        for attribute in self._others():
+            column = rows.column(attribute.name)
+            if attribute.name in codes or not column.null_count:
+                continue
+            if attribute.missing == "error":
+                self._complain(attribute.name)
+            if attribute.missing == "drop":
+                masks.append(column.is_valid().to_numpy(zero_copy_only=False))
+        if self._drawn is not None:
+            masks.append(self._drawn[self._position : self._position + rows.num_rows])
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _words_by_place(self, batch: Batch, keep: Mask | None) -> WordArray:
+        words = self._key.words(Step.PERTURB, batch.file, batch.start, batch.rows.num_rows)
+        return words if keep is None else words[keep]
+
+    def _words_by_record(self, rows: Any, sensitive: npt.NDArray[np.int32]) -> WordArray:
+        """Return a word for each record, the same in every release with this key, value, domain and matrix.
+
+        The value is part of it: with one word for two values, a published value that changes would prove that neither
+        was noise. So is the matrix: with one word under two matrices, noise would differ and truth would not.
+        """
+        name = self._record_key
+        assert name is not None
+        keys = key_bytes(rows.column(name), name, self._position)
+        values = [label(v).encode() for v in self._domain.values]
+        messages = [
+            self._context + len(key).to_bytes(4) + key + values[code]
+            for key, code in zip(keys, sensitive.tolist(), strict=True)
+        ]
+        return self._key.keyed_words(Step.PERTURB, messages)
+
+    def _complain(self, name: str) -> None:
+        """Read the whole column again to tell how many rows are concerned, and raise."""
+        attribute = self._schema[name]
+        if name in self._encoders:
+            encoder = Encoder(attribute, self._encoders[name].domain)
+            for batch, position in positioned(self._source, [name]):
+                encoder.encode(batch.rows.column(0), position)
+            encoder.check()
+        missing = [(position, b.rows.column(0)) for b, position in positioned(self._source, [name])]
+        gaps = [(position, column) for position, column in missing if column.null_count]
+        first = gaps[0][0] + int(np.flatnonzero(gaps[0][1].is_null().to_numpy(zero_copy_only=False))[0]) + 1
+        raise TableError(
+            f"{name!r} is missing in {sum(c.null_count for _, c in gaps):,} row(s), first in row {first:,}.",
+            'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
+        )
+
+
+def positioned(source: Source, columns: list[str]) -> Iterator[tuple[Batch, int]]:
+    """Yield each batch with the number of its first row in the whole table."""
+    position = 0
+    for batch in source.batches(columns):
+        yield batch, position
+        position += batch.rows.num_rows
+
+
+def decoded(part: Domain, codes: npt.NDArray[np.int32]) -> Any:
+    """Return the values of the codes: text as a dictionary column, numbers and truth values as themselves."""
+    missing = codes == part.index[None] if None in part.index else None
+    known = [v for v in part.values if v is not None]
+    if all(isinstance(v, str) for v in known):
+        values = pa.array(["" if v is None else v for v in part.values], pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), values)
+    filler: Any = type(known[0])()
+    table = np.array([filler if v is None else v for v in part.values])
+    return pa.array(table[codes], mask=missing)
+
+
+def _checking_encoder(attribute: Attribute, source: Source) -> Encoder:
+    attribute = fitted(attribute, source.column_type(attribute.name))
+    declared = attribute.declared
+    return Encoder(attribute, None if declared is None else Domain(attribute.name, declared))
+
+
+def _plain(column: Any) -> Any:
+    """Return a column as it can be written: only text stays a dictionary."""
+    kind = column.type
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.string())
+    if pa.types.is_dictionary(kind):
+        is_text = pa.types.is_string(kind.value_type) and not column.dictionary.null_count
+        return column.cast(pa.dictionary(pa.int32(), pa.string())) if is_text else column.cast(kind.value_type)
+    return column

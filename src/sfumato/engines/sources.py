@@ -1,0 +1,278 @@
+"""The tables that can be read: Parquet, folders of Parquet, CSV (also gzipped), and anything that speaks Arrow.
+
+CSV is read as text: 007 stays 007. Strings are read as dictionaries where the file has them, which is fast and small.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv as pacsv
+
+from sfumato.engines.base import BATCH_ROWS, Batch, Source
+from sfumato.errors import TableError, UsageError
+from sfumato.policy import InputRule
+
+CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+CSV_BLOCK = 4 << 20
+LARGEST_DICTIONARY = 1 << 19
+"""Bytes of a Parquet dictionary above which a string column is read as plain strings (many distinct values)."""
+
+
+def open_source(table: Any, rule: InputRule | None = None) -> Source:
+    """Return a source for a path or for any object with `__arrow_c_stream__` (pandas, polars, DuckDB, pyarrow)."""
+    if hasattr(table, "__arrow_c_stream__"):
+        return ArrowSource(table)
+    if not isinstance(table, str | Path):
+        raise UsageError(
+            f"A table is a path or an object that speaks Arrow, not a {type(table).__name__}.",
+            "pandas, polars, DuckDB and pyarrow tables can be passed as they are.",
+        )
+    path = Path(table)
+    if not path.exists():
+        raise UsageError(f"There is no table {str(path)!r}.")
+    if path.is_dir():
+        return ParquetSource(_parquet_files(path), str(path))
+    name = path.name.lower()
+    if name.endswith((".csv", ".csv.gz")):
+        return CsvSource(path, rule or InputRule())
+    if name.endswith((".parquet", ".pq")):
+        return ParquetSource([path], str(path))
+    raise UsageError(
+        f"{str(path)!r} is of a kind that is not read.", "Tables are .parquet, .csv, .csv.gz or folders of .parquet."
+    )
+
+
+class ParquetSource:
+    """One Parquet file, or several in the order of their names."""
+
+    def __init__(self, files: Sequence[Path], description: str) -> None:
+        self.description = description
+        self.files = list(files)
+        with _readable(description):
+            opened = [pq.ParquetFile(file) for file in self.files]
+        schemas = [file.schema_arrow for file in opened]
+        for file, schema in zip(self.files, schemas, strict=True):
+            if schema.names != schemas[0].names or schema.types != schemas[0].types:
+                raise TableError(
+                    f"{file.name!r} has other columns or types than {self.files[0].name!r}.",
+                    "All files of a folder must have the same columns, in the same order and of the same types.",
+                )
+        self.names: list[str] = list(schemas[0].names)
+        self.rows = sum(file.metadata.num_rows for file in opened)
+        self._coded = [
+            field.name
+            for k, field in enumerate(schemas[0])
+            if _is_text(field.type) and all(_has_small_dictionary(file, k) for file in opened)
+        ]
+        with _readable(description):
+            self._schema = self._open(self.files[0]).schema_arrow
+
+    def _open(self, file: Path) -> pq.ParquetFile:
+        # streaming column chunks in small buffers keeps memory independent of the size of the row groups
+        return pq.ParquetFile(file, read_dictionary=self._coded, pre_buffer=False, buffer_size=1 << 18)
+
+    def column_type(self, name: str) -> Any:
+        """Return the Arrow type under which a column is read."""
+        return self._schema.field(name).type
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Yield all rows with these columns."""
+        for number, path in enumerate(self.files):
+            with _readable(str(path)):
+                file, start = self._open(path), 0
+                for rows in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                    yield Batch(number, start, rows)
+                    start += rows.num_rows
+                    del rows  # else it lives on while the next one is read
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over names and bytes of the files."""
+        return _hash_files(self.files)
+
+
+class CsvSource:
+    """A CSV file with a header, read as text."""
+
+    def __init__(self, path: Path, rule: InputRule) -> None:
+        self.path, self.rule, self.description = path, rule, str(path)
+        self.names = self._header()
+
+    def _header(self) -> list[str]:
+        with self._text() as lines:
+            try:
+                header = next(csv.reader(lines, delimiter=self.rule.delimiter), None)
+            except UnicodeDecodeError:
+                raise self._not_utf8(1) from None
+            except (OSError, EOFError) as problem:
+                raise TableError(f"{self.description!r} cannot be read: {problem}.") from None
+        if not header:
+            raise TableError(f"{self.description!r} is empty: it has no header line.")
+        return header
+
+    def _text(self) -> TextIO:
+        opener = gzip.open if self.path.suffix == ".gz" else open
+        return cast(TextIO, opener(self.path, "rt", encoding="utf-8-sig", newline=""))
+
+    def column_type(self, name: str) -> Any:
+        """Return text, whatever the column holds."""
+        return pa.string()
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Yield all rows with these columns."""
+        if len(set(self.names)) < len(self.names):
+            raise TableError(f"{self.description!r} has a column name more than once.", "Rename or drop one.")
+        start = 0
+        try:
+            reader = self._reader(columns)
+            for rows in reader:
+                if rows.num_rows:
+                    yield Batch(0, start, rows)
+                    start += rows.num_rows
+        except (pa.ArrowException, OSError) as problem:
+            raise self._diagnosed(problem) from None
+
+    def _reader(self, columns: Sequence[str]) -> Any:
+        return pacsv.open_csv(
+            pa.input_stream(str(self.path), compression="gzip" if self.path.suffix == ".gz" else None),
+            read_options=pacsv.ReadOptions(block_size=CSV_BLOCK, column_names=self.names, skip_rows=1),
+            parse_options=pacsv.ParseOptions(
+                delimiter=self.rule.delimiter, newlines_in_values=True, ignore_empty_lines=len(self.names) > 1
+            ),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(self.names, pa.string()),
+                include_columns=list(columns),
+                null_values=list(self.rule.missing_values),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
+
+    def _diagnosed(self, problem: Exception) -> TableError:
+        """Read the file again, slowly, to name the line."""
+        last = 1
+        try:
+            with self._text() as lines:
+                reader = csv.reader(lines, delimiter=self.rule.delimiter, strict=True)
+                for fields in reader:
+                    if fields and len(fields) != len(self.names):
+                        return TableError(
+                            f"{self.description!r}, line {reader.line_num}: {len(fields)} fields instead of "
+                            f"{len(self.names)}.",
+                            "Mend the line; a field that holds the delimiter or a line break must be quoted.",
+                        )
+                    last = reader.line_num
+        except UnicodeDecodeError:
+            return self._not_utf8(last)
+        except csv.Error as broken:
+            return TableError(f"{self.description!r}, line {last + 1}: {broken}.")
+        except (OSError, EOFError) as broken:
+            return TableError(f"{self.description!r} is damaged after line {last}: {broken}.")
+        return TableError(f"{self.description!r} cannot be read: {problem}.")
+
+    def _not_utf8(self, after: int) -> TableError:
+        opener = gzip.open if self.path.suffix == ".gz" else open
+        line = after
+        with opener(self.path, "rb") as raw:
+            for line, text in enumerate(cast(Iterator[bytes], raw), start=1):
+                try:
+                    text.decode("utf-8")
+                except UnicodeDecodeError:
+                    break
+        return TableError(f"{self.description!r}, line {line}: not UTF-8 text.", "Convert the file to UTF-8 first.")
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over name and bytes of the file."""
+        return _hash_files([self.path])
+
+
+class ArrowSource:
+    """A table in memory that speaks Arrow."""
+
+    def __init__(self, table: Any) -> None:
+        self.description = f"a {type(table).__module__.split('.')[0]} table"
+        with _readable(self.description):
+            self._table = pa.table(table)
+        self.names: list[str] = list(self._table.column_names)
+
+    def column_type(self, name: str) -> Any:
+        """Return the Arrow type under which a column is read."""
+        return self._table.schema.field(name).type
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Yield all rows with these columns."""
+        start = 0
+        for rows in self._table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS):
+            if rows.num_rows:
+                yield Batch(0, start, rows)
+                start += rows.num_rows
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over the content, whatever its chunks are."""
+        digest = hashlib.sha256()
+        sink = pa.BufferOutputStream()
+        plain = pa.table([_decoded(column) for column in self._table.columns], names=self.names)
+        with pa.ipc.new_stream(sink, plain.schema) as writer:
+            writer.write_table(plain.combine_chunks())
+        digest.update(sink.getvalue())
+        return digest.hexdigest()
+
+
+def _decoded(column: Any) -> Any:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    files = sorted(f for f in folder.rglob("*.parquet") if not any(p.startswith((".", "_")) for p in f.parts[-2:]))
+    if not files:
+        raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.")
+    if any("=" in part for f in files for part in f.relative_to(folder).parts[:-1]):
+        raise UsageError(
+            f"The folder {str(folder)!r} has columns in its folder names (name=value).",
+            "Write such a table to plain Parquet files first; folder names are not read.",
+        )
+    return files
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _has_small_dictionary(file: pq.ParquetFile, column: int) -> bool:
+    """Whether every row group has a dictionary that did not overflow (only flat columns come here)."""
+    path = file.schema_arrow.names[column]
+    for group in range(file.num_row_groups):
+        meta = file.metadata.row_group(group)
+        chunk = next((c for c in (meta.column(k) for k in range(meta.num_columns)) if c.path_in_schema == path), None)
+        if chunk is None or not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
+            return False
+        if chunk.data_page_offset - chunk.dictionary_page_offset > LARGEST_DICTIONARY:
+            return False
+    return True
+
+
+@contextmanager
+def _readable(description: str) -> Iterator[None]:
+    """Turn what Arrow says of a broken file into an error of ours."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as problem:
+        first = str(problem).splitlines()[0]
+        raise TableError(f"{description!r} cannot be read: {first}.", "The file is damaged or not of its kind.") from None
+
+
+def _hash_files(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode() + b"\0")
+        with open(file, "rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()

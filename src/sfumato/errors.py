@@ -1,0 +1,69 @@
+"""Everything that sfumato raises on purpose.
+
+    SfumatoError
+    ├── UsageError            the call, the policy or the input is wrong        exit code 2
+    │   ├── PolicyError         the policy does not say what is needed, or contradicts itself
+    │   ├── TableError          the table cannot be read, or does not fit the policy
+    │   └── ReleaseError        the folder is not a release, or is one of another version
+    └── CannotMeet            well formed, but not to be had                     exit code 1
+        ├── Infeasible          no mechanism meets the requirement; says the nearest that one does
+        ├── SingularMatrix      the inverse estimate does not exist, or is numerically worthless
+        ├── PlanMismatch        table or policy are not the ones that were signed off
+        └── OutOfSpace          the disk is full
+
+Every error says what is wrong, with the values, and ends in a hint of what to do.
+"""
+
+from __future__ import annotations
+
+
+class SfumatoError(Exception):
+    """Base of all errors: a message, and a hint of what to do about it."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(SfumatoError):
+    """The call, the policy or the input is wrong."""
+
+
+class PolicyError(UsageError):
+    """The policy does not say what is needed, or contradicts itself."""
+
+
+class TableError(UsageError):
+    """The table cannot be read, or does not fit the policy."""
+
+
+class ReleaseError(UsageError):
+    """The folder is not a release, or is one of another version."""
+
+
+class CannotMeet(SfumatoError):
+    """A well-formed request that cannot be met."""
+
+    exit_code = 1
+
+
+class Infeasible(CannotMeet):
+    """No mechanism meets the requirement; the hint names the nearest that one does."""
+
+
+class SingularMatrix(CannotMeet):
+    """The inverse estimate does not exist, or would be all rounding error."""
+
+
+class PlanMismatch(CannotMeet):
+    """The table or the policy is not the one that was signed off."""
+
+
+class OutOfSpace(CannotMeet):
+    """The disk is full; nothing was published."""

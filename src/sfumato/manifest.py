@@ -1,0 +1,165 @@
+"""The manifest: all that an analyst, and so an attacker, gets to know besides the data.
+
+It holds domains, the integer matrix, the bounds and the guarantee; no original count, quota, draw or key. Its JSON Schema
+is docs/manifest.schema.json.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sfumato import codec
+from sfumato.attributes import SensitiveDomain, Value
+from sfumato.guarantee import Guarantee
+from sfumato.matrix import PerturbationMatrix
+from sfumato.requirement import Bound
+
+MANIFEST_VERSION = 1
+FRACTION = r"^[0-9]+(/[0-9]+)?$"
+
+
+class Part(BaseModel):
+    """A part of the manifest; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataFile(Part):
+    """The published rows."""
+
+    file: str = Field(description="Name of the file in the release folder.")
+    format: Literal["parquet", "csv"]
+    rows: int = Field(ge=0, description="Number of published rows.")
+    sha256: str
+    shuffled: bool = Field(description="Whether the rows were put in a random order.")
+
+
+class Column(Part):
+    """A published column."""
+
+    name: str
+    type: str = Field(description="Arrow type of the values.")
+    treatment: Literal["randomized", "binned", "untouched"]
+
+
+class DomainPart(Part):
+    """A randomized column and its values, in the order of their codes; null is the missing value."""
+
+    name: str
+    values: tuple[str | bool | int | None, ...]
+
+
+class Noise(Part):
+    """Integer weights over 2^64: a value i becomes each other value with probability weights[i] / 2^64.
+
+    One weight stands for all values where they are equal. A compound of several columns numbers its combinations with
+    the last column running fastest.
+    """
+
+    size: int = Field(ge=1)
+    weights: tuple[Annotated[str, Field(pattern="^[0-9]+$")], ...]
+
+
+class BoundPart(Part):
+    """What was required of a value; exact fractions as text. gamma null: nothing."""
+
+    gamma: Annotated[str, Field(pattern=FRACTION)] | None
+    rho1: Annotated[str, Field(pattern=FRACTION)] | None
+    rho2: Annotated[str, Field(pattern=FRACTION)] | None
+    given: str
+
+
+class GuaranteePart(Part):
+    """What is guaranteed, against whom, under which prior, for which statements."""
+
+    sentence: str
+    adversary: str
+    prior: str
+    scope: Literal["any predicate", "single values"]
+    directions: tuple[Literal["upward", "downward"], ...]
+    limits: tuple[str, ...]
+
+
+class Mechanism(Part):
+    """How the sensitive columns were randomized: each row by itself, with one matrix."""
+
+    kind: Literal["perturbation"] = "perturbation"
+    domain: tuple[DomainPart, ...]
+    noise: Noise
+    bounds: tuple[BoundPart, ...] = Field(description="One for each value, or one for all of them.")
+    epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
+
+
+class Manifest(Part):
+    """Describes a release."""
+
+    manifest_version: Literal[1] = 1
+    release_id: str
+    created: str = Field(description="Date, ISO 8601.")
+    software: str
+    status: Literal["release", "not for release"] = Field(
+        description='"not for release" if a test seed, which anyone can repeat, took the place of a secret key.'
+    )
+    method: str
+    assurance: Literal["proved", "as-published"]
+    guarantee: GuaranteePart
+    data: DataFile
+    columns: tuple[Column, ...]
+    mechanism: Mechanism
+    discloses_frequencies: bool = Field(
+        description="Whether the matrix was computed from the table's own frequencies, which it then tells."
+    )
+    observed_domains: tuple[str, ...] = Field(description="Columns whose domain was read off the table.")
+    second_release: str = Field(description="What another release of the same people would add up to.")
+    policy_sha256: str
+    readme_sha256: str
+
+    @property
+    def domain(self) -> SensitiveDomain:
+        """The randomized columns' domain."""
+        return codec.read_domains([part.model_dump() for part in self.mechanism.domain])
+
+    @property
+    def matrix(self) -> PerturbationMatrix:
+        """The matrix, in integers."""
+        return codec.read_noise(self.mechanism.noise.model_dump())
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """One bound for each value."""
+        bounds = tuple(codec.read_bound(b.model_dump()) for b in self.mechanism.bounds)
+        return bounds * self.domain.size if len(bounds) == 1 else bounds
+
+    @property
+    def guarantee_value(self) -> Guarantee:
+        """The guarantee as a value of the model."""
+        return codec.read_guarantee(self.guarantee.model_dump())
+
+    @property
+    def randomized(self) -> tuple[str, ...]:
+        """The randomized columns."""
+        return self.domain.names
+
+    def to_json(self) -> str:
+        """Return the manifest as JSON."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def json_schema() -> str:
+    """Return the manifest's JSON Schema."""
+    schema: dict[str, Any] = Manifest.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "sfumato release manifest, version 1"
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def domain_parts(domain: SensitiveDomain) -> tuple[DomainPart, ...]:
+    """Return the domain as it is written."""
+    return tuple(DomainPart(name=part.name, values=_plain(part.values)) for part in domain.parts)
+
+
+def _plain(values: tuple[Value, ...]) -> tuple[str | bool | int | None, ...]:
+    return tuple(values)

@@ -1,0 +1,30 @@
+"""From real retentions to the integers that are sampled, so that the guarantee holds on the integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sfumato.guarantee import Direction, violations
+from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.requirement import Bound
+
+SHRINK_BITS = range(52, 20, -2)
+
+
+def round_within(
+    retention: FloatArray, bounds: Sequence[Bound], directions: Sequence[Direction]
+) -> PerturbationMatrix:
+    """Return the integer matrix next below `retention` that keeps every bound exactly.
+
+    Rounding noise up helps every constraint; what remains is the solver's own rounding (about 2^-52) and the cap on pure
+    noise. Less retention always helps: the constraints are (m-1) p_i + G p_j <= G - 1 with non-negative coefficients, so
+    scaling all p by 1 - 2^-b leaves a slack of 2^-b (G-1). The least shrinking that passes the exact check is taken.
+    """
+    retention = np.clip(retention, 0.0, 1.0)
+    for shrink in (0.0, *(2.0**-bits for bits in SHRINK_BITS), 1.0):
+        matrix = PerturbationMatrix.from_retention(retention * (1 - shrink))
+        if next(violations(matrix, bounds, directions), None) is None:
+            return matrix
+    raise ArithmeticError("even pure noise breaks the bound: a gamma is closer to 1 than 64-bit sampling resolves")

@@ -1,0 +1,19 @@
+"""Uniform perturbation: one retention probability for all values.
+
+    p = (gamma - 1)/(m - 1 + gamma),  gamma = min_i gamma_i        SDR Eq. (4)-(5), FG Eq. (2)
+
+All entries of a row differ by at most the factor gamma, in both directions, so the guarantee holds for any predicate on
+the sensitive value. As-published and proved are the same matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.matrix import FloatArray, uniform_retention
+
+
+def retention(gamma: FloatArray, frequency: FloatArray) -> FloatArray:
+    """Return the same largest retention for every value, from the strictest gamma."""
+    m = gamma.size
+    return np.full(m, uniform_retention(float(gamma.min()), m))

@@ -1,0 +1,137 @@
+"""The only source of random numbers.
+
+Releases draw from AES-256 in counter mode: the 64-bit word of (step, file, row) stands at a fixed place of the
+keystream, so that a row draws the same value whatever the batches, the threads or the retries are, and no two rows, files
+or steps share a word. The key comes from the operating system and is never stored.
+
+    counter block (16 bytes, big-endian) = step (2 bytes) | file (6 bytes) | row // 2 (8 bytes)
+
+With a record key, the word is a keyed function of the record's own key instead of its place (`keyed_words`), so that a
+record keeps its draw in later releases.
+
+`simulation` is for tests and measurements on private data only; nothing that is published comes from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from sfumato.errors import UsageError
+
+WordArray = npt.NDArray[np.uint64]
+
+KEY_BYTES = 32
+BLOCK = 16
+WORDS_PER_BLOCK = 2
+
+
+class Step(IntEnum):
+    """What a word is for; each use has a keystream of its own."""
+
+    PERTURB = 1
+    SHUFFLE = 2
+    PERSON = 3  # which of a person's rows is kept
+    HASH = 4  # keyed hashes of identifiers, so that no identifier is written to a temporary file
+
+
+@dataclass(frozen=True)
+class SecretKey:
+    """32 secret bytes; its repr shows none of them. `seeded` keys reproduce tests and are not for release."""
+
+    secret: bytes = field(repr=False)
+    seeded: bool = False
+    kept: bool = False  # from the publisher's key file, so a later release can use it again
+
+    def __post_init__(self) -> None:
+        if len(self.secret) != KEY_BYTES:
+            raise ValueError("a secret key has 32 bytes")
+
+    @classmethod
+    def fresh(cls) -> SecretKey:
+        """Return a new key from the operating system."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    @classmethod
+    def from_seed(cls, seed: int) -> SecretKey:
+        """Return the key of a test seed."""
+        return cls(hashlib.sha256(f"sfumato test seed {seed}".encode()).digest(), seeded=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> SecretKey:
+        """Read a key file: 64 hexadecimal digits, as `sfumato key FILE` writes them."""
+        try:
+            secret = bytes.fromhex(Path(path).read_text(encoding="ascii").strip())
+        except FileNotFoundError:
+            raise UsageError(f"There is no key file {str(path)!r}.", f"Make one: sfumato key {path}") from None
+        except (OSError, ValueError):
+            secret = b""
+        if len(secret) != KEY_BYTES:
+            raise UsageError(f"{str(path)!r} is not a key file: it must hold 64 hexadecimal digits.")
+        return cls(secret, kept=True)
+
+    @staticmethod
+    def create(path: str | Path) -> None:
+        """Write a new key file that only its owner can read; never overwrite one."""
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise UsageError(f"{str(path)!r} exists already; a key file is never overwritten.") from None
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(KEY_BYTES) + "\n")
+
+    def words(self, step: Step, file: int, start: int, count: int) -> WordArray:
+        """Return the words of rows start .. start+count-1 of a file."""
+        first = start // WORDS_PER_BLOCK
+        skip = start - first * WORDS_PER_BLOCK
+        counter = int(step).to_bytes(2) + file.to_bytes(6) + first.to_bytes(8)
+        stream = Cipher(algorithms.AES256(self.secret), modes.CTR(counter)).encryptor()
+        return np.frombuffer(stream.update(bytes(8 * (skip + count))), dtype="<u8")[skip:]
+
+    def keyed_words(self, step: Step, keys: list[bytes]) -> WordArray:
+        """Return a word for each record key: CBC-MAC under AES-256, the length and the step in the first block.
+
+        (With the length first no message is a prefix of another, so CBC-MAC is a pseudo-random function.) All messages
+        are worked on at once, one block of each at a time.
+        """
+        lengths = np.fromiter((len(key) for key in keys), dtype=np.int64, count=len(keys))
+        blocks = -(-lengths // BLOCK)
+        state = self._encrypt(_first_blocks(step, lengths))
+        for position in range(int(blocks.max(initial=0))):
+            active = np.flatnonzero(blocks > position)
+            chunk = b"".join(keys[i][position * BLOCK : (position + 1) * BLOCK].ljust(BLOCK, b"\0") for i in active)
+            mixed = state[active] ^ np.frombuffer(chunk, dtype=np.uint8).reshape(-1, BLOCK)
+            state[active] = self._encrypt(mixed)
+        return np.ascontiguousarray(state[:, :8]).view("<u8").reshape(-1)
+
+    def _encrypt(self, blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """Return every 16-byte row encrypted by itself (the single block function of CBC-MAC)."""
+        cipher = Cipher(algorithms.AES256(self.secret), modes.ECB()).encryptor()
+        return np.frombuffer(cipher.update(blocks.tobytes()), dtype=np.uint8).reshape(-1, BLOCK).copy()
+
+
+def _first_blocks(step: Step, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    # the top bit tells these blocks from every counter block of `words`, whose step is below 2^15
+    first = np.zeros((len(lengths), BLOCK), dtype=np.uint8)
+    first[:, 0] = 0x80
+    first[:, 1] = int(step)
+    first[:, 8:] = lengths.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return first
+
+
+def simulation(seed: int | None = None) -> np.random.Generator:
+    """Return a generator for permutation tests, demonstrations and measurements; never for a release."""
+    return np.random.default_rng(seed)
+
+
+def release_id() -> str:
+    """Return a fresh random name for a release."""
+    return secrets.token_hex(8)

@@ -1,0 +1,267 @@
+"""Counts with error bars from the release alone.
+
+    inverse     unbiased, P^-1 o; may be negative for rare groups                       SDR Eq. (7), FG section III.C
+    projected   the nearest table without negative counts; biased near zero
+    em          iterative Bayes: the most likely table, never negative; needs no inverse; biased near zero
+
+An interval is for the given table (only the randomization is random) or for the population that the table is a random
+sample of. For `projected` and `em` it is the unbiased estimate's interval, cut to what is possible.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.attributes import SensitiveDomain, Value, label
+from sfumato.errors import UsageError
+from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.reconstruct import bayes, inverse
+from sfumato.reconstruct.projection import project
+from sfumato.reconstruct.reading import connected, quoted
+from sfumato.reconstruct.where import condition_sql
+from sfumato.release import Release
+
+Estimator = Literal["inverse", "projected", "em"]
+Target = Literal["table", "population"]
+ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em")
+TARGETS: tuple[Target, ...] = ("table", "population")
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Estimated counts, one for each group. `value`, `standard_error` and `interval()` are arrays in the same order."""
+
+    by: tuple[str, ...]
+    groups: tuple[tuple[Any, ...], ...]
+    value: FloatArray
+    standard_error: FloatArray  # NaN where none can be given
+    unbiased: FloatArray  # centre of the intervals; NaN where there is no inverse
+    most: FloatArray  # rows of the group that the count belongs to
+    method: Estimator
+    target: Target
+    level: float
+    notes: tuple[str, ...] = ()
+
+    def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper ends of the confidence intervals."""
+        half = NormalDist().inv_cdf((1 + (self.level if level is None else level)) / 2) * self.standard_error
+        lower, upper = self.unbiased - half, self.unbiased + half
+        if self.method == "inverse":
+            return lower, upper
+        return np.clip(lower, 0, self.most), np.clip(upper, 0, self.most)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each group; None where no error bar can be given."""
+        lower, upper = self.interval()
+        numbers = {"estimate": self.value, "standard_error": self.standard_error, "lower": lower, "upper": upper}
+        return [
+            dict(zip(self.by, group, strict=True))
+            | {name: None if np.isnan(column[k]) else float(column[k]) for name, column in numbers.items()}
+            for k, group in enumerate(self.groups)
+        ]
+
+    def to_arrow(self) -> Any:
+        """Return the rows as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows())
+
+    def __repr__(self) -> str:
+        lower, upper = self.interval()
+        lines = [
+            f"{', '.join(label(v) for v in group) or 'all'}: {value:,.1f} ± {error:,.1f} [{low:,.1f}, {high:,.1f}]"
+            for group, value, error, low, high in zip(
+                self.groups, self.value, self.standard_error, lower, upper, strict=True
+            )
+        ]
+        return f"Answer({self.method}, {self.target}, {self.level:.0%})\n" + "\n".join(lines[:50])
+
+
+def count(
+    release: Release,
+    by: str | Sequence[str] = (),
+    where: str = "",
+    *,
+    method: Estimator = "inverse",
+    target: Target = "table",
+    level: float = 0.95,
+) -> Answer:
+    """Estimate the number of records in each group of `by`, among those that satisfy `where`."""
+    by = (by,) if isinstance(by, str) else tuple(by)
+    _check(release, by, method, target, level)
+    domain, matrix = release.manifest.domain, release.manifest.matrix
+    groups, observed = _observed(release, by, where, domain)
+    asked = [name for name in by if name in domain.names]
+    cells = _margin(domain, asked)
+    if not asked:
+        return _plain_counts(release, by, groups, observed.sum(axis=1), method, target, level)
+    numbers = _estimates(matrix, observed, cells, method, target, release.manifest.data.rows)
+    labels = _cell_values(domain, asked)
+    keys = tuple(_merged(by, domain.names, group, cell) for group in groups for cell in labels)
+    notes = (*_notes(matrix, method), *numbers.notes)
+    most = np.repeat(observed.sum(axis=1), len(labels))
+    return Answer(
+        by, keys, numbers.value.ravel(), numbers.error.ravel(), numbers.unbiased.ravel(), most, method, target, level, notes
+    )
+
+
+def _check(release: Release, by: tuple[str, ...], method: str, target: str, level: float) -> None:
+    for name in by:
+        if name not in release.column_names:
+            near = difflib.get_close_matches(name, release.column_names, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {', '.join(release.column_names)}."
+            raise UsageError(f"The release has no column {name!r}.", hint)
+    if len(set(by)) < len(by):
+        raise UsageError("A column is named more than once in --by.")
+    if method not in ESTIMATORS or target not in TARGETS:
+        raise UsageError(f"Estimators are {', '.join(ESTIMATORS)}; intervals are for a {' or a '.join(TARGETS)}.")
+    if not 0 < level < 1:
+        raise UsageError(f"The confidence level must lie between 0 and 1, not {level}.")
+
+
+# --- counting the published rows --------------------------------------------------------------------------------------
+
+
+def _observed(
+    release: Release, by: tuple[str, ...], where: str, domain: SensitiveDomain
+) -> tuple[list[tuple[Any, ...]], FloatArray]:
+    """Return the groups of untouched columns and, for each, the published counts of every domain value."""
+    untouched = [name for name in by if name not in domain.names]
+    columns = [*untouched, *domain.names]
+    types = {c.name: c.type for c in release.manifest.columns}
+    condition = f" WHERE {condition_sql(where, types, domain.names)}" if where.strip() else ""
+    select = ", ".join(quoted(name) for name in columns)
+    with connected(release) as connection:
+        counted = connection.sql(f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL").fetchall()
+    found: dict[tuple[Any, ...], dict[int, int]] = {} if untouched else {(): {}}
+    for *key, rows in counted:
+        value = tuple(key[len(untouched) :])
+        code = domain.index[value if len(value) > 1 else value[0]]
+        found.setdefault(tuple(key[: len(untouched)]), {})[code] = rows
+    groups = sorted(found, key=lambda group: tuple((v is None, "" if v is None else v) for v in group))
+    observed = np.zeros((len(groups), domain.size))
+    for row, group in enumerate(groups):
+        observed[row, list(found[group])] = list(found[group].values())
+    return groups, observed
+
+
+def _plain_counts(
+    release: Release,
+    by: tuple[str, ...],
+    groups: list[tuple[Any, ...]],
+    rows: FloatArray,
+    method: Estimator,
+    target: Target,
+    level: float,
+) -> Answer:
+    """Return counts of untouched columns: exact for the table, binomial for a population."""
+    total = release.manifest.data.rows
+    error = np.zeros_like(rows) if target == "table" else np.sqrt(rows * (1 - rows / total))
+    return Answer(by, tuple(groups), rows, error, rows, rows, method, target, level, ("No randomized column is asked.",))
+
+
+# --- correcting them --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    value: FloatArray  # [groups, cells]
+    error: FloatArray
+    unbiased: FloatArray
+    notes: tuple[str, ...] = ()
+
+
+def _estimates(
+    matrix: PerturbationMatrix,
+    observed: FloatArray,
+    cells: npt.NDArray[np.int64],
+    method: Estimator,
+    target: Target,
+    rows: int,
+) -> _Numbers:
+    size = int(cells.max()) + 1
+    if method != "em":
+        inverse.require_invertible(matrix)
+    notes: tuple[str, ...] = ()
+    if inverse.is_usable(matrix):
+        unbiased = _summed(inverse.estimate(matrix, observed), cells, size)
+        error = np.sqrt(_variance(matrix, observed, unbiased, cells, size, target, rows))
+    else:
+        unbiased = np.full((len(observed), size), np.nan)
+        error = unbiased
+        notes = ("The matrix has no usable inverse: no error bars.",)
+    if method == "inverse":
+        return _Numbers(unbiased, error, unbiased, notes)
+    if method == "projected":
+        return _Numbers(project(unbiased, observed.sum(axis=1)), error, unbiased, notes)
+    result = bayes.iterate(matrix, observed)
+    if not result.converged:
+        notes += (f"EM stopped after {result.iterations} iterations before its stopping rule was met.",)
+    return _Numbers(_summed(result.value, cells, size), error, unbiased, notes)
+
+
+def _variance(
+    matrix: PerturbationMatrix,
+    observed: FloatArray,
+    unbiased: FloatArray,
+    cells: npt.NDArray[np.int64],
+    size: int,
+    target: Target,
+    rows: int,
+) -> FloatArray:
+    """Return the variance of each cell's estimate; cells that join several values need the inverse's rows summed."""
+    if size == matrix.size:
+        if target == "table":
+            return inverse.variance_given_table(matrix, observed)
+        return inverse.variance_in_population(matrix, observed, rows)
+    spread = np.empty_like(unbiased)
+    for cell in range(size):
+        weights = matrix.solve_transposed((cells == cell).astype(np.float64))  # row of P^-1, summed over the cell
+        spread[:, cell] = observed @ weights**2
+    # given the table the records' own values do not vary: SOUNDNESS, AD
+    return np.maximum(0.0, spread - (unbiased if target == "table" else unbiased**2 / rows))
+
+
+def _summed(values: FloatArray, cells: npt.NDArray[np.int64], size: int) -> FloatArray:
+    if size == values.shape[1]:
+        return values
+    summed = np.zeros((size, len(values)))
+    np.add.at(summed, cells, values.T)
+    return summed.T
+
+
+def _margin(domain: SensitiveDomain, asked: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return, for each code of a compound, the cell of the asked columns that it belongs to."""
+    codes = domain.split(np.arange(domain.size, dtype=np.int32))
+    cell = np.zeros(domain.size, dtype=np.int64)
+    for part, column in zip(domain.parts, codes, strict=True):
+        if part.name in asked:
+            cell = cell * len(part.values) + column
+    return cell
+
+
+def _cell_values(domain: SensitiveDomain, asked: Sequence[str]) -> list[tuple[Value, ...]]:
+    parts = SensitiveDomain(tuple(part for part in domain.parts if part.name in asked))
+    return [v if isinstance(v, tuple) else (v,) for v in parts.values]
+
+
+def _merged(
+    by: tuple[str, ...], randomized: tuple[str, ...], group: tuple[Any, ...], cell: tuple[Value, ...]
+) -> tuple[Any, ...]:
+    """Return the key in the order that was asked for."""
+    plain = iter(group)
+    drawn = dict(zip([name for name in randomized if name in by], cell, strict=True))
+    return tuple(drawn[name] if name in drawn else next(plain) for name in by)
+
+
+def _notes(matrix: PerturbationMatrix, method: Estimator) -> tuple[str, ...]:
+    if method == "inverse":
+        return ("Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out.",)
+    return ("Never negative, and therefore biased near zero; the interval is the unbiased estimate's, cut to the possible.",)

@@ -1,0 +1,94 @@
+"""A release: a folder with data, manifest and README. Opening, verifying and counting need nothing private."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from sfumato.errors import ReleaseError
+from sfumato.manifest import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.reconstruct.estimate import Answer, Estimator, Target
+    from sfumato.verification import Verification
+
+MANIFEST_NAME = "manifest.json"
+README_NAME = "README.md"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A published table and its manifest. Make one with `open_release`."""
+
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def data(self) -> Path:
+        """The file with the published rows."""
+        return self.folder / self.manifest.data.file
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """The published columns."""
+        return tuple(column.name for column in self.manifest.columns)
+
+    def to_arrow(self) -> Any:
+        """Return the published rows as an Arrow table."""
+        from sfumato.reconstruct.reading import read_rows
+
+        return read_rows(self)
+
+    def count(
+        self,
+        by: str | Sequence[str] = (),
+        where: str = "",
+        *,
+        method: Estimator = "inverse",
+        target: Target = "table",
+        level: float = 0.95,
+    ) -> Answer:
+        """Return estimated counts with standard errors and intervals: see `reconstruct.estimate.count`."""
+        from sfumato.reconstruct.estimate import count
+
+        return count(self, by, where, method=method, target=target, level=level)
+
+    def verify(self) -> Verification:
+        """Check all that the release alone proves: see `sfumato.verification`."""
+        from sfumato.verification import verify
+
+        return verify(self)
+
+
+def open_release(folder: str | Path) -> Release:
+    """Open a release folder. Its manifest must be of this version; nothing else is checked (`Release.verify` does)."""
+    path = Path(folder) / MANIFEST_NAME
+    if not path.is_file():
+        raise ReleaseError(f"{str(folder)!r} is not a release: it has no {MANIFEST_NAME}.")
+    try:
+        manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+    except (ValidationError, ValueError, OSError) as problem:
+        first = problem.errors()[0] if isinstance(problem, ValidationError) else None
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(problem)
+        raise ReleaseError(f"The manifest of {str(folder)!r} is not one of version 1: {reason}.") from None
+    return Release(Path(folder), manifest)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with open(path, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def value_type(kind: Any) -> str:
+    """Return the name of an Arrow type, a dictionary's by its values."""
+    return str(getattr(kind, "value_type", kind))
+
+

@@ -1,0 +1,266 @@
+"""What the publisher asks for, and what it means for each value.
+
+Every requirement comes down to one number per sensitive value, its gamma: no published value may change the odds of
+"this record's value is x_i" by more than that factor.
+
+    (rho1, rho2)   a prior of at most rho1 must not become a posterior above rho2, nor a prior of at least rho2 one
+                   below rho1:  gamma = rho2/rho1 * (1-rho1)/(1-rho2)                    FG Def. 1, Eq. (5); SDR Eq. (6)
+    tolerance      rho1_i = f_i, rho2_i = theta f_i; no requirement where f_i >= 1/theta                     FG section V
+    epsilon        local differential privacy: gamma = exp(epsilon)
+
+Numbers are exact: 0.1 and "1/10" both mean one tenth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from sfumato.attributes import SensitiveDomain, Value, label
+from sfumato.errors import PolicyError
+from sfumato.matrix import amplification
+
+Number = int | float | str | Fraction
+Key = Value | tuple[Value, ...]
+
+
+def exact(number: Number, name: str = "number") -> Fraction:
+    """Return the number as it was written: 0.1 is 1/10, "1/7" is one seventh.
+
+    >>> exact(0.1), exact("1/7")
+    (Fraction(1, 10), Fraction(1, 7))
+    """
+    if isinstance(number, bool):
+        raise PolicyError(f"{name} must be a number, not {number}.")
+    try:
+        return Fraction(str(number))
+    except (ValueError, ZeroDivisionError):
+        raise PolicyError(f"{name} must be a finite number or a fraction such as '1/7', not {number!r}.") from None
+
+
+def gamma_of_epsilon(epsilon: Number) -> Fraction:
+    """Return exp(epsilon), rounded down so that the stated epsilon is kept."""
+    return Fraction(math.nextafter(math.exp(float(exact(epsilon, "epsilon"))), 0))
+
+
+def epsilon_of_gamma(gamma: Number) -> float:
+    """Return ln(gamma), the local differential privacy of a gamma-amplifying matrix."""
+    return math.log(exact(gamma, "gamma"))
+
+
+def posterior_of_gamma(gamma: Number, rho1: Number) -> Fraction:
+    """Return the rho2 that gamma ensures for a prior of rho1: gamma rho1 / (1 - rho1 + gamma rho1).
+
+    >>> posterior_of_gamma(3, "1/10")
+    Fraction(1, 4)
+    """
+    g, r = exact(gamma, "gamma"), exact(rho1, "rho1")
+    return g * r / (1 - r + g * r)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The requirement on one value. `gamma` None: none. `rho1`, `rho2` where it was stated with them."""
+
+    gamma: Fraction | None
+    rho1: Fraction | None = None
+    rho2: Fraction | None = None
+    given: str = ""  # the background knowledge it is for
+
+    @classmethod
+    def of_rho(cls, rho1: Number, rho2: Number, given: str = "", where: str = "") -> Bound:
+        """Return the bound of (rho1, rho2), checked."""
+        r1, r2 = exact(rho1, f"rho1{where}"), exact(rho2, f"rho2{where}")
+        for name, r in (("rho1", r1), ("rho2", r2)):
+            if not 0 < r < 1:
+                raise PolicyError(f"{name}{where} must lie strictly between 0 and 1, not {_shown(r)}.")
+        if r1 >= r2:
+            raise PolicyError(
+                f"rho1{where} = {_shown(r1)} is not below rho2 = {_shown(r2)}.",
+                "rho1 is the largest prior that is still protected, rho2 the largest posterior allowed: "
+                f"with rho1 = {_shown(r1)}, rho2 must be larger.",
+            )
+        return cls(amplification(r1, r2), r1, r2, given)
+
+
+NO_BOUND = Bound(None)
+
+
+@dataclass(frozen=True)
+class RhoPrivacy:
+    """(rho1, rho2)-privacy for all values: SDR §3.2."""
+
+    rho1: Number
+    rho2: Number
+
+    def __post_init__(self) -> None:
+        self.bound()
+
+    def bound(self) -> Bound:
+        """Return the one bound."""
+        return Bound.of_rho(self.rho1, self.rho2)
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Return the same bound for every value."""
+        return (self.bound(),) * domain.size
+
+
+@dataclass(frozen=True)
+class Amplification:
+    """At most gamma-amplifying: the odds of any predicate change by at most this factor."""
+
+    gamma: Number
+
+    def __post_init__(self) -> None:
+        gamma = exact(self.gamma, "gamma")
+        if gamma <= 1:
+            raise PolicyError(f"gamma must be above 1, not {_shown(gamma)}.", "gamma = 1 would publish pure noise.")
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Return the same bound for every value."""
+        return (Bound(exact(self.gamma)),) * domain.size
+
+
+@dataclass(frozen=True)
+class LocalPrivacy:
+    """epsilon-local differential privacy of the sensitive attribute."""
+
+    epsilon: Number
+
+    def __post_init__(self) -> None:
+        epsilon = exact(self.epsilon, "epsilon")
+        if not 0 < epsilon <= 40:
+            raise PolicyError(
+                f"epsilon must be above 0 and at most 40, not {_shown(epsilon)}.",
+                "epsilon = 40 lets the odds change by a factor of 2e17, which is no protection at all.",
+            )
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Return gamma = exp(epsilon) for every value."""
+        return (Bound(gamma_of_epsilon(self.epsilon)),) * domain.size
+
+
+@dataclass(frozen=True)
+class ValueRequirement:
+    """(rho1, rho2) for one value, for an adversary with the background knowledge `given`."""
+
+    value: Key
+    rho1: Number
+    rho2: Number
+    given: str = ""
+
+    def __post_init__(self) -> None:
+        self.bound()
+
+    def bound(self) -> Bound:
+        """Return what it asks for."""
+        return Bound.of_rho(self.rho1, self.rho2, self.given, f" of {label(self.value)!r}")
+
+
+@dataclass(frozen=True)
+class FineGrainPrivacy:
+    """(rho1_i, rho2_i) per value: FG Def. 1. Of several for one value the strictest counts (FG section IV, end).
+
+    A value that is not listed gets `default`; without a default it is an error, unless `others_unprotected`.
+    """
+
+    values: tuple[ValueRequirement, ...]
+    default: RhoPrivacy | None = None
+    others_unprotected: bool = False
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Return each value's strictest bound."""
+        listed: dict[int, Bound] = {}
+        for entry in self.values:
+            code = find_value(domain, entry.value)
+            listed[code] = min(listed.get(code, entry.bound()), entry.bound(), key=lambda b: b.gamma or 0)
+        rest = self._rest(domain, listed)
+        return tuple(listed.get(code, rest) for code in range(domain.size))
+
+    def _rest(self, domain: SensitiveDomain, listed: Mapping[int, Bound]) -> Bound:
+        if self.default:
+            return self.default.bound()
+        unlisted = [domain.labels[code] for code in range(domain.size) if code not in listed]
+        if unlisted and not self.others_unprotected:
+            raise PolicyError(
+                f"The requirement says nothing of {len(unlisted)} value(s) of {domain.name!r}: "
+                f"{', '.join(unlisted[:5])}{', ...' if len(unlisted) > 5 else ''}.",
+                'Give a rho1 and rho2 for all values as the default, or say others = "unprotected".',
+            )
+        return NO_BOUND
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """rho1_i, and rho2_i = theta rho1_i; no requirement on a value with rho1_i >= 1/theta: FG section V.
+
+    `rho1` is "observed" (the table's own frequencies: publishing the matrix then discloses them) or the
+    probabilities from a public source. A value with rho1_i = 0 gets the limit, gamma = theta.
+    """
+
+    theta: Number
+    rho1: Literal["observed"] | Mapping[str, Number] = field(default="observed")
+
+    def __post_init__(self) -> None:
+        theta = exact(self.theta, "tolerance")
+        if theta <= 1:
+            raise PolicyError(f"tolerance must be above 1, not {_shown(theta)}.", "3 means: at most three times.")
+        if not isinstance(self.rho1, str) and any(not 0 <= exact(p, "rho1") < 1 for p in self.rho1.values()):
+            raise PolicyError("Every rho1 must be at least 0 and below 1.")
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Return gamma_i from theta and rho1_i."""
+        theta = exact(self.theta)
+        return tuple(_tolerated(theta, rho1) for rho1 in self._priors(domain, counts))
+
+    def _priors(self, domain: SensitiveDomain, counts: Sequence[int]) -> list[Fraction]:
+        if self.rho1 == "observed":
+            rows = sum(int(c) for c in counts)
+            return [Fraction(int(c), rows) for c in counts]
+        assert not isinstance(self.rho1, str)
+        stated = {find_value(domain, key): exact(p, f"rho1 of {key!r}") for key, p in self.rho1.items()}
+        if lacking := [domain.labels[c] for c in range(domain.size) if c not in stated]:
+            raise PolicyError(
+                f"rho1 is not given for {', '.join(map(repr, lacking[:5]))}.",
+                'A tolerance needs rho1 for every value, or rho1 = "observed".',
+            )
+        return [stated[c] for c in range(domain.size)]
+
+    @property
+    def discloses_frequencies(self) -> bool:
+        """Whether the matrix tells the table's own frequencies."""
+        return self.rho1 == "observed"
+
+
+Requirement = RhoPrivacy | Amplification | LocalPrivacy | FineGrainPrivacy | Tolerance
+
+
+def tolerance(theta: Number, rho1: Literal["observed"] | Mapping[str, Number] = "observed") -> Tolerance:
+    """Return FG's requirement by tolerance: posteriors at most theta times the priors."""
+    return Tolerance(theta, rho1)
+
+
+def find_value(domain: SensitiveDomain, key: Key) -> int:
+    """Return the code of a value, given as itself or as it is written."""
+    if key in domain.index:
+        return domain.index[key]
+    written = label(key)
+    if written in domain.labels:
+        return domain.labels.index(written)
+    raise PolicyError(
+        f"The requirement names {written!r}, which is not a value of {domain.name!r}.",
+        f"Its values are {', '.join(domain.labels[:10])}{', ...' if domain.size > 10 else ''}.",
+    )
+
+
+def _tolerated(theta: Fraction, rho1: Fraction) -> Bound:
+    if rho1 * theta >= 1:
+        return NO_BOUND
+    return Bound.of_rho(rho1, theta * rho1) if rho1 else Bound(theta)
+
+
+def _shown(number: Fraction) -> str:
+    return f"{float(number):.6g}"

@@ -1,0 +1,470 @@
+"""Does the sensitive value depend on the row's position? A table sorted by its sensitive value publishes it.
+
+While the sensitive column is counted, `OrderWatch` keeps two small summaries that depend on the rows and
+their order only, never on how the stream was cut into chunks:
+
+- blocks: how often each value stands in each of 32 to 64 equal stretches of the table (finds sorting, drift);
+- segments: some 5,000 to 10,000 rows in evenly spaced runs of 500 neighbours (finds local order).
+
+Null hypothesis: given its values, the order of the rows is a uniformly random permutation. Each summary gets
+a Monte-Carlo permutation test whose p-value is valid without approximation, Pr[p <= a] <= a; by Bonferroni
+the probability of a false alarm of both is at most LEVEL, whatever the table is. "Not found" is never
+"independent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.randomness import simulation
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+LEVEL = 1e-3  # the largest probability of a false alarm, both tests together
+TESTS = 2
+DRAWS = 1999  # the smallest number of draws whose smallest p-value, 1/(DRAWS + 1), reaches LEVEL / TESTS
+ENOUGH = 10  # exceedances after which the draws stop
+FIRST_BATCH, LARGEST_BATCH = 16, 128
+
+BLOCKS = 64
+CLASSES = 32  # value classes of the block test: the 31 most frequent values, and the rest
+FULL_TABLE = 15_000  # up to so many values each has its own line in the value x block table (3.8 MB) ...
+HASHED = 4096  # ... beyond, values whose codes agree modulo HASHED share one
+EXPECTED = 5.0  # the smallest expected count of a cell whose chi-square term is used
+HYPERGEOMETRIC_LIMIT = 10**9  # of numpy's generator: rows in an urn
+
+EARLY = 16_384  # rows kept before the first value x block table is made
+
+SEGMENT = 500
+SEGMENTS = 20
+FEW_VALUES = 4  # values up to which comparing is faster than bincount
+
+
+@dataclass(frozen=True)
+class OrderTest:
+    """What both tests found; `p_value` is the smaller of their two p-values times two (Bonferroni)."""
+
+    p_value: float
+    dependent: bool
+    block_p: float
+    neighbour_p: float
+
+    @classmethod
+    def combined(cls, block_p: float, neighbour_p: float) -> OrderTest:
+        """Return the joint verdict: Pr[dependent] <= LEVEL if the rows are in random order."""
+        p_value = min(1.0, TESTS * min(block_p, neighbour_p))
+        return cls(p_value, p_value <= LEVEL, block_p, neighbour_p)
+
+    @property
+    def statement(self) -> str:
+        """Return the verdict as a sentence.
+
+        >>> OrderTest.combined(0.0005, 0.3).statement
+        "The sensitive value depends on the row's position (p <= 0.001, permutation test)."
+        """
+        if self.dependent:
+            return (
+                "The sensitive value depends on the row's position "
+                f"(p <= {self.p_value:.2g}, permutation test)."
+            )
+        return (
+            "No dependence of the sensitive value on the row's position was found "
+            f"(p = {self.p_value:.2g}, permutation test at level {LEVEL:g})."
+        )
+
+
+class OrderWatch:
+    """Counts the codes 0 .. m-1 of a column in file order, and tests whether they depend on the position.
+
+    >>> watch = OrderWatch(2)
+    >>> watch.add(np.repeat(np.arange(2, dtype=np.int32), 150))
+    >>> watch.counts.tolist(), watch.test(seed=1).dependent
+    ([150, 150], True)
+    """
+
+    def __init__(self, m: int) -> None:
+        self._blocks = BlockTable(m)
+        self._segments = SegmentSample()
+
+    def add(self, codes: NDArray[np.int32]) -> None:
+        """Take the next rows. The result does not depend on how the column is cut."""
+        self._blocks.add(codes)
+        self._segments.add(codes)
+
+    @property
+    def counts(self) -> Ints:
+        """Return the number of rows of each value so far."""
+        return self._blocks.counts
+
+    def test(self, seed: int | None = None) -> OrderTest:
+        """Test the rows so far. A table of one row or of one value has no order: p = 1."""
+        if np.count_nonzero(self.counts) < 2:
+            return OrderTest.combined(1.0, 1.0)
+        rng = simulation(seed)
+        return OrderTest.combined(
+            block_test(self._blocks.table(), rng),
+            neighbour_test(self._segments.sample(), rng),
+        )
+
+
+class BlockTable:
+    """Counts of (block, value) for at most 64 blocks of consecutive rows; their size doubles with the table.
+
+    The first 16,384 rows are kept as they are: counting them at once is cheaper than merging small blocks.
+    """
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        self.rows = 0
+        self._width = max(1, m) if m <= FULL_TABLE else HASHED
+        self._early = np.empty(EARLY, dtype=np.int32)
+        # both stay empty for the early rows
+        self._counts = np.zeros(-(-m // self._width) * self._width, dtype=np.int64)  # whole lines of `width`
+        self._cells = np.empty((0, self._width), dtype=np.int32)  # a block has less than 2^31 rows
+
+    @property
+    def counts(self) -> Ints:
+        """Return the number of rows of each value."""
+        if self.rows <= EARLY:
+            return tally(self._early[: self.rows], self.m)
+        return self._counts[: self.m].copy()
+
+    def add(self, codes: NDArray[np.int32]) -> None:
+        """Take the next rows."""
+        start = min(codes.size, max(0, EARLY - self.rows))
+        if start:
+            check_range(codes[:start], self.m)
+            self._early[self.rows : self.rows + start] = codes[:start]
+            self.rows += start
+        while start < codes.size:
+            start += self._add_to_block(codes[start:])
+
+    def _add_to_block(self, codes: NDArray[np.int32]) -> int:
+        """Count those of the next rows that lie in the same block; return their number."""
+        if self.rows == EARLY:
+            self._cells = self._early_cells()
+            self._counts[: self.m] = self.counts
+        if self.rows == BLOCKS * block_size(self.rows):
+            self._merge_pairs()
+        size = block_size(self.rows + 1)
+        block, into = divmod(self.rows, size)
+        piece = codes[: size - into]
+        self._count(piece, self._cells[block])
+        self.rows += piece.size
+        return piece.size
+
+    def _count(self, piece: NDArray[np.int32], line: NDArray[np.int32]) -> None:
+        if 16 * piece.size < self.m:  # a few rows of many values: touch their places only
+            check_range(piece, self.m)
+            np.add.at(self._counts, piece, 1)
+            np.add.at(line, piece % self._width, 1)
+        else:
+            counts = tally(piece, self.m, self._counts.size)
+            self._counts += counts
+            line += counts.reshape(-1, self._width).sum(axis=0)
+
+    def _early_cells(self) -> NDArray[np.int32]:
+        blocks = np.arange(self.rows) // block_size(self.rows)
+        places = blocks * self._width + self._early[: self.rows] % self._width
+        return tally(places, BLOCKS * self._width).astype(np.int32).reshape(BLOCKS, self._width)
+
+    def _merge_pairs(self) -> None:
+        for block in range(BLOCKS // 2):  # in place: a line is overwritten only after it was added
+            np.add(self._cells[2 * block], self._cells[2 * block + 1], out=self._cells[block])
+        self._cells[BLOCKS // 2 :] = 0
+
+    def table(self) -> Ints:
+        """Return the counts as (value, block); a last block less than half full joins the one before."""
+        size = block_size(self.rows)
+        full, left = divmod(self.rows, size)
+        cells = self._early_cells() if self.rows <= EARLY else self._cells
+        cells = cells[: full + (left > 0)]
+        if full and 0 < 2 * left < size:
+            cells = np.vstack([cells[: full - 1], cells[full - 1 :].sum(axis=0)])
+        return cells.T.astype(np.int64)
+
+
+def block_size(rows: int) -> int:
+    """Return the smallest power of two that makes at most 64 blocks (and at least 33, from 33 rows on).
+
+    >>> block_size(0), block_size(64), block_size(65), block_size(128), block_size(129)
+    (1, 1, 2, 2, 4)
+    """
+    return 1 << (max(0, rows - 1) // BLOCKS).bit_length()
+
+
+def check_range(codes: NDArray[np.int32] | Ints, m: int) -> None:
+    """Raise if a code lies outside 0 .. m-1."""
+    if codes.min() < 0 or codes.max() >= m:
+        raise ValueError(f"the codes must lie in 0 .. {m - 1}, not in {codes.min()} .. {codes.max()}")
+
+
+def tally(codes: NDArray[np.int32] | Ints, m: int, length: int = 0) -> Ints:
+    """Return how often each of 0 .. m-1 occurs, followed by zeros up to `length`; another code is an error.
+
+    (For very few values bincount waits for its own last increment, and comparing is faster.)
+    """
+    if m <= FEW_VALUES:
+        counts = np.array([np.count_nonzero(codes == value) for value in range(m)], dtype=np.int64)
+        if counts.sum() < codes.size:
+            check_range(codes, m)
+        return counts
+    try:
+        counts = np.bincount(codes, minlength=max(m, length)).astype(np.int64, copy=False)
+    except ValueError:  # a negative code
+        check_range(codes, m)
+        raise
+    if counts[m:].any():
+        check_range(codes, m)
+    return counts
+
+
+class SegmentSample:
+    """Evenly spaced segments of 500 rows: every `stride`-th one, the stride doubling with the table.
+
+    After n rows the stride is the smallest power of two that keeps at most 20 segments; the last one may be
+    incomplete.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.stride = 1
+        self._kept = np.zeros((SEGMENTS, SEGMENT), dtype=np.int32)
+
+    def add(self, codes: NDArray[np.int32]) -> None:
+        """Take the next rows."""
+        start = 0
+        while start < codes.size:
+            slot, into = divmod(self.rows, self.stride * SEGMENT)
+            if slot == SEGMENTS:
+                self._thin()
+                continue
+            kept = into < SEGMENT  # else in the gap that follows
+            end = SEGMENT if kept else self.stride * SEGMENT
+            piece = codes[start : start + end - into]
+            if kept:
+                self._kept[slot, into : into + piece.size] = piece
+            start += piece.size
+            self.rows += piece.size
+
+    def _thin(self) -> None:
+        self._kept[: SEGMENTS // 2] = self._kept[::2]
+        self.stride *= 2
+
+    def sample(self) -> NDArray[np.int32]:
+        """Return the kept rows in order; all segments but the last have 500 rows."""
+        slot, into = divmod(self.rows, self.stride * SEGMENT)
+        return self._kept.reshape(-1)[: slot * SEGMENT + min(into, SEGMENT)].copy()
+
+
+# --- the sequential Monte-Carlo p-value ---------------------------------------------------------------------
+
+
+def sequential_p(exceedances: Callable[[int], NDArray[np.bool_]]) -> float:
+    """Return the p-value of Besag and Clifford (Biometrika 78 (1991), 301-304).
+
+        p = h / l              if the h-th draw at least as extreme as the data is the l-th, l <= B
+        p = (g + 1) / (B + 1)  if only g < h of all B draws are
+
+    exceedances(c) makes c draws from the null and says of each whether it is at least as extreme as the data.
+    Data and draws being exchangeable, Pr[p <= a] <= a: p <= h/l means that the data are among the h most
+    extreme of themselves and l - 1 draws.
+    """
+    seen = drawn = 0
+    batch = FIRST_BATCH
+    while drawn < DRAWS:
+        hits = exceedances(min(batch, DRAWS - drawn))
+        places = np.flatnonzero(hits)
+        if seen + places.size >= ENOUGH:
+            return ENOUGH / (drawn + int(places[ENOUGH - seen - 1]) + 1)
+        seen += places.size
+        drawn += hits.size
+        batch = min(2 * batch, LARGEST_BATCH)
+    return (seen + 1) / (DRAWS + 1)
+
+
+# --- test 1: blocks -----------------------------------------------------------------------------------------
+
+
+def block_test(table: Ints, rng: np.random.Generator) -> float:
+    """Return the p-value of a (value, block) table against random tables of the same margins.
+
+    Permuting the data's rows gives exactly these: the values of a block are drawn without replacement.
+    """
+    table = lump(within_limit(table))
+    classes, blocks = table.sum(axis=1), table.sum(axis=0)
+    if len(classes) < 2 or len(blocks) < 2:
+        return 1.0
+    score = BlockScore(classes, blocks)
+    observed = score(table[np.newaxis])[0]
+    least = observed - 1e-9 * (1 + abs(observed))  # rounding never makes a tie look less extreme
+
+    def exceedances(count: int) -> NDArray[np.bool_]:
+        return np.asarray(score(random_tables(classes, blocks, count, rng)) >= least)
+
+    return sequential_p(exceedances)
+
+
+def within_limit(table: Ints) -> Ints:
+    """Return the table with every 2nd, 4th, ... block only, if its rows are too many for the generator.
+
+    (The rows of fixed blocks are in random order if all rows are: the test stays valid.)
+    """
+    while table.sum() >= HYPERGEOMETRIC_LIMIT and table.shape[1] > 1:
+        table = table[:, ::2]
+    return table
+
+
+def lump(table: Ints) -> Ints:
+    """Return the table of at most 32 classes: the 31 most frequent values, and the rest, none empty.
+
+    The classes depend on the margin only, which permuting rows keeps.
+    """
+    totals = table.sum(axis=1)
+    order = np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)]
+    if len(order) <= CLASSES:
+        return table[order]
+    first, rest = order[: CLASSES - 1], order[CLASSES - 1 :]
+    return np.vstack([table[first], table[rest].sum(axis=0)])
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Blocks joined into groups, the classes frequent enough to be used there, and their expected counts."""
+
+    starts: NDArray[np.intp]  # the first block of each group
+    usable: NDArray[np.intp]  # classes
+    expected: Floats  # (usable class, group)
+    absent: Floats  # 1 - frequency of each usable class
+
+    def score(self, tables: Ints) -> Floats:
+        """Return the largest chi-square score of each table: of a class against the others, or of all."""
+        counts = np.add.reduceat(tables[:, self.usable], self.starts, axis=2)
+        terms = ((counts - self.expected) ** 2 / self.expected).sum(axis=2)  # (table, class)
+        freedom = len(self.starts) - 1  # a term's mean is freedom * absent
+        single = normal_score(terms / self.absent, freedom)
+        joint = normal_score(terms.sum(axis=1), freedom * self.absent.sum())
+        return np.asarray(np.maximum(single.max(axis=1), joint))
+
+
+class BlockScore:
+    """The statistic of the block test: the largest chi-square, on a common scale, over classes and groupings.
+
+        X2 = sum (O - E)^2 / E
+
+    of each value class against all others and of all classes at once, over 2, 4, 8, ... groups of blocks. One
+    chi-square of the whole table would drown the slow drift of one value in the noise of all other cells.
+    Cells of small E have heavy tails; their classes are left out, by a rule that looks at the margins only,
+    so that the test stays exact.
+    """
+
+    def __init__(self, classes: Ints, blocks: Ints) -> None:
+        number = len(blocks)
+        sizes = [groups for groups in (2, 4, 8, 16, 32) if groups < number] + [number]
+        found = [grouping(classes, blocks, groups, EXPECTED) for groups in sizes]
+        usable = [one for one in found if one.usable.size]
+        self.groupings = usable or [grouping(classes, blocks, sizes[0], 0.0)]
+
+    def __call__(self, tables: Ints) -> Floats:
+        """Return the statistic of each (class, block) table."""
+        scores = [one.score(tables) for one in self.groupings]
+        return np.asarray(np.max(scores, axis=0))
+
+
+def grouping(classes: Ints, blocks: Ints, groups: int, least: float) -> Grouping:
+    """Return the blocks joined into nearly equal runs, with the classes of expected counts >= least.
+
+    (Of the class and of all others, else the chi-square of a dominant value is that of the rare rest.)
+    """
+    rows = classes.sum()
+    starts = np.arange(groups) * len(blocks) // groups
+    sizes = np.add.reduceat(blocks, starts)
+    rarer = np.minimum(classes, rows - classes)
+    usable = np.flatnonzero(rarer * (sizes.min() / rows) >= least)
+    return Grouping(starts, usable, np.outer(classes[usable], sizes) / rows, 1 - classes[usable] / rows)
+
+
+def normal_score(chi_square: Floats, freedom: float) -> Floats:
+    """Return the nearly standard normal score of a chi-square (Wilson and Hilferty, 1931).
+
+        z = ((X2 / f)^(1/3) - 1 + 2/(9f)) / sqrt(2/(9f))
+
+    It only makes the chi-squares comparable; the p-value does not rest on it.
+    """
+    variance = 2 / (9 * freedom)
+    return np.asarray((np.cbrt(chi_square / freedom) - 1 + variance) / np.sqrt(variance))
+
+
+def random_tables(classes: Ints, blocks: Ints, count: int, rng: np.random.Generator) -> Ints:
+    """Return `count` tables (class, block) of random row orders with these margins.
+
+    The stretch of all rows is halved again and again; the left half's values are drawn without replacement.
+    """
+    depth = (len(blocks) - 1).bit_length()
+    sizes = np.zeros(2**depth, dtype=np.int64)
+    sizes[: len(blocks)] = blocks
+    tables = np.tile(classes[:, np.newaxis], (count, 1, 1))  # (table, class, stretch)
+    for level in range(depth):
+        left = sizes.reshape(2 ** (level + 1), -1).sum(axis=1)[::2]
+        tables = halve(tables, left, rng)
+    return tables[:, :, : len(blocks)]
+
+
+def halve(tables: Ints, left: Ints, rng: np.random.Generator) -> Ints:
+    """Split each stretch in two at random, the first with left[stretch] rows."""
+    drawn = np.empty_like(tables)
+    others = tables.sum(axis=1)  # (table, stretch): rows of the classes not yet drawn
+    wanted = np.broadcast_to(left, others.shape).copy()
+    last = tables.shape[1] - 1
+    for k in range(last):
+        others -= tables[:, k]
+        drawn[:, k] = rng.hypergeometric(tables[:, k], others, wanted)
+        wanted -= drawn[:, k]
+    drawn[:, last] = wanted
+    return np.stack([drawn, tables - drawn], axis=3).reshape(*tables.shape[:2], -1)
+
+
+# --- test 2: neighbours -------------------------------------------------------------------------------------
+
+
+def neighbour_test(sample: NDArray[np.int32], rng: np.random.Generator) -> float:
+    """Return the two-sided p-value of the number of equal neighbours against random orders of the sample.
+
+        T = |S - E S|,    E S = pairs * sum c (c - 1) / (N (N - 1)),    c the value counts, N the rows
+
+    Both sides of T are multiplied by N (N - 1), so that ties are ties of integers.
+    """
+    rows = sample.size
+    if rows < 2:
+        return 1.0
+    _, inverse, counts = np.unique(sample, return_inverse=True, return_counts=True)
+    values = inverse.astype(np.uint16)  # small, for speed
+    orders = rows * (rows - 1)
+    centre = pairs_within(rows) * int((counts * (counts - 1)).sum())
+
+    def distance(orderings: NDArray[np.uint16]) -> Ints:
+        return np.abs(equal_neighbours(orderings) * orders - centre)
+
+    observed = distance(values[np.newaxis])[0]
+
+    def exceedances(count: int) -> NDArray[np.bool_]:
+        return np.asarray(distance(rng.permuted(np.tile(values, (count, 1)), axis=1)) >= observed)
+
+    return sequential_p(exceedances)
+
+
+def pairs_within(rows: int) -> int:
+    """Return the number of neighbouring pairs of the sample that do not straddle two segments."""
+    return rows - 1 - (rows - 1) // SEGMENT
+
+
+def equal_neighbours(orderings: NDArray[np.uint16]) -> Ints:
+    """Return for each ordering (a line) the number of equal neighbours inside segments."""
+    equal = orderings[:, 1:] == orderings[:, :-1]
+    equal[:, SEGMENT - 1 :: SEGMENT] = False
+    return np.asarray(np.count_nonzero(equal, axis=1), dtype=np.int64)

@@ -1,0 +1,98 @@
+"""A table under a policy: what `scan` returns, what counting and publishing take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.attributes import Schema
+from sfumato.engines.base import Source
+from sfumato.engines.counting import Progress, count_sensitive
+from sfumato.engines.identity import index_column
+from sfumato.engines.sources import open_source
+from sfumato.errors import TableError
+from sfumato.policy import Policy
+from sfumato.profiles import Profile
+from sfumato.randomness import SecretKey
+
+
+def no_progress(rows: int) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A readable table whose columns fit its policy."""
+
+    source: Source
+    policy: Policy
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The stated attributes."""
+        return self.policy.attributes
+
+    def hash(self) -> str:
+        """Return a sha256 of the content."""
+        return self.source.fingerprint()
+
+
+def scan(table: Any, policy: Policy) -> Table:
+    """Open a table: a path, or any object that speaks Arrow. Its columns must be exactly those of the policy."""
+    source = open_source(table, policy.input)
+    policy.attributes.check_columns(source.names)
+    _check_kinds(source, policy.attributes)
+    return Table(source, policy)
+
+
+def _check_kinds(source: Source, schema: Schema) -> None:
+    for attribute in schema.attributes:
+        kind = source.column_type(attribute.name)
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if attribute.role != "identifier" and (pa.types.is_nested(kind) or _is_opaque(kind)):
+            raise TableError(
+                f"{attribute.name!r} is of type {kind}, which is not published.",
+                "Turn it into plain columns, or give it the role identifier (it is then dropped).",
+            )
+
+
+def _is_opaque(kind: Any) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_duration(kind)
+        or pa.types.is_interval(kind)
+        or isinstance(kind, pa.BaseExtensionType)
+    )
+
+
+def profile(table: Table, progress: Progress = no_progress) -> Profile:
+    """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it."""
+    _check_identities(table)
+    return count_sensitive(table.source, table.schema, progress)
+
+
+def _check_identities(table: Table) -> None:
+    """Raise if a record key is repeated, or a person is and the policy allows no repetition."""
+    policy, throwaway = table.policy, SecretKey.fresh()
+    if policy.record_key:
+        with index_column(table.source, policy.record_key, throwaway) as index:
+            if repeated := index.rows - index.distinct():
+                raise TableError(
+                    f"The record key {policy.record_key!r} is repeated: {index.rows:,} rows have {repeated:,} fewer keys.",
+                    "Every row needs a key of its own, or two rows would share their noise.",
+                )
+    if policy.person and policy.person.repeated == "error":
+        with index_column(table.source, policy.person.column, throwaway) as index:
+            persons = index.distinct()
+            if persons < index.rows:
+                raise TableError(
+                    f"{index.rows:,} rows belong to {persons:,} persons ({policy.person.column!r}); "
+                    "the guarantee is for one row per person.",
+                    'Say what to do: person.repeated = "keep-one" (one row of each, at random) or "per-row" '
+                    "(publish all; what is learned of a person adds up over the rows).",
+                )
