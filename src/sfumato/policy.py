@@ -238,6 +238,16 @@ class Policy(Section):
         """The stated attributes."""
         return Schema(tuple(rule.attribute(name) for name, rule in self.columns.items()))
 
+    def plan_arguments(self) -> dict[str, Any]:
+        """Return what the policy asks of a plan: `sf.plan(profile, **policy.plan_arguments())`."""
+        return {
+            "method": self.method.name,
+            "requirement": self.requirement.requirement(),
+            "assurance": self.method.assurance,
+            "retention_floor": self.retention_floor,
+            "shuffle": self.output.order == "shuffle",
+        }
+
     def hash(self) -> str:
         """Return the sha256 of the policy's content (not of its layout or comments)."""
         content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""The false-alarm rate of the row-order test, over 3,000 tables whose rows are in random order.
+"""The false-alarm rate of the row-order test, over 2,500 tables whose rows are in random order.
 
 Each bound has a false-alarm rate of 1e-6: a rate of at most `level` exceeds it with that probability. (The
 seeds are fixed, so a failure means that the code has changed.) What the bounds can see is tested too: a test
@@ -16,7 +16,7 @@ from scipy.stats import binom
 from sfumato import row_order
 from sfumato.row_order import OrderTest, OrderWatch
 
-TABLES = 3_000
+TABLES = 2_500
 ALARM = 1e-6
 
 
@@ -66,21 +66,18 @@ def test_each_p_value_is_valid_and_not_vacuous(
     assert 0.4 * level * TABLES <= alarms <= most(level)
 
 
-@pytest.mark.parametrize(("spread", "valid"), [(1.0, True), (0.9, False)])
-def test_a_null_distribution_ten_percent_too_narrow_is_seen(
-    spread: float, valid: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Power of this file: the true null passes, one with 10% smaller deviations fails."""
-    tables = 500
+def test_a_null_distribution_ten_percent_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Power of this file: the true null passes above; draws with 10% smaller deviations fail."""
+    tables = 300
     right = row_order.random_tables
 
     def narrowed(
         classes: row_order.Ints, blocks: row_order.Ints, count: int, rng: np.random.Generator
     ) -> row_order.Floats:
         expected = np.outer(classes, blocks) / classes.sum()
-        return np.asarray(expected + spread * (right(classes, blocks, count, rng) - expected))
+        return np.asarray(expected + 0.9 * (right(classes, blocks, count, rng) - expected))
 
     monkeypatch.setattr(row_order, "random_tables", narrowed)
     rng = np.random.default_rng(7)
     p_values = [row_order.block_test(watched(rng)._blocks.table(), rng) for _ in range(tables)]
-    assert (sum(p <= 0.25 for p in p_values) <= most(0.25, tables)) == valid
+    assert sum(p <= 0.25 for p in p_values) > most(0.25, tables)

@@ -167,7 +167,7 @@ def test_a_gamma_near_one_keeps_its_digits(solve: Solver) -> None:
 
 
 def test_lines_that_are_almost_parallel() -> None:
-    # a(g_i, .) and b(g_k, .) cross at the own cap of g_k, 28/58, but rounding puts the crossing at 28/58 - 4e-6.
+    # a(g_i, .) and b(g_k, .) cross just above the own cap 28/58, but rounding puts it at 28/58 - 4e-6.
     g_k = 29 - 8.565e-11
     gamma = np.array([g_k, np.nextafter(g_k, 0), *[100.0] * 28])
     p = solve_upward(gamma, np.array([1.0, 1.0, *[0.0] * 28]))

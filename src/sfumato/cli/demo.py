@@ -46,6 +46,7 @@ domain = ["asthma", "back pain", "breast cancer", "COPD", "depression", "diabete
 
 [method]
 name = "fine-grain"
+retention_floor = 0.12         # else the optimum would give up the two most sensitive diagnoses as pure noise
 
 # Whoever believes "this patient has x" with at most rho1 must not come to believe it with more than rho2.
 [requirement]
@@ -166,7 +167,7 @@ def run_demo(folder: Path) -> Demo:
     (private / "policy.toml").write_text(POLICY, encoding="utf-8")
     policy = Policy.load(private / "policy.toml")
     table = scan(private / "clinic.parquet", policy)
-    made = plan(profile(table), method=policy.method.name, requirement=policy.requirement.requirement())
+    made = plan(profile(table), **policy.plan_arguments())
     made = made.bound_to(table.hash(), policy.hash())
     (private / "plan.json").write_text(made.to_json(), encoding="utf-8")
     release = publish(table, made, folder / "release")

@@ -249,17 +249,10 @@ def _planned(table: Table, quiet: bool, shuffle: bool = False) -> Plan:
     from sfumato.methods import plan
     from sfumato.table import profile
 
-    policy = table.policy
     with show.progress_bar("Counting", getattr(table.source, "rows", None), quiet) as report:
         counted = profile(table, report)
-    return plan(
-        counted,
-        method=policy.method.name,
-        requirement=policy.requirement.requirement(),
-        assurance=policy.method.assurance,
-        retention_floor=policy.retention_floor,
-        shuffle=shuffle or policy.output.order == "shuffle",
-    )
+    arguments = table.policy.plan_arguments()
+    return plan(counted, **(arguments | {"shuffle": True} if shuffle else arguments))
 
 
 def _split_names(given: list[str], columns: tuple[str, ...]) -> list[str]:

@@ -1,0 +1,109 @@
+"""The unbiased estimate of the original counts, and its variance.
+
+o = published counts, x = original counts, A = P^-1; E[o] = P x, so x_hat = A o has E[x_hat] = x (FG section III.C).
+
+A has a diagonal of at least 1, no positive entry elsewhere, and columns that sum to one: with S = sum_i 1/p_i,
+    A[k, k] = 1 + (1 - p_k) S_-k / (p_k S)        A[i, k] = -(1 - p_k) / (p_i p_k S)        S_-k = S - 1/p_k
+Everything below rests on that sign pattern.
+
+There are two questions, and two variances:
+    given table    what were the counts in the table that was perturbed? Only the perturbation is random.
+    population     the table is a random sample: what is rows * Pr(cell)? Sampling is random as well.
+
+All functions take counts along the last axis: shape [m], or [groups, m].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.errors import SingularMatrix
+from sfumato.matrix import WORDS, FloatArray, PerturbationMatrix
+
+CONDITION_LIMIT = 1e9
+"""Above this condition number half of the 16 digits of an estimate are rounding error."""
+
+HINT = 'Ask for the likelihood estimate (method "em"): it needs no inverse.'
+
+
+def is_usable(matrix: PerturbationMatrix) -> bool:
+    """Whether P^-1 o exists and is more than rounding error."""
+    return matrix.is_invertible and matrix.condition_number <= CONDITION_LIMIT
+
+
+def require_invertible(matrix: PerturbationMatrix) -> None:
+    """Raise SingularMatrix if P^-1 o does not exist, or would be all rounding error."""
+    if not matrix.is_invertible:
+        zeros = int((matrix.retention <= 2 * matrix.size / WORDS).sum())
+        raise SingularMatrix(
+            f"The perturbation matrix has no inverse: {zeros} of its {matrix.size} values have retention 0, and "
+            "nothing in the release tells these apart.",
+            HINT,
+        )
+    if matrix.condition_number > CONDITION_LIMIT:
+        raise SingularMatrix(
+            f"The inverse of the perturbation matrix is numerically worthless: its condition number is "
+            f"{matrix.condition_number:.1e}, above {CONDITION_LIMIT:.0e}.",
+            HINT,
+        )
+
+
+def estimate(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+    """Return x_hat = P^-1 o, the unbiased estimate; a rare value's may be negative.
+
+    For a uniform matrix that is gamma-amplifying it is
+
+        x_hat_i = ((m - 1 + gamma) o_i - n) / (gamma - 1)        SDR Eq. (7)
+    """
+    require_invertible(matrix)
+    return matrix.solve(observed)
+
+
+def variance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+    """Return an unbiased estimate of Var[x_hat_i] for the table that was perturbed; it is never negative.
+
+        Var[x_hat] = diag(A diag(P x) A^T - diag(x)),    estimated by    (A o A) o - x_hat
+
+    (a record with value x_k adds A[i, y] to x_hat_i, with mean [i = k]: its variance is sum_y P[y, k] A[i, y]^2 - [i = k];
+    E[o] = P x makes the estimate unbiased.)
+
+    Never negative: (A o A) o - A o = sum_k A[i, k] (A[i, k] - 1) o_k, and no entry of A lies strictly between 0 and 1.
+    (The maximum with 0 below removes rounding error only.)
+    """
+    return np.maximum(_second_moment(matrix, observed) - matrix.solve(observed), 0)
+
+
+def variance_in_population(matrix: PerturbationMatrix, observed: FloatArray, rows: float) -> FloatArray:
+    """Return an unbiased estimate of Var[x_hat_i] where the release's rows are a random sample; never negative.
+
+        rows/(rows - 1) * ((A o A) o - x_hat^2/rows)
+
+    `rows` is the size of the whole release, not of the group: x_hat_i then estimates rows * Pr(group and x_i). It is a sum
+    over all rows of independent terms A[i, y] (0 outside the group), so this is rows times their sample variance; hence
+    unbiased, and never negative.
+    """
+    largest = float(np.max(observed.sum(axis=-1), initial=0))
+    if rows < largest:
+        raise ValueError(f"rows is the size of the whole release: {rows:g} is less than a group's {largest:g}")
+    spread = _second_moment(matrix, observed) - matrix.solve(observed) ** 2 / max(rows, 1)
+    return np.maximum(spread, 0) * (rows / max(rows - 1, 1))
+
+
+def covariance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+    """Return an unbiased estimate of Cov[x_hat] for the table that was perturbed, m x m: for small domains.
+
+        A diag(o) A^T - diag(x_hat)        SOUNDNESS, AD: "for a given table"
+
+    It is positive semidefinite, so no linear combination c.x_hat gets a negative variance: columns of A sum to one, hence
+        c^T [...] c = sum_k o_k [ (sum_i A[i, k] (c_i - c_k))^2 - sum_{i != k} A[i, k] (c_i - c_k)^2 ],
+    and A[i, k] <= 0 for i != k.
+    """
+    require_invertible(matrix)
+    inverse = matrix.solve(np.eye(matrix.size)).T
+    x = matrix.solve(observed)
+    return (inverse * observed[..., None, :]) @ inverse.T - x[..., None] * np.eye(matrix.size)
+
+
+def _second_moment(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+    require_invertible(matrix)
+    return matrix.inverse_squared_apply(observed)

@@ -1,0 +1,56 @@
+"""What tests share: real data by SFUMATO_DATA, small tables and policies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sfumato.policy import Policy
+
+
+@pytest.fixture
+def real_data() -> Callable[[str], Path]:
+    """Give the path of a real table; skip where there is none."""
+
+    def find(name: str) -> Path:
+        folder = os.environ.get("SFUMATO_DATA")
+        if not folder:
+            pytest.skip("SFUMATO_DATA names no folder with real tables")
+        path = Path(folder) / name
+        if not path.exists():
+            pytest.skip(f"SFUMATO_DATA has no {name}")
+        return path
+
+    return find
+
+
+def make_policy(
+    roles: dict[str, str], requirement: str = "rho1 = 0.2\nrho2 = 0.5", method: str = "uniform", extra: str = ""
+) -> Policy:
+    """Return a policy from roles ("sensitive", or "sensitive; missing = 'drop'" with more keys after semicolons)."""
+    lines = [extra]
+    for name, role in roles.items():
+        first, *more = role.split(";")
+        lines += [f'[columns."{name}"]', f'role = "{first}"', *(part.strip() for part in more)]
+    lines += ["[method]", f'name = "{method}"', "[requirement]", requirement]
+    return Policy.parse("\n".join(lines))
+
+
+CLINIC_ROLES = {"name": "identifier", "age": "quasi_identifier", "sex": "quasi_identifier", "disease": "sensitive"}
+
+
+@pytest.fixture
+def clinic() -> pa.Table:
+    """FG Fig. 1 (a) and (b): eight patients."""
+    return pa.table(
+        {
+            "name": ["Andy", "Beth", "Carla", "Doug", "Eva", "Fiona", "Gord", "Hank"],
+            "age": [21, 25, 26, 28, 32, 34, 36, 39],
+            "sex": ["M", "F", "F", "M", "F", "F", "M", "M"],
+            "disease": ["SARS", "HIV", "SARS", "HIV", "H1N1", "cancer", "H1N1", "cancer"],
+        }
+    )
