@@ -29,7 +29,10 @@ def real_data() -> Callable[[str], Path]:
 
 
 def make_policy(
-    roles: dict[str, str], requirement: str = "rho1 = 0.2\nrho2 = 0.5", method: str = "uniform", extra: str = ""
+    roles: dict[str, str],
+    requirement: str = "rho1 = 0.2\nrho2 = 0.5",
+    method: str = "uniform",
+    extra: str = "",
 ) -> Policy:
     """Return a policy from roles ("sensitive", or "sensitive; missing = 'drop'" with more keys after semicolons)."""
     lines = [extra]
@@ -40,7 +43,12 @@ def make_policy(
     return Policy.parse("\n".join(lines))
 
 
-CLINIC_ROLES = {"name": "identifier", "age": "quasi_identifier", "sex": "quasi_identifier", "disease": "sensitive"}
+CLINIC_ROLES = {
+    "name": "identifier",
+    "age": "quasi_identifier",
+    "sex": "quasi_identifier",
+    "disease": "sensitive",
+}
 
 
 @pytest.fixture

@@ -106,7 +106,9 @@ class Schema:
         """Raise unless the table has exactly the stated columns, each once."""
         twice = sorted({name for name in present if list(present).count(name) > 1})
         if twice:
-            raise TableError(f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one.")
+            raise TableError(
+                f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one."
+            )
         unnamed = [i for i, name in enumerate(present, start=1) if not name.strip()]
         if unnamed:
             raise TableError(f"Column {unnamed[0]} of the table has no name.", "Every column needs a name.")

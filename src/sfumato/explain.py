@@ -70,7 +70,9 @@ def _matrix(plan: Plan) -> list[str]:
 def _values(plan: Plan) -> list[str]:
     order = np.argsort(-plan.counts, kind="stable")[:SHOWN_VALUES]
     errors = plan.standard_error
-    lines = [f"  {'value':24} {'records':>10} {'gamma':>10} {'retention':>10} {'diagonal':>9} {'std. error':>11}"]
+    lines = [
+        f"  {'value':24} {'records':>10} {'gamma':>10} {'retention':>10} {'diagonal':>9} {'std. error':>11}"
+    ]
     for c in order:
         error = "none" if errors is None else f"{errors[c]:,.1f}"
         gamma = "none" if math.isinf(plan.gamma[c]) else f"{plan.gamma[c]:.4g}"
@@ -86,7 +88,8 @@ def _binding(plan: Plan) -> list[str]:
     if not plan.bindings:
         return ["No constraint binds: nothing is required, or everything is retained."]
     lines = [
-        f"  {b.value}, {b.direction}, against {b.against} (gamma = {b.gamma:.4g})" for b in plan.bindings[:SHOWN_VALUES]
+        f"  {b.value}, {b.direction}, against {b.against} (gamma = {b.gamma:.4g})"
+        for b in plan.bindings[:SHOWN_VALUES]
     ]
     more = len(plan.bindings) - len(lines)
     head = "What binds: raising the retention of either value of a pair would break the bound"
@@ -101,7 +104,10 @@ def _binding(plan: Plan) -> list[str]:
 
 
 def _cost(plan: Plan) -> list[str]:
-    lines = ["Utility and cost", f"  record utility (share of unchanged records, FG Def. 3): {plan.record_utility:.4f}"]
+    lines = [
+        "Utility and cost",
+        f"  record utility (share of unchanged records, FG Def. 3): {plan.record_utility:.4f}",
+    ]
     if plan.other_assurance:
         name, utility = plan.other_assurance
         lines.append(f"  record utility of the {name} version: {utility:.4f}")

@@ -144,7 +144,9 @@ class PerturbationMatrix:
         others = self._others
         total = observed.sum(axis=-1, keepdims=True)
         s = (1 / p[others]).sum()
-        t = observed[..., z : z + 1] + p[z] * ((observed[..., others] / p[others]).sum(axis=-1, keepdims=True) - total)
+        t = observed[..., z : z + 1] + p[z] * (
+            (observed[..., others] / p[others]).sum(axis=-1, keepdims=True) - total
+        )
         t = t / (1 + p[z] * s)
         x = np.empty(observed.shape)
         x[..., others] = (observed[..., others] - t) / p[others]
@@ -260,7 +262,7 @@ class PerturbationMatrix:
     def downward(self, i: int) -> Fraction | None:
         """Return the largest factor by which any published value can lower the odds of x_i; None if unbounded.
 
-            max_y max_{k != i} P[y, k] / P[y, i] = max_{k != i} (p_k + q_k) / q_i
+        max_y max_{k != i} P[y, k] / P[y, i] = max_{k != i} (p_k + q_k) / q_i
         """
         if self.size == 1:
             return Fraction(1)
@@ -301,7 +303,9 @@ def _largest_eigenvalue(product: Callable[[FloatArray], FloatArray], m: int, ste
     """
     k = np.arange(m)
     sign = np.where(k * math.sqrt(2) % 1 < 0.5, -1, 1)
-    v = 0.3 + sign * (1 + k * math.sqrt(5) % 1)  # irregular: orthogonal to no sum, no value, no pair of values
+    v = 0.3 + sign * (
+        1 + k * math.sqrt(5) % 1
+    )  # irregular: orthogonal to no sum, no value, no pair of values
     basis, t, value = np.empty((0, m)), np.zeros((steps + 1, steps + 1)), 0.0
     for step in range(min(steps, m)):
         basis = np.vstack([basis, v / np.linalg.norm(v)])

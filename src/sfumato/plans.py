@@ -224,6 +224,10 @@ class Plan:
                 policy_hash=raw["policy_hash"],
             )
         except FileNotFoundError:
-            raise UsageError(f"There is no plan file {str(path)!r}.", "Make one: sfumato plan ... -o plan.json") from None
+            raise UsageError(
+                f"There is no plan file {str(path)!r}.", "Make one: sfumato plan ... -o plan.json"
+            ) from None
         except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError) as problem:
-            raise UsageError(f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.") from None
+            raise UsageError(
+                f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}."
+            ) from None

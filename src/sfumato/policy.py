@@ -132,7 +132,11 @@ class RequirementRule(Section):
             raise ValueError('rho1 = "observed" or a table of rho1 goes with a tolerance')
         if (self.gamma is not None or self.epsilon is not None) and self.rho1 is not None:
             raise ValueError("gamma or epsilon stand alone, without rho1")
-        if self.rho2 is not None and self.rho1 is None or (self.values and (self.rho1 is None) != (self.rho2 is None)):
+        if (
+            self.rho2 is not None
+            and self.rho1 is None
+            or (self.values and (self.rho1 is None) != (self.rho2 is None))
+        ):
             raise ValueError("rho1 and rho2 go together")
         if self.others and (self.rho2 is not None or not self.values):
             raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')
@@ -189,7 +193,10 @@ class Policy(Section):
     def _names_fit(self) -> Policy:
         if not any(rule.role == "sensitive" for rule in self.columns.values()):
             raise ValueError("no column is sensitive: give at least one column the role sensitive")
-        for what, name in (("person.column", self.person and self.person.column), ("record_key", self.record_key)):
+        for what, name in (
+            ("person.column", self.person and self.person.column),
+            ("record_key", self.record_key),
+        ):
             if name and name not in self.columns:
                 raise ValueError(f"{what} names {name!r}, which is not among the columns")
             if name and self.columns[name].role == "sensitive":
@@ -214,7 +221,9 @@ class Policy(Section):
         try:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise PolicyError(f"There is no policy file {str(path)!r}.", "Make one: sfumato init TABLE.") from None
+            raise PolicyError(
+                f"There is no policy file {str(path)!r}.", "Make one: sfumato init TABLE."
+            ) from None
         except (OSError, UnicodeDecodeError) as problem:
             raise PolicyError(f"The policy file {str(path)!r} cannot be read: {problem}.") from None
         return cls.parse(text, str(path))

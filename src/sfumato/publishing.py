@@ -22,7 +22,7 @@ from sfumato.engines.identity import index_column
 from sfumato.engines.mapping import RowMapper
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.shuffle import shuffled
-from sfumato.engines.writers import ROW_GROUP, WRITERS, Writer
+from sfumato.engines.writers import WRITERS, Writer
 from sfumato.errors import OutOfSpace, TableError, UsageError
 from sfumato.manifest import (
     BoundPart,
@@ -90,7 +90,12 @@ def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
 
 
 def _write_data(
-    table: Table, plan: Plan, key: SecretKey, folder: Path, format: Literal["parquet", "csv"], progress: Progress
+    table: Table,
+    plan: Plan,
+    key: SecretKey,
+    folder: Path,
+    format: Literal["parquet", "csv"],
+    progress: Progress,
 ) -> tuple[DataFile, Any]:
     """Write the published rows; return their description and their Arrow schema."""
     path = folder / f"data.{format}"
@@ -104,7 +109,7 @@ def _write_data(
     writer: Writer | None = None
     schema: Any = None
     # while one row group is written, the next is read, mapped and cleaned in a thread
-    for group in ahead(row_groups(published, ROW_GROUP)):
+    for group in ahead(row_groups(published, WRITERS[format].rows_at_once)):
         schema = group.schema
         writer = writer or WRITERS[format](path, schema)
         writer.write(group)
@@ -181,7 +186,9 @@ def _second_release(table: Table, plan: Plan) -> str:
             "and the two add up: the factors by which the odds can change are multiplied."
         )
     factors = [b.gamma for b in plan.bounds if b.gamma is not None]
-    worst = f"from {float(min(factors)):.4g} to {float(min(factors)) ** 2:.4g}" if factors else "without a bound"
+    worst = (
+        f"from {float(min(factors)):.4g} to {float(min(factors)) ** 2:.4g}" if factors else "without a bound"
+    )
     return (
         "The key was discarded: a second release of the same people draws fresh noise, and the two add up. The factor by "
         f"which the odds of the strictest value can change is squared, {worst}."
@@ -194,7 +201,9 @@ def _second_release(table: Table, plan: Plan) -> str:
 def check_new(folder: Path) -> None:
     """Raise unless a release can be put there."""
     if folder.exists() or folder.is_symlink():
-        raise UsageError(f"{str(folder)!r} exists already; a release never overwrites anything.", "Choose another name.")
+        raise UsageError(
+            f"{str(folder)!r} exists already; a release never overwrites anything.", "Choose another name."
+        )
     if not folder.parent.is_dir():
         raise UsageError(f"There is no folder {str(folder.parent)!r} to put the release in.")
 

@@ -90,5 +90,3 @@ def file_sha256(path: Path) -> str:
 def value_type(kind: Any) -> str:
     """Return the name of an Arrow type, a dictionary's by its values."""
     return str(getattr(kind, "value_type", kind))
-
-

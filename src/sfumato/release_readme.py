@@ -30,7 +30,7 @@ def readme(manifest: Manifest) -> str:
             "random one. A single row is not to be trusted; counts and shares can be estimated, with error bars:",
             "",
             "```",
-            f'sfumato estimate . --by {manifest.randomized[0]} {_example_condition(manifest)}'.rstrip(),
+            f"sfumato estimate . --by {manifest.randomized[0]} {_example_condition(manifest)}".rstrip(),
             "```",
             "```python",
             "import sfumato as sf",
@@ -87,7 +87,9 @@ def _disclosures(manifest: Manifest) -> list[str]:
     if manifest.discloses_frequencies:
         lines.append("- The matrix was computed from the table's own frequencies and tells them.")
     if manifest.observed_domains:
-        lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur in the table.")
+        lines.append(
+            f"- The values of {', '.join(manifest.observed_domains)} are those that occur in the table."
+        )
     return lines
 
 

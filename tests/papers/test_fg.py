@@ -48,7 +48,14 @@ def test_example_2_uniform_has_record_utility_one_third(clinic: pa.Table) -> Non
 
 def test_example_1_fine_grain_as_published_is_figure_2b(clinic: pa.Table) -> None:
     made = plan(clinic, "fine-grain", "as-published")
-    figure = np.array([[1 / 4, 1 / 6, 1 / 6, 1 / 6], [1 / 4, 1 / 2, 1 / 6, 1 / 6], [1 / 4, 1 / 6, 1 / 2, 1 / 6], [1 / 4, 1 / 6, 1 / 6, 1 / 2]])
+    figure = np.array(
+        [
+            [1 / 4, 1 / 6, 1 / 6, 1 / 6],
+            [1 / 4, 1 / 2, 1 / 6, 1 / 6],
+            [1 / 4, 1 / 6, 1 / 2, 1 / 6],
+            [1 / 4, 1 / 6, 1 / 6, 1 / 2],
+        ]
+    )
     assert made.matrix.dense() == pytest.approx(figure, abs=1e-12)
     assert made.record_utility == pytest.approx(0.4375, abs=1e-12)
     # "about a 24% increase" is relative to the larger figure; relative to uniform it is 31.25%
@@ -113,7 +120,9 @@ def test_section_5_tolerance() -> None:
     counts = [500, 300, 150, 50]
     values = pa.table({"d": [v for v, n in zip("abcd", counts, strict=True) for _ in range(n)]})
     made = sf.plan(
-        sf.profile(sf.scan(values, make_policy({"d": "sensitive"}))), method="fine-grain", requirement=sf.tolerance(3)
+        sf.profile(sf.scan(values, make_policy({"d": "sensitive"}))),
+        method="fine-grain",
+        requirement=sf.tolerance(3),
     )
     assert [b.gamma for b in made.bounds] == [
         None,
@@ -139,7 +148,9 @@ def test_fine_grain_has_better_record_utility_than_uniform_on_zipf_40() -> None:
     counted = sf.profile(sf.scan(values, make_policy({"d": "sensitive"})))
     utilities = {
         method: [
-            sf.plan(counted, method=method, requirement=sf.tolerance(theta), assurance="as-published").record_utility
+            sf.plan(
+                counted, method=method, requirement=sf.tolerance(theta), assurance="as-published"
+            ).record_utility
             for theta in (2, 4, 8, 16)
         ]
         for method in ("uniform", "fine-grain")

@@ -11,7 +11,10 @@ from sfumato.randomness import simulation
 
 PATIENTS = 20_000
 
-FIRST = {"F": "Ada Bea Cleo Dora Edna Fay Gwen Hedy Iris June".split(), "M": "Abe Ben Carl Dan Eli Finn Gus Hal Ian Joe".split()}
+FIRST = {
+    "F": "Ada Bea Cleo Dora Edna Fay Gwen Hedy Iris June".split(),
+    "M": "Abe Ben Carl Dan Eli Finn Gus Hal Ian Joe".split(),
+}
 LAST = "Amber Brook Cole Dale Ember Field Grove Hill Isle Jasper Knoll Lake Moor North Oak Pond Reed Stone".split()
 REGIONS = (("North", 0.28), ("East", 0.14), ("South", 0.33), ("West", 0.25))
 EDUCATION = (("primary", 0.18), ("secondary", 0.47), ("tertiary", 0.35))
@@ -41,8 +44,8 @@ def clinic(patients: int = PATIENTS, seed: int = 2026) -> Any:
     return pa.table(
         {
             "name": _names(rng, sex),
-            "age": age,
-            "sex": sex,
+            "age": age.tolist(),
+            "sex": sex.tolist(),
             "region": _drawn(rng, REGIONS, patients),
             "education": _drawn(rng, EDUCATION, patients),
             "diagnosis": _diagnoses(rng, age, sex),
@@ -52,11 +55,14 @@ def clinic(patients: int = PATIENTS, seed: int = 2026) -> Any:
 
 def _names(rng: np.random.Generator, sex: Any) -> list[str]:
     first, last = rng.integers(0, 10, sex.size), rng.integers(0, len(LAST), sex.size)
-    return [f"{FIRST[s][f]} {LAST[k]} {n}" for n, (s, f, k) in enumerate(zip(sex.tolist(), first, last, strict=True), 1)]
+    return [
+        f"{FIRST[s][f]} {LAST[k]} {n}"
+        for n, (s, f, k) in enumerate(zip(sex.tolist(), first, last, strict=True), 1)
+    ]
 
 
 def _drawn(rng: np.random.Generator, shares: tuple[tuple[str, float], ...], size: int) -> Any:
-    return rng.choice([name for name, _ in shares], size=size, p=[share for _, share in shares])
+    return rng.choice([name for name, _ in shares], size=size, p=[share for _, share in shares]).tolist()
 
 
 def _diagnoses(rng: np.random.Generator, age: Any, sex: Any) -> Any:
@@ -69,4 +75,4 @@ def _diagnoses(rng: np.random.Generator, age: Any, sex: Any) -> Any:
     )
     ends = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
     picked = np.minimum((rng.random(age.size)[:, None] > ends).sum(axis=1), len(DIAGNOSES) - 1)
-    return np.array(list(DIAGNOSES))[picked]
+    return np.array(list(DIAGNOSES))[picked].tolist()

@@ -70,7 +70,11 @@ def init(
     if as_json:
         show.print_json({"policy": text, "file": None if output is None else str(output)})
     else:
-        print(text if output is None else f"Wrote {output}. Read the comments, and decide what they leave to you.")
+        print(
+            text
+            if output is None
+            else f"Wrote {output}. Read the comments, and decide what they leave to you."
+        )
 
 
 @command("profile", "sfumato profile patients.parquet policy.toml")
@@ -97,7 +101,9 @@ def profile(
 def plan(
     table: TablePath,
     policy: PolicyPath,
-    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Keep the plan, to be signed off.")] = None,
+    output: Annotated[
+        Optional[Path], typer.Option("--output", "-o", help="Keep the plan, to be signed off.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Explain what would be published, why, and at what cost; write nothing of it. Private."""
@@ -112,7 +118,9 @@ def plan(
     else:
         print(made.explain())
         if output is not None:
-            print(f"\nWrote {output}. `sfumato publish {table} {policy} --plan {output} -o DIR` publishes exactly this.")
+            print(
+                f"\nWrote {output}. `sfumato publish {table} {policy} --plan {output} -o DIR` publishes exactly this."
+            )
 
 
 @command("publish", "sfumato publish patients.parquet policy.toml -o release/")
@@ -121,9 +129,13 @@ def publish(
     policy: PolicyPath,
     output: NewFolder,
     plan_file: Annotated[Optional[Path], typer.Option("--plan", help="Publish exactly this plan.")] = None,
-    key_file: Annotated[Optional[Path], typer.Option("--key-file", help="Key for a policy with a record_key.")] = None,
+    key_file: Annotated[
+        Optional[Path], typer.Option("--key-file", help="Key for a policy with a record_key.")
+    ] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")] = False,
-    seed: Annotated[Optional[int], typer.Option("--seed", help='For tests; marks the release "not for release".')] = None,
+    seed: Annotated[
+        Optional[int], typer.Option("--seed", help='For tests; marks the release "not for release".')
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
@@ -160,10 +172,14 @@ def publish(
 @command("estimate", "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\"")
 def estimate(
     release: ReleasePath,
-    by: Annotated[Optional[list[str]], typer.Option("--by", help="Columns to group by; repeat or separate by commas.")] = None,
+    by: Annotated[
+        Optional[list[str]], typer.Option("--by", help="Columns to group by; repeat or separate by commas.")
+    ] = None,
     where: Annotated[str, typer.Option("--where", help="A condition on untouched columns.")] = "",
     method: Annotated[str, typer.Option("--method", help="inverse (unbiased), projected or em.")] = "inverse",
-    target: Annotated[str, typer.Option("--target", help="Intervals for this table, or for the population.")] = "table",
+    target: Annotated[
+        str, typer.Option("--target", help="Intervals for this table, or for the population.")
+    ] = "table",
     level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
     as_json: Json = False,
 ) -> None:
@@ -186,7 +202,8 @@ def estimate(
         return
     numbers = ("estimate", "standard_error", "lower", "upper")
     rows = [
-        [*(_shown(row[name]) for name in answer.by), *(_number(row[name]) for name in numbers)] for row in answer.rows()
+        [*(_shown(row[name]) for name in answer.by), *(_number(row[name]) for name in numbers)]
+        for row in answer.rows()
     ]
     print(show.table([*answer.by, *numbers], rows, [False] * len(answer.by) + [True] * len(numbers)))
     for note in answer.notes:
@@ -202,7 +219,13 @@ def verify(release: ReleasePath, as_json: Json = False) -> None:
     if as_json:
         show.print_json(result.to_dict())
     else:
-        print(show.table(["status", "check", "detail"], [[c.status, c.name, c.detail] for c in result.checks], [False] * 3))
+        print(
+            show.table(
+                ["status", "check", "detail"],
+                [[c.status, c.name, c.detail] for c in result.checks],
+                [False] * 3,
+            )
+        )
     if not result.holds:
         raise typer.Exit(1)
 
@@ -257,7 +280,11 @@ def _planned(table: Table, quiet: bool, shuffle: bool = False) -> Plan:
 
 def _split_names(given: list[str], columns: tuple[str, ...]) -> list[str]:
     """Return the column names; commas separate them, unless a column has one in its name."""
-    return [name for text in given for name in ([text] if text in columns else [t.strip() for t in text.split(",")])]
+    return [
+        name
+        for text in given
+        for name in ([text] if text in columns else [t.strip() for t in text.split(",")])
+    ]
 
 
 def _shown(value: Any) -> str:

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-BATCH_ROWS = 1 << 18
-"""Rows read at a time: large enough to be fast, small enough that a few batches in flight stay below 100 MB."""
+BATCH_ROWS = 1 << 20
+"""Rows read at a time: a row group of the release, so that batches need not be joined."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.engines.arrays import as_numpy, codes_of, from_numpy, nulls_of
+
 
 def bare_schema(schema: Any) -> Any:
     """Return names and types, and nothing else."""
@@ -30,22 +32,20 @@ def clean_dictionary(column: Any) -> Any:
     """Return the same values with a dictionary of the values of its valid rows, sorted."""
     dictionary = column.dictionary
     used = _used(column, len(dictionary))
-    order = pc.sort_indices(dictionary).to_numpy()
+    order = as_numpy(pc.sort_indices(dictionary))
     if used.all() and (order == np.arange(order.size)).all():
         return column
     order = order[used[order]]
     rank = np.zeros(len(dictionary) + 1, dtype=np.int32)
     rank[order] = np.arange(order.size, dtype=np.int32)
-    missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
-    indices = column.indices.fill_null(len(dictionary)) if column.null_count else column.indices
-    codes = rank.take(indices.to_numpy())
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), dictionary.take(pa.array(order)))
+    codes = from_numpy(rank.take(codes_of(column, len(dictionary))), nulls_of(column))
+    return pa.DictionaryArray.from_arrays(codes, dictionary.take(from_numpy(order)))
 
 
 def _used(column: Any, size: int) -> npt.NDArray[np.bool_]:
     """Which dictionary values a valid row has. Frequent values show up early: mostly one short round."""
     valid = column.indices.drop_null() if column.null_count else column.indices
-    codes = valid.to_numpy()
+    codes = as_numpy(valid)
     used = np.zeros(size, dtype=np.bool_)
     start, step = 0, max(4 * size, 1 << 12)
     while start < codes.size and not used.all():
@@ -70,4 +70,5 @@ def row_groups(batches: Iterable[Any], rows: int) -> Iterator[Any]:
 
 
 def _joined(batches: list[Any]) -> Any:
-    return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
+    table = pa.Table.from_batches(batches)
+    return table if len(batches) == 1 else table.unify_dictionaries().combine_chunks()

@@ -53,7 +53,9 @@ def _domain(encoder: Encoder) -> Domain:
     if encoder.domain is not None:
         return encoder.domain
     if not encoder.learned:
-        raise TableError(f"{encoder.attribute.name!r} has no value in any row.", "The table is empty, or all is missing.")
+        raise TableError(
+            f"{encoder.attribute.name!r} has no value in any row.", "The table is empty, or all is missing."
+        )
     return Domain(encoder.attribute.name, encoder.learned_in_order())
 
 
@@ -63,7 +65,9 @@ class _Tally:
     def __init__(self) -> None:
         self.watch = OrderWatch(WATCHED)
         self._counts = np.zeros(0, dtype=np.int64)
-        self._pairs: list[dict[int, int]] = []  # one for each column after the first: (combination, code) -> number
+        self._pairs: list[
+            dict[int, int]
+        ] = []  # one for each column after the first: (combination, code) -> number
 
     def add(self, codes: list[Codes]) -> None:
         combined = codes[0]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Value, label
+from sfumato.engines.arrays import codes_of
 from sfumato.errors import PolicyError, TableError
 
 LEFT_OUT = -1
@@ -66,12 +67,10 @@ class Encoder:
         if self._seen is None or not coded.dictionary.equals(self._seen):
             self._seen = coded.dictionary
             self._table = np.array(
-                [*(self._code(v) for v in self._values(coded.dictionary)), self._code_of_missing()], dtype=np.int32
+                [*(self._code(v) for v in self._values(coded.dictionary)), self._code_of_missing()],
+                dtype=np.int32,
             )
-        indices = coded.indices
-        if indices.null_count:
-            indices = indices.fill_null(len(coded.dictionary))
-        positions = indices.to_numpy(zero_copy_only=False)
+        positions = codes_of(coded, len(coded.dictionary))
         codes = self._table.take(positions)
         return self._settle(codes, positions, coded, position) if (self._table == REFUSED).any() else codes
 
@@ -111,7 +110,9 @@ class Encoder:
             return codes
         values = [*self._values(coded.dictionary), None]
         which, first, count = np.unique(positions[open_rows], return_index=True, return_counts=True)
-        for place, at, times in sorted(zip(which.tolist(), first.tolist(), count.tolist(), strict=True), key=lambda x: x[1]):
+        for place, at, times in sorted(
+            zip(which.tolist(), first.tolist(), count.tolist(), strict=True), key=lambda x: x[1]
+        ):
             value = values[place]
             if self._may_learn(value):
                 self._table[place] = self._codes.setdefault(value, len(self._codes))
@@ -140,7 +141,9 @@ class Encoder:
             )
         total = sum(r.rows for r in self.refused.values())
         first = min(r.first for r in self.refused.values())
-        shown = ", ".join(repr(label(v)) for v in list(self.refused)[:5]) + (", ..." if len(self.refused) > 5 else "")
+        shown = ", ".join(repr(label(v)) for v in list(self.refused)[:5]) + (
+            ", ..." if len(self.refused) > 5 else ""
+        )
         if self.attribute.bins is not None and any(isinstance(v, _NotANumber) for v in self.refused):
             return (
                 f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}; first in row {first:,}.",
@@ -188,7 +191,9 @@ def check_kind(kind: Any, attribute: Attribute) -> None:
         return
     raise PolicyError(
         f"{attribute.name!r} holds values of type {kind}, which have no finite domain.",
-        "Give the column bins in the policy." if numeric else "Turn it into text, integers or truth values first.",
+        "Give the column bins in the policy."
+        if numeric
+        else "Turn it into text, integers or truth values first.",
     )
 
 

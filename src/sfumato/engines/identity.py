@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.engines.arrays import as_numpy, first_null, from_numpy
 from sfumato.engines.base import Source
 from sfumato.errors import TableError
 from sfumato.randomness import SecretKey, Step, WordArray
@@ -24,9 +25,9 @@ MEMORY = "200MB"
 def key_bytes(column: Any, name: str, position: int) -> list[bytes]:
     """Return each identifier as bytes; 7 and "7" are the same one. A missing one is an error."""
     if column.null_count:
-        first = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise TableError(
-            f"{name!r} is missing in row {position + first + 1:,}.", "A person or record key needs a value in every row."
+            f"{name!r} is missing in row {position + first_null(column) + 1:,}.",
+            "A person or record key needs a value in every row.",
         )
     return [str(value).encode() for value in column.to_pylist()]
 
@@ -45,7 +46,8 @@ class IdentityIndex:
     def add(self, identities: WordArray, words: WordArray) -> None:
         """Append consecutive rows."""
         places = np.arange(self.rows, self.rows + identities.size)
-        batch = pa.table({"place": places, "identity": identities, "word": words})
+        columns = [from_numpy(places), from_numpy(identities), from_numpy(words)]
+        batch = pa.table(columns, names=["place", "identity", "word"])
         self._connection.register("batch", batch)
         self._connection.execute("INSERT INTO rows SELECT * FROM batch")
         self._connection.unregister("batch")
@@ -60,7 +62,7 @@ class IdentityIndex:
         query = "SELECT arg_min(place, word) AS place FROM rows GROUP BY identity"
         kept = np.zeros(self.rows, dtype=np.bool_)
         for batch in self._connection.sql(query).to_arrow_reader(1 << 18):
-            kept[batch.column(0).to_numpy()] = True
+            kept[as_numpy(batch.column(0))] = True
         return kept
 
     def close(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, label
+from sfumato.engines.arrays import first_null, from_numpy, nulls_of
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted
 from sfumato.engines.identity import key_bytes
@@ -40,7 +41,9 @@ class RowMapper:
         self._published = [name for name in source.names if schema[name].role != "identifier"]
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in domain.parts}
-        self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
+        self._encoders |= {
+            a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared
+        }
         self._context = hashlib.sha256(matrix.noise.tobytes() + repr(domain.values).encode()).digest()[:16]
         self._position = 0  # rows read so far, over all files
 
@@ -59,12 +62,18 @@ class RowMapper:
         keep = self._keep(batch.rows, codes)
         rows = batch.rows
         if keep is not None:
-            rows = rows.filter(pa.array(keep))
+            rows = rows.filter(from_numpy(keep))
             codes = {name: column[keep] for name, column in codes.items()}
         sensitive = self._domain.join(codes[name] for name in self._domain.names)
-        words = self._words_by_place(batch, keep) if self._record_key is None else self._words_by_record(rows, sensitive)
+        words = (
+            self._words_by_place(batch, keep)
+            if self._record_key is None
+            else self._words_by_record(rows, sensitive)
+        )
         drawn = self._domain.split(self._matrix.sample(sensitive, words))
-        new = {part.name: decoded(part, column) for part, column in zip(self._domain.parts, drawn, strict=True)}
+        new = {
+            part.name: decoded(part, column) for part, column in zip(self._domain.parts, drawn, strict=True)
+        }
         for attribute in self._others():
             name = attribute.name
             if attribute.bins:
@@ -90,7 +99,7 @@ class RowMapper:
             if attribute.missing == "error":
                 self._complain(attribute.name)
             if attribute.missing == "drop":
-                masks.append(column.is_valid().to_numpy(zero_copy_only=False))
+                masks.append(~cast(Mask, nulls_of(column)))
         if self._drawn is not None:
             masks.append(self._drawn[self._position : self._position + rows.num_rows])
         return np.logical_and.reduce(masks) if masks else None
@@ -123,11 +132,14 @@ class RowMapper:
             for batch, position in positioned(self._source, [name]):
                 encoder.encode(batch.rows.column(0), position)
             encoder.check()
-        missing = [(position, b.rows.column(0)) for b, position in positioned(self._source, [name])]
-        gaps = [(position, column) for position, column in missing if column.null_count]
-        first = gaps[0][0] + int(np.flatnonzero(gaps[0][1].is_null().to_numpy(zero_copy_only=False))[0]) + 1
+        missing, first = 0, 0
+        for batch, position in positioned(self._source, [name]):
+            column = batch.rows.column(0)
+            if column.null_count and not missing:
+                first = position + first_null(column) + 1
+            missing += column.null_count
         raise TableError(
-            f"{name!r} is missing in {sum(c.null_count for _, c in gaps):,} row(s), first in row {first:,}.",
+            f"{name!r} is missing in {missing:,} row(s), first in row {first:,}.",
             'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
         )
 
@@ -146,10 +158,10 @@ def decoded(part: Domain, codes: npt.NDArray[np.int32]) -> Any:
     known = [v for v in part.values if v is not None]
     if all(isinstance(v, str) for v in known):
         values = pa.array(["" if v is None else v for v in part.values], pa.string())
-        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), values)
+        return pa.DictionaryArray.from_arrays(from_numpy(codes, missing), values)
     filler: Any = type(known[0])()
     table = np.array([filler if v is None else v for v in part.values])
-    return pa.array(table[codes], mask=missing)
+    return from_numpy(table[codes], missing)
 
 
 def _checking_encoder(attribute: Attribute, source: Source) -> Encoder:
@@ -159,11 +171,14 @@ def _checking_encoder(attribute: Attribute, source: Source) -> Encoder:
 
 
 def _plain(column: Any) -> Any:
-    """Return a column as it can be written: only text stays a dictionary."""
+    """Return a column as it can be written: text that comes as a dictionary stays one, all else is plain."""
     kind = column.type
     if pa.types.is_string_view(kind):
         return column.cast(pa.string())
-    if pa.types.is_dictionary(kind):
-        is_text = pa.types.is_string(kind.value_type) and not column.dictionary.null_count
-        return column.cast(pa.dictionary(pa.int32(), pa.string())) if is_text else column.cast(kind.value_type)
-    return column
+    if not pa.types.is_dictionary(kind):
+        return column
+    if not pa.types.is_string(kind.value_type):
+        return column.cast(kind.value_type)
+    if column.dictionary.null_count:  # a null may hide in the dictionary itself
+        return column.cast(pa.string()).dictionary_encode()
+    return column.cast(pa.dictionary(pa.int32(), pa.string()))

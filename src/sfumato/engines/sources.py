@@ -47,7 +47,8 @@ def open_source(table: Any, rule: InputRule | None = None) -> Source:
     if name.endswith((".parquet", ".pq")):
         return ParquetSource([path], str(path))
     raise UsageError(
-        f"{str(path)!r} is of a kind that is not read.", "Tables are .parquet, .csv, .csv.gz or folders of .parquet."
+        f"{str(path)!r} is of a kind that is not read.",
+        "Tables are .parquet, .csv, .csv.gz or folders of .parquet.",
     )
 
 
@@ -187,7 +188,9 @@ class CsvSource:
                     text.decode("utf-8")
                 except UnicodeDecodeError:
                     break
-        return TableError(f"{self.description!r}, line {line}: not UTF-8 text.", "Convert the file to UTF-8 first.")
+        return TableError(
+            f"{self.description!r}, line {line}: not UTF-8 text.", "Convert the file to UTF-8 first."
+        )
 
     def fingerprint(self) -> str:
         """Return a sha256 over name and bytes of the file."""
@@ -231,7 +234,9 @@ def _decoded(column: Any) -> Any:
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    files = sorted(f for f in folder.rglob("*.parquet") if not any(p.startswith((".", "_")) for p in f.parts[-2:]))
+    files = sorted(
+        f for f in folder.rglob("*.parquet") if not any(p.startswith((".", "_")) for p in f.parts[-2:])
+    )
     if not files:
         raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.")
     if any("=" in part for f in files for part in f.relative_to(folder).parts[:-1]):
@@ -251,7 +256,9 @@ def _has_small_dictionary(file: pq.ParquetFile, column: int) -> bool:
     path = file.schema_arrow.names[column]
     for group in range(file.num_row_groups):
         meta = file.metadata.row_group(group)
-        chunk = next((c for c in (meta.column(k) for k in range(meta.num_columns)) if c.path_in_schema == path), None)
+        chunk = next(
+            (c for c in (meta.column(k) for k in range(meta.num_columns)) if c.path_in_schema == path), None
+        )
         if chunk is None or not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
             return False
         if chunk.data_page_offset - chunk.dictionary_page_offset > LARGEST_DICTIONARY:
@@ -266,7 +273,9 @@ def _readable(description: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as problem:
         first = str(problem).splitlines()[0]
-        raise TableError(f"{description!r} cannot be read: {first}.", "The file is damaged or not of its kind.") from None
+        raise TableError(
+            f"{description!r} cannot be read: {first}.", "The file is damaged or not of its kind."
+        ) from None
 
 
 def _hash_files(files: Sequence[Path]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import io
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +17,9 @@ ROW_GROUP = 1 << 20
 
 
 class Writer(Protocol):
-    """Takes clean tables one after another."""
+    """Takes clean tables one after another, of about `rows_at_once` rows."""
+
+    rows_at_once: int
 
     def write(self, table: Any) -> None:
         """Append the rows."""
@@ -31,10 +36,14 @@ class ParquetWriter:
     By default every column is first tried as a dictionary, and minima and maxima of text cost as much as writing it.
     """
 
+    rows_at_once = ROW_GROUP
+
     def __init__(self, path: Path, schema: Any) -> None:
         whole = [f.name for f in schema if _delta_encoded(f.type)]
         coded = [f.name for f in schema if f.name not in whole and not _is_plain_text(f.type)]
-        ordered = [f.name for f in schema if not pa.types.is_dictionary(f.type) and not _is_plain_text(f.type)]
+        ordered = [
+            f.name for f in schema if not pa.types.is_dictionary(f.type) and not _is_plain_text(f.type)
+        ]
         self._writer = pq.ParquetWriter(
             path,
             schema,
@@ -58,18 +67,36 @@ class ParquetWriter:
 class CsvWriter:
     """RFC 4180: a header, quotes where needed, missing values empty."""
 
+    rows_at_once = 1  # batches are written as they come: joining them would only copy text
+
     def __init__(self, path: Path, schema: Any) -> None:
-        self._writer = pacsv.CSVWriter(
-            str(path), _decoded_schema(schema), write_options=pacsv.WriteOptions(quoting_style="needed")
-        )
+        self._file = open(path, "wb")  # noqa: SIM115
+        self._schema = _decoded_schema(schema)
+        header = io.StringIO(newline="")
+        csv.writer(header, lineterminator="\n").writerow(schema.names)
+        self._file.write(header.getvalue().encode())
 
     def write(self, table: Any) -> None:
         """Append the rows."""
-        self._writer.write_table(table.cast(_decoded_schema(table.schema)))
+        self._file.write(self._text(table.cast(self._schema)))
+
+    def _text(self, table: Any) -> Any:
+        # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. A lone empty
+        # field must be quoted, or it would be an empty line.
+        if table.num_columns > 1:
+            with contextlib.suppress(pa.ArrowInvalid):
+                return _formatted(table, "none")
+        return _formatted(table, "needed")
 
     def close(self) -> None:
         """Finish the file."""
-        self._writer.close()
+        self._file.close()
+
+
+def _formatted(table: Any, quoting: str) -> Any:
+    sink = pa.BufferOutputStream()
+    pacsv.write_csv(table, sink, pacsv.WriteOptions(include_header=False, quoting_style=quoting))
+    return sink.getvalue()
 
 
 WRITERS: dict[str, type[ParquetWriter] | type[CsvWriter]] = {"parquet": ParquetWriter, "csv": CsvWriter}

@@ -27,4 +27,6 @@ def round_within(
         matrix = PerturbationMatrix.from_retention(retention * (1 - shrink))
         if next(violations(matrix, bounds, directions), None) is None:
             return matrix
-    raise ArithmeticError("even pure noise breaks the bound: a gamma is closer to 1 than 64-bit sampling resolves")
+    raise ArithmeticError(
+        "even pure noise breaks the bound: a gamma is closer to 1 than 64-bit sampling resolves"
+    )

@@ -60,7 +60,12 @@ class Answer:
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each group; None where no error bar can be given."""
         lower, upper = self.interval()
-        numbers = {"estimate": self.value, "standard_error": self.standard_error, "lower": lower, "upper": upper}
+        numbers = {
+            "estimate": self.value,
+            "standard_error": self.standard_error,
+            "lower": lower,
+            "upper": upper,
+        }
         return [
             dict(zip(self.by, group, strict=True))
             | {name: None if np.isnan(column[k]) else float(column[k]) for name, column in numbers.items()}
@@ -108,7 +113,16 @@ def count(
     notes = (*_notes(matrix, method), *numbers.notes)
     most = np.repeat(observed.sum(axis=1), len(labels))
     return Answer(
-        by, keys, numbers.value.ravel(), numbers.error.ravel(), numbers.unbiased.ravel(), most, method, target, level, notes
+        by,
+        keys,
+        numbers.value.ravel(),
+        numbers.error.ravel(),
+        numbers.unbiased.ravel(),
+        most,
+        method,
+        target,
+        level,
+        notes,
     )
 
 
@@ -116,12 +130,18 @@ def _check(release: Release, by: tuple[str, ...], method: str, target: str, leve
     for name in by:
         if name not in release.column_names:
             near = difflib.get_close_matches(name, release.column_names, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {', '.join(release.column_names)}."
+            hint = (
+                f"Did you mean {near[0]!r}?"
+                if near
+                else f"Its columns are {', '.join(release.column_names)}."
+            )
             raise UsageError(f"The release has no column {name!r}.", hint)
     if len(set(by)) < len(by):
         raise UsageError("A column is named more than once in --by.")
     if method not in ESTIMATORS or target not in TARGETS:
-        raise UsageError(f"Estimators are {', '.join(ESTIMATORS)}; intervals are for a {' or a '.join(TARGETS)}.")
+        raise UsageError(
+            f"Estimators are {', '.join(ESTIMATORS)}; intervals are for a {' or a '.join(TARGETS)}."
+        )
     if not 0 < level < 1:
         raise UsageError(f"The confidence level must lie between 0 and 1, not {level}.")
 
@@ -139,7 +159,9 @@ def _observed(
     condition = f" WHERE {condition_sql(where, types, domain.names)}" if where.strip() else ""
     select = ", ".join(quoted(name) for name in columns)
     with connected(release) as connection:
-        counted = connection.sql(f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL").fetchall()
+        counted = connection.sql(
+            f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL"
+        ).fetchall()
     found: dict[tuple[Any, ...], dict[int, int]] = {} if untouched else {(): {}}
     for *key, rows in counted:
         value = tuple(key[len(untouched) :])
@@ -164,7 +186,9 @@ def _plain_counts(
     """Return counts of untouched columns: exact for the table, binomial for a population."""
     total = release.manifest.data.rows
     error = np.zeros_like(rows) if target == "table" else np.sqrt(rows * (1 - rows / total))
-    return Answer(by, tuple(groups), rows, error, rows, rows, method, target, level, ("No randomized column is asked.",))
+    return Answer(
+        by, tuple(groups), rows, error, rows, rows, method, target, level, ("No randomized column is asked.",)
+    )
 
 
 # --- correcting them --------------------------------------------------------------------------------------------------
@@ -223,7 +247,9 @@ def _variance(
         return inverse.variance_in_population(matrix, observed, rows)
     spread = np.empty_like(unbiased)
     for cell in range(size):
-        weights = matrix.solve_transposed((cells == cell).astype(np.float64))  # row of P^-1, summed over the cell
+        weights = matrix.solve_transposed(
+            (cells == cell).astype(np.float64)
+        )  # row of P^-1, summed over the cell
         spread[:, cell] = observed @ weights**2
     # given the table the records' own values do not vary: SOUNDNESS, AD
     return np.maximum(0.0, spread - (unbiased if target == "table" else unbiased**2 / rows))
@@ -263,5 +289,9 @@ def _merged(
 
 def _notes(matrix: PerturbationMatrix, method: Estimator) -> tuple[str, ...]:
     if method == "inverse":
-        return ("Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out.",)
-    return ("Never negative, and therefore biased near zero; the interval is the unbiased estimate's, cut to the possible.",)
+        return (
+            "Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out.",
+        )
+    return (
+        "Never negative, and therefore biased near zero; the interval is the unbiased estimate's, cut to the possible.",
+    )

@@ -84,7 +84,9 @@ def variance_in_population(matrix: PerturbationMatrix, observed: FloatArray, row
     """
     largest = float(np.max(observed.sum(axis=-1), initial=0))
     if rows < largest:
-        raise ValueError(f"rows is the size of the whole release: {rows:g} is less than a group's {largest:g}")
+        raise ValueError(
+            f"rows is the size of the whole release: {rows:g} is less than a group's {largest:g}"
+        )
     spread = _second_moment(matrix, observed) - matrix.solve(observed) ** 2 / max(rows, 1)
     return np.maximum(spread, 0) * (rows / max(rows - 1, 1))
 

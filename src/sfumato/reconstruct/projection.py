@@ -18,7 +18,9 @@ def project(values: FloatArray, total: FloatArray | float | None = None) -> Floa
     >>> project(np.array([6.0, 5.0, -1.0])).tolist()
     [5.5, 4.5, 0.0]
     """
-    sums = values.sum(axis=-1) if total is None else np.broadcast_to(np.asarray(total, float), values.shape[:-1])
+    sums = (
+        values.sum(axis=-1) if total is None else np.broadcast_to(np.asarray(total, float), values.shape[:-1])
+    )
     if (sums < 0).any():
         raise ValueError("counts that are not negative cannot have a negative sum")
     shifted = values - values.max(axis=-1, keepdims=True)  # theta moves along; small numbers round less

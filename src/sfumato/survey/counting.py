@@ -1,0 +1,186 @@
+"""Exact counts of any column by DuckDB, over a stream of batches, in bounded memory.
+
+What does not fit in memory goes to a temporary folder, as salted 64-bit hashes: no original value is written
+there. Two different values share a hash with probability n^2 / 2^65: 7e-5 for 50 million.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from sfumato.engines.base import Source
+from sfumato.randomness import SecretKey, Step
+from sfumato.survey.model import Column
+
+MEMORY = "400MB"
+THREADS = 2
+MISSING_TEXTS = ("", "?", "NA", "N/A", "n/a", "na", "NULL", "null", "None", "NaN", "nan", "-", ".")
+"""Texts by which others say "missing"; they are taken as values unless the policy says otherwise."""
+
+Progress = Callable[[int], None]
+
+
+def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Column, ...]]:
+    """Return the number of rows, and every column with its counts."""
+    if not source.names:
+        return 0, ()
+    kinds = [plain_kind(source.column_type(name)) for name in source.names]
+    batches = (_reported(batch.rows, progress) for batch in source.batches(source.names))
+    parts = [_column_query(f"c{k}", kind) for k, kind in enumerate(kinds)]
+    query = f"SELECT count(*), {', '.join(parts)} FROM rows"
+    (rows, *counts) = run(query, batches, kinds)[0]
+    columns = [
+        _column(name, kind, rows, counts[6 * k : 6 * k + 6])
+        for k, (name, kind) in enumerate(zip(source.names, kinds, strict=True))
+    ]
+    return int(rows), tuple(columns)
+
+
+def group_sizes(batches: Iterable[Any], kinds: Sequence[Any]) -> dict[int, int]:
+    """Return how many groups of equal rows there are of each size: size -> groups."""
+    key = ", ".join(_not_nan(f"c{k}", kind) for k, kind in enumerate(kinds))
+    groups = f"SELECT count(*) AS size FROM (SELECT hash({_salt()}, {key}) AS h FROM rows) GROUP BY h"
+    return dict(run(f"SELECT size, count(*) FROM ({groups}) GROUP BY size ORDER BY size", batches, kinds))
+
+
+def run(query: str, batches: Iterable[Any], kinds: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of a query over `rows`, the batches with their columns named c0, c1, ..."""
+    stream = _Stream(batches, kinds)
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
+        config: dict[str, Any] = {"memory_limit": MEMORY, "temp_directory": folder, "threads": THREADS}
+        with duckdb.connect(config=config) as connection:
+            connection.register("rows", stream.reader())
+            try:
+                found: list[tuple[Any, ...]] = connection.execute(query).fetchall()
+            except Exception:
+                if stream.problem is not None:  # what the source said, not what became of it on the way
+                    raise stream.problem from None
+                raise
+    return found
+
+
+class _Stream:
+    """Batches as DuckDB reads them: plain columns named by number; remembers why reading failed."""
+
+    def __init__(self, batches: Iterable[Any], kinds: Sequence[Any]) -> None:
+        self._batches, self._kinds = batches, [_readable_kind(kind) for kind in kinds]
+        self._names = [f"c{k}" for k in range(len(self._kinds))]
+        self.problem: BaseException | None = None
+
+    def reader(self) -> Any:
+        schema = pa.schema(list(zip(self._names, self._kinds, strict=True)))
+        return pa.RecordBatchReader.from_batches(schema, self._converted())
+
+    def _converted(self) -> Iterator[Any]:
+        try:
+            for rows in self._batches:
+                columns = [_cast(c, kind) for c, kind in zip(rows.columns, self._kinds, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, names=self._names)
+        except BaseException as problem:
+            self.problem = problem
+            raise
+
+
+def plain_kind(kind: Any) -> Any:
+    """Return the Arrow type of the values: of the dictionary's or the extension's, if it is one."""
+    if pa.types.is_dictionary(kind):
+        return plain_kind(kind.value_type)
+    return plain_kind(kind.storage_type) if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _readable_kind(kind: Any) -> Any:
+    """Return the type under which DuckDB can read a plain type without changing what is equal."""
+    kind = plain_kind(kind)
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    return pa.string() if pa.types.is_decimal256(kind) or pa.types.is_string_view(kind) else kind
+
+
+def _cast(column: Any, kind: Any) -> Any:
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    return column if column.type == kind else column.cast(kind)
+
+
+def _salt() -> int:
+    return int(SecretKey.fresh().words(Step.HASH, 0, 0, 1)[0])
+
+
+def _reported(rows: Any, progress: Progress) -> Any:
+    progress(rows.num_rows)
+    return rows
+
+
+# --- one column ---------------------------------------------------------------------------------------------
+
+
+def _column_query(name: str, kind: Any) -> str:
+    """Six figures: present, distinct, texts that look missing, numbers, whole ones, and their range."""
+    value = _not_nan(name, kind)
+    number = _number(name, kind)
+    texts = ", ".join(f"'{text}'" for text in MISSING_TEXTS)
+    looks_missing = f"count(*) FILTER (trim({name}) IN ({texts}))" if is_text(kind) else "0"
+    whole = f"count(*) FILTER ({number} = floor({number}))"
+    present, distinct = f"count({value})", f"count(DISTINCT hash({_salt()}, {value}))"
+    # the missing value has a hash like any other: it is not counted as a value of its own
+    distinct += f" - CAST(count({value}) < count(*) AS INTEGER)"
+    span = f"[min({number}), max({number})]"
+    return ", ".join([present, distinct, looks_missing, f"count({number})", whole, span])
+
+
+def _not_nan(name: str, kind: Any) -> str:
+    return f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END" if pa.types.is_floating(kind) else name
+
+
+def _number(name: str, kind: Any) -> str:
+    """The value as a finite number, or NULL."""
+    if not (is_text(kind) or is_numeric(kind)):
+        return "NULL::DOUBLE"
+    cast = f"TRY_CAST({name} AS DOUBLE)"
+    return cast if pa.types.is_integer(kind) else f"CASE WHEN isfinite({cast}) THEN {cast} END"
+
+
+def _column(name: str, kind: Any, rows: int, counts: Sequence[Any]) -> Column:
+    present, distinct, looks_missing, numbers, whole, (low, high) = counts
+    all_whole = bool(numbers) and whole == numbers
+    return Column(
+        name=name,
+        type=_type_name(kind, bool(present) and numbers == present, all_whole),
+        role=None,
+        distinct=distinct,
+        missing=rows - present,
+        looks_missing=looks_missing,
+        numbers=numbers,
+        whole=all_whole,
+        low=low,
+        high=high,
+    )
+
+
+def _type_name(kind: Any, all_numbers: bool, whole: bool) -> str:
+    if is_text(kind):
+        return "text" if not all_numbers else "text (whole numbers)" if whole else "text (numbers)"
+    if pa.types.is_integer(kind):
+        return "whole numbers"
+    if is_numeric(kind):
+        return "numbers"
+    if pa.types.is_boolean(kind):
+        return "true/false"
+    if pa.types.is_null(kind):
+        return "nothing"
+    return "date or time" if pa.types.is_temporal(kind) else str(kind)
+
+
+def is_text(kind: Any) -> bool:
+    """Whether values of this type are text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether values of this type are numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

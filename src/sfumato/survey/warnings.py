@@ -1,0 +1,121 @@
+"""What in a survey should make the publisher stop and think, each with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sfumato.policy import Policy
+from sfumato.survey.model import Column, Feasible, Prediction, RowOrder, Sensitive, Survey
+
+MANY_UNIQUE = 0.05
+SHOWN = 5
+
+
+def column_warnings(columns: Sequence[Column]) -> Iterator[str]:
+    """Yield what the columns alone tell."""
+    if len(columns) == 1 and any(mark in columns[0].name for mark in ";\t|"):
+        yield (
+            f"The table has one column, {columns[0].name!r}: the file seems to have another delimiter. "
+            'State it in the policy: [input] delimiter = ";".'
+        )
+    for column in columns:
+        if column.role != "identifier" and column.looks_missing:
+            yield (
+                f"{column.name!r} holds {column.looks_missing:,} texts such as '?' or 'NA' that look "
+                "missing, but are taken as values. If they are missing, say so (for CSV: [input] "
+                "missing_values)."
+            )
+
+
+def policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:
+    """Yield what matters for publishing under this policy."""
+    yield from _missing(survey.columns, policy)
+    yield from _infeasible(survey.feasibility or ())
+    yield from _repeated(survey)
+    yield from _unique(survey)
+    if survey.prediction and survey.sensitive:
+        yield from _predicted(survey.prediction, survey.sensitive)
+        yield from _rare(survey.sensitive)
+    if survey.row_order:
+        yield from _ordered(survey.row_order)
+
+
+def _missing(columns: Sequence[Column], policy: Policy) -> Iterator[str]:
+    for column in columns:
+        rule = policy.columns[column.name]
+        if column.missing and rule.missing == "error" and rule.role != "identifier":
+            yield (
+                f"Publishing would stop: {column.name!r} is missing in {column.missing:,} row(s). "
+                'Say what that means: missing = "category" or "drop".'
+            )
+
+
+def _infeasible(cases: Sequence[Feasible]) -> Iterator[str]:
+    for case in cases:
+        if case.from_policy and case.reason:
+            yield f"The policy's own requirement cannot be met: {case.reason}"
+        elif case.from_policy and not case.invertible:
+            yield (
+                "Under the policy's own requirement counts can only be estimated without error bars: the "
+                "matrix has no inverse."
+            )
+
+
+def _repeated(survey: Survey) -> Iterator[str]:
+    p = survey.persons
+    if p is None or not p.with_several_rows:
+        return
+    fact = (
+        f"{p.with_several_rows:,} of {p.persons:,} persons ({p.column!r}) have several rows, "
+        f"up to {p.most_rows:,}."
+    )
+    if p.repeated == "error":
+        yield (
+            f"Publishing would stop: {fact} The guarantee is for one row per person. Say what to do: "
+            'person.repeated = "keep-one" or "per-row".'
+        )
+    if p.repeated == "per-row":
+        yield f"{fact} The guarantee is per row: what is learned of a person adds up over the rows."
+
+
+def _unique(survey: Survey) -> Iterator[str]:
+    u = survey.uniqueness
+    if u is not None and u.unique_share >= MANY_UNIQUE:
+        yield (
+            f"{u.unique_share:.1%} of the records are alone with their quasi-identifiers: whoever knows "
+            "these finds the record, and only the noise on the sensitive value protects it. Coarser bins "
+            "help."
+        )
+
+
+def _predicted(prediction: Prediction, sensitive: Sensitive) -> Iterator[str]:
+    """All columns in one warning: what to do about them is the same."""
+    telling = [p for p in prediction.predictors if p.clear and p.role == "other"]
+    if not telling:
+        return
+    shown = ", ".join(f"{p.column!r} ({p.hit_rate:.1%})" for p in telling)
+    yield (
+        f"{len(telling)} `other` column(s) tell {' / '.join(sensitive.columns)!r}: a guess by {shown} is "
+        f"right more often than one by the most common value ({telling[0].baseline:.1%}). They are published "
+        "as they "
+        'are, and undo the blur. Drop them (role = "identifier"), coarsen them (bins), or make them '
+        "sensitive "
+        "too; if attackers know them anyway, they are quasi-identifiers."
+    )
+
+
+def _rare(sensitive: Sensitive) -> Iterator[str]:
+    if not sensitive.rare:
+        return
+    shown = ", ".join(f"{r.value!r} ({r.records})" for r in sensitive.rare[:SHOWN])
+    more = f" and {len(sensitive.rare) - SHOWN:,} more" if len(sensitive.rare) > SHOWN else ""
+    yield (
+        f"{len(sensitive.rare):,} value(s) of {' / '.join(sensitive.observed)!r} have fewer than 5 records: "
+        f"{shown}{more}. The domain is read off the table, so it tells that somebody has them. Declare the "
+        "domain, or merge them."
+    )
+
+
+def _ordered(order: RowOrder) -> Iterator[str]:
+    if order.dependent:
+        yield f"{order.statement} A release in this order would tell it; it will be shuffled."
