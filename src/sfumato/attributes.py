@@ -1,8 +1,8 @@
 """What a column is: its role, the values it may take, its bins and what a missing value means.
 
 `Attribute` is what the policy says of a column; `Domain` is the finite set of values of a column that is randomized, in
-a fixed order; `SensitiveDomain` is the cross product of the domains of one or several sensitive columns (SDR §3: several
-sensitive attributes are one compound attribute).
+a fixed order; `SensitiveDomain` is the cross product of the domains of one or several sensitive columns (SDR §3:
+several sensitive attributes are one compound attribute).
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ class Schema:
         """Raise unless the table has exactly the stated columns, each once."""
         twice = sorted({name for name in present if list(present).count(name) > 1})
         if twice:
-            raise TableError(
-                f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one."
-            )
+            raise TableError(f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one.")
         unnamed = [i for i, name in enumerate(present, start=1) if not name.strip()]
         if unnamed:
             raise TableError(f"Column {unnamed[0]} of the table has no name.", "Every column needs a name.")

@@ -46,9 +46,7 @@ def bound(b: Bound) -> dict[str, str | None]:
 
 def read_bound(raw: dict[str, Any]) -> Bound:
     """Return what `bound` wrote."""
-    gamma, rho1, rho2 = (
-        None if raw[key] is None else Fraction(raw[key]) for key in ("gamma", "rho1", "rho2")
-    )
+    gamma, rho1, rho2 = (None if raw[key] is None else Fraction(raw[key]) for key in ("gamma", "rho1", "rho2"))
     return Bound(gamma, rho1, rho2, raw["given"])
 
 

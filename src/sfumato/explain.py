@@ -48,7 +48,8 @@ def _what(plan: Plan) -> list[str]:
     return [
         f"{plan.rows:,} records; {plan.domain.name} has {plan.domain.size:,} values. "
         f"Method {plan.method}, assurance {plan.assurance}.",
-        f"Each record keeps its {plan.domain.name} with probability {kept} (its retention) and otherwise draws one of all "
+        f"Each record keeps its {plan.domain.name} with probability {kept} (its retention) and otherwise "
+        "draws one of all "
         f"{plan.domain.size:,} values. All other published columns stay as they are, but for bins. {order}",
     ]
 
@@ -70,9 +71,7 @@ def _matrix(plan: Plan) -> list[str]:
 def _values(plan: Plan) -> list[str]:
     order = np.argsort(-plan.counts, kind="stable")[:SHOWN_VALUES]
     errors = plan.standard_error
-    lines = [
-        f"  {'value':24} {'records':>10} {'gamma':>10} {'retention':>10} {'diagonal':>9} {'std. error':>11}"
-    ]
+    lines = [f"  {'value':24} {'records':>10} {'gamma':>10} {'retention':>10} {'diagonal':>9} {'std. error':>11}"]
     for c in order:
         error = "none" if errors is None else f"{errors[c]:,.1f}"
         gamma = "none" if math.isinf(plan.gamma[c]) else f"{plan.gamma[c]:.4g}"
@@ -88,8 +87,7 @@ def _binding(plan: Plan) -> list[str]:
     if not plan.bindings:
         return ["No constraint binds: nothing is required, or everything is retained."]
     lines = [
-        f"  {b.value}, {b.direction}, against {b.against} (gamma = {b.gamma:.4g})"
-        for b in plan.bindings[:SHOWN_VALUES]
+        f"  {b.value}, {b.direction}, against {b.against} (gamma = {b.gamma:.4g})" for b in plan.bindings[:SHOWN_VALUES]
     ]
     more = len(plan.bindings) - len(lines)
     head = "What binds: raising the retention of either value of a pair would break the bound"

@@ -3,8 +3,8 @@
     upward    max_y P[y,i] / min_{k != i} P[y,k] <= gamma_i     a prior of at most rho1_i stays at most rho2_i
     downward  max_y max_{k != i} P[y,k] / P[y,i] <= gamma_i     a prior of at least rho2_i stays at least rho1_i
 
-Both are equivalences: a matrix that fails one has a prior for which the bound is broken (`counterexample`). FG Theorem 1
-claims both from the first alone; that is not so.
+Both are equivalences: a matrix that fails one has a prior for which the bound is broken (`counterexample`). FG
+Theorem 1 claims both from the first alone; that is not so.
 """
 
 from __future__ import annotations

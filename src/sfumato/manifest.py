@@ -1,7 +1,7 @@
 """The manifest: all that an analyst, and so an attacker, gets to know besides the data.
 
-It holds domains, the integer matrix, the bounds and the guarantee; no original count, quota, draw or key. Its JSON Schema
-is docs/manifest.schema.json.
+It holds domains, the integer matrix, the bounds and the guarantee; no original count, quota, draw or key. Its JSON
+Schema is docs/manifest.schema.json.
 """
 
 from __future__ import annotations

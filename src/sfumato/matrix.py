@@ -8,8 +8,8 @@ probability p_i (its *retention*) and otherwise draws from the whole domain, the
 P[i, i] is called the *diagonal*; retention and diagonal are never mixed.
 
 What is stored is `noise`: integers Q_i with q_i = Q_i / 2^64 exactly. A secret 64-bit word w draws from column i
-without any rounding: the new value is w // Q_i, or x_i itself where that is m or more. So every statement about the matrix can be
-checked with exact integers on what is sampled.
+without any rounding: the new value is w // Q_i, or x_i itself where that is m or more. So every statement
+about the matrix can be checked with exact integers on what is sampled.
 
 P is a diagonal plus a rank-one matrix, so products, solutions and the inverse's entries are O(m):
 with o = P x, n = sum(x) = sum(o) and t = sum_i q_i x_i, o_i = p_i x_i + t.
@@ -132,7 +132,8 @@ class PerturbationMatrix:
 
     def apply_transposed(self, y: FloatArray) -> FloatArray:
         """Return P^T y."""
-        return self.retention * y + self.off_diagonal * y.sum(axis=-1, keepdims=True)
+        total: FloatArray = y.sum(axis=-1, keepdims=True)
+        return self.retention * y + self.off_diagonal * total
 
     def solve(self, observed: FloatArray) -> FloatArray:
         """Return P^-1 o; the caller has looked at `condition_number` first.
@@ -144,9 +145,7 @@ class PerturbationMatrix:
         others = self._others
         total = observed.sum(axis=-1, keepdims=True)
         s = (1 / p[others]).sum()
-        t = observed[..., z : z + 1] + p[z] * (
-            (observed[..., others] / p[others]).sum(axis=-1, keepdims=True) - total
-        )
+        t = observed[..., z : z + 1] + p[z] * ((observed[..., others] / p[others]).sum(axis=-1, keepdims=True) - total)
         t = t / (1 + p[z] * s)
         x = np.empty(observed.shape)
         x[..., others] = (observed[..., others] - t) / p[others]
@@ -245,7 +244,7 @@ class PerturbationMatrix:
         first, second = self._ordered
         return second if i == first else first
 
-    # --- the guarantee, on the integers ---------------------------------------------------------------------------------
+    # --- the guarantee, on the integers ----------------------------------------------------------------------
 
     def upward(self, i: int) -> Fraction | None:
         """Return the largest factor by which any published value can raise the odds of x_i; None if unbounded.
@@ -274,8 +273,8 @@ class PerturbationMatrix:
     def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the published codes: each drawn from column `code` of the matrix by its word, exactly.
 
-        w // Q_i < m holds for m Q_i words, Q_i for each new value; the other words keep x_i. Done in blocks that stay in
-        the processor's cache.
+        w // Q_i < m holds for m Q_i words, Q_i for each new value; the other words keep x_i. Done in blocks that
+        stay in the processor's cache.
         """
         published = np.empty(codes.size, dtype=np.int32)
         divisor = np.maximum(self.noise, np.uint64(1))
@@ -303,9 +302,7 @@ def _largest_eigenvalue(product: Callable[[FloatArray], FloatArray], m: int, ste
     """
     k = np.arange(m)
     sign = np.where(k * math.sqrt(2) % 1 < 0.5, -1, 1)
-    v = 0.3 + sign * (
-        1 + k * math.sqrt(5) % 1
-    )  # irregular: orthogonal to no sum, no value, no pair of values
+    v = 0.3 + sign * (1 + k * math.sqrt(5) % 1)  # irregular: orthogonal to no sum, no value, no pair of values
     basis, t, value = np.empty((0, m)), np.zeros((steps + 1, steps + 1)), 0.0
     for step in range(min(steps, m)):
         basis = np.vstack([basis, v / np.linalg.norm(v)])

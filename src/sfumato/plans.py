@@ -1,7 +1,7 @@
 """A plan: the mechanism, why it is what it is, and what it costs. Private to the publisher until it is carried out.
 
-`Plan.explain()` says it in words; `Plan.to_json()` is what `publish --plan` takes back, bound to the table and the policy
-by their hashes.
+`Plan.explain()` says it in words; `Plan.to_json()` is what `publish --plan` takes back, bound to the table and the
+policy by their hashes.
 """
 
 from __future__ import annotations
@@ -228,6 +228,4 @@ class Plan:
                 f"There is no plan file {str(path)!r}.", "Make one: sfumato plan ... -o plan.json"
             ) from None
         except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError) as problem:
-            raise UsageError(
-                f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}."
-            ) from None
+            raise UsageError(f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.") from None

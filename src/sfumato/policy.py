@@ -132,11 +132,7 @@ class RequirementRule(Section):
             raise ValueError('rho1 = "observed" or a table of rho1 goes with a tolerance')
         if (self.gamma is not None or self.epsilon is not None) and self.rho1 is not None:
             raise ValueError("gamma or epsilon stand alone, without rho1")
-        if (
-            self.rho2 is not None
-            and self.rho1 is None
-            or (self.values and (self.rho1 is None) != (self.rho2 is None))
-        ):
+        if self.tolerance is None and (self.rho1 is None) != (self.rho2 is None):
             raise ValueError("rho1 and rho2 go together")
         if self.others and (self.rho2 is not None or not self.values):
             raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')
@@ -202,9 +198,8 @@ class Policy(Section):
             if name and self.columns[name].role == "sensitive":
                 raise ValueError(f"{what} names {name!r}, which is sensitive; it must be another column")
         # numbers are checked where the values are made: raise now, not when the table is read
-        self.requirement.requirement()
-        self.attributes
-        self.retention_floor
+        self.plan_arguments()
+        _ = self.attributes
         return self
 
     @property
@@ -221,9 +216,7 @@ class Policy(Section):
         try:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise PolicyError(
-                f"There is no policy file {str(path)!r}.", "Make one: sfumato init TABLE."
-            ) from None
+            raise PolicyError(f"There is no policy file {str(path)!r}.", "Make one: sfumato init TABLE.") from None
         except (OSError, UnicodeDecodeError) as problem:
             raise PolicyError(f"The policy file {str(path)!r} cannot be read: {problem}.") from None
         return cls.parse(text, str(path))

@@ -118,9 +118,7 @@ def _write_data(
     if writer is None or not rows:
         raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
     writer.close()
-    return DataFile(
-        file=path.name, format=format, rows=rows, sha256=file_sha256(path), shuffled=plan.shuffle
-    ), schema
+    return DataFile(file=path.name, format=format, rows=rows, sha256=file_sha256(path), shuffled=plan.shuffle), schema
 
 
 def _drawn(table: Table, key: SecretKey) -> npt.NDArray[np.bool_] | None:
@@ -181,16 +179,17 @@ def _columns(table: Table, plan: Plan, schema: Any) -> tuple[Column, ...]:
 def _second_release(table: Table, plan: Plan) -> str:
     if table.policy.record_key:
         return (
-            "Records keep their draws in later releases with the same key file, domain and matrix: those add nothing, except "
-            "that a published value which changed tells that the true one changed. With another matrix fresh noise is drawn, "
+            "Records keep their draws in later releases with the same key file, domain and matrix: those "
+            "add nothing, except "
+            "that a published value which changed tells that the true one changed. With another matrix "
+            "fresh noise is drawn, "
             "and the two add up: the factors by which the odds can change are multiplied."
         )
     factors = [b.gamma for b in plan.bounds if b.gamma is not None]
-    worst = (
-        f"from {float(min(factors)):.4g} to {float(min(factors)) ** 2:.4g}" if factors else "without a bound"
-    )
+    worst = f"from {float(min(factors)):.4g} to {float(min(factors)) ** 2:.4g}" if factors else "without a bound"
     return (
-        "The key was discarded: a second release of the same people draws fresh noise, and the two add up. The factor by "
+        "The key was discarded: a second release of the same people draws fresh noise, and the two add "
+        "up. The factor by "
         f"which the odds of the strictest value can change is squared, {worst}."
     )
 

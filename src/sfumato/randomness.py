@@ -1,8 +1,8 @@
 """The only source of random numbers.
 
 Releases draw from AES-256 in counter mode: the 64-bit word of (step, file, row) stands at a fixed place of the
-keystream, so that a row draws the same value whatever the batches, the threads or the retries are, and no two rows, files
-or steps share a word. The key comes from the operating system and is never stored.
+keystream, so that a row draws the same value whatever the batches, the threads or the retries are, and no two rows,
+files or steps share a word. The key comes from the operating system and is never stored.
 
     counter block (16 bytes, big-endian) = step (2 bytes) | file (6 bytes) | row // 2 (8 bytes)
 
@@ -72,9 +72,7 @@ class SecretKey:
         try:
             secret = bytes.fromhex(Path(path).read_text(encoding="ascii").strip())
         except FileNotFoundError:
-            raise UsageError(
-                f"There is no key file {str(path)!r}.", f"Make one: sfumato key {path}"
-            ) from None
+            raise UsageError(f"There is no key file {str(path)!r}.", f"Make one: sfumato key {path}") from None
         except (OSError, ValueError):
             secret = b""
         if len(secret) != KEY_BYTES:
@@ -98,10 +96,8 @@ class SecretKey:
         counter = int(step).to_bytes(2) + file.to_bytes(6) + first.to_bytes(8)
         stream = Cipher(algorithms.AES256(self.secret), modes.CTR(counter)).encryptor()
         words = np.empty(skip + count, dtype="<u8")
-        view = memoryview(words).cast("B")
-        for begin in range(
-            0, len(view), len(ZEROS)
-        ):  # a small source of zeros stays in the processor's cache
+        view = words.data.cast("B")
+        for begin in range(0, len(view), len(ZEROS)):  # a small source of zeros stays in the processor's cache
             piece = view[begin : begin + len(ZEROS)]
             stream.update_into(ZEROS[: len(piece)], piece)
         return words[skip:]
@@ -117,9 +113,7 @@ class SecretKey:
         state = self._encrypt(_first_blocks(step, lengths))
         for position in range(int(blocks.max(initial=0))):
             active = np.flatnonzero(blocks > position)
-            chunk = b"".join(
-                keys[i][position * BLOCK : (position + 1) * BLOCK].ljust(BLOCK, b"\0") for i in active
-            )
+            chunk = b"".join(keys[i][position * BLOCK : (position + 1) * BLOCK].ljust(BLOCK, b"\0") for i in active)
             mixed = state[active] ^ np.frombuffer(chunk, dtype=np.uint8).reshape(-1, BLOCK)
             state[active] = self._encrypt(mixed)
         return np.ascontiguousarray(state[:, :8]).view("<u8").reshape(-1)

@@ -26,7 +26,8 @@ def readme(manifest: Manifest) -> str:
             "",
             "## How to use it",
             "",
-            f"{_randomized(manifest)} **randomized**: each record kept its value with a known probability and otherwise got a "
+            f"{_randomized(manifest)} **randomized**: each record kept its value with a known probability "
+            "and otherwise got a "
             "random one. A single row is not to be trusted; counts and shares can be estimated, with error bars:",
             "",
             "```",
@@ -87,9 +88,7 @@ def _disclosures(manifest: Manifest) -> list[str]:
     if manifest.discloses_frequencies:
         lines.append("- The matrix was computed from the table's own frequencies and tells them.")
     if manifest.observed_domains:
-        lines.append(
-            f"- The values of {', '.join(manifest.observed_domains)} are those that occur in the table."
-        )
+        lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur in the table.")
     return lines
 
 

@@ -5,8 +5,8 @@ Every requirement comes down to one number per sensitive value, its gamma: no pu
 
     (rho1, rho2)   a prior of at most rho1 must not become a posterior above rho2, nor a prior of at least rho2 one
                    below rho1:  gamma = rho2/rho1 * (1-rho1)/(1-rho2)                    FG Def. 1, Eq. (5); SDR Eq. (6)
-    tolerance      rho1_i = f_i, rho2_i = theta f_i; no requirement where f_i >= 1/theta                     FG section V
-    epsilon        local differential privacy: gamma = exp(epsilon)
+    tolerance      rho1_i = f_i, rho2_i = theta f_i; no requirement where f_i >= 1/theta                     FG
+    section V epsilon        local differential privacy: gamma = exp(epsilon)
 
 Numbers are exact: 0.1 and "1/10" both mean one tenth.
 """
@@ -38,9 +38,7 @@ def exact(number: Number, name: str = "number") -> Fraction:
     try:
         return Fraction(str(number))
     except (ValueError, ZeroDivisionError):
-        raise PolicyError(
-            f"{name} must be a finite number or a fraction such as '1/7', not {number!r}."
-        ) from None
+        raise PolicyError(f"{name} must be a finite number or a fraction such as '1/7', not {number!r}.") from None
 
 
 def gamma_of_epsilon(epsilon: Number) -> Fraction:
@@ -119,9 +117,7 @@ class Amplification:
     def __post_init__(self) -> None:
         gamma = exact(self.gamma, "gamma")
         if gamma <= 1:
-            raise PolicyError(
-                f"gamma must be above 1, not {_shown(gamma)}.", "gamma = 1 would publish pure noise."
-            )
+            raise PolicyError(f"gamma must be above 1, not {_shown(gamma)}.", "gamma = 1 would publish pure noise.")
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Return the same bound for every value."""
@@ -211,9 +207,7 @@ class Tolerance:
     def __post_init__(self) -> None:
         theta = exact(self.theta, "tolerance")
         if theta <= 1:
-            raise PolicyError(
-                f"tolerance must be above 1, not {_shown(theta)}.", "3 means: at most three times."
-            )
+            raise PolicyError(f"tolerance must be above 1, not {_shown(theta)}.", "3 means: at most three times.")
         if not isinstance(self.rho1, str) and any(not 0 <= exact(p, "rho1") < 1 for p in self.rho1.values()):
             raise PolicyError("Every rho1 must be at least 0 and below 1.")
 

@@ -68,10 +68,7 @@ class OrderTest:
         "The sensitive value depends on the row's position (p <= 0.001, permutation test)."
         """
         if self.dependent:
-            return (
-                "The sensitive value depends on the row's position "
-                f"(p <= {self.p_value:.2g}, permutation test)."
-            )
+            return f"The sensitive value depends on the row's position (p <= {self.p_value:.2g}, permutation test)."
         return (
             "No dependence of the sensitive value on the row's position was found "
             f"(p = {self.p_value:.2g}, permutation test at level {LEVEL:g})."

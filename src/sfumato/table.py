@@ -83,7 +83,8 @@ def _check_identities(table: Table) -> None:
         with index_column(table.source, policy.record_key, throwaway) as index:
             if repeated := index.rows - index.distinct():
                 raise TableError(
-                    f"The record key {policy.record_key!r} is repeated: {index.rows:,} rows have {repeated:,} fewer keys.",
+                    f"The record key {policy.record_key!r} is repeated: {index.rows:,} rows have "
+                    f"{repeated:,} fewer keys.",
                     "Every row needs a key of its own, or two rows would share their noise.",
                 )
     if policy.person and policy.person.repeated == "error":

@@ -1,7 +1,7 @@
 """What a release proves by itself, re-checked; and what only an audit with the private table can show.
 
-The guarantee is re-checked with exact integers on the published matrix. That the rows were really drawn with it cannot be
-seen from outside; that the published frequencies are possible under it can.
+The guarantee is re-checked with exact integers on the published matrix. That the rows were really drawn with it
+cannot be seen from outside; that the published frequencies are possible under it can.
 """
 
 from __future__ import annotations
@@ -107,12 +107,8 @@ def _guarantee(release: Release) -> Iterator[Check]:
             f"The bound is broken for {', '.join(repr(domain.labels[v.code]) for v in broken[:5])}.",
         )
     stated = manifest.mechanism.epsilon
-    same = (stated is None) == math.isinf(matrix.epsilon) and (
-        stated is None or math.isclose(stated, matrix.epsilon)
-    )
-    yield _check(
-        "epsilon", same, f"{_shown(stated)}, as stated.", f"{_shown(matrix.epsilon)}, not {_shown(stated)}."
-    )
+    same = (stated is None) == math.isinf(matrix.epsilon) and (stated is None or math.isclose(stated, matrix.epsilon))
+    yield _check("epsilon", same, f"{_shown(stated)}, as stated.", f"{_shown(matrix.epsilon)}, not {_shown(stated)}.")
     real = manifest.status == "release"
     yield _check("secret key", real, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
 
@@ -134,9 +130,7 @@ def _rows(release: Release) -> Iterator[Check]:
         f"{len(names)} columns, as stated.",
         f"They are {names}.",
     )
-    yield _check(
-        "rows", total == manifest.data.rows, f"{total:,} rows, as stated.", f"{total:,} rows, not as stated."
-    )
+    yield _check("rows", total == manifest.data.rows, f"{total:,} rows, as stated.", f"{total:,} rows, not as stated.")
     observed = {(tuple(key) if len(key) > 1 else key[0]): rows for *key, rows in counted}
     outside = [value for value in observed if value not in domain.index]
     yield _check(
@@ -147,12 +141,8 @@ def _rows(release: Release) -> Iterator[Check]:
     )
     if outside or not present or not total or matrix.size != domain.size:
         return
-    margin = math.sqrt(
-        math.log(2 * domain.size / FALSE_ALARM) / (2 * total)
-    )  # Hoeffding, for all values at once
-    quiet = [
-        matrix.off_diagonal[matrix.quietest_except(j)] if domain.size > 1 else 1.0 for j in range(domain.size)
-    ]
+    margin = math.sqrt(math.log(2 * domain.size / FALSE_ALARM) / (2 * total))  # Hoeffding, for all values at once
+    quiet = [matrix.off_diagonal[matrix.quietest_except(j)] if domain.size > 1 else 1.0 for j in range(domain.size)]
     shares = [observed.get(value, 0) / total for value in domain.values]
     odd = [
         domain.labels[j]
@@ -187,9 +177,7 @@ def _private(release: Release) -> Iterator[Check]:
         f"That {columns} was drawn with this matrix, each row by itself, from a secret key.",
     )
     if not release.manifest.data.shuffled:
-        yield Check(
-            "row order", "needs audit", "That the order of the rows tells nothing of the sensitive value."
-        )
+        yield Check("row order", "needs audit", "That the order of the rows tells nothing of the sensitive value.")
     yield Check("other columns", "needs audit", "That no untouched column predicts the sensitive value.")
     yield Check("one row per person", "needs audit", "That nobody has several rows, or that this was meant.")
 

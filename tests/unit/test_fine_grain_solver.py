@@ -237,8 +237,6 @@ def test_own_caps() -> None:
         ([3, 2], [1, 1], np.nan, "between 0 and 1"),
     ],
 )
-def test_errors(
-    solve: Solver, gamma: list[float], frequency: list[float], floor: float, message: str
-) -> None:
+def test_errors(solve: Solver, gamma: list[float], frequency: list[float], floor: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         solve(gamma, frequency, floor)

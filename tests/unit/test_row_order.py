@@ -66,9 +66,7 @@ def oracle_table(codes: Codes, m: int) -> NDArray[np.int64]:
     return np.array([np.bincount(block, minlength=m) for block in blocks]).T
 
 
-@pytest.mark.parametrize(
-    "rows", [1, 2, 63, 64, 65, 67, 16_383, 16_384, 16_385, 16_400, 32_768, 32_769, 300_001]
-)
+@pytest.mark.parametrize("rows", [1, 2, 63, 64, 65, 67, 16_383, 16_384, 16_385, 16_400, 32_768, 32_769, 300_001])
 @pytest.mark.parametrize("m", [3, 10, 900])
 def test_block_table_is_that_of_the_oracle(rows: int, m: int) -> None:
     codes = codes_of(rows, rows, m)
@@ -93,9 +91,7 @@ def oracle_sample(codes: Codes) -> Codes:
     return np.concatenate(segments) if segments else codes
 
 
-@pytest.mark.parametrize(
-    "rows", [0, 1, 499, 500, 501, 9_999, 10_000, 10_001, 10_501, 20_000, 20_001, 123_456]
-)
+@pytest.mark.parametrize("rows", [0, 1, 499, 500, 501, 9_999, 10_000, 10_001, 10_501, 20_000, 20_001, 123_456])
 def test_thinning_keeps_every_second_segment(rows: int) -> None:
     codes = np.arange(rows, dtype=np.int32)
     sample = SegmentSample()
@@ -290,9 +286,7 @@ def test_a_slow_drift_is_found_by_its_blocks(m: int) -> None:
 
 
 def test_values_that_avoid_their_like_are_found() -> None:
-    codes = np.argsort(np.random.default_rng(1).random((500, 4)), axis=1).reshape(
-        -1
-    )  # every value once in four
+    codes = np.argsort(np.random.default_rng(1).random((500, 4)), axis=1).reshape(-1)  # every value once in four
     result = watched(codes.astype(np.int32), 4).test(1)
     assert result.neighbour_p == 1 / 2000
     assert result.dependent

@@ -12,10 +12,10 @@ from sfumato.randomness import simulation
 PATIENTS = 20_000
 
 FIRST = {
-    "F": "Ada Bea Cleo Dora Edna Fay Gwen Hedy Iris June".split(),
-    "M": "Abe Ben Carl Dan Eli Finn Gus Hal Ian Joe".split(),
+    "F": ["Ada", "Bea", "Cleo", "Dora", "Edna", "Fay", "Gwen", "Hedy", "Iris", "June"],
+    "M": ["Abe", "Ben", "Carl", "Dan", "Eli", "Finn", "Gus", "Hal", "Ian", "Joe"],
 }
-LAST = "Amber Brook Cole Dale Ember Field Grove Hill Isle Jasper Knoll Lake Moor North Oak Pond Reed Stone".split()
+LAST = ["Amber", "Brook", "Cole", "Dale", "Ember", "Field", "Grove", "Hill", "Isle", "Knoll", "Lake", "Moor", "Stone"]
 REGIONS = (("North", 0.28), ("East", 0.14), ("South", 0.33), ("West", 0.25))
 EDUCATION = (("primary", 0.18), ("secondary", 0.47), ("tertiary", 0.35))
 
@@ -56,8 +56,7 @@ def clinic(patients: int = PATIENTS, seed: int = 2026) -> Any:
 def _names(rng: np.random.Generator, sex: Any) -> list[str]:
     first, last = rng.integers(0, 10, sex.size), rng.integers(0, len(LAST), sex.size)
     return [
-        f"{FIRST[s][f]} {LAST[k]} {n}"
-        for n, (s, f, k) in enumerate(zip(sex.tolist(), first, last, strict=True), 1)
+        f"{FIRST[s][f]} {LAST[k]} {n}" for n, (s, f, k) in enumerate(zip(sex.tolist(), first, last, strict=True), 1)
     ]
 
 

@@ -128,11 +128,13 @@ class Demo:
         manifest, checks = self.release.manifest, self.verification.checks
         held = sum(c.status == "holds" for c in checks)
         lines = [
-            f"A clinic that does not exist has {manifest.data.rows:,} patients: {self.folder / 'private' / 'clinic.parquet'}.",
+            f"A clinic that does not exist has {manifest.data.rows:,} patients: "
+            f"{self.folder / 'private' / 'clinic.parquet'}.",
             "It may publish, but nobody's diagnosis. Its policy (private/policy.toml) says how much may be learned.",
             "",
-            f"sfumato dropped the names and blurred each diagnosis by itself: {self.plan.record_utility:.0%} are still true, "
-            "and nobody can tell which. Age, sex, region and education are as they were.",
+            "sfumato dropped the names and blurred each diagnosis by itself: "
+            f"{self.plan.record_utility:.0%} are still true, "
+            "and the release does not say which. Age, sex, region and education are as they were.",
             f"Guaranteed: {manifest.guarantee.sentence}",
             "",
             "An analyst who has only the release asks:",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -55,7 +55,7 @@ def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable
 @command("init", "sfumato init patients.parquet -o policy.toml")
 def init(
     table: TablePath,
-    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="The new policy file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The new policy file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Propose a policy for a table, with the reasons as comments. Read it before you use it."""
@@ -70,20 +70,17 @@ def init(
     if as_json:
         show.print_json({"policy": text, "file": None if output is None else str(output)})
     else:
-        print(
-            text
-            if output is None
-            else f"Wrote {output}. Read the comments, and decide what they leave to you."
-        )
+        print(text if output is None else f"Wrote {output}. Read the comments, and decide what they leave to you.")
 
 
 @command("profile", "sfumato profile patients.parquet policy.toml")
 def profile(
     table: TablePath,
-    policy: Annotated[Optional[Path], typer.Argument(help="The policy; without one, columns only.")] = None,
+    policy: Annotated[Path | None, typer.Argument(help="The policy; without one, columns only.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Count a table: columns, uniqueness, skew, row order, columns that give the secret away, what is feasible. Private."""
+    """Count a table: columns, uniqueness, skew, row order, columns that give the secret away, what is "
+    "feasible. Private."""
     from sfumato.engines.sources import open_source
     from sfumato.survey import survey
 
@@ -101,9 +98,7 @@ def profile(
 def plan(
     table: TablePath,
     policy: PolicyPath,
-    output: Annotated[
-        Optional[Path], typer.Option("--output", "-o", help="Keep the plan, to be signed off.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the plan, to be signed off.")] = None,
     as_json: Json = False,
 ) -> None:
     """Explain what would be published, why, and at what cost; write nothing of it. Private."""
@@ -128,14 +123,10 @@ def publish(
     table: TablePath,
     policy: PolicyPath,
     output: NewFolder,
-    plan_file: Annotated[Optional[Path], typer.Option("--plan", help="Publish exactly this plan.")] = None,
-    key_file: Annotated[
-        Optional[Path], typer.Option("--key-file", help="Key for a policy with a record_key.")
-    ] = None,
+    plan_file: Annotated[Path | None, typer.Option("--plan", help="Publish exactly this plan.")] = None,
+    key_file: Annotated[Path | None, typer.Option("--key-file", help="Key for a policy with a record_key.")] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")] = False,
-    seed: Annotated[
-        Optional[int], typer.Option("--seed", help='For tests; marks the release "not for release".')
-    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help='For tests; marks the release "not for release".')] = None,
     as_json: Json = False,
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
@@ -173,13 +164,11 @@ def publish(
 def estimate(
     release: ReleasePath,
     by: Annotated[
-        Optional[list[str]], typer.Option("--by", help="Columns to group by; repeat or separate by commas.")
+        list[str] | None, typer.Option("--by", help="Columns to group by; repeat or separate by commas.")
     ] = None,
     where: Annotated[str, typer.Option("--where", help="A condition on untouched columns.")] = "",
     method: Annotated[str, typer.Option("--method", help="inverse (unbiased), projected or em.")] = "inverse",
-    target: Annotated[
-        str, typer.Option("--target", help="Intervals for this table, or for the population.")
-    ] = "table",
+    target: Annotated[str, typer.Option("--target", help="Intervals for this table, or for the population.")] = "table",
     level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
     as_json: Json = False,
 ) -> None:
@@ -202,8 +191,7 @@ def estimate(
         return
     numbers = ("estimate", "standard_error", "lower", "upper")
     rows = [
-        [*(_shown(row[name]) for name in answer.by), *(_number(row[name]) for name in numbers)]
-        for row in answer.rows()
+        [*(_shown(row[name]) for name in answer.by), *(_number(row[name]) for name in numbers)] for row in answer.rows()
     ]
     print(show.table([*answer.by, *numbers], rows, [False] * len(answer.by) + [True] * len(numbers)))
     for note in answer.notes:
@@ -280,11 +268,7 @@ def _planned(table: Table, quiet: bool, shuffle: bool = False) -> Plan:
 
 def _split_names(given: list[str], columns: tuple[str, ...]) -> list[str]:
     """Return the column names; commas separate them, unless a column has one in its name."""
-    return [
-        name
-        for text in given
-        for name in ([text] if text in columns else [t.strip() for t in text.split(",")])
-    ]
+    return [name for text in given for name in ([text] if text in columns else [t.strip() for t in text.split(",")])]
 
 
 def _shown(value: Any) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,15 @@ def from_numpy(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None =
     return pa.Array.from_buffers(kind, values.size, [valid, content])
 
 
+def from_text(values: Sequence[str]) -> Any:
+    """Return an Arrow array of texts."""
+    encoded = [value.encode() for value in values]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
+    np.cumsum([len(value) for value in encoded], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
 def codes_of(column: Any, null: int) -> npt.NDArray[Any]:
     """Return the codes of a dictionary column, `null` under nulls (what lies there is undefined)."""
     indices = column.indices
@@ -43,7 +53,8 @@ def nulls_of(column: Any) -> npt.NDArray[np.bool_] | None:
     if not column.null_count:
         return None
     bits = np.frombuffer(column.buffers()[0], dtype=np.uint8)
-    return np.unpackbits(bits, bitorder="little", count=column.offset + len(column))[column.offset :] == 0
+    valid = np.unpackbits(bits, bitorder="little", count=column.offset + len(column))[column.offset :]
+    return np.equal(valid, 0)
 
 
 def first_null(column: Any) -> int:

@@ -65,9 +65,7 @@ class _Tally:
     def __init__(self) -> None:
         self.watch = OrderWatch(WATCHED)
         self._counts = np.zeros(0, dtype=np.int64)
-        self._pairs: list[
-            dict[int, int]
-        ] = []  # one for each column after the first: (combination, code) -> number
+        self._pairs: list[dict[int, int]] = []  # one for each column after the first: (combination, code) -> number
 
     def add(self, codes: list[Codes]) -> None:
         combined = codes[0]

@@ -137,13 +137,12 @@ class Encoder:
             lacking = self.refused[None]
             return (
                 f"{name!r} is missing in {lacking.rows:,} row(s), first in row {lacking.first:,}.",
-                'Say what a missing value means: missing = "category" (a value of its own) or "drop" (leave the row out).',
+                'Say what a missing value means: missing = "category" (a value of its own) '
+                'or "drop" (the row is left out).',
             )
         total = sum(r.rows for r in self.refused.values())
         first = min(r.first for r in self.refused.values())
-        shown = ", ".join(repr(label(v)) for v in list(self.refused)[:5]) + (
-            ", ..." if len(self.refused) > 5 else ""
-        )
+        shown = ", ".join(repr(label(v)) for v in list(self.refused)[:5]) + (", ..." if len(self.refused) > 5 else "")
         if self.attribute.bins is not None and any(isinstance(v, _NotANumber) for v in self.refused):
             return (
                 f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}; first in row {first:,}.",
@@ -168,7 +167,8 @@ def _number(value: Any) -> float:
 
 
 def _as_dictionary(column: Any, attribute: Attribute) -> Any:
-    """Return the column as a dictionary array of text, integers or truth values (numbers too, where they are binned)."""
+    """Return the column as a dictionary array of text, integers or truth values (numbers too, where they "
+    "are binned)."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         check_kind(kind.value_type, attribute)
@@ -191,9 +191,7 @@ def check_kind(kind: Any, attribute: Attribute) -> None:
         return
     raise PolicyError(
         f"{attribute.name!r} holds values of type {kind}, which have no finite domain.",
-        "Give the column bins in the policy."
-        if numeric
-        else "Turn it into text, integers or truth values first.",
+        "Give the column bins in the policy." if numeric else "Turn it into text, integers or truth values first.",
     )
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, label
-from sfumato.engines.arrays import first_null, from_numpy, nulls_of
+from sfumato.engines.arrays import first_null, from_numpy, from_text, nulls_of
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted
 from sfumato.engines.identity import key_bytes
@@ -41,9 +41,7 @@ class RowMapper:
         self._published = [name for name in source.names if schema[name].role != "identifier"]
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in domain.parts}
-        self._encoders |= {
-            a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared
-        }
+        self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
         self._context = hashlib.sha256(matrix.noise.tobytes() + repr(domain.values).encode()).digest()[:16]
         self._position = 0  # rows read so far, over all files
 
@@ -66,14 +64,10 @@ class RowMapper:
             codes = {name: column[keep] for name, column in codes.items()}
         sensitive = self._domain.join(codes[name] for name in self._domain.names)
         words = (
-            self._words_by_place(batch, keep)
-            if self._record_key is None
-            else self._words_by_record(rows, sensitive)
+            self._words_by_place(batch, keep) if self._record_key is None else self._words_by_record(rows, sensitive)
         )
         drawn = self._domain.split(self._matrix.sample(sensitive, words))
-        new = {
-            part.name: decoded(part, column) for part, column in zip(self._domain.parts, drawn, strict=True)
-        }
+        new = {part.name: decoded(part, column) for part, column in zip(self._domain.parts, drawn, strict=True)}
         for attribute in self._others():
             name = attribute.name
             if attribute.bins:
@@ -157,7 +151,7 @@ def decoded(part: Domain, codes: npt.NDArray[np.int32]) -> Any:
     missing = codes == part.index[None] if None in part.index else None
     known = [v for v in part.values if v is not None]
     if all(isinstance(v, str) for v in known):
-        values = pa.array(["" if v is None else v for v in part.values], pa.string())
+        values = from_text(["" if v is None else str(v) for v in part.values])
         return pa.DictionaryArray.from_arrays(from_numpy(codes, missing), values)
     filler: Any = type(known[0])()
     table = np.array([filler if v is None else v for v in part.values])

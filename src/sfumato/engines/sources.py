@@ -112,7 +112,7 @@ class CsvSource:
             try:
                 header = next(csv.reader(lines, delimiter=self.rule.delimiter), None)
             except UnicodeDecodeError:
-                raise self._not_utf8(1) from None
+                raise self._not_utf8() from None
             except (OSError, EOFError) as problem:
                 raise TableError(f"{self.description!r} cannot be read: {problem}.") from None
         if not header:
@@ -172,25 +172,18 @@ class CsvSource:
                         )
                     last = reader.line_num
         except UnicodeDecodeError:
-            return self._not_utf8(last)
+            return self._not_utf8()
         except csv.Error as broken:
             return TableError(f"{self.description!r}, line {last + 1}: {broken}.")
         except (OSError, EOFError) as broken:
             return TableError(f"{self.description!r} is damaged after line {last}: {broken}.")
         return TableError(f"{self.description!r} cannot be read: {problem}.")
 
-    def _not_utf8(self, after: int) -> TableError:
+    def _not_utf8(self) -> TableError:
         opener = gzip.open if self.path.suffix == ".gz" else open
-        line = after
         with opener(self.path, "rb") as raw:
-            for line, text in enumerate(cast(Iterator[bytes], raw), start=1):
-                try:
-                    text.decode("utf-8")
-                except UnicodeDecodeError:
-                    break
-        return TableError(
-            f"{self.description!r}, line {line}: not UTF-8 text.", "Convert the file to UTF-8 first."
-        )
+            line = next(n for n, text in enumerate(cast(Iterator[bytes], raw), start=1) if not _is_utf8(text))
+        return TableError(f"{self.description!r}, line {line}: not UTF-8 text.", "Convert the file to UTF-8 first.")
 
     def fingerprint(self) -> str:
         """Return a sha256 over name and bytes of the file."""
@@ -229,14 +222,20 @@ class ArrowSource:
         return digest.hexdigest()
 
 
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _decoded(column: Any) -> Any:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    files = sorted(
-        f for f in folder.rglob("*.parquet") if not any(p.startswith((".", "_")) for p in f.parts[-2:])
-    )
+    files = sorted(f for f in folder.rglob("*.parquet") if not any(p.startswith((".", "_")) for p in f.parts[-2:]))
     if not files:
         raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.")
     if any("=" in part for f in files for part in f.relative_to(folder).parts[:-1]):
@@ -256,9 +255,7 @@ def _has_small_dictionary(file: pq.ParquetFile, column: int) -> bool:
     path = file.schema_arrow.names[column]
     for group in range(file.num_row_groups):
         meta = file.metadata.row_group(group)
-        chunk = next(
-            (c for c in (meta.column(k) for k in range(meta.num_columns)) if c.path_in_schema == path), None
-        )
+        chunk = next((c for c in (meta.column(k) for k in range(meta.num_columns)) if c.path_in_schema == path), None)
         if chunk is None or not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
             return False
         if chunk.data_page_offset - chunk.dictionary_page_offset > LARGEST_DICTIONARY:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as pacsv
 
-ROW_GROUP = 1 << 20
+ROW_GROUP = 1 << 19
 """Rows of a Parquet row group."""
 
 
@@ -41,9 +41,7 @@ class ParquetWriter:
     def __init__(self, path: Path, schema: Any) -> None:
         whole = [f.name for f in schema if _delta_encoded(f.type)]
         coded = [f.name for f in schema if f.name not in whole and not _is_plain_text(f.type)]
-        ordered = [
-            f.name for f in schema if not pa.types.is_dictionary(f.type) and not _is_plain_text(f.type)
-        ]
+        ordered = [f.name for f in schema if not pa.types.is_dictionary(f.type) and not _is_plain_text(f.type)]
         self._writer = pq.ParquetWriter(
             path,
             schema,
@@ -81,8 +79,8 @@ class CsvWriter:
         self._file.write(self._text(table.cast(self._schema)))
 
     def _text(self, table: Any) -> Any:
-        # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. A lone empty
-        # field must be quoted, or it would be an empty line.
+        # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. A lone
+        # empty field must be quoted, or it would be an empty line.
         if table.num_columns > 1:
             with contextlib.suppress(pa.ArrowInvalid):
                 return _formatted(table, "none")

@@ -76,9 +76,7 @@ def _gammas(bounds: Sequence[Bound]) -> FloatArray:
     return np.array([math.inf if b.gamma is None else float(b.gamma) for b in bounds])
 
 
-def _retention(
-    method: str, assurance: str, gamma: FloatArray, frequency: FloatArray, floor: float
-) -> FloatArray:
+def _retention(method: str, assurance: str, gamma: FloatArray, frequency: FloatArray, floor: float) -> FloatArray:
     if method == "uniform":
         return uniform.retention(gamma, frequency)
     return fine_grain.retention(gamma, frequency, floor, assurance)
@@ -139,9 +137,7 @@ def _guarantee(
     method: str,
     directions: Sequence[Direction],
 ) -> Guarantee:
-    scope: Literal["any predicate", "single values"] = (
-        "any predicate" if method == "uniform" else "single values"
-    )
+    scope: Literal["any predicate", "single values"] = "any predicate" if method == "uniform" else "single values"
     limits = [
         "Per row: a person with several rows, or a second release of the same people, adds up.",
         "Says nothing of what an adversary knows beforehand, nor of columns that are published untouched.",
@@ -167,11 +163,7 @@ def _downward_limit(domain: SensitiveDomain, matrix: PerturbationMatrix, bounds:
 
 
 def _sentence(domain: SensitiveDomain, bounds: Sequence[Bound], scope: str, both: bool) -> str:
-    what = (
-        f"any statement about a record's {domain.name}"
-        if scope == "any predicate"
-        else f"each {domain.name} x"
-    )
+    what = f"any statement about a record's {domain.name}" if scope == "any predicate" else f"each {domain.name} x"
     first = bounds[0]
     if len(set(bounds)) == 1 and first.rho1 is not None and first.rho2 is not None:
         rho1, rho2 = _percent(first.rho1), _percent(first.rho2)
@@ -185,7 +177,8 @@ def _sentence(domain: SensitiveDomain, bounds: Sequence[Bound], scope: str, both
         return f"For {what}: seeing the release lets its odds {way} {float(gamma):.4g}."
     back = ", and one of at least rho2_x stays at least rho1_x" if both else ""
     return (
-        f"For {what} with a requirement (listed with the matrix): a prior belief of at most rho1_x stays at most rho2_x "
+        f"For {what} with a requirement (listed with the matrix): a prior belief of at most rho1_x stays "
+        "at most rho2_x "
         f"after seeing the release{back}; its odds {'change' if both else 'rise'} by at most the factor gamma_x."
     )
 
@@ -209,13 +202,9 @@ def _notes(
             'rho1 = "observed": the matrix is computed from the table\'s own frequencies, and publishing it discloses '
             "them. rho1 from a public source avoids that."
         )
-    noise_only = [
-        domain.labels[c] for c in np.flatnonzero(matrix.noise == np.uint64(largest_noise(domain.size)))
-    ]
+    noise_only = [domain.labels[c] for c in np.flatnonzero(matrix.noise == np.uint64(largest_noise(domain.size)))]
     if noise_only:
-        notes.append(
-            f"Pure noise: nothing is retained of {_some(noise_only)}; the optimum gives it up for the others."
-        )
+        notes.append(f"Pure noise: nothing is retained of {_some(noise_only)}; the optimum gives it up for the others.")
     if not matrix.is_invertible:
         notes.append(
             "The matrix has no inverse, so counts can only be estimated by EM, without error bars. "
@@ -235,6 +224,4 @@ def _notes(
 
 
 def _some(names: list[str], most: int = 5) -> str:
-    return ", ".join(map(repr, names[:most])) + (
-        f" and {len(names) - most} more" if len(names) > most else ""
-    )
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfumato.errors import Infeasible
 from sfumato.guarantee import Direction, violations
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.requirement import Bound
@@ -13,20 +14,20 @@ from sfumato.requirement import Bound
 SHRINK_BITS = range(52, 20, -2)
 
 
-def round_within(
-    retention: FloatArray, bounds: Sequence[Bound], directions: Sequence[Direction]
-) -> PerturbationMatrix:
+def round_within(retention: FloatArray, bounds: Sequence[Bound], directions: Sequence[Direction]) -> PerturbationMatrix:
     """Return the integer matrix next below `retention` that keeps every bound exactly.
 
-    Rounding noise up helps every constraint; what remains is the solver's own rounding (about 2^-52) and the cap on pure
-    noise. Less retention always helps: the constraints are (m-1) p_i + G p_j <= G - 1 with non-negative coefficients, so
-    scaling all p by 1 - 2^-b leaves a slack of 2^-b (G-1). The least shrinking that passes the exact check is taken.
+    Rounding noise up helps every constraint; what remains is the solver's own rounding (about 2^-52) and the cap on
+    pure noise. Less retention always helps: the constraints are (m-1) p_i + G p_j <= G - 1 with non-negative
+    coefficients, so scaling all p by 1 - 2^-b leaves a slack of 2^-b (G-1). The least shrinking that passes the
+    exact check is taken.
     """
     retention = np.clip(retention, 0.0, 1.0)
     for shrink in (0.0, *(2.0**-bits for bits in SHRINK_BITS), 1.0):
         matrix = PerturbationMatrix.from_retention(retention * (1 - shrink))
         if next(violations(matrix, bounds, directions), None) is None:
             return matrix
-    raise ArithmeticError(
-        "even pure noise breaks the bound: a gamma is closer to 1 than 64-bit sampling resolves"
+    raise Infeasible(
+        "A gamma is so close to 1 that 64-bit sampling cannot keep it: even pure noise is off by one word in 2^64.",
+        "Ask for a gamma that is larger by a millionth.",
     )

@@ -12,16 +12,17 @@ When to stop. log L is concave and sum_i x_i g_i = n, so for every admissible x*
 
     log L(x*) - log L(x) <= sum_i g_i (x*_i - x_i) <= n (max_i g_i - 1).
 
-The right side is the *gap*: it bounds, without knowing the maximum, how far log L is from it. Iteration stops when it is
-below `gap` nats. The default is 1e-3: where log L is about quadratic (curvature = inverse covariance), no linear
-combination of counts is then off its maximum-likelihood value by more than sqrt(2 gap) = 0.045 of its own standard error.
+The right side is the *gap*: it bounds, without knowing the maximum, how far log L is from it. Iteration stops
+when it is below `gap` nats. The default is 1e-3: where log L is about quadratic (curvature = inverse covariance),
+no linear combination of counts is then off its maximum-likelihood value by more than sqrt(2 gap) = 0.045 of its
+own standard error.
 
-Where to start. From equal shares EM, even accelerated, needs tens of thousands of steps for weak retentions. But P is a
-diagonal plus a rank-one matrix, so the maximum is known up to one number (`_closed_form`). Iteration starts there, and as
-a rule the gap says at once that nothing is left to do.
+Where to start. From equal shares EM, even accelerated, can need tens of thousands of steps for weak retentions.
+But P is a diagonal plus a rank-one matrix, so the maximum is known up to one number (`_closed_form`). Iteration
+starts there, and as a rule the gap says at once that nothing is left to do.
 
-Nothing is inverted, so it works for singular matrices too. There the maximum is not unique: values without retention, which
-nothing in the release tells apart, get equal shares.
+Nothing is inverted, so it works for singular matrices too. There the maximum is not unique: values without
+retention, which nothing in the release tells apart, get equal shares.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ LONGEST = 1e6
 
 NO_RETENTION = 1e-12
 """A smaller retention is beyond the numbers' precision: such a value is pure noise."""
+
+ROUNDING = 1e-13
+"""Relative error that sums of counts may have."""
+
+HALVINGS = 100
+"""Bisection steps; most groups are down to the precision of the numbers after 60."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +88,14 @@ def iterate(
         first = _step(matrix, counts[active], x[active])
         gaps[active], going, done = first.gap, first.gap > gap, done + 1
         active = active[going]
-        if done >= most:
+        if done >= most or not active.size:
             break
         x[active] = _accelerated(matrix, counts[active], x[active], first.image[going])
         done += 3
     return BayesResult(x.reshape(shape), done, gaps.reshape(shape[:-1]), bool((gaps <= gap).all()))
 
 
-# --- iterative Bayes ----------------------------------------------------------------------------------------------------
+# --- iterative Bayes ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +116,11 @@ def _step(matrix: PerturbationMatrix, observed: FloatArray, x: FloatArray) -> _S
     return _Step(x * gradient, (observed * np.log(expected)).sum(axis=-1), np.maximum(excess, 0))
 
 
-def _accelerated(
-    matrix: PerturbationMatrix, observed: FloatArray, x0: FloatArray, x1: FloatArray
-) -> FloatArray:
+def _accelerated(matrix: PerturbationMatrix, observed: FloatArray, x0: FloatArray, x1: FloatArray) -> FloatArray:
     """Return the next point: SQUAREM's if it is at least as likely as two plain EM steps, else those.
 
-    With r = x1 - x0 and v = x2 - x1 - r, squared extrapolation goes to x0 + 2 a r + a^2 v with a = |r|/|v|, where a = 1
-    gives x2 itself (Varadhan & Roland 2008, scheme S3). So L never falls, and no less is gained than by plain EM.
+    With r = x1 - x0 and v = x2 - x1 - r, squared extrapolation goes to x0 + 2 a r + a^2 v with a = |r|/|v|, where
+    a = 1 gives x2 itself (Varadhan & Roland 2008, scheme S3). So L never falls, and gains what plain EM gains.
     """
     x2 = _step(matrix, observed, x1).image
     r = x1 - x0
@@ -128,15 +133,17 @@ def _accelerated(
 
 
 def _norm(x: FloatArray) -> FloatArray:
-    return np.linalg.norm(x, axis=-1, keepdims=True)
+    norm: FloatArray = np.linalg.norm(x, axis=-1, keepdims=True)
+    return norm
 
 
 def _scaled(x: FloatArray, observed: FloatArray) -> FloatArray:
     """Return x with the sum of `observed`."""
-    return x * (observed.sum(axis=-1, keepdims=True) / x.sum(axis=-1, keepdims=True))
+    factor: FloatArray = observed.sum(axis=-1, keepdims=True) / x.sum(axis=-1, keepdims=True)
+    return x * factor
 
 
-# --- the maximum, up to one number ----------------------------------------------------------------------------------------
+# --- the maximum, up to one number --------------------------------------------------------------------------
 
 
 def _closed_form(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
@@ -146,25 +153,28 @@ def _closed_form(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray
         g_i = p_i o_i/r_i + q_i R <= 1,    = 1 where x_i > 0,
     so, with d = 1 - R/m (g <= 1 implies 0 <= d < 1),
         r_i = max(t, h_i),    h_i = p_i o_i / (p_i + (1 - p_i) d),    x_i = (r_i - t)/p_i,
-    and t, d follow from R = sum_j o_j/r_j (`_level`) and n = sum_i x_i (`_level_of_sum`). In the first, as d grows, h falls and
-    t rises, so sum(x) falls: there is one d for which it is n. If it is below n already at d = 0, what is missing belongs to the
-    values without retention, in equal shares; if there are none, all x_i > 0 and x = P^-1 o.
+    and t, d follow from R = sum_j o_j/r_j (`_level`) and n = sum_i x_i (`_level_of_sum`). With the t of the first,
+    as d grows, h falls and t rises, so sum(x) falls: there is one d for which it is n. If it is not above n at
+    d = 0, what is missing belongs to the values without retention, in equal shares; if there are none, no
+    x_i >= 0 binds and x = P^-1 o.
     """
     p = np.where(matrix.retention > NO_RETENTION, matrix.retention, 0.0)
     n = observed.sum(axis=-1, keepdims=True)
     low, high = np.zeros_like(n), np.ones_like(n)
     first = _table(p, observed, low, _level(p, observed, low))
     missing = np.maximum(n - first.sum(axis=-1, keepdims=True), 0)
-    high[missing > 0] = 0
-    d = (low + high) / 2
-    while ((low < d) & (d < high)).any():
+    easy = first.sum(axis=-1, keepdims=True) <= n * (1 + ROUNDING)
+    high[easy] = 0
+    for _ in range(HALVINGS):
+        d = (low + high) / 2
+        if not ((low < d) & (d < high)).any():
+            break
         above = _table(p, observed, d, _level(p, observed, d)).sum(axis=-1, keepdims=True) > n
         low, high = np.where(above, d, low), np.where(above, high, d)
-        d = (low + high) / 2
     noise = p == 0
     rest = first + missing * noise / noise.sum() if noise.any() else np.maximum(matrix.solve(observed), 0)
     x = _table(p, observed, high, _level_of_sum(p, _heights(p, observed, high), n))
-    return np.where(missing > 0, rest, x)
+    return np.where(easy, rest, x)
 
 
 def _heights(p: FloatArray, observed: FloatArray, d: FloatArray) -> FloatArray:
@@ -195,9 +205,7 @@ def _level(p: FloatArray, observed: FloatArray, d: FloatArray) -> FloatArray:
     fits[:, :-1] = (following > 0) & (below[:, :-1] <= following * rate[:, :-1])
     k = fits.argmax(axis=-1)[:, None]
     counts = np.take_along_axis(below, k, axis=-1)
-    return np.divide(
-        counts, np.take_along_axis(rate, k, axis=-1), out=np.zeros_like(counts), where=counts > 0
-    )
+    return np.divide(counts, np.take_along_axis(rate, k, axis=-1), out=np.zeros_like(counts), where=counts > 0)
 
 
 def _level_of_sum(p: FloatArray, h: FloatArray, total: FloatArray) -> FloatArray:
@@ -208,4 +216,5 @@ def _level_of_sum(p: FloatArray, h: FloatArray, total: FloatArray) -> FloatArray
     weights = np.cumsum(weight, axis=-1)
     excess = np.cumsum(weight * height, axis=-1) - total
     k = np.maximum((height * weights > excess).sum(axis=-1, keepdims=True), 1) - 1
-    return np.take_along_axis(excess, k, axis=-1) / np.maximum(np.take_along_axis(weights, k, axis=-1), 1)
+    level: FloatArray = np.take_along_axis(excess, k, axis=-1) / np.maximum(np.take_along_axis(weights, k, axis=-1), 1)
+    return level

@@ -130,18 +130,12 @@ def _check(release: Release, by: tuple[str, ...], method: str, target: str, leve
     for name in by:
         if name not in release.column_names:
             near = difflib.get_close_matches(name, release.column_names, n=1)
-            hint = (
-                f"Did you mean {near[0]!r}?"
-                if near
-                else f"Its columns are {', '.join(release.column_names)}."
-            )
+            hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {', '.join(release.column_names)}."
             raise UsageError(f"The release has no column {name!r}.", hint)
     if len(set(by)) < len(by):
         raise UsageError("A column is named more than once in --by.")
     if method not in ESTIMATORS or target not in TARGETS:
-        raise UsageError(
-            f"Estimators are {', '.join(ESTIMATORS)}; intervals are for a {' or a '.join(TARGETS)}."
-        )
+        raise UsageError(f"Estimators are {', '.join(ESTIMATORS)}; intervals are for a {' or a '.join(TARGETS)}.")
     if not 0 < level < 1:
         raise UsageError(f"The confidence level must lie between 0 and 1, not {level}.")
 
@@ -159,9 +153,7 @@ def _observed(
     condition = f" WHERE {condition_sql(where, types, domain.names)}" if where.strip() else ""
     select = ", ".join(quoted(name) for name in columns)
     with connected(release) as connection:
-        counted = connection.sql(
-            f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL"
-        ).fetchall()
+        counted = connection.sql(f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL").fetchall()
     found: dict[tuple[Any, ...], dict[int, int]] = {} if untouched else {(): {}}
     for *key, rows in counted:
         value = tuple(key[len(untouched) :])
@@ -247,9 +239,7 @@ def _variance(
         return inverse.variance_in_population(matrix, observed, rows)
     spread = np.empty_like(unbiased)
     for cell in range(size):
-        weights = matrix.solve_transposed(
-            (cells == cell).astype(np.float64)
-        )  # row of P^-1, summed over the cell
+        weights = matrix.solve_transposed((cells == cell).astype(np.float64))  # row of P^-1, summed over the cell
         spread[:, cell] = observed @ weights**2
     # given the table the records' own values do not vary: SOUNDNESS, AD
     return np.maximum(0.0, spread - (unbiased if target == "table" else unbiased**2 / rows))

@@ -64,11 +64,11 @@ def variance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> Fl
 
         Var[x_hat] = diag(A diag(P x) A^T - diag(x)),    estimated by    (A o A) o - x_hat
 
-    (a record with value x_k adds A[i, y] to x_hat_i, with mean [i = k]: its variance is sum_y P[y, k] A[i, y]^2 - [i = k];
-    E[o] = P x makes the estimate unbiased.)
+    (A record with value x_k adds A[i, y] to x_hat_i, with mean [i = k], hence with the variance
+    sum_y P[y, k] A[i, y]^2 - [i = k]; the estimate is unbiased since E[o] = P x.)
 
-    Never negative: (A o A) o - A o = sum_k A[i, k] (A[i, k] - 1) o_k, and no entry of A lies strictly between 0 and 1.
-    (The maximum with 0 below removes rounding error only.)
+    Never negative: (A o A) o - A o = sum_k A[i, k] (A[i, k] - 1) o_k, and no entry of A lies between 0 and 1:
+    those on the diagonal are at least 1, the others at most 0. (The maximum with 0 below removes rounding only.)
     """
     return np.maximum(_second_moment(matrix, observed) - matrix.solve(observed), 0)
 
@@ -78,15 +78,13 @@ def variance_in_population(matrix: PerturbationMatrix, observed: FloatArray, row
 
         rows/(rows - 1) * ((A o A) o - x_hat^2/rows)
 
-    `rows` is the size of the whole release, not of the group: x_hat_i then estimates rows * Pr(group and x_i). It is a sum
-    over all rows of independent terms A[i, y] (0 outside the group), so this is rows times their sample variance; hence
-    unbiased, and never negative.
+    `rows` is the size of the whole release, not of the group: x_hat_i then estimates rows * Pr(group and x_i). It
+    is a sum over all rows of independent terms, A[i, y] in the group and 0 outside, and this is `rows` times their
+    sample variance: unbiased, and never negative.
     """
     largest = float(np.max(observed.sum(axis=-1), initial=0))
     if rows < largest:
-        raise ValueError(
-            f"rows is the size of the whole release: {rows:g} is less than a group's {largest:g}"
-        )
+        raise ValueError(f"rows is the size of the whole release: {rows:g} is less than a group's {largest:g}")
     spread = _second_moment(matrix, observed) - matrix.solve(observed) ** 2 / max(rows, 1)
     return np.maximum(spread, 0) * (rows / max(rows - 1, 1))
 
@@ -96,7 +94,8 @@ def covariance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> 
 
         A diag(o) A^T - diag(x_hat)        SOUNDNESS, AD: "for a given table"
 
-    It is positive semidefinite, so no linear combination c.x_hat gets a negative variance: columns of A sum to one, hence
+    It is positive semidefinite, so no linear combination c.x_hat has a negative variance: A's columns sum to one,
+    hence
         c^T [...] c = sum_k o_k [ (sum_i A[i, k] (c_i - c_k))^2 - sum_{i != k} A[i, k] (c_i - c_k)^2 ],
     and A[i, k] <= 0 for i != k.
     """

@@ -12,20 +12,19 @@ def project(values: FloatArray, total: FloatArray | float | None = None) -> Floa
 
         x_i = max(v_i - theta, 0),    theta = (v_(1) + ... + v_(k) - total)/k,    v_(1) >= v_(2) >= ...
 
-    with k the largest number for which v_(k) > theta. (KKT: theta is the multiplier of the sum, x_i = 0 where v_i <= theta.)
-    The projection never moves away from any table without negative counts, so it never adds to the squared error.
+    with k the largest number for which v_(k) > theta (KKT: theta is the multiplier of the sum). A projection onto a
+    convex set brings nearer to all of its points, the true table among them: the squared error never grows.
 
     >>> project(np.array([6.0, 5.0, -1.0])).tolist()
     [5.5, 4.5, 0.0]
     """
-    sums = (
-        values.sum(axis=-1) if total is None else np.broadcast_to(np.asarray(total, float), values.shape[:-1])
-    )
+    sums = np.broadcast_to(np.asarray(values.sum(axis=-1) if total is None else total), values.shape[:-1])
     if (sums < 0).any():
         raise ValueError("counts that are not negative cannot have a negative sum")
     shifted = values - values.max(axis=-1, keepdims=True)  # theta moves along; small numbers round less
     theta = _threshold(-np.sort(-shifted, axis=-1), sums[..., None])
-    return np.maximum(shifted - theta, 0)
+    projected: FloatArray = np.maximum(shifted - theta, 0)
+    return projected
 
 
 def _threshold(descending: FloatArray, total: FloatArray) -> FloatArray:
@@ -33,4 +32,5 @@ def _threshold(descending: FloatArray, total: FloatArray) -> FloatArray:
     k = np.arange(1, descending.shape[-1] + 1)
     excess = np.cumsum(descending, axis=-1) - total
     kept = np.maximum((descending * k > excess).sum(axis=-1, keepdims=True), 1)
-    return np.take_along_axis(excess, kept - 1, axis=-1) / kept
+    theta: FloatArray = np.take_along_axis(excess, kept - 1, axis=-1) / kept
+    return theta

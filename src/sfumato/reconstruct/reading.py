@@ -24,20 +24,14 @@ CSV_TYPES = {
 def connected(release: Release) -> Iterator[Any]:
     """Give a DuckDB connection with one view, `release`, and a locked configuration."""
     if not release.data.is_file():
-        raise ReleaseError(
-            f"The release {str(release.folder)!r} has lost its data file {release.data.name!r}."
-        )
-    connection = duckdb.connect(
-        config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    )
+        raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {release.data.name!r}.")
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     try:
         connection.execute(f"CREATE VIEW release AS {_select(release)}")
         connection.execute("SET lock_configuration = true")
         yield connection
     except duckdb.Error as problem:
-        raise ReleaseError(
-            f"The data of {str(release.folder)!r} cannot be read: {_first_line(problem)}."
-        ) from None
+        raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {_first_line(problem)}.") from None
     finally:
         connection.close()
 
@@ -64,9 +58,7 @@ def _select(release: Release) -> str:
     return (
         f"SELECT {columns} FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "
         "escape = '\"', nullstr = '', auto_detect = false, columns = "
-        "{"
-        + ", ".join(f"'{c.name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for c in release.manifest.columns)
-        + "})"
+        "{" + ", ".join(f"'{c.name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for c in release.manifest.columns) + "})"
     )
 
 

@@ -1,7 +1,7 @@
 """Conditions on untouched columns, read with sqlglot and rebuilt from the parts that are allowed.
 
-Only comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic and literals pass; a function, a sub-query or another
-table is refused by name, so a condition can read nothing but the release's own rows.
+Only comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic and literals pass; a function, a sub-query or
+another table is refused by name, so a condition can read nothing but the release's own rows.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ def _parsed(where: str) -> exp.Expression:
         first = str(problem).splitlines()[0]
         raise UsageError(f"The condition {where!r} cannot be read: {first}", EXAMPLE) from None
     select = statements[0] if len(statements) == 1 else None
-    found = select.args.get("where") if isinstance(select, exp.Select) else None
-    if found is None or set(k for k, v in select.args.items() if v) - {"expressions", "where", "kind"}:  # type: ignore[union-attr]
+    if not isinstance(select, exp.Select) or not select.args.get("where"):
+        raise UsageError(f"{where!r} is not one condition.", EXAMPLE)
+    if {part for part, content in select.args.items() if content} - {"expressions", "where", "kind"}:
         raise UsageError(f"The condition {where!r} holds more than a condition.", EXAMPLE)
-    return found.this  # type: ignore[no-any-return]
+    condition: exp.Expression = select.args["where"].this
+    return condition
 
 
 def _check_column(node: exp.Column, columns: Mapping[str, str], randomized: tuple[str, ...]) -> None:

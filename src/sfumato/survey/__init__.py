@@ -156,9 +156,7 @@ def _sensitive(profile: Profile) -> Sensitive:
         values=profile.domain.size,
         observed=profile.observed,
         unused=int((counts == 0).sum()),
-        most_frequent=tuple(
-            ValueShare(labels[c], int(counts[c]), float(frequency[c])) for c in order if counts[c]
-        ),
+        most_frequent=tuple(ValueShare(labels[c], int(counts[c]), float(frequency[c])) for c in order if counts[c]),
         largest_share=float(frequency.max()),
         entropy=abs(entropy) / math.log(profile.domain.size) if profile.domain.size > 1 else 0.0,
         eligible_l=profile.rows // int(counts.max()),

@@ -22,6 +22,8 @@ THREADS = 2
 MISSING_TEXTS = ("", "?", "NA", "N/A", "n/a", "na", "NULL", "null", "None", "NaN", "nan", "-", ".")
 """Texts by which others say "missing"; they are taken as values unless the policy says otherwise."""
 
+FIGURES = 7  # of a column
+
 Progress = Callable[[int], None]
 
 
@@ -35,7 +37,7 @@ def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Col
     query = f"SELECT count(*), {', '.join(parts)} FROM rows"
     (rows, *counts) = run(query, batches, kinds)[0]
     columns = [
-        _column(name, kind, rows, counts[6 * k : 6 * k + 6])
+        _column(name, kind, rows, counts[FIGURES * k : FIGURES * (k + 1)])
         for k, (name, kind) in enumerate(zip(source.names, kinds, strict=True))
     ]
     return int(rows), tuple(columns)
@@ -120,17 +122,27 @@ def _reported(rows: Any, progress: Progress) -> Any:
 
 
 def _column_query(name: str, kind: Any) -> str:
-    """Six figures: present, distinct, texts that look missing, numbers, whole ones, and their range."""
+    """Seven figures: present, distinct, how many look missing, which texts, numbers, whole ones, their range."""
     value = _not_nan(name, kind)
     number = _number(name, kind)
     texts = ", ".join(f"'{text}'" for text in MISSING_TEXTS)
-    looks_missing = f"count(*) FILTER (trim({name}) IN ({texts}))" if is_text(kind) else "0"
+    looks_missing = f"FILTER (trim({name}) IN ({texts}))" if is_text(kind) else "FILTER (false)"
     whole = f"count(*) FILTER ({number} = floor({number}))"
     present, distinct = f"count({value})", f"count(DISTINCT hash({_salt()}, {value}))"
     # the missing value has a hash like any other: it is not counted as a value of its own
     distinct += f" - CAST(count({value}) < count(*) AS INTEGER)"
     span = f"[min({number}), max({number})]"
-    return ", ".join([present, distinct, looks_missing, f"count({number})", whole, span])
+    return ", ".join(
+        [
+            present,
+            distinct,
+            f"count(*) {looks_missing}",
+            f"list(DISTINCT {name}) {looks_missing}",
+            f"count({number})",
+            whole,
+            span,
+        ]
+    )
 
 
 def _not_nan(name: str, kind: Any) -> str:
@@ -146,7 +158,7 @@ def _number(name: str, kind: Any) -> str:
 
 
 def _column(name: str, kind: Any, rows: int, counts: Sequence[Any]) -> Column:
-    present, distinct, looks_missing, numbers, whole, (low, high) = counts
+    present, distinct, looks_missing, missing_texts, numbers, whole, (low, high) = counts
     all_whole = bool(numbers) and whole == numbers
     return Column(
         name=name,
@@ -155,6 +167,7 @@ def _column(name: str, kind: Any, rows: int, counts: Sequence[Any]) -> Column:
         distinct=distinct,
         missing=rows - present,
         looks_missing=looks_missing,
+        missing_texts=tuple(sorted(missing_texts or ())),
         numbers=numbers,
         whole=all_whole,
         low=low,

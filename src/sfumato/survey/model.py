@@ -18,6 +18,7 @@ class Column:
     distinct: int  # different values, the missing one not counted
     missing: int  # null or NaN
     looks_missing: int  # texts such as "?" or "NA", which the policy does not call missing
+    missing_texts: tuple[str, ...]  # and which ones
     numbers: int  # values that are finite numbers, or texts that can be read as one
     whole: bool  # these are whole numbers, all of them
     low: float | None  # of the numbers

@@ -44,9 +44,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> lis
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
     lines = []
     for cells in (head, *rows):
-        aligned = [
-            c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(cells, widths, strict=True))
-        ]
+        aligned = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(cells, widths, strict=True))]
         lines.append(("  " + "  ".join(aligned)).rstrip())
     return lines
 
@@ -60,8 +58,7 @@ def _columns(columns: Sequence[Column]) -> list[str]:
     roles = any(c.role for c in columns)
     head = ["column", *(["role"] if roles else []), "type", "different values", "missing"]
     rows = [
-        [_cut(c.name), *([c.role or ""] if roles else []), c.type, f"{c.distinct:,}", f"{c.missing:,}"]
-        for c in columns
+        [_cut(c.name), *([c.role or ""] if roles else []), c.type, f"{c.distinct:,}", f"{c.missing:,}"] for c in columns
     ]
     return ["Columns", *_table(head, rows, 3 if roles else 2)]
 

@@ -65,10 +65,7 @@ def _repeated(survey: Survey) -> Iterator[str]:
     p = survey.persons
     if p is None or not p.with_several_rows:
         return
-    fact = (
-        f"{p.with_several_rows:,} of {p.persons:,} persons ({p.column!r}) have several rows, "
-        f"up to {p.most_rows:,}."
-    )
+    fact = f"{p.with_several_rows:,} of {p.persons:,} persons ({p.column!r}) have several rows, up to {p.most_rows:,}."
     if p.repeated == "error":
         yield (
             f"Publishing would stop: {fact} The guarantee is for one row per person. Say what to do: "

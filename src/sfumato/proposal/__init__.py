@@ -1,0 +1,311 @@
+"""`sfumato init`: a complete policy for a table, with the reason for every choice as a comment.
+
+Nothing is guessed silently: what the tool cannot know gets the cautious choice, and the comment says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sfumato.attributes import Bins, Schema
+from sfumato.engines.base import Source
+from sfumato.engines.counting import count_sensitive
+from sfumato.engines.sources import CsvSource
+from sfumato.errors import TableError
+from sfumato.policy import BinRule, ColumnRule, InputRule
+from sfumato.profiles import Profile
+from sfumato.proposal import figures, toml
+from sfumato.proposal.roles import (
+    AMOUNT_WORDS,
+    MANY_NUMBERS,
+    MOST_CATEGORIES,
+    PERSON_WORDS,
+    Guess,
+    guess_roles,
+    is_all_numbers,
+    is_usable,
+    words,
+)
+from sfumato.survey import check_names
+from sfumato.survey.counting import describe_columns
+from sfumato.survey.model import Column
+from sfumato.table import no_progress
+
+__all__ = ["propose"]
+
+DELIMITERS = (";", "\t", "|")
+LISTED = 60
+"""A domain with at most so many values is listed, ready to be declared."""
+MANY_VALUES = 20
+
+
+def propose(source: Source) -> str:
+    """Return the text of a policy file for a table."""
+    source, delimiter = _with_delimiter(source)
+    check_names(source)
+    rows, columns = describe_columns(source, no_progress)
+    if not rows:
+        raise TableError(f"{source.description!r} has no rows: nothing can be proposed.")
+    guesses = guess_roles(columns, rows)
+    sensitive = next(g for g in guesses if g.role == "sensitive")
+    if not is_usable(sensitive.column):
+        raise TableError(
+            "No column can be randomized: each has one value only, or is of a type without a finite domain.",
+            "A policy needs a sensitive column of text, numbers or truth values, with at least two values.",
+        )
+    bins = _sensitive_bins(sensitive.column)
+    profile = _counted(source, sensitive.column, bins)
+    sections = [
+        _head(source, rows),
+        *_top_level(guesses),
+        *_input(source, delimiter, columns),
+        *(_column(g) if g is not sensitive else _sensitive(g, bins, profile) for g in guesses),
+        *_person(guesses),
+        _method(),
+        _requirement(profile),
+        _output(profile),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def _with_delimiter(source: Source) -> tuple[Source, str]:
+    """Open a CSV file again if its header has another delimiter than the comma."""
+    if isinstance(source, CsvSource) and len(source.names) == 1:
+        found = max(DELIMITERS, key=source.names[0].count)
+        if found in source.names[0]:
+            return CsvSource(source.path, InputRule(delimiter=found)), found
+    return source, source.rule.delimiter if isinstance(source, CsvSource) else ","
+
+
+def _counted(source: Source, column: Column, bins: Bins | None) -> Profile:
+    rule = ColumnRule(
+        role="sensitive",
+        bins=BinRule(breaks=bins.breaks) if bins else None,
+        missing="category" if column.missing else "error",
+    )
+    return count_sensitive(source, Schema((rule.attribute(column.name),)), no_progress)
+
+
+# --- the sections -------------------------------------------------------------------------------------------
+
+
+def _head(source: Source, rows: int) -> list[str]:
+    return [
+        toml.comment(f"A proposal for {source.description} ({rows:,} rows), made by `sfumato init`."),
+        toml.comment(
+            "Read every comment: roles were guessed from names and counts, and you know more. Words in "
+            "CAPITALS need your decision. The comments hold figures of the table: keep this file private."
+        ),
+        toml.comment(
+            "identifier: dropped. quasi_identifier: others may know it of a person; published as it is, but for bins. "
+            "sensitive: the secret, randomized. other: published as it is, for what nobody outside knows and what does "
+            "not tell the secret; choose it only if you are sure."
+        ),
+        toml.comment("Next: `sfumato profile TABLE POLICY` shows what this policy means for the table."),
+        "version = 1",
+    ]
+
+
+def _top_level(guesses: Sequence[Guess]) -> list[list[str]]:
+    unique = next((g.column.name for g in guesses if g.unique_id), None)
+    if unique is None:
+        return []
+    return [
+        [
+            toml.comment(
+                f"{toml.quote(unique)} is different in every row. As record key (with a key file) it makes a "
+                "record keep its noise in later releases, so that nobody can average it away:"
+            ),
+            *toml.commented([f"record_key = {toml.quote(unique)}"]),
+        ]
+    ]
+
+
+def _input(source: Source, delimiter: str, columns: Sequence[Column]) -> list[list[str]]:
+    if not isinstance(source, CsvSource):
+        return []
+    texts = sorted({text for c in columns for text in c.missing_texts})
+    lines = []
+    if delimiter != ",":
+        lines += [
+            toml.comment("The header has no comma, but this mark between its names:"),
+            "[input]",
+            f"delimiter = {toml.quote(delimiter)}",
+        ]
+    if texts:
+        where = ", ".join(toml.quote(c.name) for c in columns if c.missing_texts)
+        lines += [
+            toml.comment(f"Texts in {where} look like missing values, but are taken as they are. If they are missing:"),
+            *toml.commented(
+                [*([] if lines else ["[input]"]), f"missing_values = [{', '.join(map(toml.quote, ['', *texts]))}]"]
+            ),
+        ]
+    return [lines] if lines else []
+
+
+def _column(guess: Guess) -> list[str]:
+    column = guess.column
+    lines = [toml.comment(f"{guess.reason}."), f"[columns.{toml.key(column.name)}]", f'role = "{guess.role}"']
+    if guess.role == "identifier":
+        return lines
+    return [*lines, *_bins(column), *_missing(column)]
+
+
+def _bins(column: Column) -> list[str]:
+    """Bins for ages; for other numbers a suggestion."""
+    if column.type == "date or time" and column.distinct > MANY_NUMBERS:
+        return [toml.comment("Exact dates single people out: publish the year, or drop it.")]
+    if not is_all_numbers(column) or column.distinct <= MANY_NUMBERS or column.low is None or column.high is None:
+        return []
+    if "age" in words(column.name) and column.whole:
+        return [f"bins = {{ width = 10 }}    # {column.distinct:,} exact ages would single people out"]
+    step = figures.width(column.low, column.high)
+    if step is None or (column.whole and step < 2):
+        return []
+    return [
+        toml.comment("Exact numbers single people out. Coarser, if they are amounts and not codes:"),
+        *toml.commented([f"bins = {{ width = {figures.number(step)} }}"]),
+    ]
+
+
+def _missing(column: Column) -> list[str]:
+    if not column.missing:
+        return []
+    return [f'missing = "category"    # missing in {column.missing:,} rows: stays so; "drop" leaves these rows out']
+
+
+def _sensitive_bins(column: Column) -> Bins | None:
+    """Numbers that are not whole need bins; amounts with many values too, lest nothing of them is "
+    "retained."""
+    if not is_all_numbers(column) or column.low is None or column.high is None:
+        return None
+    is_amount = bool(set(words(column.name)) & AMOUNT_WORDS)
+    if column.whole and not (is_amount and column.distinct > MOST_CATEGORIES):
+        return None
+    if column.type == "text (numbers)" and column.distinct <= MANY_NUMBERS:
+        return None
+    found = figures.breaks(column.low, column.high)
+    return Bins(breaks=tuple(found)) if found else None
+
+
+def _sensitive(guess: Guess, bins: Bins | None, profile: Profile) -> list[str]:
+    column, name = guess.column, f"[columns.{toml.key(guess.column.name)}]"
+    lines = [toml.comment(f"{guess.reason.rstrip('.')}."), name, 'role = "sensitive"']
+    if bins is not None:
+        lines += [
+            toml.comment("Numbers are randomized in bins; these are round and mine: put yours. They are the domain."),
+            f"bins = {{ breaks = {figures.numbers(bins.breaks)} }}",
+        ]
+    else:
+        lines += _domain(column, profile)
+    return [*lines, *_missing(column)]
+
+
+def _domain(column: Column, profile: Profile) -> list[str]:
+    lines = ['domain = "observed"']
+    rare = profile.rare()
+    warning = "Observed: the release lists the values that occur, and thereby tells that they occur"
+    if rare:
+        shown = ", ".join(toml.quote(v) for v in rare[:5]) + (", ..." if len(rare) > 5 else "")
+        warning += f" ({len(rare):,} of them in fewer than 5 rows: {shown})"
+    lines.append(toml.comment(f"{warning}. A declared domain, with all values that could occur, does not."))
+    values = [v for v in profile.domain.parts[0].values if v is not None]
+    if len(values) <= LISTED:
+        lines.append(toml.comment("In place of the line above, completed:"))
+        lines += toml.commented([f"domain = [{', '.join(toml.value(v) for v in values)}]"])
+    if is_all_numbers(column) and column.distinct > MANY_NUMBERS and column.low is not None and column.high is not None:
+        found = figures.breaks(column.low, column.high)
+        lines.append(toml.comment("If these are amounts and not codes, bins retain more of each record:"))
+        lines += toml.commented([f"bins = {{ breaks = {figures.numbers(found)} }}"])
+    return lines
+
+
+def _person(guesses: Sequence[Guess]) -> list[list[str]]:
+    repeated = [g for g in guesses if g.repeated_id]
+    if not repeated:
+        return []
+    best = max(repeated, key=lambda g: any(word.startswith(tuple(PERSON_WORDS)) for word in words(g.column.name)))
+    return [
+        [
+            toml.comment(
+                f"{toml.quote(best.column.name)} looks like the number of a person or a case, and it is "
+                'repeated. The guarantee is for one row per person. DECIDE: "error" stops before anything '
+                "is published; "
+                '"keep-one" publishes one row of each, drawn at random; "per-row" publishes all, and what is '
+                "learned of "
+                "a person adds up. If it does not tell persons apart, remove this section."
+            ),
+            "[person]",
+            f"column = {toml.quote(best.column.name)}",
+            'repeated = "error"',
+        ]
+    ]
+
+
+def _method() -> list[str]:
+    return [
+        toml.comment(
+            "uniform: every value is kept with the same probability, and the guarantee holds for any "
+            'statement about a record. "fine-grain" can protect some values more than others, and holds for '
+            "single values."
+        ),
+        "[method]",
+        'name = "uniform"',
+    ]
+
+
+def _requirement(profile: Profile) -> list[str]:
+    share, m = float(profile.frequency.max()), profile.domain.size
+    asked = figures.requirement(share)
+    rho1, rho2 = figures.number(asked.rho1 / 1000), figures.number(asked.rho2 / 1000)
+    retention = (asked.gamma - 1) / (m - 1 + asked.gamma)  # SDR Eq. (4)
+    lines = [
+        toml.comment(
+            "Whoever believes a value of a record with at most rho1 must not believe it with more than rho2 "
+            f"after seeing the release. rho1: the most frequent value has {share:.1%}, rounded up. rho2: "
+            "about three times that, but so that no odds rise more than fivefold. HOW MUCH MAY BE LEARNED IS "
+            "YOUR DECISION."
+        ),
+        toml.comment(
+            f"On this table: odds change by at most the factor {asked.gamma:.3g}; of the {m:,} values each "
+            f"is kept with probability {retention:.2%}, and {retention + (1 - retention) / m:.1%} of the "
+            "records stay unchanged."
+        ),
+    ]
+    if m > MANY_VALUES:
+        lines.append(
+            toml.comment(
+                f"{m:,} values are many: noise spreads over all of them, and little of each record is left. "
+                "Fewer, broader values (merged before publishing) help more than any setting here."
+            )
+        )
+    return [*lines, "[requirement]", f"rho1 = {rho1}", f"rho2 = {rho2}", *_alternatives()]
+
+
+def _alternatives() -> list[str]:
+    return [
+        toml.comment("Instead of rho1 and rho2, one of these:"),
+        *toml.commented(
+            [
+                "epsilon = 1    # local differential privacy: odds change by at most e",
+                "gamma = 3      # odds change by at most 3",
+            ]
+        ),
+        toml.comment(
+            'or, with [method] name = "fine-grain", for each value at most three times its own share (the '
+            "matrix then "
+            "discloses the shares in this table; a table of public shares as rho1 does not):"
+        ),
+        *toml.commented(["tolerance = 3", 'rho1 = "observed"']),
+    ]
+
+
+def _output(profile: Profile) -> list[str]:
+    return [
+        toml.comment(
+            f'{profile.order.statement} "auto" shuffles the rows if there is such a dependence, "shuffle" always.'
+        ),
+        "[output]",
+        'format = "parquet"    # or "csv"',
+        'order = "auto"',
+    ]
