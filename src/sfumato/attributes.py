@@ -143,7 +143,7 @@ class Domain:
         """The code of each value."""
         return {value: code for code, value in enumerate(self.values)}
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """How the values are written."""
         return tuple(label(v) for v in self.values)
@@ -189,7 +189,7 @@ class SensitiveDomain:
         columns = [[part.values[c] for c in grid] for part, grid in zip(self.parts, grids, strict=True)]
         return tuple(zip(*columns, strict=True))
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """How the values are written."""
         return tuple(label(v) for v in self.values)

@@ -80,8 +80,8 @@ class PerturbationMatrix:
         """Return the integer matrix next to these retentions, noise rounded up (towards more privacy)."""
         exact = [Fraction(float(p)) for p in retention]
         m = len(exact)
-        if not all(0 <= p <= 1 for p in exact):
-            raise ValueError("retention probabilities lie between 0 and 1")
+        if not exact or not all(0 <= p <= 1 for p in exact):
+            raise ValueError("there is a retention for each value; retention probabilities lie between 0 and 1")
         cap = largest_noise(m)
         return cls(np.array([min(cap, math.ceil((1 - p) * WORDS / m)) for p in exact], dtype=np.uint64))
 

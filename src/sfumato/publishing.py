@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -212,7 +211,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     """Give a hidden folder to write into, and rename it to its name when everything is on the disk."""
     check_new(folder)
     _remove_abandoned(folder)
-    partial = folder.parent / f"{_partial_prefix(folder)}{os.getpid()}-{secrets.token_hex(4)}"
+    partial = folder.parent / f"{_partial_prefix(folder)}{os.getpid()}-{release_id()}"
     try:
         partial.mkdir()
         yield partial

@@ -169,23 +169,35 @@ def _bins(column: Column) -> list[str]:
 
 
 def _missing(column: Column) -> list[str]:
+    texts = ", ".join(toml.quote(text) for text in column.missing_texts)
+    doubt = toml.comment(f"{column.looks_missing:,} rows say {texts}: taken as a value, not as missing.")
+    lines = [doubt] if texts else []
     if not column.missing:
-        return []
-    return [f'missing = "category"    # missing in {column.missing:,} rows: stays so; "drop" leaves these rows out']
+        return lines
+    return [
+        *lines,
+        f'missing = "category"    # missing in {column.missing:,} rows: stays so; "drop" leaves these rows out',
+    ]
 
 
 def _sensitive_bins(column: Column) -> Bins | None:
     """Numbers that are not whole need bins; amounts with many values too, lest nothing of them is "
     "retained."""
-    if not is_all_numbers(column) or column.low is None or column.high is None:
+    if not is_all_numbers(column):
         return None
     is_amount = bool(set(words(column.name)) & AMOUNT_WORDS)
     if column.whole and not (is_amount and column.distinct > MOST_CATEGORIES):
         return None
     if column.type == "text (numbers)" and column.distinct <= MANY_NUMBERS:
         return None
-    found = figures.breaks(column.low, column.high)
+    found = _breaks(column)
     return Bins(breaks=tuple(found)) if found else None
+
+
+def _breaks(column: Column) -> list[float]:
+    if column.low is None or column.middle is None or column.high is None:
+        return []
+    return figures.breaks(column.low, column.middle, column.high)
 
 
 def _sensitive(guess: Guess, bins: Bins | None, profile: Profile) -> list[str]:
@@ -213,8 +225,8 @@ def _domain(column: Column, profile: Profile) -> list[str]:
     if len(values) <= LISTED:
         lines.append(toml.comment("In place of the line above, completed:"))
         lines += toml.commented([f"domain = [{', '.join(toml.value(v) for v in values)}]"])
-    if is_all_numbers(column) and column.distinct > MANY_NUMBERS and column.low is not None and column.high is not None:
-        found = figures.breaks(column.low, column.high)
+    if is_all_numbers(column) and column.distinct > MANY_NUMBERS:
+        found = _breaks(column)
         lines.append(toml.comment("If these are amounts and not codes, bins retain more of each record:"))
         lines += toml.commented([f"bins = {{ breaks = {figures.numbers(found)} }}"])
     return lines
@@ -263,7 +275,7 @@ def _requirement(profile: Profile) -> list[str]:
         toml.comment(
             "Whoever believes a value of a record with at most rho1 must not believe it with more than rho2 "
             f"after seeing the release. rho1: the most frequent value has {share:.1%}, rounded up. rho2: "
-            "about three times that, but so that no odds rise more than fivefold. HOW MUCH MAY BE LEARNED IS "
+            "at most three times that, and so that no odds rise more than fivefold. HOW MUCH MAY BE LEARNED IS "
             "YOUR DECISION."
         ),
         toml.comment(

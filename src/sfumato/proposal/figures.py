@@ -38,18 +38,20 @@ def width(low: float, high: float) -> float | None:
     return nice((high - low) / CLASSES) if high > low else None
 
 
-def breaks(low: float, high: float) -> list[float]:
-    """Return round breaks between low and high: 1, 2, 5, 10, ... for amounts of many sizes, else evenly spaced.
+def breaks(low: float, middle: float, high: float) -> list[float]:
+    """Return round breaks: of 1, 2, 5, 10, ... those next to the middle for amounts of many sizes, else evenly spaced.
 
-    >>> breaks(0, 100_000)
-    [200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0, 20000.0, 50000.0]
-    >>> breaks(0.3, 4.2)
+    >>> breaks(0, 5000, 1e9)
+    [500.0, 1000.0, 2000.0, 5000.0, 10000.0, 20000.0, 50000.0, 100000.0]
+    >>> breaks(0.3, 2, 4.2)
     [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
     """
     if low >= 0 and high >= 1000 and high >= 100 * max(low, 1):
         powers = range(math.ceil(math.log10(high)) + 1)
         amounts = [float(step * 10**power) for power in powers for step in STEPS]
-        return [x for x in amounts if low < x < high][-CLASSES:]
+        inside = [x for x in amounts if low < x < high]
+        centre = math.log(middle if middle > 0 else high)
+        return sorted(sorted(inside, key=lambda x: abs(math.log(x) - centre))[:CLASSES])
     step = width(low, high)
     if step is None:
         return []

@@ -131,7 +131,7 @@ def _column_query(name: str, kind: Any) -> str:
     present, distinct = f"count({value})", f"count(DISTINCT hash({_salt()}, {value}))"
     # the missing value has a hash like any other: it is not counted as a value of its own
     distinct += f" - CAST(count({value}) < count(*) AS INTEGER)"
-    span = f"[min({number}), max({number})]"
+    span = f"[min({number}), approx_quantile({number}, 0.5), max({number})]"
     return ", ".join(
         [
             present,
@@ -158,7 +158,7 @@ def _number(name: str, kind: Any) -> str:
 
 
 def _column(name: str, kind: Any, rows: int, counts: Sequence[Any]) -> Column:
-    present, distinct, looks_missing, missing_texts, numbers, whole, (low, high) = counts
+    present, distinct, looks_missing, missing_texts, numbers, whole, (low, middle, high) = counts
     all_whole = bool(numbers) and whole == numbers
     return Column(
         name=name,
@@ -171,6 +171,7 @@ def _column(name: str, kind: Any, rows: int, counts: Sequence[Any]) -> Column:
         numbers=numbers,
         whole=all_whole,
         low=low,
+        middle=middle,
         high=high,
     )
 

@@ -61,9 +61,9 @@ def prediction(codes: Codes, sensitive: Codes, learn: Codes, test: Codes) -> tup
 
         z = (a - b) / sqrt(a + b)        McNemar: a records that only the rule guesses right, b only the mode
 
-    >>> secret = np.array([0, 1, 1, 0, 0, 1, 1, 1])
+    >>> secret = np.array([0, 0, 0, 1, 1, 1, 1, 1])
     >>> prediction(secret, secret, np.arange(4), np.arange(4, 8))
-    (1.0, 0.25, 1.7320508075688772)
+    (1.0, 0.0, 2.0)
     """
     values, counts = np.unique(sensitive[learn], return_counts=True)
     mode, size = values[counts.argmax()], int(sensitive.max()) + 1

@@ -177,6 +177,12 @@ def _name(case: Feasible) -> str:
     return f"{case.requirement} (policy)" if case.from_policy else case.requirement
 
 
+def _distance(total_variation: float | None) -> str:
+    if total_variation is None:
+        return "-"
+    return f"{total_variation:.4f}" if total_variation < 1 else "above 1"
+
+
 def _case(case: Feasible) -> list[str]:
     method = case.method + ("" if case.assurance == "proved" else f", {case.assurance}")
     if case.retention_low is None or case.retention_high is None:
@@ -188,5 +194,5 @@ def _case(case: Feasible) -> list[str]:
         low if low == high else f"{low} - {high}",
         f"{case.record_utility:.3f}",
         "yes" if case.invertible else "no",
-        "-" if case.total_variation is None else f"{case.total_variation:.4f}",
+        _distance(case.total_variation),
     ]

@@ -18,13 +18,15 @@ def column_warnings(columns: Sequence[Column]) -> Iterator[str]:
             f"The table has one column, {columns[0].name!r}: the file seems to have another delimiter. "
             'State it in the policy: [input] delimiter = ";".'
         )
-    for column in columns:
-        if column.role != "identifier" and column.looks_missing:
-            yield (
-                f"{column.name!r} holds {column.looks_missing:,} texts such as '?' or 'NA' that look "
-                "missing, but are taken as values. If they are missing, say so (for CSV: [input] "
-                "missing_values)."
-            )
+    doubtful = [c for c in columns if c.role != "identifier" and c.looks_missing]
+    if doubtful:
+        shown = ", ".join(
+            f"{c.name!r} ({', '.join(map(repr, c.missing_texts))}: {c.looks_missing:,})" for c in doubtful
+        )
+        yield (
+            f"Texts that look missing are taken as values, in {shown}. If they are missing, say so (CSV: [input] "
+            "missing_values), or empty them."
+        )
 
 
 def policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:

@@ -1,0 +1,36 @@
+"""Nothing but `randomness` draws a number."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import sfumato
+
+SOURCES = [path for path in Path(sfumato.__file__).parent.rglob("*.py") if path.name != "randomness.py"]
+MODULES = {"random", "secrets", "uuid", "numpy.random"}
+FUNCTIONS = {"urandom", "getrandom", "default_rng", "RandomState", "SystemRandom"}
+
+
+def draws(tree: ast.AST) -> list[str]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name in MODULES]
+        if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            found.append(node.module)
+        if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
+            found.append(node.attr)
+    return found
+
+
+def test_no_other_module_draws() -> None:
+    assert {str(path): found for path in SOURCES if (found := draws(ast.parse(path.read_text())))} == {}
+
+
+def test_the_search_finds_what_it_should() -> None:
+    assert draws(ast.parse("import secrets\nfrom numpy.random import default_rng\nos.urandom(8)")) == [
+        "secrets",
+        "numpy.random",
+        "urandom",
+    ]
