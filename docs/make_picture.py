@@ -1,7 +1,7 @@
 """Draw docs/picture.svg: a table, its release and the estimate, side by side. Run: uv run python docs/make_picture.py
 
-Everything in it is computed: the synthetic clinic and the policy of `sfumato demo`, published with a test seed, and counted
-from the release.
+Everything in it is computed: the synthetic clinic and the policy of `sfumato demo`, published with a test seed, and
+counted from the release.
 """
 
 from __future__ import annotations
@@ -69,7 +69,11 @@ def _rect(x: float, y: float, width: float, height: float, color: str, more: str
 
 
 def _heads() -> Iterator[str]:
-    heads = (("The table", "private"), ("The release", "every diagnosis blurred"), ("The estimate", "from the release alone"))
+    heads = (
+        ("The table", "private"),
+        ("The release", "every diagnosis blurred"),
+        ("The estimate", "from the release alone"),
+    )
     for x, (head, sub) in zip(PANELS, heads, strict=True):
         yield _text(x, 40, head, font_size=19, font_weight="bold")
         yield _text(x, 59, sub, FAINT)
@@ -100,13 +104,13 @@ def _blurred(patients: Any, published: Any) -> Iterator[str]:
 
 def _question(patients: Any, asked: sf.Answer) -> Iterator[str]:
     row = next(r for r in asked.rows() if r["diagnosis"] == "hypertension")
-    truth = sum(
-        r["sex"] == "F" and r["age"] >= 60 and r["diagnosis"] == "hypertension" for r in patients.to_pylist()
-    )
+    truth = sum(r["sex"] == "F" and r["age"] >= 60 and r["diagnosis"] == "hypertension" for r in patients.to_pylist())
     for k, line in enumerate(QUESTION):
         yield _text(PANELS[2], RECORDS + k * 19, line)
     half = (row["upper"] - row["lower"]) / 2
-    yield _text(PANELS[2], RECORDS + 52, f"{row['estimate']:,.0f} ± {half:,.0f}", ESTIMATE, font_size=19, font_weight="bold")
+    yield _text(
+        PANELS[2], RECORDS + 52, f"{row['estimate']:,.0f} ± {half:,.0f}", ESTIMATE, font_size=19, font_weight="bold"
+    )
     yield _text(PANELS[2], RECORDS + 78, f"95% interval; the truth is {truth:,}", FAINT)
 
 
@@ -120,9 +124,11 @@ def _charts(truth: Counter[str], counted: Counter[str], answer: sf.Answer) -> It
         yield _rect(PANELS[1], y, counted[name] * SCALE, 13, BLUR, ' filter="url(#blur)"')
         row = rows[name]
         yield _rect(PANELS[2], y, records * SCALE, 13, TRUTH, ' opacity="0.28"')
-        low, high = (PANELS[2] + max(0, row[end]) * SCALE for end in ("lower", "upper"))
-        yield f'<path d="M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 3}v6M{high:.1f} {middle - 3}v6" stroke="{ESTIMATE}" stroke-width="1.6" fill="none"/>'
-        yield f'<circle cx="{PANELS[2] + max(0, row["estimate"]) * SCALE:.1f}" cy="{middle}" r="3.4" fill="{ESTIMATE}"/>'
+        # what lies below zero is cut off
+        low, at, high = (PANELS[2] + max(0, row[key]) * SCALE for key in ("lower", "estimate", "upper"))
+        ends = "".join(f"M{x:.1f} {middle - 3}v6" for x in (low, high))
+        yield f'<path d="M{low:.1f} {middle}H{high:.1f}{ends}" stroke="{ESTIMATE}" stroke-width="1.6" fill="none"/>'
+        yield f'<circle cx="{at:.1f}" cy="{middle}" r="3.4" fill="{ESTIMATE}"/>'
     foot = HEIGHT - 16
     yield _text(bars, foot, "true counts", FAINT)
     yield _text(PANELS[1], foot, "published rows, counted: nearly flat", FAINT)

@@ -30,7 +30,7 @@ def gradient(p: FloatArray, observed: FloatArray, x: FloatArray) -> FloatArray:
 
 
 def random_problem(rng: np.random.Generator) -> tuple[PerturbationMatrix, FloatArray]:
-    """Return a matrix (uniform, fine-grain, some without retention) and published counts (some 0), not always likely."""
+    """Return a matrix (uniform, fine-grain, some without retention) and published counts, not always likely ones."""
     m = int(rng.integers(1, 9))
     p = rng.choice([1.0, 0.3, 0.05]) * rng.random(m)
     kind = rng.integers(5)
@@ -45,7 +45,7 @@ def random_problem(rng: np.random.Generator) -> tuple[PerturbationMatrix, FloatA
     return PerturbationMatrix.from_retention(p), observed.astype(float)
 
 
-# --- the maximum ------------------------------------------------------------------------------------------------
+# --- the maximum --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def random_problem(rng: np.random.Generator) -> tuple[PerturbationMatrix, FloatA
 )
 def test_agrees_with_plain_em_run_for_very_long(retention: list[float], observed: list[float]) -> None:
     matrix, o = PerturbationMatrix.from_retention(retention), np.array(observed, float)
-    slow = plain_em(matrix.dense(), o, 200_000)
+    slow = plain_em(matrix.dense(), o, 40_000)
     for start in (None, np.ones(matrix.size)):
         result = bayes.iterate(matrix, o, gap=1e-9, start=start)
         assert result.converged
@@ -87,10 +87,10 @@ def test_closed_form_and_accelerated_em_agree() -> None:
     """Two derivations of one number: KKT with bisection, and iteration from equal shares."""
     rng = np.random.default_rng(20)
     compared = 0
-    for _ in range(150):
+    for _ in range(80):
         matrix, o = random_problem(rng)
         direct = bayes.iterate(matrix, o)
-        iterated = bayes.iterate(matrix, o, start=np.ones(matrix.size), gap=1e-6, most=20_000)
+        iterated = bayes.iterate(matrix, o, start=np.ones(matrix.size), gap=1e-6, most=10_000)
         if not iterated.converged:
             continue
         compared += 1
@@ -99,7 +99,7 @@ def test_closed_form_and_accelerated_em_agree() -> None:
         assert -1e-7 <= most - other <= 1e-6 + 1e-7
         if inverse.is_usable(matrix) and matrix.condition_number < 50:
             assert iterated.value == pytest.approx(direct.value, abs=0.02 * np.sqrt(o.sum()) * matrix.condition_number)
-    assert compared > 130
+    assert compared > 65
 
 
 def test_is_the_inverse_estimate_where_that_has_no_negative_count() -> None:
@@ -125,7 +125,7 @@ def test_a_mixed_up_transpose_would_be_caught() -> None:
     assert np.abs(plain_em(p.T, o, 10_000) - right).max() > 50
 
 
-# --- the stopping rule --------------------------------------------------------------------------------------------
+# --- the stopping rule --------------------------------------------------------------------------------------
 
 
 def test_the_gap_bounds_the_distance_from_the_maximum() -> None:
@@ -169,10 +169,11 @@ def test_stops_at_the_gap_that_is_asked_for_and_says_when_it_does_not_get_there(
 
 def test_acceleration_is_worth_it() -> None:
     matrix, o = PerturbationMatrix.from_retention([0.3, 0.25, 0.2, 0.35]), np.array([300.0, 260, 230, 210])
-    steps = bayes.iterate(matrix, o, start=np.ones(4)).iterations
-    plain = plain_em(matrix.dense(), o, 10 * steps)
+    accelerated = bayes.iterate(matrix, o, start=np.ones(4))
+    assert accelerated.converged
+    plain = plain_em(matrix.dense(), o, 5 * accelerated.iterations)
     gap = o.sum() * (gradient(matrix.dense(), o, plain).max() - 1)
-    assert gap > bayes.GAP  # ten times as many plain steps do not get there
+    assert gap > bayes.GAP  # five times as many plain steps do not get there
 
 
 def test_the_default_gap_is_a_small_part_of_a_standard_error() -> None:
@@ -187,7 +188,7 @@ def test_the_default_gap_is_a_small_part_of_a_standard_error() -> None:
         assert (np.abs(stopped.value - inverse.estimate(matrix, o)) <= 0.06 * error).all()
 
 
-# --- groups and edges ----------------------------------------------------------------------------------------------
+# --- groups and edges ---------------------------------------------------------------------------------------
 
 
 def test_groups_are_independent_and_empty_ones_are_zero() -> None:
@@ -216,8 +217,8 @@ def test_singular_matrix_gives_equal_shares_to_what_nothing_tells_apart() -> Non
         result = bayes.iterate(matrix, o, gap=1e-8, start=start)
         assert result.converged
         assert result.value[0] == pytest.approx(result.value[1], rel=1e-12)
-        assert result.value == pytest.approx([27.5, 27.5, 30 / 0.5 - 25 / 0.5 + 20, 12.5], abs=50)  # plausible
-        assert gradient(matrix.dense(), o, result.value).max() <= 1 + 1e-9
+        # t = (30 + 20)/2, x_i = (o_i - t)/p_i for the last two, and the rest of n = 120 for the first two
+        assert result.value == pytest.approx([38.75, 38.75, 30, 12.5], abs=0.02)
     noise = PerturbationMatrix.from_retention([0.0, 0.0, 0.0])
     assert bayes.iterate(noise, np.array([1.0, 2.0, 9.0])).value == pytest.approx([4, 4, 4])
 

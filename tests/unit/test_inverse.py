@@ -54,7 +54,7 @@ def moments(
     return chances, observed, mean, (x - mean).T @ (chances[:, None] * (x - mean))
 
 
-# --- exactly, on tiny tables ----------------------------------------------------------------------------------
+# --- exactly, on tiny tables --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("retention", RETENTIONS)
@@ -91,7 +91,7 @@ def test_the_two_variances_differ_by_the_sampling_of_the_table() -> None:
     assert given + rows * share * (1 - share) == pytest.approx(np.diag(covariance), abs=1e-11)
 
 
-# --- against dense numpy ---------------------------------------------------------------------------------------
+# --- against dense numpy ------------------------------------------------------------------------------------
 
 
 def test_agrees_with_the_dense_inverse_for_groups_and_single_tables() -> None:
@@ -157,7 +157,7 @@ def test_no_perturbation_no_variance() -> None:
     assert inverse.variance_in_population(matrix, o, 10) == pytest.approx(binomial)
 
 
-# --- edges ------------------------------------------------------------------------------------------------------
+# --- edges --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 3), (3,)])

@@ -70,7 +70,7 @@ def test_columns_are_what_the_convention_says() -> None:
     assert np.allclose(p.dense(), np.array(columns).T, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_columns_sum_to_all_words_and_noise_is_rounded_up(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(100):
@@ -122,7 +122,7 @@ def test_gamma_formulas() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_products_and_solutions_agree_with_dense_numpy(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    for _ in range(400):
+    for _ in range(250):
         m = int(rng.integers(1, 12))
         matrix = PerturbationMatrix.from_retention(random_retention(rng, m))
         dense, x = matrix.dense(), rng.random((3, m)) * 100

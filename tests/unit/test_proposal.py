@@ -1,0 +1,335 @@
+"""Proposed policies: every choice has its reason, every table gets a policy that fits it."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.engines.sources import open_source
+from sfumato.errors import TableError
+from sfumato.policy import Policy
+from sfumato.proposal import figures, propose, toml
+from sfumato.survey import survey
+from sfumato.table import Table, profile, scan
+
+ROWS = 200
+
+
+def clinic(**changes: Any) -> pa.Table:
+    rng = np.random.default_rng(1)
+    columns: dict[str, Any] = {
+        "patient_id": [f"p{k}" for k in range(ROWS)],
+        "name": rng.choice(["Ann", "Bob", "Eve"], ROWS),
+        "age": np.arange(ROWS) % 90,
+        "sex": rng.choice(["F", "M"], ROWS),
+        "shoe_size": rng.integers(36, 46, ROWS),
+        "diagnosis": rng.choice(["flu", "gout", "hiv"], ROWS, p=[0.6, 0.3, 0.1]),
+    }
+    return pa.table({**columns, **changes})
+
+
+def proposed(table: Any) -> tuple[str, Policy]:
+    """The text, and the policy after it was fitted to the table."""
+    text = propose(open_source(table))
+    policy = Policy.parse(text)
+    scanned = scan(table, policy)
+    if policy.person is None:
+        profile(scanned)
+    return text, policy
+
+
+def roles(policy: Policy) -> dict[str, str]:
+    return {name: rule.role for name, rule in policy.columns.items()}
+
+
+def reason(text: str, column: str) -> str:
+    """The comment above a column, as one line."""
+    block = next(b for b in text.split("\n\n") if f"[columns.{toml.key(column)}]" in b)
+    return " ".join(line.removeprefix("# ") for line in block.split("[columns.")[0].splitlines())
+
+
+# --- roles --------------------------------------------------------------------------------------------------
+
+
+def test_a_clinic_gets_the_roles_a_reader_would_give() -> None:
+    text, policy = proposed(clinic())
+    assert roles(policy) == {
+        "patient_id": "identifier",
+        "name": "identifier",
+        "age": "quasi_identifier",
+        "sex": "quasi_identifier",
+        "shoe_size": "quasi_identifier",
+        "diagnosis": "sensitive",
+    }
+    assert "200 different values in 200 rows. Named like an identifier; it will be dropped." in reason(
+        text, "patient_id"
+    )
+    assert "Named like a secret" in reason(text, "diagnosis")
+    assert "Not recognized, so taken as known to others" in reason(text, "shoe_size")
+    assert policy.columns["age"].bins is not None
+    assert policy.columns["age"].bins.width == 10
+    assert '# record_key = "patient_id"' in text
+
+
+def test_every_column_has_a_reason_above_it() -> None:
+    text, policy = proposed(clinic())
+    for name in policy.columns:
+        assert re.search(r"\d+ different value", reason(text, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("E-Mail", "identifier"),
+        ("email", "identifier"),
+        ("homePhone", "identifier"),
+        ("SSN", "identifier"),
+        ("patient name", "identifier"),
+        ("product_name", "quasi_identifier"),
+        ("zip", "quasi_identifier"),
+        ("date_of_birth", "quasi_identifier"),
+        ("ICD10", "sensitive"),
+        ("annual.salary", "sensitive"),
+        ("number_diagnoses", "quasi_identifier"),
+    ],
+)
+def test_names_decide(name: str, expected: str) -> None:
+    values = [f"v{k % 7}" for k in range(ROWS)]
+    table = pa.table({name: values, "religion" if expected != "sensitive" else "sex": ["a", "b"] * (ROWS // 2)})
+    assert roles(proposed(table)[1])[name] == expected
+
+
+def test_nearly_unique_columns_are_dropped_whatever_their_name() -> None:
+    table = clinic(token=[f"t{k}" for k in range(ROWS)], exact=np.arange(ROWS) * 7, measure=np.arange(ROWS) / 7)
+    text, policy = proposed(table)
+    assert policy.columns["token"].role == policy.columns["exact"].role == "identifier"
+    assert "looks like an identifier" in reason(text, "token")
+    assert policy.columns["measure"].role == "quasi_identifier"  # a number is no name, but it is said
+    assert "NEARLY UNIQUE" in reason(text, "measure")
+
+
+def test_an_id_with_few_values_is_a_code() -> None:
+    text, policy = proposed(clinic(admission_type_id=np.arange(ROWS) % 8))
+    assert policy.columns["admission_type_id"].role == "quasi_identifier"
+    assert "it is a code" in reason(text, "admission_type_id")
+
+
+def test_one_secret_is_chosen_and_the_others_are_dropped_until_decided() -> None:
+    table = clinic(income=np.arange(ROWS) % 50, diag_2=["x", "y"] * (ROWS // 2))
+    text, policy = proposed(table)
+    assert [name for name, role in roles(policy).items() if role == "sensitive"] == ["diagnosis"]
+    for name in ("income", "diag_2"):
+        assert policy.columns[name].role == "identifier"
+        assert "LOOKS SENSITIVE TOO" in reason(text, name)
+
+
+def test_without_a_likely_secret_the_last_categorical_column_is_a_placeholder() -> None:
+    table = clinic().drop_columns(["diagnosis"]).append_column("serial", pa.array([f"s{k}" for k in range(ROWS)]))
+    text, policy = proposed(table)
+    assert policy.columns["shoe_size"].role == "sensitive"
+    assert "NO COLUMN LOOKS SENSITIVE: this one is only a placeholder" in reason(text, "shoe_size")
+
+
+def test_what_cannot_be_published_is_dropped() -> None:
+    table = clinic(blob=[b"x"] * ROWS, tags=[["a"]] * ROWS, void=pa.nulls(ROWS))
+    _, policy = proposed(table)
+    assert {roles(policy)[name] for name in ("blob", "tags", "void")} == {"identifier"}
+
+
+def test_a_table_without_a_column_to_randomize_is_refused() -> None:
+    with pytest.raises(TableError, match="No column can be randomized"):
+        propose(open_source(pa.table({"day": pa.array([1, 2], pa.date32()), "one": ["x", "x"]})))
+    with pytest.raises(TableError, match="no rows"):
+        propose(open_source(pa.table({"disease": pa.array([], pa.string())})))
+
+
+# --- details ------------------------------------------------------------------------------------------------
+
+
+def test_missing_values_are_a_category_with_their_count() -> None:
+    holes = [None if k % 10 == 0 else "F" for k in range(ROWS)]
+    text, policy = proposed(clinic(sex=holes, diagnosis=[None, "flu"] * (ROWS // 2)))
+    assert policy.columns["sex"].missing == policy.columns["diagnosis"].missing == "category"
+    assert policy.columns["age"].missing == "error"
+    assert 'missing = "category"    # missing in 20 rows' in text
+
+
+def test_ages_are_binned_other_numbers_only_by_suggestion() -> None:
+    text, policy = proposed(clinic(dose=np.arange(ROWS) % 150))
+    assert policy.columns["dose"].bins is None
+    assert "# bins = { width = 20 }" in text
+    few = proposed(clinic(age=np.arange(ROWS) % 25))[1]
+    assert few.columns["age"].bins is None
+
+
+def test_a_secret_number_gets_round_bins() -> None:
+    rng = np.random.default_rng(2)
+    table = clinic(income=np.exp(rng.normal(10, 1, ROWS))).drop_columns(["diagnosis"])
+    _, policy = proposed(table)
+    assert policy.columns["income"].bins is not None
+    breaks = policy.columns["income"].bins.breaks
+    assert 4 <= len(breaks) <= 8
+    assert all(f"{x:g}".rstrip("0")[0] in "125" for x in breaks)
+    assert min(breaks) < float(np.median(table["income"].to_numpy())) < max(breaks)
+
+
+def test_the_domain_can_be_pasted_and_rare_values_are_named() -> None:
+    secrets = ["flu", 'say "ah"', "x\ty"] * 66 + ["hiv", "hiv"]
+    text, policy = proposed(clinic(diagnosis=secrets))
+    assert policy.columns["diagnosis"].domain == "observed"
+    line = next(line for line in text.splitlines() if line.startswith("# domain = ["))
+    assert tomllib.loads(line.removeprefix("# ")) == {"domain": ["flu", "hiv", 'say "ah"', "x\ty"]}
+    assert '1 of them in fewer than 5 rows: "hiv"' in " ".join(text.replace("\n#", "").split())
+    declared = text.replace('domain = "observed"', line.removeprefix("# "))
+    assert Policy.parse(declared).columns["diagnosis"].domain == ("flu", "hiv", 'say "ah"', "x\ty")
+
+
+def test_repeated_persons_stop_until_the_publisher_decides() -> None:
+    table = clinic(patient_id=[f"p{k // 2}" for k in range(ROWS)])
+    text, policy = proposed(table)
+    assert policy.person is not None
+    assert (policy.person.column, policy.person.repeated) == ("patient_id", "error")
+    with pytest.raises(TableError, match="200 rows belong to 100 persons"):
+        profile(scan(table, policy))
+    profile(scan(table, Policy.parse(text.replace('repeated = "error"', 'repeated = "keep-one"'))))
+
+
+def test_suggestions_are_valid_when_switched_on() -> None:
+    text, _ = proposed(clinic(dose=np.arange(ROWS) % 150))
+    switched = text.replace("# bins = { width = 20 }", "bins = { width = 20 }").replace("# record_key", "record_key")
+    policy = Policy.parse(switched)
+    assert policy.record_key == "patient_id"
+    profile(scan(clinic(dose=np.arange(ROWS) % 150), policy))
+    for alternative in ("epsilon = 1", "gamma = 3"):
+        rho = re.sub(r"^rho[12] = .*\n", "", text, flags=re.MULTILINE)
+        Policy.parse(rho.replace(f"# {alternative}", alternative))
+
+
+def test_csv_delimiter_and_missing_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    lines = [f"{20 + k % 50};{'F' if k % 2 else '?'};{'flu' if k % 3 else 'hiv'}" for k in range(ROWS)]
+    path.write_text("age;sex;disease\n" + "\n".join(lines) + "\n")
+    text, policy = proposed(path)
+    assert policy.input.delimiter == ";"
+    assert '# missing_values = ["", "?"]' in text
+    assert Policy.parse(text.replace("# missing_values", "missing_values")).input.missing_values == ("", "?")
+    assert policy.columns["age"].bins is not None  # read as text, recognized as numbers
+
+
+ODD = [
+    "blood pressure",
+    "a.b",
+    'quo"te',
+    "it's",
+    "größe",
+    "病名",
+    "tab\tnew\nline",
+    "#",
+    "=",
+    "[x]",
+    "del\x7f",
+    " lead",
+]
+
+
+def test_odd_column_names_survive() -> None:
+    table = clinic(**dict.fromkeys(ODD, ["x", "y"] * (ROWS // 2)))
+    _, policy = proposed(table)
+    assert set(ODD) < set(policy.columns)
+
+
+TEXT = st.characters(codec="utf-8", exclude_characters="\0")  # Arrow ends a name there
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.text(TEXT, min_size=1).filter(str.strip), min_size=1, max_size=4, unique=True),
+    st.lists(st.text(TEXT), min_size=2, max_size=5, unique=True),
+)
+def test_any_names_and_values_give_a_policy_that_fits(names: list[str], values: list[str]) -> None:
+    table = pa.table({name: values * 3 for name in names})
+    _, policy = proposed(table)
+    assert list(policy.columns) == names
+
+
+# --- figures ------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-9, 1))
+def test_requirements_are_valid_and_moderate(share: float) -> None:
+    asked = figures.requirement(share)
+    assert 0 < asked.rho1 < asked.rho2 < 1000
+    assert asked.rho1 >= min(1000 * share, 990)
+    assert asked.rho2 <= 3 * asked.rho1
+    assert 1 < asked.gamma <= figures.ODDS
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.floats(0, 1))
+def test_breaks_are_ascending_few_and_inside(low: float, spread: float, where: float) -> None:
+    high = low + spread
+    if not high > low:
+        return
+    found = figures.breaks(low, low + where * (high - low), high)
+    assert 1 <= len(found) <= 2 * figures.CLASSES
+    assert found == sorted(set(found))
+
+
+# --- real tables --------------------------------------------------------------------------------------------
+
+REAL = [
+    "adult_complete_45222.csv",
+    "adult_complete_45222.parquet",
+    "adult_full_48842.parquet",
+    "acs2024_census_like_10k.csv",
+    "diabetes130_101766.parquet",
+    "diabetes130_patients.csv",
+    "diabetes130_patients.parquet",
+    "caers_supplements_20156.csv",
+    "caers_supplements_20156.parquet",
+    "sdcmicro_cascrefmicrodata_1080.csv",
+    "sdcmicro_cascrefmicrodata_1080.parquet",
+    "sdcmicro_francdat_8.csv",
+    "sdcmicro_francdat_8.parquet",
+    "sdcmicro_tarragona_834.csv",
+    "sdcmicro_tarragona_834.parquet",
+    "sdcmicro_testdata_4580.csv",
+    "sdcmicro_testdata_4580.parquet",
+]
+
+
+@pytest.fixture(params=REAL)
+def real(request: pytest.FixtureRequest) -> Path:
+    folder = os.environ.get("SFUMATO_DATA")
+    if not folder:
+        pytest.skip("SFUMATO_DATA does not name the folder of the real tables")
+    path = Path(folder, str(request.param))
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    return path
+
+
+def test_real_tables_get_a_policy_that_fits_and_a_survey(real: Path) -> None:
+    text, policy = proposed(real)
+    secret = next(name for name, role in roles(policy).items() if role == "sensitive")
+    expected = {"adult": "income", "diabetes130": "diag_1", "caers": "reaction", "acs2024": "occupation"}
+    assert secret == expected.get(real.name.split("_")[0], secret)
+    scanned: Table = scan(real, policy)
+    found = survey(scanned.source, scanned)
+    assert found.feasibility is not None
+    assert found.feasibility[0].reason == ""
+    assert found.explain()
+    if policy.person is not None:  # patients and reports with several rows: the policy stops until it is decided
+        assert any("Publishing would stop" in warning for warning in found.warnings)
+        decided = Policy.parse(text.replace('repeated = "error"', 'repeated = "per-row"'))
+        profile(scan(real, decided))
+    else:
+        assert not any("Publishing would stop" in warning for warning in found.warnings)

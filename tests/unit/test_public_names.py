@@ -1,0 +1,60 @@
+"""The public surface, exactly: a name that appears or vanishes is a decision, not an accident."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import sfumato as sf
+
+NAMES = [
+    "Amplification",
+    "Answer",
+    "CannotMeet",
+    "FineGrainPrivacy",
+    "LocalPrivacy",
+    "PerturbationMatrix",
+    "Plan",
+    "Policy",
+    "Profile",
+    "Release",
+    "RhoPrivacy",
+    "SecretKey",
+    "SfumatoError",
+    "Table",
+    "Tolerance",
+    "UsageError",
+    "ValueRequirement",
+    "Verification",
+    "open_release",
+    "plan",
+    "profile",
+    "publish",
+    "scan",
+    "tolerance",
+]
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert sf.__all__ == NAMES
+    assert dir(sf) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name_is_there_and_documented(name: str) -> None:
+    value = getattr(sf, name)
+    assert value.__module__.startswith("sfumato")
+    assert value.__doc__
+
+
+def test_another_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'anonymize'"):
+        sf.anonymize  # noqa: B018
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, sfumato; print([m for m in ('numpy', 'pyarrow', 'duckdb', 'pydantic') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
