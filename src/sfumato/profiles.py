@@ -19,7 +19,7 @@ class Profile:
     counts: npt.NDArray[np.int64]  # code -> records
     order: OrderTest
     observed: tuple[str, ...] = ()  # sensitive columns whose domain was read off the table
-    dropped: int = 0  # rows left out because a value is missing or a person appears again
+    dropped: int = 0  # rows left out because a value is missing or another row of the person was drawn
 
     @property
     def rows(self) -> int:
@@ -32,7 +32,11 @@ class Profile:
         return self.counts / max(1, self.rows)
 
     def rare(self, below: int = 5) -> list[str]:
-        """Return the values of an observed domain that fewer than `below` records have: the domain itself tells."""
-        if not self.observed:
-            return []
-        return [self.domain.labels[c] for c in np.flatnonzero((self.counts > 0) & (self.counts < below))]
+        """Return the values of observed domains that fewer than `below` records have: the domain itself tells of them."""
+        codes = self.domain.split(np.arange(self.domain.size, dtype=np.int32))
+        found = []
+        for part, column in zip(self.domain.parts, codes, strict=True):
+            counts = np.bincount(column, weights=self.counts, minlength=len(part.values))
+            if part.name in self.observed:
+                found += [part.labels[c] for c in np.flatnonzero(counts < below)]
+        return found

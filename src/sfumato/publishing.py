@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import datetime
 import errno
+import glob
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from sfumato import codec
 from sfumato.engines.cleaning import row_groups
-from sfumato.engines.identity import index_column
 from sfumato.engines.mapping import RowMapper
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.shuffle import shuffled
@@ -35,9 +33,17 @@ from sfumato.manifest import (
 )
 from sfumato.plans import Plan
 from sfumato.randomness import SecretKey, release_id
-from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, open_release, value_type
+from sfumato.release import (
+    MANIFEST_NAME,
+    README_NAME,
+    Release,
+    file_sha256,
+    manifest_seal,
+    open_release,
+    value_type,
+)
 from sfumato.release_readme import readme
-from sfumato.table import Table, no_progress
+from sfumato.table import Table, drawn_rows, no_progress
 
 Progress = Callable[[int], None]
 
@@ -57,12 +63,13 @@ def publish(
     (`SecretKey.load`) goes with a record key in the policy, and only with it.
     """
     key = _checked_key(key, table)
-    if plan.policy_hash and plan.policy_hash != table.policy.hash():
-        plan.require(plan.table_hash, table.policy.hash())
+    if plan.table_hash:  # a plan that was signed off
+        plan.require(table.hash(), table.policy.hash())
     with _new_folder(Path(folder)) as partial:
         data, schema = _write_data(table, plan, key, partial, format or table.policy.output.format, progress)
         manifest = _manifest(table, plan, key, data, schema)
-        (partial / README_NAME).write_text(readme(manifest), encoding="utf-8")
+        text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
+        (partial / README_NAME).write_text(text, encoding="utf-8")
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
         (partial / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
     return open_release(folder)
@@ -100,37 +107,35 @@ def _write_data(
     path = folder / f"data.{format}"
     rows = 0
     mapper = RowMapper(
-        table.schema, table.source, plan.domain, plan.matrix, key, table.policy.record_key, _drawn(table, key)
+        table.schema, table.source, plan.domain, plan.matrix, key, table.policy.record_key, drawn_rows(table, key)
     )
-    published = _reported(mapper, progress)
+    stopped = threading.Event()
+    published = _reported(mapper, progress, stopped)
     if plan.shuffle:
         published = shuffled(published, plan.rows, key, folder)
     writer: Writer | None = None
-    schema: Any = None
-    # while one row group is written, the next is read, mapped and cleaned in a thread
-    for group in ahead(row_groups(published, WRITERS[format].rows_at_once)):
-        schema = group.schema
-        writer = writer or WRITERS[format](path, schema)
-        writer.write(group)
-        rows += group.num_rows
-        del group
-    if writer is None or not rows:
-        raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
-    writer.close()
+    try:
+        # while one row group is written, the next is read, mapped and cleaned in a thread
+        with closing(ahead(row_groups(published, WRITERS[format].rows_at_once), stopped=stopped)) as groups:
+            for group in groups:
+                writer = writer or WRITERS[format](path, group.schema)
+                writer.write(group)
+                rows += group.num_rows
+                del group
+        if writer is None:
+            raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
+        schema = writer.close()
+    except BaseException:
+        if writer is not None:
+            writer.abandon()
+        raise
     return DataFile(file=path.name, format=format, rows=rows, sha256=file_sha256(path), shuffled=plan.shuffle), schema
 
 
-def _drawn(table: Table, key: SecretKey) -> npt.NDArray[np.bool_] | None:
-    """Which row of each person is published, if the policy asks for one each."""
-    person = table.policy.person
-    if person is None or person.repeated != "keep-one":
-        return None
-    with index_column(table.source, person.column, key) as index:
-        return index.drawn()
-
-
-def _reported(mapper: RowMapper, progress: Progress) -> Iterator[Any]:
+def _reported(mapper: RowMapper, progress: Progress, stopped: threading.Event) -> Iterator[Any]:
     for read, rows in mapper.batches():
+        if stopped.is_set():  # a shuffle reads all rows before it gives any: do not keep an interrupted user waiting
+            return
         progress(read)
         if rows.num_rows:
             yield rows
@@ -198,7 +203,7 @@ def _second_release(table: Table, plan: Plan) -> str:
 
 def check_new(folder: Path) -> None:
     """Raise unless a release can be put there."""
-    if folder.exists() or folder.is_symlink():
+    if os.path.lexists(folder):
         raise UsageError(
             f"{str(folder)!r} exists already; a release never overwrites anything.", "Choose another name."
         )
@@ -224,10 +229,13 @@ def _new_folder(folder: Path) -> Iterator[Path]:
         if isinstance(problem, OSError) and _is_full(problem):
             raise OutOfSpace(
                 f"No room is left on the disk of {str(folder.parent)!r}; nothing was published.",
-                "Free some space (about the size of the table; twice that with a shuffle) and publish again.",
+                "Free some space and publish again; a shuffle needs room for the table uncompressed.",
             ) from None
-        if isinstance(problem, PermissionError) and not partial.exists():
-            raise UsageError(f"The folder {str(folder.parent)!r} cannot be written to.") from None
+        if isinstance(problem, OSError):
+            raise UsageError(
+                f"The release cannot be written to {str(folder.parent)!r}: {problem.strerror or problem}.",
+                "Nothing was published.",
+            ) from None
         raise
 
 
@@ -237,7 +245,7 @@ def _partial_prefix(folder: Path) -> str:
 
 def _remove_abandoned(folder: Path) -> None:
     """Remove what a killed run left: hidden folders whose process is gone."""
-    for left in folder.parent.glob(f"{_partial_prefix(folder)}*"):
+    for left in folder.parent.glob(f"{glob.escape(_partial_prefix(folder))}*"):
         process = left.name.removeprefix(_partial_prefix(folder)).split("-")[0]
         if process.isdigit() and not _is_alive(int(process)):
             shutil.rmtree(left, ignore_errors=True)
@@ -254,7 +262,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _is_full(problem: OSError) -> bool:
-    return problem.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(problem)
+    return problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(problem)
 
 
 def _to_disk(path: Path) -> None:

@@ -78,6 +78,8 @@ def open_release(folder: str | Path) -> Release:
         first = problem.errors()[0] if isinstance(problem, ValidationError) else None
         reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(problem)
         raise ReleaseError(f"The manifest of {str(folder)!r} is not one of version 1: {reason}.") from None
+    if Path(manifest.data.file).name != manifest.data.file:
+        raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {manifest.data.file!r}.")
     return Release(Path(folder), manifest)
 
 
@@ -87,6 +89,13 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
+def manifest_seal(text: str, readme_sha256: str) -> str:
+    """Return the README's line that seals the manifest, which in turn holds the README's checksum."""
+    blank = text.replace(readme_sha256, "") if readme_sha256 else text
+    return f"Checksum of manifest.json, its readme_sha256 left empty: {hashlib.sha256(blank.encode()).hexdigest()}"
+
+
 def value_type(kind: Any) -> str:
-    """Return the name of an Arrow type, a dictionary's by its values."""
-    return str(getattr(kind, "value_type", kind))
+    """Return the name of an Arrow type, a dictionary's by its values; text of any width is "string"."""
+    name = str(getattr(kind, "value_type", kind))
+    return "string" if name in ("large_string", "string_view") else name

@@ -12,6 +12,7 @@ from sfumato.attributes import Schema
 from sfumato.engines.base import Source
 from sfumato.engines.counting import Progress, count_sensitive
 from sfumato.engines.identity import index_column
+from sfumato.engines.selection import Mask, draw_persons
 from sfumato.engines.sources import open_source
 from sfumato.errors import TableError
 from sfumato.policy import Policy
@@ -44,8 +45,20 @@ def scan(table: Any, policy: Policy) -> Table:
     """Open a table: a path, or any object that speaks Arrow. Its columns must be exactly those of the policy."""
     source = open_source(table, policy.input)
     policy.attributes.check_columns(source.names)
+    _check_names([name for name in source.names if policy.columns[name].role != "identifier"])
     _check_kinds(source, policy.attributes)
     return Table(source, policy)
+
+
+def _check_names(published: list[str]) -> None:
+    """Raise if an analyst's database would mix up two columns, or cut a name short."""
+    known: dict[str, str] = {}
+    for name in published:
+        twin = known.setdefault(name.lower(), name)
+        if twin != name:
+            raise TableError(f"The columns {twin!r} and {name!r} differ in case only.", "Rename one.")
+        if "\0" in name:
+            raise TableError(f"The column name {name!r} holds a zero byte.", "Rename the column.")
 
 
 def _check_kinds(source: Source, schema: Schema) -> None:
@@ -73,7 +86,15 @@ def _is_opaque(kind: Any) -> bool:
 def profile(table: Table, progress: Progress = no_progress) -> Profile:
     """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it."""
     _check_identities(table)
-    return count_sensitive(table.source, table.schema, progress)
+    return count_sensitive(table.source, table.schema, progress, drawn_rows(table, SecretKey.fresh()))
+
+
+def drawn_rows(table: Table, key: SecretKey) -> Mask | None:
+    """Return which row of each person is drawn by this key, if the policy asks for one each."""
+    person = table.policy.person
+    if person is None or person.repeated != "keep-one":
+        return None
+    return draw_persons(table.source, table.schema, person.column, key)
 
 
 def _check_identities(table: Table) -> None:

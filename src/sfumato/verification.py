@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import pyarrow.parquet as pq
 
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, UsageError
 from sfumato.guarantee import violations
 from sfumato.reconstruct.reading import connected, quoted
-from sfumato.release import README_NAME, Release, file_sha256, value_type
+from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, value_type
 
 Status = Literal["holds", "fails", "needs audit"]
 
@@ -51,8 +51,8 @@ class Verification:
 
 def verify(release: Release) -> Verification:
     """Check a release: checksums, columns, rows, domain, frequencies, and the guarantee on the integer matrix."""
-    checks = [*_files(release), *_guarantee(release)]
-    if all(check.status == "holds" for check in checks[:2]):
+    checks = [*_files(release), *_seal(release), *_guarantee(release)]
+    if all(check.status == "holds" for check in checks if check.name.startswith(("checksum of", "matrix"))):
         try:
             checks += [*_rows(release), *_metadata(release)]
         except ReleaseError as problem:
@@ -81,11 +81,25 @@ def _files(release: Release) -> Iterator[Check]:
         )
 
 
+def _seal(release: Release) -> Iterator[Check]:
+    """The README seals the manifest: neither can change alone."""
+    path = release.folder / README_NAME
+    if path.is_file():
+        text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
+        seal = manifest_seal(text, release.manifest.readme_sha256)
+        yield _check(
+            "manifest",
+            seal in path.read_text(encoding="utf-8", errors="replace"),
+            "It is the one that the README was written with.",
+            "It is not the one that the README was written with: one of the two was changed.",
+        )
+
+
 def _guarantee(release: Release) -> Iterator[Check]:
     manifest = release.manifest
     try:
         domain, matrix, bounds = manifest.domain, manifest.matrix, manifest.bounds
-    except (ValueError, KeyError, ReleaseError) as problem:
+    except (ArithmeticError, ValueError, UsageError) as problem:
         yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
         return
     good = matrix.size == domain.size == len(bounds)

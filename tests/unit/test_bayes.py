@@ -26,7 +26,8 @@ def log_likelihood(p: FloatArray, observed: FloatArray, x: FloatArray) -> float:
 def gradient(p: FloatArray, observed: FloatArray, x: FloatArray) -> FloatArray:
     expected = p @ x
     ratio = np.array([o / e if o > 0 else 0.0 for o, e in zip(observed, expected, strict=True)])
-    return p.T @ ratio
+    slope: FloatArray = p.T @ ratio
+    return slope
 
 
 def random_problem(rng: np.random.Generator) -> tuple[PerturbationMatrix, FloatArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV, CSV.gz, or a fold
 PolicyPath = Annotated[Path, typer.Argument(help="The policy, in TOML.")]
 ReleasePath = Annotated[Path, typer.Argument(help="The folder of a release.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys (docs/json.md).")]
+Shuffle = Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")]
 NewFolder = Annotated[Path, typer.Option("--output", "-o", help="The new folder of the release.")]
 
 
@@ -45,6 +47,8 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as problem:  # of files beside the release: a plan, a key
+        sys.exit(show.fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}."), as_json))
 
 
 def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -62,10 +66,9 @@ def init(
     from sfumato.engines.sources import open_source
     from sfumato.proposal import propose
 
+    _check_absent(output)
     text = propose(open_source(table))
     if output is not None:
-        if output.exists():
-            raise UsageError(f"{str(output)!r} exists already.", "Choose another name, or remove it.")
         output.write_text(text, encoding="utf-8")
     if as_json:
         show.print_json({"policy": text, "file": None if output is None else str(output)})
@@ -99,14 +102,14 @@ def plan(
     table: TablePath,
     policy: PolicyPath,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the plan, to be signed off.")] = None,
+    shuffle: Shuffle = False,
     as_json: Json = False,
 ) -> None:
     """Explain what would be published, why, and at what cost; write nothing of it. Private."""
+    _check_absent(output)
     opened = _scanned(table, policy)
-    made = _planned(opened, as_json).bound_to(opened.hash(), opened.policy.hash())
+    made = _planned(opened, as_json, shuffle).bound_to(opened.hash(), opened.policy.hash())
     if output is not None:
-        if output.exists():
-            raise UsageError(f"{str(output)!r} exists already.", "Choose another name, or remove it.")
         output.write_text(made.to_json(), encoding="utf-8")
     if as_json:
         show.print_json(made.to_dict())
@@ -125,7 +128,7 @@ def publish(
     output: NewFolder,
     plan_file: Annotated[Path | None, typer.Option("--plan", help="Publish exactly this plan.")] = None,
     key_file: Annotated[Path | None, typer.Option("--key-file", help="Key for a policy with a record_key.")] = None,
-    shuffle: Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")] = False,
+    shuffle: Shuffle = False,
     seed: Annotated[int | None, typer.Option("--seed", help='For tests; marks the release "not for release".')] = None,
     as_json: Json = False,
 ) -> None:
@@ -145,7 +148,6 @@ def publish(
         if shuffle:
             raise UsageError("--shuffle cannot change a plan that was signed off.", "Plan with it instead.")
         made = Plan.load(plan_file)
-        made.require(opened.hash(), opened.policy.hash())
     with show.progress_bar("Publishing", made.rows + made.dropped, as_json) as report:
         release = publish(opened, made, output, key=key, progress=report)
     manifest = release.manifest
@@ -248,6 +250,11 @@ def demo(
 # --- shared -----------------------------------------------------------------------------------------------------------
 
 
+def _check_absent(file: Path | None) -> None:
+    if file is not None and file.exists():
+        raise UsageError(f"{str(file)!r} exists already.", "Choose another name, or remove it.")
+
+
 def _scanned(table: Path, policy: Path) -> Table:
     from sfumato.policy import Policy
     from sfumato.table import scan
@@ -280,4 +287,5 @@ def _number(value: float | None) -> str:
 
 
 def _jsonable(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    finite = not isinstance(value, float) or math.isfinite(value)  # JSON has no NaN and no infinity
+    return value if value is None or (finite and isinstance(value, bool | int | float | str)) else str(value)

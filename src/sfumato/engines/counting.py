@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from sfumato.attributes import Domain, Schema, SensitiveDomain
 from sfumato.engines.base import Source
-from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted
+from sfumato.engines.encoding import Encoder, fitted
 from sfumato.engines.mapping import positioned
+from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import PolicyError, TableError
 from sfumato.profiles import Profile
 from sfumato.row_order import OrderWatch
@@ -25,17 +26,24 @@ Codes = npt.NDArray[np.int32]
 Progress = Callable[[int], None]
 
 
-def count_sensitive(source: Source, schema: Schema, progress: Progress) -> Profile:
-    """Return the profile of the sensitive columns."""
+def count_sensitive(source: Source, schema: Schema, progress: Progress, drawn: Mask | None = None) -> Profile:
+    """Return the profile of the sensitive columns, counted over the rows that would be published.
+
+    `drawn` says which rows are drawn of their persons. An observed domain has the values of the other rows too: when
+    the table is published, other rows may be drawn.
+    """
     attributes = [fitted(schema[name], source.column_type(name)) for name in schema.names("sensitive")]
     encoders = [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in attributes]
-    columns, tally, dropped = [a.name for a in attributes], _Tally(), 0
+    drops, tally, dropped = dropping(schema), _Tally(), 0
+    columns = list(dict.fromkeys(a.name for a in (*attributes, *drops)))
     for batch, position in positioned(source, columns):
-        codes = [e.encode(batch.rows.column(e.attribute.name), position) for e in encoders]
-        kept = np.logical_and.reduce([c >= 0 for c in codes])
-        dropped += int(np.logical_or.reduce([c == LEFT_OUT for c in codes]).sum())
+        rows = batch.rows
+        codes = [e.encode(rows.column(e.attribute.name), position) for e in encoders]
+        masks = [complete_rows(rows, drops), None if drawn is None else drawn[position : position + rows.num_rows]]
+        kept = np.logical_and.reduce([*(c >= 0 for c in codes), *(mask for mask in masks if mask is not None)])
+        dropped += rows.num_rows - int(kept.sum())
         tally.add(codes if kept.all() else [c[kept] for c in codes])
-        progress(batch.rows.num_rows)
+        progress(rows.num_rows)
     for encoder in encoders:
         encoder.check()
     domain = SensitiveDomain(tuple(_domain(encoder) for encoder in encoders))

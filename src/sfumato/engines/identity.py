@@ -43,15 +43,17 @@ class IdentityIndex:
         self._connection.execute("CREATE TABLE rows (place BIGINT, identity UBIGINT, word UBIGINT)")
         self.rows = 0
 
-    def add(self, identities: WordArray, words: WordArray) -> None:
-        """Append consecutive rows."""
+    def add(self, identities: WordArray, words: WordArray, kept: npt.NDArray[np.bool_] | None = None) -> None:
+        """Append consecutive rows; those that are not `kept` count as rows, but are never drawn."""
         places = np.arange(self.rows, self.rows + identities.size)
+        self.rows += identities.size
+        if kept is not None:
+            places, identities, words = places[kept], identities[kept], words[kept]
         columns = [from_numpy(places), from_numpy(identities), from_numpy(words)]
         batch = pa.table(columns, names=["place", "identity", "word"])
         self._connection.register("batch", batch)
         self._connection.execute("INSERT INTO rows SELECT * FROM batch")
         self._connection.unregister("batch")
-        self.rows += identities.size
 
     def distinct(self) -> int:
         """Return the number of different identifiers."""
@@ -80,8 +82,12 @@ class IdentityIndex:
 def index_column(source: Source, name: str, key: SecretKey) -> IdentityIndex:
     """Read a column into an index; words are addressed by row, hashes by the identifier."""
     index = IdentityIndex()
-    for batch in source.batches([name]):
-        keys = key_bytes(batch.rows.column(0), name, index.rows)
-        words = key.words(Step.PERSON, batch.file, batch.start, batch.rows.num_rows)
-        index.add(key.keyed_words(Step.HASH, keys), words)
+    try:
+        for batch in source.batches([name]):
+            keys = key_bytes(batch.rows.column(0), name, index.rows)
+            words = key.words(Step.PERSON, batch.file, batch.start, batch.rows.num_rows)
+            index.add(key.keyed_words(Step.HASH, keys), words)
+    except BaseException:
+        index.close()
+        raise
     return index

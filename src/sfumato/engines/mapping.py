@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, label
-from sfumato.engines.arrays import first_null, from_numpy, from_text, nulls_of
+from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain
+from sfumato.engines.arrays import first_null, from_numpy, from_text
 from sfumato.engines.base import Batch, Source
-from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted
+from sfumato.engines.encoding import Encoder, fitted
 from sfumato.engines.identity import key_bytes
+from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import TableError
 from sfumato.matrix import PerturbationMatrix
 from sfumato.randomness import SecretKey, Step, WordArray
-
-Mask = npt.NDArray[np.bool_]
 
 
 class RowMapper:
@@ -42,7 +41,9 @@ class RowMapper:
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in domain.parts}
         self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
-        self._context = hashlib.sha256(matrix.noise.tobytes() + repr(domain.values).encode()).digest()[:16]
+        labels = repr([part.labels for part in domain.parts])  # 7 and "7" are the same value
+        self._context = hashlib.sha256(matrix.noise.tobytes() + labels.encode()).digest()[:16]
+        self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
 
     def _others(self) -> list[Attribute]:
@@ -57,10 +58,10 @@ class RowMapper:
 
     def _map(self, batch: Batch) -> Any:
         codes = {name: self._encode(name, batch.rows.column(name)) for name in self._encoders}
-        keep = self._keep(batch.rows, codes)
+        keep = self._keep(batch.rows)
         rows = batch.rows
         if keep is not None:
-            rows = rows.filter(from_numpy(keep))
+            rows = _without_views(rows).filter(from_numpy(keep))
             codes = {name: column[keep] for name, column in codes.items()}
         sensitive = self._domain.join(codes[name] for name in self._domain.names)
         words = (
@@ -83,19 +84,13 @@ class RowMapper:
             self._complain(name)
         return codes
 
-    def _keep(self, rows: Any, codes: dict[str, npt.NDArray[np.int32]]) -> Mask | None:
+    def _keep(self, rows: Any) -> Mask | None:
         """Which rows are published; None for all of them."""
-        masks: list[Mask] = [column != LEFT_OUT for column in codes.values() if (column == LEFT_OUT).any()]
         for attribute in self._others():
-            column = rows.column(attribute.name)
-            if attribute.name in codes or not column.null_count:
-                continue
-            if attribute.missing == "error":
+            if attribute.missing == "error" and rows.column(attribute.name).null_count:
                 self._complain(attribute.name)
-            if attribute.missing == "drop":
-                masks.append(~cast(Mask, nulls_of(column)))
-        if self._drawn is not None:
-            masks.append(self._drawn[self._position : self._position + rows.num_rows])
+        drawn = None if self._drawn is None else self._drawn[self._position : self._position + rows.num_rows]
+        masks = [mask for mask in (complete_rows(rows, self._dropping), drawn) if mask is not None]
         return np.logical_and.reduce(masks) if masks else None
 
     def _words_by_place(self, batch: Batch, keep: Mask | None) -> WordArray:
@@ -111,11 +106,7 @@ class RowMapper:
         name = self._record_key
         assert name is not None
         keys = key_bytes(rows.column(name), name, self._position)
-        values = [label(v).encode() for v in self._domain.values]
-        messages = [
-            self._context + len(key).to_bytes(4) + key + values[code]
-            for key, code in zip(keys, sensitive.tolist(), strict=True)
-        ]
+        messages = [self._context + code.to_bytes(4) + key for key, code in zip(keys, sensitive.tolist(), strict=True)]
         return self._key.keyed_words(Step.PERTURB, messages)
 
     def _complain(self, name: str) -> None:
@@ -162,6 +153,14 @@ def _checking_encoder(attribute: Attribute, source: Source) -> Encoder:
     attribute = fitted(attribute, source.column_type(attribute.name))
     declared = attribute.declared
     return Encoder(attribute, None if declared is None else Domain(attribute.name, declared))
+
+
+def _without_views(rows: Any) -> Any:
+    """Return the rows with views of text as text: Arrow cannot filter views."""
+    if not any(pa.types.is_string_view(kind) for kind in rows.schema.types):
+        return rows
+    kinds = [pa.string() if pa.types.is_string_view(kind) else kind for kind in rows.schema.types]
+    return rows.cast(pa.schema(list(zip(rows.schema.names, kinds, strict=True))))
 
 
 def _plain(column: Any) -> Any:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
 T = TypeVar("T")
+U = TypeVar("U")
 _END = object()
 
 
-def ahead(items: Iterable[T], depth: int = 1) -> Iterator[T]:
+def ahead(items: Iterable[T], depth: int = 1, stopped: threading.Event | None = None) -> Generator[T, None, None]:
     """Make the items in a thread, at most `depth` ahead of their use, besides the one in use.
 
     A slot is taken before an item is made (a bounded queue alone would let one more live), so memory is bounded by
-    `depth` + 1 items. What the maker raises is raised here; leaving early ends the thread.
+    `depth` + 1 items. What the maker raises is raised here; leaving early ends the thread, at the latest with the next
+    item: one that takes long to make can look at `stopped`.
     """
     ready: queue.SimpleQueue[tuple[object, BaseException | None]] = queue.SimpleQueue()
     slots = threading.Semaphore(depth)
-    stopped = threading.Event()
+    stopped = stopped or threading.Event()
     thread = threading.Thread(target=_make, args=(items, ready, slots, stopped), daemon=True)
     thread.start()
     try:
@@ -55,3 +59,16 @@ def _make(
         ready.put((_END, None))
     except BaseException as problem:
         ready.put((_END, problem))
+
+
+def in_order(function: Callable[[T], U], items: Iterable[T], workers: int = 2) -> Iterator[U]:
+    """Apply a function to the items in threads; yield the results in order, at most `workers` + 1 in flight."""
+    with ThreadPoolExecutor(workers) as pool:
+        running: deque[Future[U]] = deque()
+        for item in items:
+            running.append(pool.submit(function, item))
+            del item
+            if len(running) > workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()

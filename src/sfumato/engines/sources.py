@@ -8,21 +8,27 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
+import io
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as pacsv
 
 from sfumato.engines.base import BATCH_ROWS, Batch, Source
+from sfumato.engines.pipeline import in_order
 from sfumato.errors import TableError, UsageError
 from sfumato.policy import InputRule
 
 CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
-CSV_BLOCK = 4 << 20
+CSV_BLOCK = 1 << 20
+END = "\x1eend\x1e"
+DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
 LARGEST_DICTIONARY = 1 << 19
 """Bytes of a Parquet dictionary above which a string column is read as plain strings (many distinct values)."""
 
@@ -59,8 +65,8 @@ class ParquetSource:
         self.description = description
         self.files = list(files)
         with _readable(description):
-            opened = [pq.ParquetFile(file) for file in self.files]
-        schemas = [file.schema_arrow for file in opened]
+            footers = [pq.read_metadata(file) for file in self.files]  # not the files: a process may open few
+            schemas = [footer.schema.to_arrow_schema() for footer in footers]
         for file, schema in zip(self.files, schemas, strict=True):
             if schema.names != schemas[0].names or schema.types != schemas[0].types:
                 raise TableError(
@@ -68,18 +74,24 @@ class ParquetSource:
                     "All files of a folder must have the same columns, in the same order and of the same types.",
                 )
         self.names: list[str] = list(schemas[0].names)
-        self.rows = sum(file.metadata.num_rows for file in opened)
+        self.rows = sum(footer.num_rows for footer in footers)
         self._coded = [
             field.name
-            for k, field in enumerate(schemas[0])
-            if _is_text(field.type) and all(_has_small_dictionary(file, k) for file in opened)
+            for field in schemas[0]
+            if _is_text(field.type) and all(_has_small_dictionary(footer, field.name) for footer in footers)
         ]
         with _readable(description):
             self._schema = self._open(self.files[0]).schema_arrow
 
     def _open(self, file: Path) -> pq.ParquetFile:
         # streaming column chunks in small buffers keeps memory independent of the size of the row groups
-        return pq.ParquetFile(file, read_dictionary=self._coded, pre_buffer=False, buffer_size=1 << 18)
+        return pq.ParquetFile(
+            file,
+            read_dictionary=self._coded,
+            pre_buffer=False,
+            buffer_size=1 << 18,
+            page_checksum_verification=True,  # where the file has checksums
+        )
 
     def column_type(self, name: str) -> Any:
         """Return the Arrow type under which a column is read."""
@@ -96,7 +108,7 @@ class ParquetSource:
                     del rows  # else it lives on while the next one is read
 
     def fingerprint(self) -> str:
-        """Return a sha256 over names and bytes of the files."""
+        """Return a sha256 over the bytes of the files, in their order."""
         return _hash_files(self.files)
 
 
@@ -105,23 +117,36 @@ class CsvSource:
 
     def __init__(self, path: Path, rule: InputRule) -> None:
         self.path, self.rule, self.description = path, rule, str(path)
-        self.names = self._header()
+        self.names, self._header_lines = self._header()
 
-    def _header(self) -> list[str]:
-        with self._text() as lines:
-            try:
-                header = next(csv.reader(lines, delimiter=self.rule.delimiter), None)
-            except UnicodeDecodeError:
-                raise self._not_utf8() from None
-            except (OSError, EOFError) as problem:
-                raise TableError(f"{self.description!r} cannot be read: {problem}.") from None
+    def _header(self) -> tuple[list[str], int]:
+        """Return the column names and the number of lines that they take (a quoted name may hold a line break)."""
+        try:
+            with self._text() as lines:
+                reader = csv.reader(lines, delimiter=self.rule.delimiter)
+                header = next(reader, None)
+        except UnicodeDecodeError:
+            raise self._not_utf8() from None
+        except (*DAMAGE, csv.Error) as problem:
+            raise TableError(f"{self.description!r} cannot be read: {problem}.") from None
         if not header:
             raise TableError(f"{self.description!r} is empty: it has no header line.")
-        return header
+        return header, reader.line_num
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether every line is a row: then no value holds a line break, and stretches of lines can be read apart."""
+        if self.path.suffix.lower() == ".gz" or self._header_lines != 1:
+            return False
+        with self._bytes() as raw:
+            has_lines = raw.readline().endswith(b"\n")
+            return has_lines and not any(b'"' in piece for piece in iter(lambda: raw.read(CSV_BLOCK), b""))
+
+    def _bytes(self) -> BinaryIO:
+        return cast(BinaryIO, gzip.open(self.path) if self.path.suffix.lower() == ".gz" else open(self.path, "rb"))
 
     def _text(self) -> TextIO:
-        opener = gzip.open if self.path.suffix == ".gz" else open
-        return cast(TextIO, opener(self.path, "rt", encoding="utf-8-sig", newline=""))
+        return io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="")
 
     def column_type(self, name: str) -> Any:
         """Return text, whatever the column holds."""
@@ -133,28 +158,55 @@ class CsvSource:
             raise TableError(f"{self.description!r} has a column name more than once.", "Rename or drop one.")
         start = 0
         try:
-            reader = self._reader(columns)
-            for rows in reader:
+            for rows in self._stretches(columns) if self._is_plain else self._streamed(columns):
                 if rows.num_rows:
                     yield Batch(0, start, rows)
                     start += rows.num_rows
-        except (pa.ArrowException, OSError) as problem:
+        except (pa.ArrowException, *DAMAGE) as problem:
             raise self._diagnosed(problem) from None
 
-    def _reader(self, columns: Sequence[str]) -> Any:
-        return pacsv.open_csv(
-            pa.input_stream(str(self.path), compression="gzip" if self.path.suffix == ".gz" else None),
-            read_options=pacsv.ReadOptions(block_size=CSV_BLOCK, column_names=self.names, skip_rows=1),
-            parse_options=pacsv.ParseOptions(
-                delimiter=self.rule.delimiter, newlines_in_values=True, ignore_empty_lines=len(self.names) > 1
-            ),
-            convert_options=pacsv.ConvertOptions(
-                column_types=dict.fromkeys(self.names, pa.string()),
-                include_columns=list(columns),
-                null_values=list(self.rule.missing_values),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
-            ),
+    def _stretches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Read stretches of whole lines, two at a time."""
+
+        def lines() -> Iterator[bytes]:
+            with self._bytes() as raw:
+                raw.readline()  # the header
+                while piece := raw.read(CSV_BLOCK):
+                    yield piece + raw.readline()
+
+        def parsed(text: bytes) -> Any:
+            read = pacsv.ReadOptions(block_size=len(text) + 1, column_names=self.names, use_threads=False)
+            table = pacsv.read_csv(pa.BufferReader(text), read, self._parsing(False), self._converting(columns))
+            return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)
+
+        return in_order(parsed, lines())
+
+    def _streamed(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Read one block after another; the last row must be the one that `_Ended` adds."""
+        content = pa.input_stream(str(self.path), compression="gzip" if self.path.suffix.lower() == ".gz" else None)
+        ended = pa.PythonFile(_Ended(content, self.rule.delimiter.join([END] * len(self.names))), mode="r")
+        read = pacsv.ReadOptions(block_size=CSV_BLOCK, column_names=self.names, skip_rows=self._header_lines)
+        held = None
+        for rows in pacsv.open_csv(ended, read, self._parsing(True), self._converting(columns)):
+            if held is not None:
+                yield held
+            held = rows if rows.num_rows else held
+        if held is None or any(column[-1].as_py() != END for column in held.columns):
+            raise pa.ArrowInvalid("its end is not the end of a row")
+        yield held.slice(0, held.num_rows - 1)
+
+    def _parsing(self, line_breaks: bool) -> Any:
+        return pacsv.ParseOptions(
+            delimiter=self.rule.delimiter, newlines_in_values=line_breaks, ignore_empty_lines=len(self.names) > 1
+        )
+
+    def _converting(self, columns: Sequence[str]) -> Any:
+        return pacsv.ConvertOptions(
+            column_types=dict.fromkeys(self.names, pa.string()),
+            include_columns=list(columns),
+            null_values=list(self.rule.missing_values),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
         )
 
     def _diagnosed(self, problem: Exception) -> TableError:
@@ -174,20 +226,47 @@ class CsvSource:
         except UnicodeDecodeError:
             return self._not_utf8()
         except csv.Error as broken:
-            return TableError(f"{self.description!r}, line {last + 1}: {broken}.")
-        except (OSError, EOFError) as broken:
+            what = "a quote is never closed" if "end of data" in str(broken) else broken
+            return TableError(f"{self.description!r}, line {last + 1}: {what}.", "Mend the line.")
+        except DAMAGE as broken:
             return TableError(f"{self.description!r} is damaged after line {last}: {broken}.")
         return TableError(f"{self.description!r} cannot be read: {problem}.")
 
     def _not_utf8(self) -> TableError:
-        opener = gzip.open if self.path.suffix == ".gz" else open
-        with opener(self.path, "rb") as raw:
-            line = next(n for n, text in enumerate(cast(Iterator[bytes], raw), start=1) if not _is_utf8(text))
+        with self._bytes() as raw:
+            line = next(n for n, text in enumerate(raw, start=1) if not _is_utf8(text))
         return TableError(f"{self.description!r}, line {line}: not UTF-8 text.", "Convert the file to UTF-8 first.")
 
     def fingerprint(self) -> str:
-        """Return a sha256 over name and bytes of the file."""
+        """Return a sha256 over the bytes of the file."""
         return _hash_files([self.path])
+
+
+class _Ended:
+    """A file followed by one more row, whose loss tells that a quote was never closed.
+
+    Arrow takes such a quote to run to the end of the file: all rows that follow, identifiers included, would become
+    one value of the last column.
+    """
+
+    closed = False
+
+    def __init__(self, content: Any, row: str) -> None:
+        self._content, self._end, self._last = content, row.encode(), b"\n"
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes of the file, at last the row."""
+        piece: bytes = self._content.read(size)
+        if piece:
+            self._last = piece[-1:]
+            return piece
+        end, self._end = self._end, b""
+        return end if not end or self._last in (b"\n", b"\r") else b"\n" + end
+
+    def close(self) -> None:
+        """Close the file."""
+        self._content.close()
+        self.closed = True
 
 
 class ArrowSource:
@@ -196,7 +275,8 @@ class ArrowSource:
     def __init__(self, table: Any) -> None:
         self.description = f"a {type(table).__module__.split('.')[0]} table"
         with _readable(self.description):
-            self._table = pa.table(table)
+            given = pa.table(table)
+            self._table = pa.table([_with_plain_text(c) for c in given.columns], names=given.column_names)
         self.names: list[str] = list(self._table.column_names)
 
     def column_type(self, name: str) -> Any:
@@ -230,15 +310,29 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
+def _with_plain_text(column: Any) -> Any:
+    """Return a dictionary of views or large text as one of text (Arrow itself cannot); any other column as it is."""
+    kind = column.type
+    if not pa.types.is_dictionary(kind) or not (
+        pa.types.is_string_view(kind.value_type) or pa.types.is_large_string(kind.value_type)
+    ):
+        return column
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.string())) for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, pa.string()))
+
+
 def _decoded(column: Any) -> Any:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    files = sorted(f for f in folder.rglob("*.parquet") if not any(p.startswith((".", "_")) for p in f.parts[-2:]))
+    below = {f: f.relative_to(folder).parts for f in folder.rglob("*.parquet")}
+    files = sorted(f for f, parts in below.items() if not any(p.startswith((".", "_")) for p in parts))
     if not files:
         raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.")
-    if any("=" in part for f in files for part in f.relative_to(folder).parts[:-1]):
+    if any("=" in part for f in files for part in below[f][:-1]):
         raise UsageError(
             f"The folder {str(folder)!r} has columns in its folder names (name=value).",
             "Write such a table to plain Parquet files first; folder names are not read.",
@@ -250,12 +344,11 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _has_small_dictionary(file: pq.ParquetFile, column: int) -> bool:
+def _has_small_dictionary(footer: Any, name: str) -> bool:
     """Whether every row group has a dictionary that did not overflow (only flat columns come here)."""
-    path = file.schema_arrow.names[column]
-    for group in range(file.num_row_groups):
-        meta = file.metadata.row_group(group)
-        chunk = next((c for c in (meta.column(k) for k in range(meta.num_columns)) if c.path_in_schema == path), None)
+    for group in range(footer.num_row_groups):
+        meta = footer.row_group(group)
+        chunk = next((c for c in (meta.column(k) for k in range(meta.num_columns)) if c.path_in_schema == name), None)
         if chunk is None or not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
             return False
         if chunk.data_page_offset - chunk.dictionary_page_offset > LARGEST_DICTIONARY:
@@ -278,7 +371,6 @@ def _readable(description: str) -> Iterator[None]:
 def _hash_files(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
-        digest.update(file.name.encode() + b"\0")
         with open(file, "rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv as pacsv
 
@@ -25,8 +26,12 @@ class Writer(Protocol):
         """Append the rows."""
         ...
 
-    def close(self) -> None:
-        """Finish the file."""
+    def close(self) -> Any:
+        """Finish the file; return the Arrow schema that a reader sees."""
+        ...
+
+    def abandon(self) -> None:
+        """Let go of a file that will be removed."""
         ...
 
 
@@ -42,6 +47,7 @@ class ParquetWriter:
         whole = [f.name for f in schema if _delta_encoded(f.type)]
         coded = [f.name for f in schema if f.name not in whole and not _is_plain_text(f.type)]
         ordered = [f.name for f in schema if not pa.types.is_dictionary(f.type) and not _is_plain_text(f.type)]
+        self._path = path
         self._writer = pq.ParquetWriter(
             path,
             schema,
@@ -57,9 +63,15 @@ class ParquetWriter:
         """Append the rows as one row group."""
         self._writer.write_table(table, row_group_size=ROW_GROUP)
 
-    def close(self) -> None:
-        """Finish the file."""
+    def close(self) -> Any:
+        """Finish the file; return the Arrow schema that a reader sees: Parquet has no seconds, no large text."""
         self._writer.close()
+        return pq.read_schema(self._path)
+
+    def abandon(self) -> None:
+        """Let go of a file that will be removed."""
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._writer.close()
 
 
 class CsvWriter:
@@ -76,19 +88,26 @@ class CsvWriter:
 
     def write(self, table: Any) -> None:
         """Append the rows."""
-        self._file.write(self._text(table.cast(self._schema)))
+        columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+        self._file.write(self._text(pa.Table.from_arrays(columns, schema=self._schema)))
 
     def _text(self, table: Any) -> Any:
-        # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. A lone
-        # empty field must be quoted, or it would be an empty line.
-        if table.num_columns > 1:
+        # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. Empty
+        # text must be quoted, or it would be a missing value; a lone field too, or it would be an empty line.
+        if table.num_columns > 1 and not any(_has_empty_text(column) for column in table.columns):
             with contextlib.suppress(pa.ArrowInvalid):
                 return _formatted(table, "none")
         return _formatted(table, "needed")
 
-    def close(self) -> None:
-        """Finish the file."""
+    def close(self) -> Any:
+        """Finish the file; return the schema of its columns."""
         self._file.close()
+        return self._schema
+
+    def abandon(self) -> None:
+        """Let go of a file that will be removed."""
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def _formatted(table: Any, quoting: str) -> Any:
@@ -104,6 +123,10 @@ def _decoded_schema(schema: Any) -> Any:
     return pa.schema(
         [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
     )
+
+
+def _has_empty_text(column: Any) -> bool:
+    return _is_plain_text(column.type) and pc.min(pc.binary_length(column)).as_py() == 0
 
 
 def _delta_encoded(kind: Any) -> bool:

@@ -23,11 +23,10 @@ from sfumato.proposal.roles import (
     Guess,
     guess_roles,
     is_all_numbers,
-    is_usable,
     words,
 )
 from sfumato.survey import check_names
-from sfumato.survey.counting import describe_columns
+from sfumato.survey.counting import describe_columns, rough_median
 from sfumato.survey.model import Column
 from sfumato.table import no_progress
 
@@ -48,18 +47,14 @@ def propose(source: Source) -> str:
         raise TableError(f"{source.description!r} has no rows: nothing can be proposed.")
     guesses = guess_roles(columns, rows)
     sensitive = next(g for g in guesses if g.role == "sensitive")
-    if not is_usable(sensitive.column):
-        raise TableError(
-            "No column can be randomized: each has one value only, or is of a type without a finite domain.",
-            "A policy needs a sensitive column of text, numbers or truth values, with at least two values.",
-        )
-    bins = _sensitive_bins(sensitive.column)
+    breaks = _breaks(source, sensitive.column)
+    bins = Bins(breaks=breaks) if breaks and _needs_bins(sensitive.column) else None
     profile = _counted(source, sensitive.column, bins)
     sections = [
         _head(source, rows),
         *_top_level(guesses),
         *_input(source, delimiter, columns),
-        *(_column(g) if g is not sensitive else _sensitive(g, bins, profile) for g in guesses),
+        *(_column(g) if g is not sensitive else _sensitive(g, bins, breaks, profile) for g in guesses),
         *_person(guesses),
         _method(),
         _requirement(profile),
@@ -180,27 +175,24 @@ def _missing(column: Column) -> list[str]:
     ]
 
 
-def _sensitive_bins(column: Column) -> Bins | None:
-    """Numbers that are not whole need bins; amounts with many values too, lest nothing of them is "
-    "retained."""
-    if not is_all_numbers(column):
-        return None
+def _breaks(source: Source, column: Column) -> tuple[float, ...]:
+    """Return round breaks for a column with many numbers; none for other columns."""
+    if not is_all_numbers(column) or (column.distinct <= MANY_NUMBERS and column.type != "numbers"):
+        return ()
+    batches = (batch.rows for batch in source.batches([column.name]))
+    middle = rough_median(batches, source.column_type(column.name))
+    if column.low is None or column.high is None or middle is None:
+        return ()
+    return tuple(figures.breaks(column.low, middle, column.high))
+
+
+def _needs_bins(column: Column) -> bool:
+    """Numbers that are not whole need bins; amounts with many values too, lest nothing of them is retained."""
     is_amount = bool(set(words(column.name)) & AMOUNT_WORDS)
-    if column.whole and not (is_amount and column.distinct > MOST_CATEGORIES):
-        return None
-    if column.type == "text (numbers)" and column.distinct <= MANY_NUMBERS:
-        return None
-    found = _breaks(column)
-    return Bins(breaks=tuple(found)) if found else None
+    return column.type == "numbers" or not column.whole or (is_amount and column.distinct > MOST_CATEGORIES)
 
 
-def _breaks(column: Column) -> list[float]:
-    if column.low is None or column.middle is None or column.high is None:
-        return []
-    return figures.breaks(column.low, column.middle, column.high)
-
-
-def _sensitive(guess: Guess, bins: Bins | None, profile: Profile) -> list[str]:
+def _sensitive(guess: Guess, bins: Bins | None, breaks: tuple[float, ...], profile: Profile) -> list[str]:
     column, name = guess.column, f"[columns.{toml.key(guess.column.name)}]"
     lines = [toml.comment(f"{guess.reason.rstrip('.')}."), name, 'role = "sensitive"']
     if bins is not None:
@@ -209,11 +201,11 @@ def _sensitive(guess: Guess, bins: Bins | None, profile: Profile) -> list[str]:
             f"bins = {{ breaks = {figures.numbers(bins.breaks)} }}",
         ]
     else:
-        lines += _domain(column, profile)
+        lines += _domain(breaks, profile)
     return [*lines, *_missing(column)]
 
 
-def _domain(column: Column, profile: Profile) -> list[str]:
+def _domain(breaks: tuple[float, ...], profile: Profile) -> list[str]:
     lines = ['domain = "observed"']
     rare = profile.rare()
     warning = "Observed: the release lists the values that occur, and thereby tells that they occur"
@@ -225,10 +217,9 @@ def _domain(column: Column, profile: Profile) -> list[str]:
     if len(values) <= LISTED:
         lines.append(toml.comment("In place of the line above, completed:"))
         lines += toml.commented([f"domain = [{', '.join(toml.value(v) for v in values)}]"])
-    if is_all_numbers(column) and column.distinct > MANY_NUMBERS:
-        found = _breaks(column)
+    if breaks:
         lines.append(toml.comment("If these are amounts and not codes, bins retain more of each record:"))
-        lines += toml.commented([f"bins = {{ breaks = {figures.numbers(found)} }}"])
+        lines += toml.commented([f"bins = {{ breaks = {figures.numbers(breaks)} }}"])
     return lines
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sfumato.attributes import Role
+from sfumato.errors import TableError
 from sfumato.survey.model import Column
 
 NEARLY_UNIQUE = 0.9
@@ -64,6 +65,7 @@ class Guess:
     rank: int | None = None  # of a column that looks sensitive, 0 the most
     repeated_id: bool = False  # tells persons or cases apart, and some have several rows
     unique_id: bool = False  # tells every row apart
+    unpublishable: bool = False  # by its name
 
 
 def words(name: str) -> list[str]:
@@ -79,7 +81,7 @@ def words(name: str) -> list[str]:
 
 def guess_roles(columns: Sequence[Column], rows: int) -> list[Guess]:
     """Return a guess for every column, exactly one of them sensitive."""
-    guesses = [_guess(column, rows) for column in columns]
+    guesses = [_guess_name(column, columns[:k]) or _guess(column, rows) for k, column in enumerate(columns)]
     candidates = [g for g in guesses if g.rank is not None]
     if candidates:
         chosen = min(candidates, key=lambda g: g.rank or 0)
@@ -110,6 +112,18 @@ def _counted(column: Column, rows: int) -> str:
     kind = "" if column.type == "text" else f", {column.type}"
     plural = "" if column.distinct == 1 else "s"
     return f"{column.distinct:,} different value{plural} in {rows:,} rows{kind}"
+
+
+def _guess_name(column: Column, before: Sequence[Column]) -> Guess | None:
+    """Return the guess for a column whose name cannot be published."""
+    twin = next((c.name for c in before if c.name.lower() == column.name.lower()), None)
+    if twin is not None:
+        why = f'Differs from "{twin}" in case only'
+    elif not column.name.isprintable():
+        why = "Its name holds a character that cannot be seen"
+    else:
+        return None
+    return Guess(column, "identifier", f"{why}: it will be dropped. RENAME IT to publish it", unpublishable=True)
 
 
 def _guess(column: Column, rows: int) -> Guess:
@@ -201,8 +215,13 @@ def _settled(guess: Guess, chosen: Guess) -> Guess:
 
 
 def _placeholder(guesses: Sequence[Guess]) -> Guess:
-    """Return the last categorical column, else the last that can be randomized at all, else the last one."""
-    usable = [g for g in guesses if is_usable(g.column)]
+    """Return the last categorical column, else the last that can be randomized at all."""
+    usable = [g for g in guesses if is_usable(g.column) and not g.unpublishable]
     kept = [g for g in usable if g.role != "identifier"]
     categorical = [g for g in kept if g.column.distinct <= MOST_CATEGORIES]
-    return (categorical or kept or usable or list(guesses))[-1]
+    if not usable:
+        raise TableError(
+            "No column can be randomized: each has one value only, or is of a type without a finite domain.",
+            "A policy needs a sensitive column of text, numbers or truth values, with at least two values.",
+        )
+    return (categorical or kept or usable)[-1]

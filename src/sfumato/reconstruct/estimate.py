@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain, Value, label
-from sfumato.errors import UsageError
+from sfumato.errors import ReleaseError, UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.reconstruct import bayes, inverse
 from sfumato.reconstruct.projection import project
-from sfumato.reconstruct.reading import connected, quoted
-from sfumato.reconstruct.where import condition_sql
+from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line, quoted
+from sfumato.reconstruct.where import EXAMPLE, condition_sql
 from sfumato.release import Release
 
 Estimator = Literal["inverse", "projected", "em"]
@@ -101,7 +101,7 @@ def count(
     """Estimate the number of records in each group of `by`, among those that satisfy `where`."""
     by = (by,) if isinstance(by, str) else tuple(by)
     _check(release, by, method, target, level)
-    domain, matrix = release.manifest.domain, release.manifest.matrix
+    domain, matrix = _mechanism(release)
     groups, observed = _observed(release, by, where, domain)
     asked = [name for name in by if name in domain.names]
     cells = _margin(domain, asked)
@@ -124,6 +124,16 @@ def count(
         level,
         notes,
     )
+
+
+def _mechanism(release: Release) -> tuple[SensitiveDomain, PerturbationMatrix]:
+    try:
+        domain, matrix = release.manifest.domain, release.manifest.matrix
+    except (ArithmeticError, ValueError) as problem:
+        raise ReleaseError(f"The matrix of {str(release.folder)!r} cannot be read: {problem}.") from None
+    if matrix.size != domain.size or not domain.parts:
+        raise ReleaseError(f"{str(release.folder)!r} has a matrix of {matrix.size} for {domain.size} values.")
+    return domain, matrix
 
 
 def _check(release: Release, by: tuple[str, ...], method: str, target: str, level: float) -> None:
@@ -152,18 +162,34 @@ def _observed(
     types = {c.name: c.type for c in release.manifest.columns}
     condition = f" WHERE {condition_sql(where, types, domain.names)}" if where.strip() else ""
     select = ", ".join(quoted(name) for name in columns)
-    with connected(release) as connection:
-        counted = connection.sql(f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL").fetchall()
+    query = f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL"
     found: dict[tuple[Any, ...], dict[int, int]] = {} if untouched else {(): {}}
-    for *key, rows in counted:
+    for *key, rows in _counted(release, query, where):
         value = tuple(key[len(untouched) :])
-        code = domain.index[value if len(value) > 1 else value[0]]
+        code = domain.index.get(value if len(value) > 1 else value[0])
+        if code is None:
+            raise ReleaseError(
+                f"The release holds {label(value)!r}, which is not a value of {domain.name!r}.",
+                "It was changed after it was published: `sfumato verify` says what fails.",
+            )
         found.setdefault(tuple(key[: len(untouched)]), {})[code] = rows
     groups = sorted(found, key=lambda group: tuple((v is None, "" if v is None else v) for v in group))
     observed = np.zeros((len(groups), domain.size))
     for row, group in enumerate(groups):
         observed[row, list(found[group])] = list(found[group].values())
     return groups, observed
+
+
+def _counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
+    with connected(release) as connection:
+        try:
+            # by way of Arrow: DuckDB itself needs another package for times with a zone
+            columns = connection.sql(query).to_arrow_table().columns
+        except CONDITION_ERRORS as problem:
+            if not where.strip():
+                raise
+            raise UsageError(f"The condition {where!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def _plain_counts(
@@ -242,7 +268,9 @@ def _variance(
         weights = matrix.solve_transposed((cells == cell).astype(np.float64))  # row of P^-1, summed over the cell
         spread[:, cell] = observed @ weights**2
     # given the table the records' own values do not vary: SOUNDNESS, AD
-    return np.maximum(0.0, spread - (unbiased if target == "table" else unbiased**2 / rows))
+    if target == "table":
+        return np.maximum(spread - unbiased, 0)
+    return np.maximum(spread - unbiased**2 / rows, 0) * (rows / max(rows - 1, 1))
 
 
 def _summed(values: FloatArray, cells: npt.NDArray[np.int64], size: int) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,12 @@ CSV_TYPES = {
 """How the text of a CSV release is read, by the type in the manifest; everything else stays text."""
 
 
+CONDITION_ERRORS = (
+    duckdb.BinderException, duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.TypeMismatchException,
+)  # fmt: skip
+"""What DuckDB raises where a condition does not fit the columns."""
+
+
 @contextmanager
 def connected(release: Release) -> Iterator[Any]:
     """Give a DuckDB connection with one view, `release`, and a locked configuration."""
@@ -31,7 +38,7 @@ def connected(release: Release) -> Iterator[Any]:
         connection.execute("SET lock_configuration = true")
         yield connection
     except duckdb.Error as problem:
-        raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {_first_line(problem)}.") from None
+        raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.") from None
     finally:
         connection.close()
 
@@ -48,19 +55,22 @@ def quoted(name: str) -> str:
 
 
 def _select(release: Release) -> str:
-    path = "'" + str(release.data).replace("'", "''") + "'"
+    # the file of this name and no other: wildcards stand for themselves, folders named x=y are no columns
+    path = "'" + re.sub(r"([*?[])", r"[\1]", str(release.data.absolute())).replace("'", "''") + "'"
     if release.manifest.data.format == "parquet":
-        return f"SELECT * FROM read_parquet({path})"
+        return f"SELECT * FROM read_parquet({path}, hive_partitioning = false)"
     columns = ", ".join(
         f"CAST({quoted(c.name)} AS {CSV_TYPES.get(c.type, 'VARCHAR')}) AS {quoted(c.name)}"
         for c in release.manifest.columns
     )
     return (
         f"SELECT {columns} FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "
-        "escape = '\"', nullstr = '', auto_detect = false, columns = "
+        "escape = '\"', nullstr = '', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, "
+        "columns = "
         "{" + ", ".join(f"'{c.name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for c in release.manifest.columns) + "})"
     )
 
 
-def _first_line(problem: Exception) -> str:
+def first_line(problem: Exception) -> str:
+    """Return the first line of a message, without its full stop."""
     return str(problem).splitlines()[0].rstrip(".")

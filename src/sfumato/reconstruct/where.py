@@ -18,7 +18,7 @@ from sfumato.errors import UsageError
 ALLOWED: tuple[type[exp.Expression], ...] = (
     exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Is,
     exp.Null, exp.Like, exp.ILike, exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Neg, exp.Add, exp.Sub,
-    exp.Mul, exp.Div, exp.Mod, exp.Tuple,
+    exp.Mul, exp.Div, exp.Mod,
 )  # fmt: skip
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
@@ -27,7 +27,13 @@ EXAMPLE = "A condition looks like: sex = 'F' AND age BETWEEN 40 AND 60"
 
 def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
     """Return the condition as SQL, checked. `columns` maps each published column to its type."""
-    tree = _parsed(where)
+    try:
+        return _checked_sql(_parsed(where), columns, randomized)
+    except RecursionError:
+        raise UsageError("The condition is nested too deeply.", EXAMPLE) from None
+
+
+def _checked_sql(tree: exp.Expression, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
     for node in tree.walk():
         if not isinstance(node, ALLOWED):
             raise UsageError(f"{type(node).__name__.upper()} is not allowed in a condition.", EXAMPLE)
@@ -35,7 +41,7 @@ def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str,
             raise UsageError("A sub-query is not allowed in a condition.", EXAMPLE)
         if isinstance(node, exp.Column):
             _check_column(node, columns, randomized)
-    return _numbers_as_numbers(tree, columns).sql(dialect="duckdb", identify=True)
+    return _numbers_as_numbers(tree, columns).sql(dialect="duckdb", identify=True, comments=False)
 
 
 def _parsed(where: str) -> exp.Expression:

@@ -23,7 +23,7 @@ from sfumato.engines.base import Source
 from sfumato.engines.counting import count_sensitive
 from sfumato.errors import TableError
 from sfumato.profiles import Profile
-from sfumato.survey.counting import Progress, describe_columns, group_sizes, plain_kind
+from sfumato.survey.counting import Progress, describe_columns, group_sizes, shared
 from sfumato.survey.feasibility import survey_feasibility
 from sfumato.survey.model import (
     Persons,
@@ -54,7 +54,7 @@ def survey(source: Source, table: Table | None = None, progress: Progress = no_p
         rows, columns = describe_columns(source, progress)
         return Survey(source.description, rows, columns, tuple(column_warnings(columns)))
     passes = 4 if table.policy.person is None else 5
-    return _under_policy(table, _shared(progress, passes))
+    return _under_policy(table, shared(progress, passes))
 
 
 def check_names(source: Source) -> None:
@@ -85,18 +85,6 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
     )
     warnings = [*column_warnings(columns), *problems, *policy_warnings(found, table.policy)]
     return replace(found, warnings=tuple(warnings))
-
-
-def _shared(progress: Progress, passes: int) -> Progress:
-    """Report rows of several passes as if they were one."""
-    seen = 0
-
-    def report(rows: int) -> None:
-        nonlocal seen
-        before, seen = seen, seen + rows
-        progress(seen // passes - before // passes)
-
-    return report
 
 
 def _uniqueness(table: Table, progress: Progress) -> tuple[Uniqueness | None, list[str]]:
@@ -180,7 +168,7 @@ def _persons(table: Table, progress: Progress) -> Persons | None:
     person = table.policy.person
     if person is None:
         return None
-    kind = plain_kind(table.source.column_type(person.column))
+    kind = table.source.column_type(person.column)
 
     def present() -> Iterator[Any]:
         for batch in table.source.batches([person.column]):

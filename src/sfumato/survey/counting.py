@@ -19,9 +19,11 @@ from sfumato.survey.model import Column
 
 MEMORY = "400MB"
 THREADS = 2
-MISSING_TEXTS = ("", "?", "NA", "N/A", "n/a", "na", "NULL", "null", "None", "NaN", "nan", "-", ".")
+TOGETHER = 8
+"""Columns that are counted in one pass: each takes a hash table, and these must fit side by side."""
+_MARKS = ("", "?", "NA", "N/A", "n/a", "na", "NULL", "null", "None", "NaN", "nan", "-", ".")
+MISSING_TEXTS = (*_MARKS, *(f" {mark}" for mark in _MARKS))
 """Texts by which others say "missing"; they are taken as values unless the policy says otherwise."""
-
 FIGURES = 7  # of a column
 
 Progress = Callable[[int], None]
@@ -29,25 +31,59 @@ Progress = Callable[[int], None]
 
 def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Column, ...]]:
     """Return the number of rows, and every column with its counts."""
-    if not source.names:
-        return 0, ()
-    kinds = [plain_kind(source.column_type(name)) for name in source.names]
-    batches = (_reported(batch.rows, progress) for batch in source.batches(source.names))
-    parts = [_column_query(f"c{k}", kind) for k, kind in enumerate(kinds)]
-    query = f"SELECT count(*), {', '.join(parts)} FROM rows"
-    (rows, *counts) = run(query, batches, kinds)[0]
-    columns = [
-        _column(name, kind, rows, counts[FIGURES * k : FIGURES * (k + 1)])
-        for k, (name, kind) in enumerate(zip(source.names, kinds, strict=True))
+    groups = [source.names[k : k + TOGETHER] for k in range(0, len(source.names), TOGETHER)]
+    report = shared(progress, len(groups))
+    rows, columns = 0, []
+    for names in groups:
+        try:
+            rows, described = _describe(source, names, report)
+        except duckdb.OutOfMemoryException:  # too many values side by side: one column after the other
+            described = [column for name in names for column in _describe(source, [name], _quiet)[1]]
+        columns += described
+    return rows, tuple(columns)
+
+
+def _describe(source: Source, names: Sequence[str], progress: Progress) -> tuple[int, list[Column]]:
+    kinds = [source.column_type(name) for name in names]
+    batches = (_reported(batch.rows, progress) for batch in source.batches(names))
+    values = ", ".join(_values(k, plain_kind(kind)) for k, kind in enumerate(kinds))
+    figures = ", ".join(_figures(k) for k in range(len(kinds)))
+    (rows, *counts) = run(f"SELECT count(*), {figures} FROM (SELECT {values} FROM rows)", batches, kinds)[0]
+    described = [
+        _column(name, plain_kind(kind), rows, counts[FIGURES * k : FIGURES * (k + 1)])
+        for k, (name, kind) in enumerate(zip(names, kinds, strict=True))
     ]
-    return int(rows), tuple(columns)
+    return rows, described
+
+
+def shared(progress: Progress, passes: int) -> Progress:
+    """Report the rows of several passes as if they were one."""
+    seen = 0
+
+    def report(rows: int) -> None:
+        nonlocal seen
+        before, seen = seen, seen + rows
+        progress(seen // passes - before // passes)
+
+    return report
+
+
+def _quiet(rows: int) -> None:
+    """Report nothing: these rows were reported before."""
 
 
 def group_sizes(batches: Iterable[Any], kinds: Sequence[Any]) -> dict[int, int]:
     """Return how many groups of equal rows there are of each size: size -> groups."""
-    key = ", ".join(_not_nan(f"c{k}", kind) for k, kind in enumerate(kinds))
+    key = ", ".join(_not_nan(f"c{k}", plain_kind(kind)) for k, kind in enumerate(kinds))
     groups = f"SELECT count(*) AS size FROM (SELECT hash({_salt()}, {key}) AS h FROM rows) GROUP BY h"
     return dict(run(f"SELECT size, count(*) FROM ({groups}) GROUP BY size ORDER BY size", batches, kinds))
+
+
+def rough_median(batches: Iterable[Any], kind: Any) -> float | None:
+    """Return the median of the numbers of one column, approximately; None if there are none."""
+    number = _number("c0", plain_kind(kind))
+    found: float | None = run(f"SELECT approx_quantile({number}, 0.5) FROM rows", batches, [kind])[0][0]
+    return found
 
 
 def run(query: str, batches: Iterable[Any], kinds: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -96,7 +132,9 @@ def plain_kind(kind: Any) -> Any:
 
 
 def _readable_kind(kind: Any) -> Any:
-    """Return the type under which DuckDB can read a plain type without changing what is equal."""
+    """Return the type under which DuckDB reads a column, without changing what is equal; coded text stays coded."""
+    if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
+        return kind
     kind = plain_kind(kind)
     if pa.types.is_float16(kind):
         return pa.float32()
@@ -121,28 +159,20 @@ def _reported(rows: Any, progress: Progress) -> Any:
 # --- one column ---------------------------------------------------------------------------------------------
 
 
-def _column_query(name: str, kind: Any) -> str:
-    """Seven figures: present, distinct, how many look missing, which texts, numbers, whole ones, their range."""
-    value = _not_nan(name, kind)
-    number = _number(name, kind)
+def _values(k: int, kind: Any) -> str:
+    """The column, NaN as missing; which of the texts that look missing it is, from 1, else 0; its number, if any."""
     texts = ", ".join(f"'{text}'" for text in MISSING_TEXTS)
-    looks_missing = f"FILTER (trim({name}) IN ({texts}))" if is_text(kind) else "FILTER (false)"
-    whole = f"count(*) FILTER ({number} = floor({number}))"
-    present, distinct = f"count({value})", f"count(DISTINCT hash({_salt()}, {value}))"
+    doubtful = f"coalesce(list_position([{texts}], c{k}), 0)" if is_text(kind) else "0"
+    return f"{_not_nan(f'c{k}', kind)} AS v{k}, {doubtful} AS t{k}, {_number(f'c{k}', kind)} AS n{k}"
+
+
+def _figures(k: int) -> str:
+    """Seven figures: present, distinct, how many look missing, which texts, numbers, whole ones, their range."""
     # the missing value has a hash like any other: it is not counted as a value of its own
-    distinct += f" - CAST(count({value}) < count(*) AS INTEGER)"
-    span = f"[min({number}), approx_quantile({number}, 0.5), max({number})]"
-    return ", ".join(
-        [
-            present,
-            distinct,
-            f"count(*) {looks_missing}",
-            f"list(DISTINCT {name}) {looks_missing}",
-            f"count({number})",
-            whole,
-            span,
-        ]
-    )
+    distinct = f"count(DISTINCT hash({_salt()}, v{k})) - CAST(count(v{k}) < count(*) AS INTEGER)"
+    doubtful = f"count(*) FILTER (t{k} > 0), bit_or(1::BIGINT << t{k})"
+    numbers = f"count(n{k}), count(*) FILTER (n{k} = floor(n{k})), [min(n{k}), max(n{k})]"
+    return f"count(v{k}), {distinct}, {doubtful}, {numbers}"
 
 
 def _not_nan(name: str, kind: Any) -> str:
@@ -154,11 +184,15 @@ def _number(name: str, kind: Any) -> str:
     if not (is_text(kind) or is_numeric(kind)):
         return "NULL::DOUBLE"
     cast = f"TRY_CAST({name} AS DOUBLE)"
-    return cast if pa.types.is_integer(kind) else f"CASE WHEN isfinite({cast}) THEN {cast} END"
+    if pa.types.is_integer(kind):
+        return cast
+    finite = f"CASE WHEN isfinite({cast}) THEN {cast} END"
+    # a text that begins behind '9' is none; asking first is much faster than a cast that fails
+    return f"CASE WHEN ascii({name}) <= 57 THEN {finite} END" if is_text(kind) else finite
 
 
 def _column(name: str, kind: Any, rows: int, counts: Sequence[Any]) -> Column:
-    present, distinct, looks_missing, missing_texts, numbers, whole, (low, middle, high) = counts
+    present, distinct, looks_missing, which, numbers, whole, (low, high) = counts
     all_whole = bool(numbers) and whole == numbers
     return Column(
         name=name,
@@ -167,11 +201,10 @@ def _column(name: str, kind: Any, rows: int, counts: Sequence[Any]) -> Column:
         distinct=distinct,
         missing=rows - present,
         looks_missing=looks_missing,
-        missing_texts=tuple(sorted(missing_texts or ())),
+        missing_texts=tuple(text for bit, text in enumerate(MISSING_TEXTS, start=1) if (which or 0) >> bit & 1),
         numbers=numbers,
         whole=all_whole,
         low=low,
-        middle=middle,
         high=high,
     )
 

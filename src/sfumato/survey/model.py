@@ -22,7 +22,6 @@ class Column:
     numbers: int  # values that are finite numbers, or texts that can be read as one
     whole: bool  # these are whole numbers, all of them
     low: float | None  # of the numbers
-    middle: float | None  # their median, approximately
     high: float | None
 
 

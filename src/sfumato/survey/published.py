@@ -35,10 +35,7 @@ class PublishedRows:
     @property
     def kinds(self) -> list[Any]:
         """The Arrow types of the columns."""
-        return [
-            pa.int32() if name in self._encoders else plain_kind(self._source.column_type(name))
-            for name in self._columns
-        ]
+        return [pa.int32() if name in self._encoders else self._source.column_type(name) for name in self._columns]
 
     def batches(self, progress: Progress) -> Iterator[Any]:
         """Yield all rows."""
@@ -54,7 +51,7 @@ class PublishedRows:
         starts = np.arange(0, rows, stride)
         places = starts + simulation(SEED).integers(0, np.minimum(stride, rows - starts))
         kept = [batch.take(pa.array(hits)) for batch, hits in self._picked(places, progress) if hits.size]
-        schema = pa.schema(list(zip(self._columns, self.kinds, strict=True)))
+        schema = pa.schema([(name, plain_kind(kind)) for name, kind in zip(self._columns, self.kinds, strict=True)])
         return pa.Table.from_batches([_cast(batch, schema) for batch in kept], schema)
 
     def _picked(self, places: npt.NDArray[np.int64], progress: Progress) -> Iterator[tuple[Any, Any]]:

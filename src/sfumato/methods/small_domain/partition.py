@@ -1,0 +1,331 @@
+"""Perturbation Partitioning (SDR §5): cut the table into sub-tables, each with its own small domain and retention.
+
+    as-published   the paper's three phases to the letter: balancing, Reverse Cuthill-McKee, the cheapest merging under
+                   eps(Part), guarded by SDR Def. 2 (i), rho1_i < rho2, which the printed program forgets
+    proved         the valid bound as the cost, a minimum sub-table size, the better of two orders, then local search
+
+Sub-table T_i holds the values SA_i, m_i = |SA_i|, and is perturbed uniformly within them:
+
+    rho1_i  = max f_x(T_i)/|T_i| over x in SA'                        SDR Eq. (9)
+    gamma_i = rho2/rho1_i (1 - rho1_i)/(1 - rho2)                     SDR Eq. (10); none where T_i has no SA' value
+    p_i     = (gamma_i - 1)/(m_i - 1 + gamma_i)                       SDR Eq. (4)
+
+    eps(Part)    = 2 sqrt(ln(2/delta))/|T| sum sqrt|T_i|/p_i          SDR Eq. (12)
+    valid bound  = sqrt(ln(2/delta)/2 sum |T_i|/p_i^2)/|T|            Hoeffding on the sum over all sub-tables
+
+Both bound the error of one value's estimated share with confidence 1 - delta; the second is the smaller by a factor of
+at least 2 sqrt 2. A value that no record has belongs to no sub-table: it is in no SA_i, is never published, and the
+release so tells that it does not occur.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import Infeasible, PolicyError, TableError
+from sfumato.matrix import amplification, uniform_retention
+from sfumato.methods.small_domain.groups import BoolArray, Groups, IntArray, initial_groups
+from sfumato.methods.small_domain.merging import (
+    Merging,
+    Shape,
+    breaches,
+    cheapest_merging,
+    printed_cost,
+    proved_cost,
+    published_cost,
+    shape_of,
+)
+from sfumato.methods.small_domain.order import balancing_order, reverse_cuthill_mckee
+from sfumato.methods.small_domain.search import WORK, Found, improve
+
+Assurance = Literal["proved", "as-published"]
+
+MINIMUM_SIZE = 1000
+"""Records in a sub-table at least, for `proved`: the smaller it is, the more its exact composition tells."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A sub-table T_i: which values, how many records of each, and how they are perturbed."""
+
+    codes: IntArray  # SA_i, ascending
+    counts: IntArray  # the quota of records of each; together exactly |T_i|
+    rho1: Fraction | None  # None: no value of SA' in it
+    gamma: Fraction | None  # None: no requirement, nothing is perturbed
+    retention: float
+
+    @property
+    def size(self) -> int:
+        """|T_i|."""
+        return int(self.counts.sum())
+
+    @property
+    def domain_size(self) -> int:
+        """m_i."""
+        return int(self.codes.size)
+
+    @property
+    def diagonal(self) -> float:
+        """P_ii = p_i + (1 - p_i)/m_i."""
+        return self.retention + (1 - self.retention) / self.domain_size
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The sub-tables, with what the plan shows of them."""
+
+    blocks: tuple[Block, ...]
+    whole: Block  # the table as one block, with its own rho1 by Eq. (9), which may be below the requirement's
+    assurance: Assurance
+    rho1: Fraction
+    rho2: Fraction
+    delta: Fraction
+    minimum_size: int  # 0 for as-published
+    protected: tuple[int, ...]  # SA', the codes of the values that the guarantee is for
+    theta: int  # floor(|T|/f^m)
+    balancing_theta: int  # floor(|T'|/f^m): what the groups were balanced with; theta itself if SA' = SA
+    group_count: int  # t
+    printed_would_split: bool = False  # as-published: the printed program takes a block with rho1_i >= rho2
+    optimal: bool = False  # proved: no partition of the initial groups is cheaper
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def pays(self) -> bool:
+        """Whether there is more than one sub-table; otherwise all is perturbed alike, as `whole`."""
+        return len(self.blocks) > 1
+
+    @property
+    def size(self) -> int:
+        """|T|."""
+        return self.whole.size
+
+    @property
+    def uniform_retention(self) -> float:
+        """p of plain uniform perturbation of the values that occur, with the rho1 of the requirement: SDR Eq. (4), (6).
+
+        `whole.retention` is larger where no SA' frequency is as large as rho1.
+        """
+        return uniform_retention(float(amplification(self.rho1, self.rho2)), self.whole.domain_size)
+
+    @property
+    def eps(self) -> float:
+        """eps(Part), SDR Eq. (12)."""
+        return published_bound(self.blocks, self.delta)
+
+    @property
+    def valid_bound(self) -> float:
+        """The valid single bound at confidence 1 - delta."""
+        return valid_bound(self.blocks, self.delta)
+
+    @property
+    def mean_retention(self) -> float:
+        """The mean of p_i over the sub-tables, each counted once: SDR Table 2."""
+        return float(np.mean([block.retention for block in self.blocks]))
+
+    @property
+    def record_retention(self) -> float:
+        """The mean of p_i over the records."""
+        return sum(block.retention * block.size for block in self.blocks) / self.size
+
+
+def published_bound(blocks: Sequence[Block], delta: Fraction) -> float:
+    """Return eps(Part) = 2 sqrt(ln(2/delta))/|T| sum sqrt|T_i|/p_i: SDR Eq. (12)."""
+    total = sum(block.size for block in blocks)
+    return 2 * math.sqrt(math.log(2 / delta)) / total * sum(math.sqrt(b.size) / b.retention for b in blocks)
+
+
+def valid_bound(blocks: Sequence[Block], delta: Fraction) -> float:
+    """Return the bound on |f* - f|/|T| of any one value that holds with confidence 1 - delta.
+
+    f* - f = sum_i (Y_i - E Y_i)/p_i, a sum of |T| independent terms, of which those of T_i span 1/p_i:
+    Hoeffding gives Pr[|f* - f| >= s] <= 2 exp(-2 s^2 / sum |T_i|/p_i^2).
+    """
+    total = sum(block.size for block in blocks)
+    spread = sum(b.size / b.retention**2 for b in blocks)
+    return math.sqrt(math.log(2 / delta) / 2 * spread) / total
+
+
+def partition(
+    counts: npt.ArrayLike,
+    rho1: Fraction,
+    rho2: Fraction,
+    *,
+    assurance: Assurance = "proved",
+    delta: Fraction = Fraction(1, 20),
+    minimum_size: int = MINIMUM_SIZE,
+    work: int = WORK,
+) -> Partition:
+    """Return the sub-tables of a table with these counts (value -> records) under (rho1, rho2)-privacy.
+
+    SA' = {x : 0 < f_x/|T| <= rho1} are the values protected, in exact integers. Raises `Infeasible` if SA' is empty or
+    rho1 >= rho2. With fewer records than `minimum_size` the table stays whole. `work` bounds the local search.
+
+    >>> found = partition([12, 8, 6, 5, 4, 3, 1, 1, 1, 1], Fraction(1, 3), Fraction(2, 3), assurance="as-published")
+    >>> [(b.size, b.domain_size, str(b.gamma)) for b in found.blocks]  # SDR Example 1
+    [(36, 6, '4'), (6, 6, '10')]
+    """
+    table = _checked(counts)
+    _check_probabilities(rho1, rho2, delta)
+    protected = _protected(table, rho1)
+    _check_feasible(table, protected, rho1, rho2)
+    groups = initial_groups(table, protected)
+    least = 0 if assurance == "as-published" else minimum_size
+    result = _as_published(groups, rho2) if assurance == "as-published" else _proved(groups, rho2, least, work)
+    return Partition(
+        blocks=tuple(_block(groups, members, rho2) for members in result.members),
+        whole=_block(groups, balancing_order(groups), rho2),
+        assurance=assurance,
+        rho1=rho1,
+        rho2=rho2,
+        delta=delta,
+        minimum_size=least,
+        protected=tuple(np.flatnonzero(protected).tolist()),
+        theta=groups.theta,
+        balancing_theta=groups.balancing_theta,
+        group_count=groups.number,
+        printed_would_split=result.printed_would_split,
+        optimal=result.optimal,
+        notes=tuple(result.notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Result:
+    members: Sequence[IntArray]
+    notes: list[str]
+    printed_would_split: bool = False
+    optimal: bool = False
+
+
+def _as_published(groups: Groups, rho2: Fraction) -> _Result:
+    order = reverse_cuthill_mckee(groups)
+    merging = cheapest_merging(groups, order, published_cost(rho2))
+    notes = _window_notes(merging, groups)
+    split = _printed_breaches(groups, order, rho2)
+    if split:
+        notes.append(
+            "The dynamic program as printed (SDR Eq. (14)) would take a sub-table with rho1_i >= rho2, whose negative "
+            "error bound it prefers; the guard of SDR Def. 2 (i) is applied here."
+        )
+    return _Result(merging.members(), notes, printed_would_split=split)
+
+
+def _printed_breaches(groups: Groups, order: IntArray, rho2: Fraction) -> bool:
+    """Whether the printed program takes a block with rho1_i >= rho2.
+
+    A union's rho1 is at most the largest of its parts', so where no single group breaches, no block does.
+    """
+    if not any(_breach(groups, np.array([j]), rho2) for j in range(groups.number)):
+        return False
+    printed = cheapest_merging(groups, order, printed_cost(rho2))
+    return any(_breach(groups, members, rho2) for members in printed.members())
+
+
+def _breach(groups: Groups, members: IntArray, rho2: Fraction) -> bool:
+    return bool(breaches(shape_of(groups, members), rho2)[0])
+
+
+def _proved(groups: Groups, rho2: Fraction, minimum_size: int, work: int) -> _Result:
+    cost = proved_cost(rho2, min(minimum_size, int(groups.sizes.sum())))
+    orders = reverse_cuthill_mckee(groups), balancing_order(groups)
+    starts = sorted((cheapest_merging(groups, order, cost) for order in orders), key=lambda start: start.cost)
+    tries: list[Found] = []
+    for start in starts:
+        left = work - sum(found.work for found in tries)
+        if left > 0 and not any(found.optimal for found in tries):
+            tries.append(improve(groups, start.members(), cost, left))
+    best = min(tries, key=lambda found: found.cost, default=None)
+    notes = _window_notes(starts[0], groups)
+    if best is None or best.cost >= starts[0].cost:
+        return _Result(starts[0].members(), [*notes, *_search_notes(tries)])
+    return _Result(best.members, [*notes, *_search_notes(tries)], optimal=best.optimal)
+
+
+def _window_notes(merging: Merging, groups: Groups) -> list[str]:
+    if merging.window >= groups.number:
+        return []
+    return [
+        f"{groups.number:,} initial groups are too many to look at every block of neighbours: blocks of more than "
+        f"{merging.window:,} groups were left out, except the whole table."
+    ]
+
+
+def _search_notes(tries: Sequence[Found]) -> list[str]:
+    if any(found.optimal for found in tries):
+        return ["No partition of the initial groups has a smaller bound."]
+    if tries and all(found.finished for found in tries):
+        return ["Local search found no better partition; it is not known to be the best."]
+    spent = sum(found.work for found in tries)
+    return [f"Local search stopped at its limit of work ({spent:,} cells); a better partition may exist."]
+
+
+def _block(groups: Groups, members: IntArray, rho2: Fraction) -> Block:
+    codes, counts = groups.union(members)
+    codes.flags.writeable = counts.flags.writeable = False
+    shape = Shape(*(part[0] for part in shape_of(groups, members)))
+    if shape.top == 0:
+        return Block(codes, counts, None, None, 1.0)
+    rho1 = Fraction(int(shape.top), int(shape.size))
+    gamma = amplification(rho1, rho2)
+    return Block(codes, counts, rho1, gamma, float((gamma - 1) / (codes.size - 1 + gamma)))
+
+
+# --- requests that cannot be met ----------------------------------------------------------------------------------
+
+
+def _checked(counts: npt.ArrayLike) -> IntArray:
+    table = np.asarray(counts, dtype=np.int64)
+    if table.ndim != 1 or (table < 0).any():
+        raise ValueError("counts must be one number of records for each value, none negative")
+    if table.sum() == 0:
+        raise TableError("The table has no rows to publish.")
+    return table
+
+
+def _check_probabilities(rho1: Fraction, rho2: Fraction, delta: Fraction) -> None:
+    for name, number in (("rho1", rho1), ("rho2", rho2), ("delta", delta)):
+        if not 0 < number < 1:
+            raise PolicyError(f"{name} must lie strictly between 0 and 1, not {float(number):.6g}.")
+
+
+def _protected(table: IntArray, rho1: Fraction) -> BoolArray:
+    """SA': f_x <= rho1 |T|, where f_x is an integer."""
+    most = math.floor(rho1 * int(table.sum()))
+    return (table > 0) & (table <= most)
+
+
+def _check_feasible(table: IntArray, protected: BoolArray, rho1: Fraction, rho2: Fraction) -> None:
+    """Raise unless SA' has a value and rho1 < rho2; then rho1 of the whole table is below rho2 too."""
+    if not protected.any():
+        least = Fraction(int(table[table > 0].min()), int(table.sum()))
+        raise Infeasible(
+            f"No value is protected: the rarest is {_shown(least)} of the table, above rho1 = {_shown(rho1)}.",
+            f"Ask for rho1 >= {_shown(least)}" + ("." if least < rho2 else f", with rho2 above {_shown(least)}."),
+        )
+    if rho1 >= rho2:
+        raise Infeasible(f"rho1 = {_shown(rho1)} is not below rho2 = {_shown(rho2)}.", _nearest(table, protected, rho2))
+
+
+def _nearest(table: IntArray, protected: BoolArray, rho2: Fraction) -> str:
+    """The nearest feasible request where rho1 >= rho2."""
+    rows = int(table.sum())
+    largest = Fraction(int(table[protected].max()), rows)
+    if largest < rho2:
+        return f"rho1 = {_shown(largest)}, the largest frequency that it covers, protects the same values."
+    kept = table[(table > 0) & (table < math.ceil(rho2 * rows))]
+    raised = f"Ask for rho2 above {_shown(largest)} with rho1 = {_shown(largest)}"
+    if kept.size == 0:
+        return f"{raised}."
+    lower = Fraction(int(kept.max()), rows)
+    return f"{raised}, or for rho1 = {_shown(lower)}, which protects {kept.size} values instead of {protected.sum()}."
+
+
+def _shown(number: Fraction) -> str:
+    return f"{number} ({100 * float(number):.4g}%)"

@@ -1,0 +1,348 @@
+"""Local search: from the best merging of neighbours to blocks of any groups.
+
+The cost of a partition is a sum over its blocks, so a change costs what it does to the blocks it touches. One
+evaluation gives the price of every block with one more item at once (`_Blocks.price_with`): the item's values are
+looked up in the groups that hold them, which gives each block's new number of values and largest count. The changes
+tried, for each block from the dearest to the cheapest, again and again until none helps or the work is used up:
+
+    relocate       one group to another block, or to a block of its own
+    merge          the block with another
+    dissolve       the block: its groups, largest first, each to where it costs least
+    repartition    the block, alone or with one or two others: the best set partition of their groups, by dynamic
+                   programming over subsets; if they are more than `ITEMS`, some of them are moved as one
+
+A table of at most `EXACT` groups is repartitioned as a whole: its answer is the optimum over all partitions of the
+groups. The work is counted in cells looked at, not in seconds: a plan does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+from sfumato.methods.small_domain.groups import Groups, IntArray
+from sfumato.methods.small_domain.merging import Cost, FloatArray, Shape
+from sfumato.methods.small_domain.order import Holders
+
+WORK = 80_000_000
+"""Cells that a search may look at: about a second."""
+
+EXACT = 10
+"""Up to so many groups the best set partition is found by looking at all; 3^EXACT/2 unions."""
+
+ITEMS = 9
+"""How many items a repartition has: 3^ITEMS/2 unions."""
+
+PARTNERS = 12
+"""How many other blocks a block is repartitioned with, the cheapest to merge with first."""
+
+TRIPLES = 4
+"""Of these, how many are taken two at a time."""
+
+SUBSET_CELLS = 1 << 22  # cells of unions held at a time
+OVERHEAD = 25_000
+"""Cells that one evaluation is charged besides its own: what calling it costs."""
+
+GAIN = 1e-9  # relative to the whole cost; a smaller gain is no gain
+
+
+@dataclass(frozen=True)
+class Found:
+    """Blocks of groups, and how they were found."""
+
+    members: tuple[IntArray, ...]
+    cost: float
+    work: int
+    finished: bool  # no change tried improves it; else the work was used up first
+    optimal: bool  # the cheapest of all partitions of the groups
+
+
+def improve(groups: Groups, start: Sequence[IntArray], cost: Cost, work: int = WORK) -> Found:
+    """Return the start, improved until no change helps or the work is used up."""
+    if groups.number <= EXACT:
+        members, price = best_set_partition(groups, list(np.arange(groups.number)[:, None]), cost)
+        return Found(tuple(members), price, 3**groups.number, True, True)
+    blocks = _Blocks(groups, start, cost)
+    finished = _descend(blocks, work, CHEAP) and _descend(blocks, work, (*CHEAP, _repartition))
+    return Found(tuple(blocks.all_members()), float(blocks.price.sum()), blocks.work, finished, False)
+
+
+def _descend(blocks: _Blocks, work: int, changes: Sequence[Change]) -> bool:
+    """Try these changes on every block until a whole round brings nothing; False if the work is used up first."""
+    changed = True
+    while changed:
+        changed = False
+        for block in np.argsort(-blocks.price, kind="stable").tolist():
+            if blocks.work >= work:
+                return False
+            for change in changes:
+                changed |= blocks.size[block] > 0 and change(blocks, block)
+    return True
+
+
+# --- changes ------------------------------------------------------------------------------------------------------
+
+
+def _relocate(blocks: _Blocks, block: int) -> bool:
+    changed = False
+    for group in blocks.members(block).tolist():
+        rest = blocks.members(block)
+        rest = rest[rest != group]
+        if rest.size == 0:
+            return changed
+        saved = float(blocks.price[block] - blocks.cost(blocks.shape_of(rest))[0])
+        if saved <= 0:
+            continue
+        added = blocks.price_with(np.array([group])) - blocks.price
+        added[block] = np.inf
+        target = int(added.argmin())
+        if added[target] < saved - blocks.least_gain:
+            blocks.assign(np.array([group]), target)
+            changed = True
+    return changed
+
+
+def _merge(blocks: _Blocks, block: int) -> bool:
+    members = blocks.members(block)
+    added = blocks.price_with(members) - blocks.price
+    added[block] = np.inf
+    target = int(added.argmin())
+    if added[target] >= blocks.price[block] - blocks.least_gain:
+        return False
+    blocks.assign(members, target)
+    return True
+
+
+def _dissolve(blocks: _Blocks, block: int) -> bool:
+    members = blocks.members(block)
+    members = members[np.argsort(-blocks.groups.sizes[members], kind="stable")]
+    before, kept = float(blocks.price.sum()), blocks.copy()
+    blocks.take_out(members)
+    for group in members:
+        added = blocks.price_with(np.array([group])) - blocks.price
+        target = int(added.argmin())
+        if not math.isfinite(added[target]) or float(blocks.price.sum()) > before:
+            break
+        blocks.assign(np.array([group]), target)
+    if (blocks.block[members] >= 0).all() and float(blocks.price.sum()) < before - blocks.least_gain:
+        return True
+    blocks.restore(kept)
+    return False
+
+
+def _repartition(blocks: _Blocks, block: int) -> bool:
+    added = blocks.price_with(blocks.members(block)) - blocks.price
+    added[block] = np.inf
+    partners = [p for p in np.argsort(added, kind="stable")[:PARTNERS].tolist() if blocks.size[p] > 0 and p != block]
+    for chosen in [(), *combinations(partners, 1), *combinations(partners[:TRIPLES], 2)]:
+        together = [block, *chosen]
+        for items in _itemized(blocks, together):
+            parts, price = best_set_partition(blocks.groups, items, blocks.cost)
+            blocks.work += OVERHEAD + 3 ** len(items) + (_entries(blocks.groups, items) << len(items))
+            if price < float(blocks.price[together].sum()) - blocks.least_gain:
+                union = np.concatenate(items)
+                blocks.take_out(union)
+                for part in parts:
+                    blocks.assign(part, int(np.argmax(blocks.size == 0)))
+                return True
+    return False
+
+
+def _entries(groups: Groups, items: list[IntArray]) -> int:
+    """The number of values of all the items, each item's counted by themselves."""
+    members = np.concatenate(items)
+    return int((groups.offsets[members + 1] - groups.offsets[members]).sum())
+
+
+def _itemized(blocks: _Blocks, together: list[int]) -> Iterator[list[IntArray]]:
+    """Give the groups of some blocks as at most ITEMS items: the largest by themselves, or the smallest."""
+    parts = [blocks.members(b) for b in together]
+    union = np.concatenate(parts)
+    by_size = union[np.argsort(-blocks.groups.sizes[union], kind="stable")]
+    if union.size <= ITEMS:
+        if union.size > 1:
+            yield [by_size[k : k + 1] for k in range(union.size)]
+        return
+    yield [*(by_size[k : k + 1] for k in range(ITEMS - 1)), by_size[ITEMS - 1 :]]
+    free = by_size[len(together) - ITEMS :]
+    cores = [part[~np.isin(part, free)] for part in parts]
+    yield [*(core for core in cores if core.size), *(free[k : k + 1] for k in range(free.size))]
+
+
+Change = Callable[["_Blocks", int], bool]
+CHEAP: tuple[Change, ...] = (_relocate, _merge, _dissolve)
+
+
+class _Blocks:
+    """The present partition. Block ids are stable; there is always an empty block at hand."""
+
+    def __init__(self, groups: Groups, members: Sequence[IntArray], cost: Cost) -> None:
+        self.groups, self.cost, self.holders = groups, cost, Holders(groups)
+        self.block = np.full(groups.number, -1, dtype=np.int64)  # group -> block; -1: taken out
+        self.size = np.zeros(len(members) + 1, dtype=np.int64)
+        self.distinct = np.zeros_like(self.size)
+        self.top = np.zeros_like(self.size)
+        self.price = np.zeros(self.size.size)
+        self.work = 0
+        for number, part in enumerate(members):
+            self.assign(part, number)
+        self.least_gain = GAIN * float(self.price.sum())
+
+    def members(self, block: int) -> IntArray:
+        """Return the groups of a block."""
+        return np.flatnonzero(self.block == block)
+
+    def all_members(self) -> list[IntArray]:
+        """Return the groups of every block that is not empty, by their first group."""
+        parts = [self.members(b) for b in range(self.size.size) if self.size[b]]
+        return sorted(parts, key=lambda part: int(part[0]))
+
+    def shape_of(self, members: IntArray) -> Shape:
+        """Return the shape of these groups together."""
+        codes, counts = self.groups.union(members)
+        self.work += OVERHEAD + codes.size
+        return _shape(codes, counts, self.groups)
+
+    def price_with(self, members: IntArray) -> FloatArray:
+        """Return what each block would cost with these groups added; the spare block: what they cost alone."""
+        codes, counts = self.groups.union(members)
+        entries, row = self.holders.entries(codes)
+        held_by = self.block[self.holders.groups[entries]]
+        inside = held_by >= 0
+        width = self.size.size
+        cells = np.bincount(
+            row[inside] * width + held_by[inside],
+            weights=self.holders.counts[entries[inside]],
+            minlength=codes.size * width,
+        ).reshape(codes.size, width)  # value of the item x block -> records; exact below 2^53
+        self.work += OVERHEAD + cells.size
+        mine = self.groups.protected[codes]
+        highest = (cells[mine] + counts[mine, None]).max(axis=0, initial=0).astype(np.int64)
+        shape = Shape(
+            self.size + int(counts.sum()),
+            self.distinct + (cells == 0).sum(axis=0),
+            np.maximum(self.top, highest),
+        )
+        return self.cost(shape)
+
+    def assign(self, members: IntArray, block: int) -> None:
+        """Put groups into a block."""
+        left = np.unique(self.block[members])
+        self.block[members] = block
+        for changed in {*left[left >= 0].tolist(), block}:
+            self._refresh(changed)
+        if (self.size > 0).all():
+            self._widen()
+
+    def take_out(self, members: IntArray) -> None:
+        """Take groups out of all blocks."""
+        left = np.unique(self.block[members])
+        self.block[members] = -1
+        for changed in left[left >= 0].tolist():
+            self._refresh(changed)
+
+    def _refresh(self, block: int) -> None:
+        members = self.members(block)
+        if members.size == 0:
+            self.size[block] = self.distinct[block] = self.top[block] = self.price[block] = 0
+            return
+        shape = self.shape_of(members)
+        self.size[block], self.distinct[block], self.top[block] = (int(part[0]) for part in shape)
+        self.price[block] = self.cost(shape)[0]
+
+    def _widen(self) -> None:
+        self.size, self.distinct, self.top = (np.append(a, 0) for a in (self.size, self.distinct, self.top))
+        self.price = np.append(self.price, 0.0)
+
+    def copy(self) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]:
+        """Return all that changes."""
+        return self.block.copy(), self.size.copy(), self.distinct.copy(), self.top.copy(), self.price.copy()
+
+    def restore(self, kept: tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]) -> None:
+        """Go back to a copy."""
+        self.block, self.size, self.distinct, self.top, self.price = kept
+
+
+def _shape(codes: IntArray, counts: IntArray, groups: Groups) -> Shape:
+    top = counts[groups.protected[codes]].max(initial=0)
+    return Shape(np.array([counts.sum()]), np.array([codes.size]), np.array([top]))
+
+
+# --- few items: all set partitions --------------------------------------------------------------------------------
+
+
+def best_set_partition(groups: Groups, items: Sequence[IntArray], cost: Cost) -> tuple[list[IntArray], float]:
+    """Return the cheapest partition of a few items (each one or several groups) into blocks, and its cost.
+
+    best(S) = min over the subsets B of S that hold S's first item of cost(B) + best(S - B); the largest B on a tie.
+    Subsets of one size are done together: O(3^items/2) cells, in `items` steps.
+    """
+    price = _subset_prices(groups, items, cost)
+    table = _parts_with_first(len(items))
+    best = np.zeros(price.size)
+    for subsets, rests, parts, starts in table:
+        best[subsets] = np.minimum.reduceat(price[parts] + best[rests], starts)
+    blocks, left = [], price.size - 1
+    while left:
+        parts = _parts_of(left)
+        chosen = int(parts[(price[parts] + best[left - parts]).argmin()])
+        blocks.append(np.sort(np.concatenate([item for bit, item in enumerate(items) if chosen >> bit & 1])))
+        left -= chosen
+    return blocks, float(best[-1])
+
+
+def _subset_prices(groups: Groups, items: Sequence[IntArray], cost: Cost) -> FloatArray:
+    """The cost of every union of the items; bit k of the index stands for items[k]."""
+    contents = [groups.union(item) for item in items]
+    codes = np.unique(np.concatenate([own for own, _ in contents]))
+    count = np.zeros((len(items), codes.size), dtype=np.int64)  # item x value -> records
+    for row, (own, own_counts) in zip(count, contents, strict=True):
+        row[np.searchsorted(codes, own)] = own_counts
+    size, distinct, top = (np.zeros(1 << len(items), dtype=np.int64) for _ in range(3))
+    step = max(1, SUBSET_CELLS >> len(items))
+    for first in range(0, codes.size, step):
+        sums = _subset_sums(count[:, first : first + step])
+        size += sums.sum(axis=1)
+        distinct += np.count_nonzero(sums, axis=1)
+        np.maximum(top, sums[:, groups.protected[codes[first : first + step]]].max(axis=1, initial=0), out=top)
+    price = np.zeros(size.size)
+    price[1:] = cost(Shape(size[1:], distinct[1:], top[1:]))
+    return price
+
+
+def _subset_sums(rows: IntArray) -> IntArray:
+    """The sum of every subset of the rows."""
+    sums = np.zeros((1 << rows.shape[0], rows.shape[1]), dtype=np.int64)
+    for bit, row in enumerate(rows):
+        half = 1 << bit
+        np.add(sums[:half], row, out=sums[half : 2 * half])
+    return sums
+
+
+def _parts_of(subset: int) -> IntArray:
+    """The subsets of a set that hold its lowest bit, largest first."""
+    every = np.arange(subset + 1)
+    parts: IntArray = every[(every & subset == every) & (every & (subset & -subset) != 0)][::-1]
+    return parts
+
+
+@lru_cache(maxsize=EXACT + 1)
+def _parts_with_first(bits: int) -> tuple[tuple[IntArray, IntArray, IntArray, IntArray], ...]:
+    """For each size of a set: the sets, and all their parts one set after another, with what a part leaves.
+
+    Each entry is (sets, rests, parts, where in `parts` each set begins).
+    """
+    levels = []
+    popcount = np.bitwise_count(np.arange(1 << bits))
+    for size in range(1, bits + 1):
+        sets = np.flatnonzero(popcount == size)
+        parts = [_parts_of(int(s)) for s in sets]
+        flat = np.concatenate(parts)
+        starts = np.arange(sets.size) << (size - 1)  # a set of this size has 2^(size-1) such parts
+        levels.append((sets, np.repeat(sets, 1 << (size - 1)) - flat, flat, starts))
+    return tuple(levels)

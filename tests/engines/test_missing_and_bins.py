@@ -1,0 +1,246 @@
+"""Missing values, bins, declared domains: from every kind of file, with what is wrong said with its rows."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv as pacsv
+
+from sfumato.errors import PolicyError, TableError
+from sfumato.table import profile, scan
+from tests.conftest import make_policy
+from tests.engines.tools import released as released_in_any_order
+from tests.engines.tools import rows_of
+
+released = partial(released_in_any_order, shuffle=False)  # the tables are periodic, and would be shuffled
+N = 120
+DISEASE = ["flu", "gout", None, "flu"] * (N // 4)
+TOWN = ["Ulm", None, "Bonn"] * (N // 3)
+
+
+def policy_of(disease: str = "error", town: str = "error", **keys: Any) -> Any:
+    return make_policy(
+        {"town": f"other; missing = '{town}'", "disease": f"sensitive; missing = '{disease}'"}, **keys
+    )
+
+
+def written(table: pa.Table, kind: str, folder: Path) -> Any:
+    if kind == "arrow":
+        return table
+    if kind == "pandas":
+        return pd.DataFrame(table.to_pydict())
+    if kind == "polars":
+        return pl.DataFrame(table.to_pydict())
+    if kind == "parquet":
+        pq.write_table(table, folder / "t.parquet")
+        return folder / "t.parquet"
+    pacsv.write_csv(table, folder / "t.csv", pacsv.WriteOptions(quoting_style="none"))
+    return folder / "t.csv"
+
+
+KINDS = ["arrow", "pandas", "polars", "parquet", "csv"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("disease", ["category", "drop"])
+@pytest.mark.parametrize("town", ["category", "drop"])
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_missing_values(kind: str, disease: str, town: str, format: str, tmp_path: Path) -> None:
+    table = pa.table({"town": TOWN, "disease": DISEASE})
+    release = released(
+        written(table, kind, tmp_path), policy_of(disease, town), folder=tmp_path / "r", format=format
+    )
+    expected = [
+        t or "(missing)"
+        for t, d in zip(TOWN, DISEASE, strict=True)
+        if not (d is None and disease == "drop") and not (t is None and town == "drop")
+    ]
+    rows = rows_of(release)
+    assert [t for t, _ in rows] == expected
+    assert {d for _, d in rows} == {"flu", "gout"} | ({"(missing)"} if disease == "category" else set())
+    assert release.manifest.domain.labels == ("flu", "gout", "(missing)")[: 3 if disease == "category" else 2]
+    answer = release.count("disease")
+    assert answer.value.sum() == pytest.approx(len(expected))
+    assert [c.name for c in release.verify().checks if c.status == "fails"] == ["secret key"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_is_an_error_unless_its_meaning_is_said(kind: str, tmp_path: Path) -> None:
+    table = written(pa.table({"town": TOWN, "disease": DISEASE}), kind, tmp_path)
+    with pytest.raises(TableError, match=r"'disease' is missing in 30 row\(s\), first in row 3\.") as caught:
+        profile(scan(table, policy_of()))
+    assert "drop" in caught.value.hint
+    with pytest.raises(TableError, match=r"'town' is missing in 40 row\(s\), first in row 2\.") as caught:
+        released(table, policy_of("drop"), folder=tmp_path / "r")
+    assert "drop" in caught.value.hint
+    assert not (tmp_path / "r").exists()
+
+
+def test_other_texts_can_mean_missing(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("town,disease\n" + 'Ulm,flu\nNA,gout\n"",NA\n,flu\n' * 30)
+    policy = policy_of("drop", "category", extra='input = { missing_values = ["NA"] }')
+    for format in ("parquet", "csv"):
+        release = released(tmp_path / "t.csv", policy, folder=tmp_path / format, format=format)
+        assert [t for t, _ in rows_of(release)] == ["Ulm", "(missing)", ""] * 30
+
+
+def test_empty_text_is_a_value_in_a_csv_release_too(tmp_path: Path) -> None:
+    table = pa.table({"town": ["", None, "x"] * 40, "disease": ["", "flu", None] * 40})
+    policy = policy_of("category", "category")
+    releases = [released(table, policy, folder=tmp_path / f, format=f) for f in ("parquet", "csv")]
+    assert rows_of(releases[0]) == rows_of(releases[1])
+    assert [r.count(["town", "disease"]).groups for r in releases][0] == releases[1].count(["town", "disease"]).groups
+    assert {t for t, _ in rows_of(releases[1])} == {"", "(missing)", "x"}
+
+
+def test_a_lone_column_with_gaps_in_csv(tmp_path: Path) -> None:
+    table = pa.table({"disease": ["", None, 'say "a, b"\nc', "flu"] * 30})
+    policy = make_policy({"disease": "sensitive; missing = 'category'"})
+    releases = [released(table, policy, folder=tmp_path / f, format=f) for f in ("parquet", "csv")]
+    assert rows_of(releases[0]) == rows_of(releases[1])
+
+
+# --- bins ---------------------------------------------------------------------------------------------------------
+
+
+AGES = [17, 18, 19.5, 64, 65, 120, -3, 0] * 15
+
+
+def binned(rule: str, values: list[Any], kind: str, folder: Path, role: str = "other", missing: str = "error") -> Any:
+    table = pa.table({"age": values, "s": ["a", "b"] * (len(values) // 2)})
+    policy = make_policy({"age": f"{role}; bins = {rule}; missing = '{missing}'", "s": "sensitive"})
+    return released(written(table, kind, folder), policy, folder=folder / "r")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bins_between_breaks(kind: str, tmp_path: Path) -> None:
+    rows = rows_of(binned("{ breaks = [18, 65] }", AGES, kind, tmp_path))
+    assert [age for age, _ in rows[:8]] == [
+        "< 18", "[18, 65)", "[18, 65)", "[18, 65)", ">= 65", ">= 65", "< 18", "< 18",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bins_of_a_width(kind: str, tmp_path: Path) -> None:
+    rows = rows_of(binned("{ width = 10, origin = 5 }", AGES, kind, tmp_path))
+    assert [age for age, _ in rows[:8]] == [
+        "[15, 25)", "[15, 25)", "[15, 25)", "[55, 65)", "[65, 75)", "[115, 125)", "[-5, 5)", "[-5, 5)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_nan_is_missing_where_there_are_bins(kind: str, tmp_path: Path) -> None:
+    values = [math.nan, 1.0, None, 25.0] * 30
+    with pytest.raises(TableError, match=r"'age' is missing in 60 row\(s\), first in row 1\."):
+        binned("{ width = 10 }", values, kind, tmp_path)
+    (tmp_path / "drop").mkdir()
+    rows = rows_of(binned("{ width = 10 }", values, kind, tmp_path / "drop", missing="drop"))
+    assert [age for age, _ in rows] == ["[0, 10)", "[20, 30)"] * 30
+    (tmp_path / "keep").mkdir()
+    rows = rows_of(binned("{ width = 10 }", values, kind, tmp_path / "keep", missing="category"))
+    assert [age for age, _ in rows[:4]] == ["(missing)", "[0, 10)", "(missing)", "[20, 30)"]
+
+
+@pytest.mark.parametrize("bad", ["inf", "-inf", "nan", "twelve", "1 2"])
+def test_a_text_without_a_finite_number_cannot_be_binned(bad: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,s\n" + "1,a\n2,b\n" * 20 + f"{bad},a\n{bad},b\n")
+    policy = make_policy({"age": "other; bins = { width = 10 }", "s": "sensitive"})
+    with pytest.raises(TableError, match=rf"2 row\(s\) hold no finite number: '{bad}'; first in row 41\.") as caught:
+        released(tmp_path / "t.csv", policy, folder=tmp_path / "r")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf])
+def test_an_infinite_number_cannot_be_binned(bad: float, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"hold no finite number"):
+        binned("{ breaks = [1] }", [1.0, bad] * 30, "arrow", tmp_path)
+
+
+def test_decimals_are_binned(tmp_path: Path) -> None:
+    values = pa.array([Decimal("9.99"), Decimal("10.00")] * 30)
+    rows = rows_of(binned("{ width = 10 }", values, "arrow", tmp_path))
+    assert [age for age, _ in rows[:2]] == ["[0, 10)", "[10, 20)"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sensitive_column_can_have_bins(kind: str, tmp_path: Path) -> None:
+    """Breaks declare the domain, whether a row has the bin or not, and in the order of the numbers."""
+    table = written(pa.table({"x": ["u"] * N, "pay": [100.0, 2000.0, 9.0] * (N // 3)}), kind, tmp_path)
+    policy = make_policy({"x": "other", "pay": "sensitive; bins = { breaks = [10, 500, 5000] }"})
+    release = released(table, policy, folder=tmp_path / "r")
+    assert release.manifest.domain.labels == ("< 10", "[10, 500)", "[500, 5000)", ">= 5000")
+    assert not release.manifest.observed_domains
+    assert release.count("pay").value.sum() == pytest.approx(N)
+
+
+def test_learned_bins_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    table = pa.table({"pay": [250.0, 1050.0, 50.0, -50.0] * 30})
+    release = released(table, make_policy({"pay": "sensitive; bins = { width = 100 }"}), folder=tmp_path / "r")
+    assert release.manifest.domain.labels == ("[-100, 0)", "[0, 100)", "[200, 300)", "[1000, 1100)")
+
+
+# --- declared domains ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integers_declared(kind: str, tmp_path: Path) -> None:
+    """7 in the policy is 7 in a column of integers and "7" in one of text; unseen values are in the domain."""
+    table = written(pa.table({"x": ["u"] * N, "grade": [10, 9, 7, 7] * (N // 4)}), kind, tmp_path)
+    release = released(
+        table, make_policy({"x": "other", "grade": "sensitive; domain = [7, 8, 9, 10]"}), folder=tmp_path / "r"
+    )
+    assert release.manifest.domain.labels == ("7", "8", "9", "10")
+    assert {grade for _, grade in rows_of(release)} == {"7", "8", "9", "10"}
+    assert [type(v) for (v,) in release.count("grade").groups] == [str if kind == "csv" else int] * 4
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_truth_values(format: str, tmp_path: Path) -> None:
+    table = pa.table({"x": ["u"] * N, "ill": [True, False, None, False] * (N // 4)})
+    policy = make_policy({"x": "other", "ill": "sensitive; domain = [true, false]; missing = 'category'"})
+    release = released(table, policy, folder=tmp_path / "r", format=format)
+    assert release.count("ill").groups == ((True,), (False,), (None,))
+    assert {ill for _, ill in rows_of(release)} == {"True", "False", "(missing)"}
+
+
+def test_truth_values_of_a_csv_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("ill\n" + "true\nfalse\n" * 30)
+    release = released(
+        tmp_path / "t.csv", make_policy({"ill": "sensitive; domain = [true, false]"}), folder=tmp_path / "r"
+    )
+    assert release.manifest.domain.labels == ("true", "false")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("role", ["sensitive", "other"])
+def test_a_value_outside_the_domain_is_named_counted_and_located(kind: str, role: str, tmp_path: Path) -> None:
+    values = ["a", "b"] * 30 + ["odd", "queer", "odd", "a"]
+    table = written(pa.table({"v": values, "s": ["x", "y"] * 32}), kind, tmp_path)
+    roles = {"v": f"{role}; domain = ['a', 'b']", "s": "sensitive" if role == "other" else "other"}
+    message = r"'v' has 2 value\(s\) outside its declared domain, in 3 row\(s\): 'odd', 'queer'; first in row 61\."
+    with pytest.raises(TableError, match=message) as caught:
+        released(table, make_policy(roles), folder=tmp_path / "r")
+    assert "domain" in caught.value.hint
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_number_without_a_finite_domain_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"pay": [1.5, 2.5] * 30})
+    with pytest.raises(PolicyError, match="no finite domain") as caught:
+        released(table, make_policy({"pay": "sensitive"}), folder=tmp_path / "r")
+    assert "bins" in caught.value.hint
+
+
+def test_a_domain_of_words_for_a_column_of_integers_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"grade": [1, 2] * 30})
+    with pytest.raises(PolicyError, match="'grade' holds integers, but its declared domain has 'one'"):
+        released(table, make_policy({"grade": "sensitive; domain = ['one', 'two']"}), folder=tmp_path / "r")

@@ -1,0 +1,81 @@
+"""What the engine, fault and command-line tests share: publishing in one call, and rows that can be compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.methods import plan
+from sfumato.plans import Plan
+from sfumato.policy import Policy
+from sfumato.publishing import publish
+from sfumato.randomness import SecretKey
+from sfumato.release import Release
+from sfumato.table import Table, profile, scan
+from tests.conftest import make_policy
+
+DISEASES = ["asthma", "flu", "gout", "mumps"]
+ROLES = {"name": "identifier", "age": "quasi_identifier", "sex": "quasi_identifier", "disease": "sensitive"}
+
+
+def patients(rows: int = 300, seed: int = 7) -> pa.Table:
+    """Return a small table in random order; every age is unique, so it tells rows apart."""
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "name": [f"patient {k}" for k in range(rows)],
+            "age": rng.permutation(rows).tolist(),
+            "sex": rng.choice(["F", "M"], rows).tolist(),
+            "disease": rng.choice(DISEASES, rows, p=[0.4, 0.3, 0.2, 0.1]).tolist(),
+        }
+    )
+
+
+def planned(table: Table, shuffle: bool | None = None) -> Plan:
+    """Count and plan as the policy asks; `shuffle` overrules what the row order says."""
+    made = plan(profile(table), **table.policy.plan_arguments())
+    return made if shuffle is None else replace(made, shuffle=shuffle)
+
+
+def released(
+    table: Any,
+    policy: Policy | None = None,
+    *,
+    folder: Path,
+    key: SecretKey | None = None,
+    seed: int = 1,
+    shuffle: bool | None = None,
+    format: Any = None,
+) -> Release:
+    """Plan and publish with a seed, in one call."""
+    opened = scan(table, policy or make_policy(ROLES))
+    key = key or SecretKey.from_seed(seed)
+    return publish(opened, planned(opened, shuffle), folder, key=key, format=format)
+
+
+def rows_of(release: Release) -> list[tuple[str, ...]]:
+    """Return the published rows in their order, as text: 7 in a Parquet file and "7" in a CSV file are the same."""
+    is_parquet = release.manifest.data.format == "parquet"
+    table = pq.read_table(release.data, use_threads=False) if is_parquet else release.to_arrow()
+    columns = [[_text(value) for value in column.to_pylist()] for column in table.columns]
+    return list(zip(*columns, strict=True))
+
+
+def multiset(release: Release) -> Counter[tuple[str, ...]]:
+    """Return the published rows without their order."""
+    return Counter(rows_of(release))
+
+
+def _text(value: Any) -> str:
+    return "(missing)" if value is None else str(value)
+
+
+def listing(folder: Path) -> list[str]:
+    """Return all that is in a folder, hidden files too."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))

@@ -1,0 +1,146 @@
+"""A process that is interrupted, terminated or killed: the release is absent, or it is whole.
+
+A gate in the process says when it has come to a stage and waits there, so that signals arrive at known moments; then some
+come at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.release import open_release
+from tests.engines.tools import listing, patients
+
+POLICY = """
+[columns.name]
+role = "identifier"
+[columns.age]
+role = "other"
+[columns.sex]
+role = "other"
+[columns.disease]
+role = "sensitive"
+[method]
+name = "uniform"
+[requirement]
+gamma = 3
+[output]
+order = "shuffle"
+"""
+
+GATED = """
+import os, sys, time
+from sfumato import publishing
+from sfumato.cli.main import main
+from sfumato.engines import mapping, sources, writers
+
+def gate(owner, name, wait):
+    through = getattr(owner, name)
+    def waiting(*args, **keys):
+        print("ready", flush=True)
+        time.sleep(wait)
+        return through(*args, **keys)
+    setattr(owner, name, waiting)
+
+stage = sys.argv.pop(1)
+sources.BATCH_ROWS = 10
+if stage == "reading":
+    gate(mapping.RowMapper, "_map", 0.02)  # in a thread, one batch after the other
+elif stage == "writing":
+    gate(writers.ParquetWriter, "write", 60)
+elif stage == "closing":
+    gate(writers.ParquetWriter, "close", 60)
+elif stage == "hashing":
+    gate(publishing, "file_sha256", 60)
+elif stage == "renaming":
+    gate(os, "rename", 60)
+main()
+"""
+PLAIN = ["-c", "from sfumato.cli.main import main; main()"]
+PUBLISH = ["publish", "t.parquet", "policy.toml", "-o", "r"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pq.write_table(patients(3000), tmp_path / "t.parquet")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    return tmp_path
+
+
+def signalled(stage: str, number: signal.Signals, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run until the stage is reached, send the signal, wait for the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", GATED, stage, *PUBLISH],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def publish_again(folder: Path) -> None:
+    done = subprocess.run([sys.executable, *PLAIN, *PUBLISH], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert open_release(folder / "r").verify().holds
+    assert [name for name in listing(folder) if name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda s: s.name)
+@pytest.mark.parametrize("stage", ["reading", "writing", "renaming"])
+def test_a_polite_signal_leaves_nothing(stage: str, number: signal.Signals, folder: Path) -> None:
+    done = signalled(stage, number, folder)
+    assert done.returncode == 130, done.stderr
+    assert "nothing was published" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert listing(folder) == ["policy.toml", "t.parquet"]
+
+
+@pytest.mark.parametrize("stage", ["reading", "closing", "hashing", "renaming"])
+def test_a_kill_leaves_no_release_and_the_next_run_tidies_up(stage: str, folder: Path) -> None:
+    before = (folder / "t.parquet").read_bytes()
+    done = signalled(stage, signal.SIGKILL, folder)
+    assert done.returncode == -signal.SIGKILL
+    assert not (folder / "r").exists()
+    assert any(name.startswith(".r.partial-") for name in listing(folder))
+    publish_again(folder)
+    assert (folder / "t.parquet").read_bytes() == before
+
+
+def test_signals_at_any_moment(folder: Path) -> None:
+    """The moments differ from run to run; what must hold does not: a release that is there is whole."""
+    moments = random.Random(1)
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+        process = subprocess.Popen([sys.executable, *PLAIN, *PUBLISH], cwd=folder, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(timeout=moments.uniform(0.3, 1.2))
+        except subprocess.TimeoutExpired:
+            process.send_signal(number)
+        process.wait(timeout=30)
+        if (folder / "r").exists():
+            assert open_release(folder / "r").verify().holds
+            os.rename(folder / "r", folder / f"r{len(listing(folder))}")
+    publish_again(folder)
+
+
+def test_the_folder_of_a_running_process_is_left_alone(folder: Path) -> None:
+    alive = folder / f".r.partial-{os.getpid()}-00"
+    alive.mkdir()
+    other = folder / ".other.partial-999999999-00"
+    other.mkdir()
+    done = subprocess.run([sys.executable, *PLAIN, *PUBLISH], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert alive.is_dir()
+    assert other.is_dir()
