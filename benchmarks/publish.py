@@ -43,7 +43,7 @@ def generate(path: Path, rows: int) -> None:
     writer = None
     for start in range(0, rows, 1 << 20):
         n = min(1 << 20, rows - start)
-        columns = {"person": np.arange(start, start + n), "age": rng.integers(0, 100, n)}
+        columns = {"person": rng.integers(0, 1 << 40, n), "age": rng.integers(0, 100, n)}
         for name, size in names.items():
             weights = 1 / np.arange(1, size + 1)
             codes = rng.choice(size, n, p=weights / weights.sum()).astype(np.int32)

@@ -24,7 +24,7 @@ REPETITIONS = 3
 def zipf(records: int, values: int, exponent: float) -> npt.NDArray[np.int64]:
     """Counts proportional to i^-exponent, rounded down; what is lost goes to the first."""
     weight = np.arange(1, values + 1, dtype=np.float64) ** -exponent
-    counts = np.floor(weight / weight.sum() * records).astype(np.int64)
+    counts: npt.NDArray[np.int64] = np.floor(weight / weight.sum() * records).astype(np.int64)
     counts[0] += records - counts.sum()
     return counts
 

@@ -184,7 +184,7 @@ def _metadata(release: Release) -> Iterator[Check]:
 
 
 def _private(release: Release) -> Iterator[Check]:
-    columns = ", ".join(repr(name) for name in release.manifest.randomized)
+    columns = ", ".join(repr(part.name) for part in release.manifest.mechanism.domain)
     yield Check(
         "drawing",
         "needs audit",

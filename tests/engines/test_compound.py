@@ -25,7 +25,7 @@ def compound(columns: str, folder: Path, rows: int = 4000, **options: object) ->
     }
     group = rng.choice(["F", "M"], rows).tolist()
     table = pa.table({"group": group, **chosen})
-    roles = {"group": "quasi_identifier"} | {name: "sensitive; missing = 'category'" for name in columns}
+    roles = {"group": "quasi_identifier"} | dict.fromkeys(columns, "sensitive; missing = 'category'")
     return released(table, make_policy(roles), folder=folder, **options)  # type: ignore[arg-type]
 
 
@@ -34,7 +34,9 @@ def _shares(size: int) -> list[float]:
     return (weights / weights.sum()).tolist()
 
 
-def reference(release: Release, asked: list[str], where: str | None = None) -> dict[tuple[object, ...], tuple[float, float]]:
+def reference(
+    release: Release, asked: list[str], where: str | None = None
+) -> dict[tuple[object, ...], tuple[float, float]]:
     """Return estimate and variance of each cell by the dense inverse: x = M A o, Var = M A diag(o) A'M' - diag."""
     names = list(release.manifest.randomized)
     values = [VALUES[name] for name in names]

@@ -28,9 +28,7 @@ TOWN = ["Ulm", None, "Bonn"] * (N // 3)
 
 
 def policy_of(disease: str = "error", town: str = "error", **keys: Any) -> Any:
-    return make_policy(
-        {"town": f"other; missing = '{town}'", "disease": f"sensitive; missing = '{disease}'"}, **keys
-    )
+    return make_policy({"town": f"other; missing = '{town}'", "disease": f"sensitive; missing = '{disease}'"}, **keys)
 
 
 def written(table: pa.Table, kind: str, folder: Path) -> Any:
@@ -53,12 +51,10 @@ KINDS = ["arrow", "pandas", "polars", "parquet", "csv"]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("disease", ["category", "drop"])
 @pytest.mark.parametrize("town", ["category", "drop"])
-@pytest.mark.parametrize("format", ["parquet", "csv"])
-def test_missing_values(kind: str, disease: str, town: str, format: str, tmp_path: Path) -> None:
+def test_missing_values(kind: str, disease: str, town: str, tmp_path: Path) -> None:
+    format = "parquet" if kind in ("csv", "pandas") else "csv"
     table = pa.table({"town": TOWN, "disease": DISEASE})
-    release = released(
-        written(table, kind, tmp_path), policy_of(disease, town), folder=tmp_path / "r", format=format
-    )
+    release = released(written(table, kind, tmp_path), policy_of(disease, town), folder=tmp_path / "r", format=format)
     expected = [
         t or "(missing)"
         for t, d in zip(TOWN, DISEASE, strict=True)
@@ -98,7 +94,8 @@ def test_empty_text_is_a_value_in_a_csv_release_too(tmp_path: Path) -> None:
     policy = policy_of("category", "category")
     releases = [released(table, policy, folder=tmp_path / f, format=f) for f in ("parquet", "csv")]
     assert rows_of(releases[0]) == rows_of(releases[1])
-    assert [r.count(["town", "disease"]).groups for r in releases][0] == releases[1].count(["town", "disease"]).groups
+    parquet, csv = (release.count(["town", "disease"]).groups for release in releases)
+    assert parquet == csv
     assert {t for t, _ in rows_of(releases[1])} == {"", "(missing)", "x"}
 
 

@@ -32,10 +32,9 @@ def test_what_the_maker_raises_is_raised_here(problem: BaseException) -> None:
         yield 2
         raise problem
 
-    got = []
+    got: list[int] = []
     with pytest.raises(type(problem)) as caught:
-        for item in ahead(items()):
-            got.append(item)
+        got.extend(ahead(items()))
     assert got == [1, 2]
     assert caught.value is problem
 

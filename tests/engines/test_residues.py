@@ -145,9 +145,7 @@ def test_the_search_finds_what_a_plain_copy_keeps(tmp_path: Path) -> None:
     assert any(b"note 399" in page for page in pages(tmp_path / "table-planted.parquet"))
 
 
-def test_a_copy_that_forgets_to_clean_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_forgets_to_clean_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search has power over our own writer: without the cleaning the unused values are in the release."""
     from sfumato.engines import cleaning
 

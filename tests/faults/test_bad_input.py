@@ -62,7 +62,9 @@ def test_a_column_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "  "])
 def test_an_unnamed_column(name: str, tmp_path: Path) -> None:
-    assert refused(patients().rename_columns(["name", name, "sex", "disease"]), "Column 2 .* has no name", tmp_path).hint
+    assert refused(
+        patients().rename_columns(["name", name, "sex", "disease"]), "Column 2 .* has no name", tmp_path
+    ).hint
     refused(csv(GOOD.replace("age", name, 1), tmp_path), "Column 2 .* has no name", tmp_path)
 
 
@@ -187,7 +189,7 @@ def test_rows_swallowed_by_an_open_quote_never_become_a_value(tmp_path: Path) ->
     last = make_policy({"age": "other", "sex": "other", "disease": "sensitive", "name": "identifier"})
     lines = [line.split(",") for line in text.splitlines()]
     turned = "".join(",".join([*fields[1:], fields[0]]) + "\n" for fields in lines)
-    turned = turned.replace('"flu,n5', "flu,\"n5")
+    turned = turned.replace('"flu,n5', 'flu,"n5')
     refused(csv(turned, tmp_path, "u.csv"), "a quote is never closed", tmp_path, policy=last)
 
 

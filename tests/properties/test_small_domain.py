@@ -31,7 +31,7 @@ ASSURANCES: tuple[Assurance, ...] = ("as-published", "proved")
 Counts = dict[int, int]
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------------
 
 
 def tables(seed: int, number: int, values: int = 30) -> Iterator[IntArray]:
@@ -55,14 +55,15 @@ def tables(seed: int, number: int, values: int = 30) -> Iterator[IntArray]:
 
 def some_protected(counts: IntArray, rng: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """SA' for a rho1 at one of the table's frequencies: everything at least as rare as some value."""
-    return (counts > 0) & (counts <= rng.choice(counts[counts > 0]))
+    most = int(rng.choice(counts[counts > 0]))
+    return np.logical_and(counts > 0, counts <= most)
 
 
 def group_lists(groups: Groups) -> list[Counts]:
     return [dict(zip(*(part.tolist() for part in groups[j]), strict=True)) for j in range(groups.number)]
 
 
-# --- oracles ----------------------------------------------------------------------------------------------------------
+# --- oracles ------------------------------------------------------------------------------------------------------
 
 
 def oracle_balance(counts: Counts, theta: int) -> list[Counts]:
@@ -155,7 +156,7 @@ def cost_function(assurance: Assurance, rho2: Fraction, least: int) -> Cost:
     return published_cost(rho2) if assurance == "as-published" else proved_cost(rho2, least)
 
 
-# --- balancing: SDR Lemma 1, Lemma 2 --------------------------------------------------------------------------------------
+# --- balancing: SDR Lemma 1, Lemma 2 ------------------------------------------------------------------------------
 
 
 def test_fast_balancing_equals_the_oracle() -> None:
@@ -243,7 +244,7 @@ def test_lemma_2() -> None:
     assert checked > 1000
 
 
-# --- rearranging ------------------------------------------------------------------------------------------------------
+# --- rearranging --------------------------------------------------------------------------------------------------
 
 
 def test_order_equals_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +258,7 @@ def test_order_equals_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
         assert degrees(groups).tolist() == neighbours
 
 
-# --- merging ----------------------------------------------------------------------------------------------------------
+# --- merging ------------------------------------------------------------------------------------------------------
 
 
 def few_groups(seed: int, number: int, most: int) -> Iterator[tuple[Groups, Fraction, int]]:
@@ -284,15 +285,13 @@ def test_dynamic_program_equals_all_contiguous_merges(assurance: Assurance) -> N
         order = reverse_cuthill_mckee(groups)
         merging = cheapest_merging(groups, order, cost_function(assurance, rho2, least))
         t = groups.number
-        best, best_cuts = inf, ()
+        best = inf
         for inner in product([False, True], repeat=t - 1):
             cuts = (0, *(k + 1 for k in range(t - 1) if inner[k]), t)
             parts = [[lists[j] for j in order[a:b]] for a, b in pairwise(cuts)]
             cost = sum(oracle_cost(part, protected, rho2, assurance, least) for part in parts)
-            if cost < best * (1 - 1e-11):
-                best, best_cuts = cost, cuts
+            best = min(best, cost)
         assert merging.cost == pytest.approx(best, rel=1e-11)
-        assert len(best_cuts) >= 2
         parts = [[lists[j] for j in members] for members in merging.members()]
         assert sum(oracle_cost(p, protected, rho2, assurance, least) for p in parts) == pytest.approx(best, rel=1e-11)
 
@@ -350,7 +349,7 @@ def test_the_guard_is_exact_for_any_rho2() -> None:
     assert printed_cost(Fraction(1, 5))(shape)[0] < 0
 
 
-# --- local search -----------------------------------------------------------------------------------------------------
+# --- local search -------------------------------------------------------------------------------------------------
 
 
 def test_up_to_ten_groups_the_search_is_optimal() -> None:
@@ -400,11 +399,11 @@ def test_the_search_stops_at_its_work() -> None:
     start = cheapest_merging(groups, reverse_cuthill_mckee(groups), cost)
     short, long = (improve(groups, start.members(), cost, work) for work in (200_000, 20_000_000))
     assert not short.finished
-    assert short.work < 3_000_000
+    assert short.work < 2_000_000
     assert long.cost <= short.cost <= start.cost * (1 + 1e-9)
 
 
-# --- the partition: SDR Theorems 3 and 5, and what it must always be --------------------------------------------------
+# --- the partition: SDR Theorems 3 and 5, and what it must always be ----------------------------------------------
 
 
 def some_partitions(seed: int, number: int) -> Iterator[tuple[IntArray, Partition]]:
@@ -438,7 +437,7 @@ def test_blocks_are_the_table_cut_up() -> None:
 
 
 def test_every_block_keeps_the_requirement() -> None:
-    """rho1_i < rho2 in integers, and Bayes with the sub-table's frequencies gives a posterior of at most rho2 in SA'."""
+    """rho1_i < rho2 in integers, and Bayes with the sub-table's frequencies keeps SA' at most rho2."""
     for _, found in some_partitions(17, 150):
         a, b = found.rho2.numerator, found.rho2.denominator
         for block in found.blocks:
@@ -501,7 +500,7 @@ def test_plans_are_reproducible() -> None:
     assert [b.codes.tolist() for b in first.blocks] == [b.codes.tolist() for b in second.blocks]
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------------
 
 
 def test_no_protected_value() -> None:
@@ -534,7 +533,7 @@ def test_malformed_requests() -> None:
         partition([1, -2], Fraction(1, 3), Fraction(1, 2))
 
 
-# --- Theorem 2 --------------------------------------------------------------------------------------------------------
+# --- Theorem 2 ----------------------------------------------------------------------------------------------------
 
 RUNS = 20_000
 

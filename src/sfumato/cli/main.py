@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sfumato.plans import Plan
     from sfumato.table import Table
 
+INTERRUPTED = 128 + 2
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -42,9 +43,10 @@ def main() -> None:
             app(standalone_mode=True)
     except SfumatoError as problem:
         sys.exit(show.fail(problem, as_json))
-    except KeyboardInterrupt:
-        print("Interrupted: nothing was published.", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # typer's own, which says nothing
+            print("Interrupted: nothing was published.", file=sys.stderr)
+        raise
     except BrokenPipeError:
         sys.exit(0)
     except OSError as problem:  # of files beside the release: a plan, a key

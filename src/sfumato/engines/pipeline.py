@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterable
 from typing import TypeVar, cast
 
 T = TypeVar("T")
-U = TypeVar("U")
 _END = object()
 
 
@@ -59,16 +56,3 @@ def _make(
         ready.put((_END, None))
     except BaseException as problem:
         ready.put((_END, problem))
-
-
-def in_order(function: Callable[[T], U], items: Iterable[T], workers: int = 2) -> Iterator[U]:
-    """Apply a function to the items in threads; yield the results in order, at most `workers` + 1 in flight."""
-    with ThreadPoolExecutor(workers) as pool:
-        running: deque[Future[U]] = deque()
-        for item in items:
-            running.append(pool.submit(function, item))
-            del item
-            if len(running) > workers:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()

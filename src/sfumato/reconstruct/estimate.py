@@ -129,7 +129,7 @@ def count(
 def _mechanism(release: Release) -> tuple[SensitiveDomain, PerturbationMatrix]:
     try:
         domain, matrix = release.manifest.domain, release.manifest.matrix
-    except (ArithmeticError, ValueError) as problem:
+    except (ArithmeticError, ValueError, UsageError) as problem:
         raise ReleaseError(f"The matrix of {str(release.folder)!r} cannot be read: {problem}.") from None
     if matrix.size != domain.size or not domain.parts:
         raise ReleaseError(f"{str(release.folder)!r} has a matrix of {matrix.size} for {domain.size} values.")

@@ -44,7 +44,7 @@ PARTNERS = 12
 TRIPLES = 4
 """Of these, how many are taken two at a time."""
 
-SUBSET_CELLS = 1 << 22  # cells of unions held at a time
+CELLS = 1 << 22  # held at a time
 OVERHEAD = 25_000
 """Cells that one evaluation is charged besides its own: what calling it costs."""
 
@@ -67,18 +67,18 @@ def improve(groups: Groups, start: Sequence[IntArray], cost: Cost, work: int = W
     if groups.number <= EXACT:
         members, price = best_set_partition(groups, list(np.arange(groups.number)[:, None]), cost)
         return Found(tuple(members), price, 3**groups.number, True, True)
-    blocks = _Blocks(groups, start, cost)
-    finished = _descend(blocks, work, CHEAP) and _descend(blocks, work, (*CHEAP, _repartition))
+    blocks = _Blocks(groups, start, cost, work)
+    finished = _descend(blocks, CHEAP) and _descend(blocks, (*CHEAP, _repartition))
     return Found(tuple(blocks.all_members()), float(blocks.price.sum()), blocks.work, finished, False)
 
 
-def _descend(blocks: _Blocks, work: int, changes: Sequence[Change]) -> bool:
+def _descend(blocks: _Blocks, changes: Sequence[Change]) -> bool:
     """Try these changes on every block until a whole round brings nothing; False if the work is used up first."""
     changed = True
     while changed:
         changed = False
         for block in np.argsort(-blocks.price, kind="stable").tolist():
-            if blocks.work >= work:
+            if blocks.exhausted:
                 return False
             for change in changes:
                 changed |= blocks.size[block] > 0 and change(blocks, block)
@@ -93,7 +93,7 @@ def _relocate(blocks: _Blocks, block: int) -> bool:
     for group in blocks.members(block).tolist():
         rest = blocks.members(block)
         rest = rest[rest != group]
-        if rest.size == 0:
+        if rest.size == 0 or blocks.exhausted:
             return changed
         saved = float(blocks.price[block] - blocks.cost(blocks.shape_of(rest))[0])
         if saved <= 0:
@@ -126,7 +126,7 @@ def _dissolve(blocks: _Blocks, block: int) -> bool:
     for group in members:
         added = blocks.price_with(np.array([group])) - blocks.price
         target = int(added.argmin())
-        if not math.isfinite(added[target]) or float(blocks.price.sum()) > before:
+        if not math.isfinite(added[target]) or float(blocks.price.sum()) > before or blocks.exhausted:
             break
         blocks.assign(np.array([group]), target)
     if (blocks.block[members] >= 0).all() and float(blocks.price.sum()) < before - blocks.least_gain:
@@ -181,17 +181,23 @@ CHEAP: tuple[Change, ...] = (_relocate, _merge, _dissolve)
 class _Blocks:
     """The present partition. Block ids are stable; there is always an empty block at hand."""
 
-    def __init__(self, groups: Groups, members: Sequence[IntArray], cost: Cost) -> None:
+    def __init__(self, groups: Groups, members: Sequence[IntArray], cost: Cost, limit: int) -> None:
         self.groups, self.cost, self.holders = groups, cost, Holders(groups)
         self.block = np.full(groups.number, -1, dtype=np.int64)  # group -> block; -1: taken out
         self.size = np.zeros(len(members) + 1, dtype=np.int64)
         self.distinct = np.zeros_like(self.size)
         self.top = np.zeros_like(self.size)
         self.price = np.zeros(self.size.size)
-        self.work = 0
+        self.work, self.limit = 0, limit
         for number, part in enumerate(members):
             self.assign(part, number)
+        self.work = 0  # setting up is not searching
         self.least_gain = GAIN * float(self.price.sum())
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the work is used up."""
+        return self.work >= self.limit
 
     def members(self, block: int) -> IntArray:
         """Return the groups of a block."""
@@ -211,24 +217,27 @@ class _Blocks:
     def price_with(self, members: IntArray) -> FloatArray:
         """Return what each block would cost with these groups added; the spare block: what they cost alone."""
         codes, counts = self.groups.union(members)
+        new, top = np.zeros_like(self.size), self.top.copy()
+        step = max(1, CELLS // self.size.size)
+        for first in range(0, codes.size, step):
+            part = slice(first, first + step)
+            held = self._held(codes[part])
+            new += (held == 0).sum(axis=0)
+            mine = self.groups.protected[codes[part]]
+            highest = (held[mine] + counts[part][mine, None]).max(axis=0, initial=0)
+            np.maximum(top, highest.astype(np.int64), out=top)
+        self.work += OVERHEAD + codes.size * self.size.size
+        return self.cost(Shape(self.size + int(counts.sum()), self.distinct + new, top))
+
+    def _held(self, codes: IntArray) -> FloatArray:
+        """value x block -> records; exact below 2^53."""
         entries, row = self.holders.entries(codes)
-        held_by = self.block[self.holders.groups[entries]]
-        inside = held_by >= 0
+        block = self.block[self.holders.groups[entries]]
+        inside = block >= 0
         width = self.size.size
-        cells = np.bincount(
-            row[inside] * width + held_by[inside],
-            weights=self.holders.counts[entries[inside]],
-            minlength=codes.size * width,
-        ).reshape(codes.size, width)  # value of the item x block -> records; exact below 2^53
-        self.work += OVERHEAD + cells.size
-        mine = self.groups.protected[codes]
-        highest = (cells[mine] + counts[mine, None]).max(axis=0, initial=0).astype(np.int64)
-        shape = Shape(
-            self.size + int(counts.sum()),
-            self.distinct + (cells == 0).sum(axis=0),
-            np.maximum(self.top, highest),
-        )
-        return self.cost(shape)
+        counts = self.holders.counts[entries[inside]].astype(np.float64)
+        cells = np.bincount(row[inside] * width + block[inside], weights=counts, minlength=codes.size * width)
+        return cells.astype(np.float64, copy=False).reshape(codes.size, width)
 
     def assign(self, members: IntArray, block: int) -> None:
         """Put groups into a block."""
@@ -304,7 +313,7 @@ def _subset_prices(groups: Groups, items: Sequence[IntArray], cost: Cost) -> Flo
     for row, (own, own_counts) in zip(count, contents, strict=True):
         row[np.searchsorted(codes, own)] = own_counts
     size, distinct, top = (np.zeros(1 << len(items), dtype=np.int64) for _ in range(3))
-    step = max(1, SUBSET_CELLS >> len(items))
+    step = max(1, CELLS >> len(items))
     for first in range(0, codes.size, step):
         sums = _subset_sums(count[:, first : first + step])
         size += sums.sum(axis=1)
@@ -326,9 +335,12 @@ def _subset_sums(rows: IntArray) -> IntArray:
 
 def _parts_of(subset: int) -> IntArray:
     """The subsets of a set that hold its lowest bit, largest first."""
-    every = np.arange(subset + 1)
-    parts: IntArray = every[(every & subset == every) & (every & (subset & -subset) != 0)][::-1]
-    return parts
+    low = subset & -subset
+    parts = np.array([low])
+    for bit in range(low.bit_length(), subset.bit_length()):
+        if subset >> bit & 1:
+            parts = np.concatenate([parts, parts + (1 << bit)])
+    return parts[::-1]
 
 
 @lru_cache(maxsize=EXACT + 1)
