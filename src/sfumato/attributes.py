@@ -62,16 +62,22 @@ class Bins:
             return np.searchsorted(np.array(self.breaks), values, side="right").astype(np.int64)
         return np.floor((values - self.origin) / self.width).astype(np.int64)
 
+    def holds(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """Return which values have a bin: finite ones whose bin number is an exact integer."""
+        scale = 1.0 if self.width is None else self.width
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.isfinite(values) & (np.abs((values - self.origin) / scale) < 2**53)
+
     def label(self, number: int) -> str:
         """Return the name under which a bin is published."""
         if self.width is not None:
             low = self.origin + number * self.width
-            return f"[{low:g}, {low + self.width:g})"
+            return f"[{_plain(low)}, {_plain(low + self.width)})"
         if number == 0:
-            return f"< {self.breaks[0]:g}"
+            return f"< {_plain(self.breaks[0])}"
         if number == len(self.breaks):
-            return f">= {self.breaks[-1]:g}"
-        return f"[{self.breaks[number - 1]:g}, {self.breaks[number]:g})"
+            return f">= {_plain(self.breaks[-1])}"
+        return f"[{_plain(self.breaks[number - 1])}, {_plain(self.breaks[number])})"
 
     def all_labels(self) -> tuple[str, ...] | None:
         """Return all labels where the bins are finitely many (breaks), else None."""
@@ -212,6 +218,11 @@ class SensitiveDomain:
         if len(self.parts) == 1:
             return (codes,)
         return tuple(c.astype(np.int32) for c in np.unravel_index(codes, self.sizes))
+
+
+def _plain(number: float) -> str:
+    """Return a number as people write it, exact enough that no two bins share a label."""
+    return f"{number:.15g}"
 
 
 def _quoted(names: Iterable[str]) -> str:

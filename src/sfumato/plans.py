@@ -6,6 +6,7 @@ policy by their hashes.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import dataclass, replace
@@ -158,7 +159,7 @@ class Plan:
         """Return the plan as JSON-ready values; infinite numbers are null. Keys: docs/json.md."""
         matrix = self.matrix
         errors = self.standard_error
-        return {
+        content = {
             "plan_version": PLAN_VERSION,
             "method": self.method,
             "assurance": self.assurance,
@@ -192,6 +193,7 @@ class Plan:
             "table_hash": self.table_hash,
             "policy_hash": self.policy_hash,
         }
+        return content | {"plan_hash": _content_hash(content)}
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
@@ -204,6 +206,11 @@ class Plan:
             raw = json.loads(Path(path).read_text(encoding="utf-8"))
             if raw["plan_version"] != PLAN_VERSION:
                 raise ValueError(f"it has version {raw['plan_version']}")
+            if raw["plan_hash"] != _content_hash({k: v for k, v in raw.items() if k != "plan_hash"}):
+                raise PlanMismatch(
+                    f"The plan {str(path)!r} is not as it was made: its content does not fit its hash.",
+                    "Plan again, and have the new plan signed off.",
+                )
             other = raw["other_assurance"]
             return cls(
                 method=raw["method"],
@@ -229,3 +236,9 @@ class Plan:
             ) from None
         except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError) as problem:
             raise UsageError(f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.") from None
+
+
+def _content_hash(content: dict[str, Any]) -> str:
+    """Return the sha256 of a plan's content: what was signed off is what is published."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

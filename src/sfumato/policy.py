@@ -168,8 +168,8 @@ class InputRule(Section):
 
     @model_validator(mode="after")
     def _one_character(self) -> InputRule:
-        if len(self.delimiter.encode()) != 1:
-            raise ValueError("the delimiter is one character")
+        if len(self.delimiter.encode()) != 1 or self.delimiter in '"\n\r\0':
+            raise ValueError("the delimiter is one character, and no quote or line break")
         return self
 
 

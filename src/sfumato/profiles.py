@@ -32,7 +32,7 @@ class Profile:
         return self.counts / max(1, self.rows)
 
     def rare(self, below: int = 5) -> list[str]:
-        """Return the values of observed domains that fewer than `below` records have: the domain itself tells of them."""
+        """Return the values of observed domains that fewer than `below` records have: the domain tells of them."""
         codes = self.domain.split(np.arange(self.domain.size, dtype=np.int32))
         found = []
         for part, column in zip(self.domain.parts, codes, strict=True):

@@ -118,9 +118,8 @@ def plan(
     else:
         print(made.explain())
         if output is not None:
-            print(
-                f"\nWrote {output}. `sfumato publish {table} {policy} --plan {output} -o DIR` publishes exactly this."
-            )
+            print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. Exactly this is published by")
+            print(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
 
 
 @command("publish", "sfumato publish patients.parquet policy.toml -o release/")

@@ -65,8 +65,8 @@ class Quotas:
     @property
     def class_rows(self) -> Ints:
         """The rows of each class."""
-        ends = np.concatenate([[0], np.cumsum(self.rows)])
-        return ends[self.starts[1:]] - ends[self.starts[:-1]]
+        ends: Ints = np.concatenate([[0], np.cumsum(self.rows)])
+        return np.subtract(ends[self.starts[1:]], ends[self.starts[:-1]])
 
 
 @dataclass(frozen=True)

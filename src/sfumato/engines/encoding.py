@@ -80,7 +80,7 @@ class Encoder:
         if self.attribute.bins is None:
             return values
         numbers = np.array([_number(v) for v in values], dtype=np.float64)
-        finite = np.isfinite(numbers)
+        finite = self.attribute.bins.holds(numbers)
         bins = self.attribute.bins.numbers(np.where(finite, numbers, 0.0))
         names = {k: self.attribute.bins.label(k) for k in np.unique(bins).tolist()}
         self._bin_numbers |= {name: k for k, name in names.items()}
