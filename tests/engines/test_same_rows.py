@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pacsv
 
-from sfumato.engines import shuffle, sources, writers
+from sfumato.engines import csv_source, shuffle, sources, writers
 from tests.engines.tools import patients, released, rows_of
 
 
@@ -159,7 +159,7 @@ def test_row_groups_do_not_matter(
 def test_csv_blocks_do_not_matter(
     block: int, tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "CSV_BLOCK", block)
+    monkeypatch.setattr(csv_source, "CSV_BLOCK", block)
     assert rows_of(released(as_csv(patients(), tmp_path), folder=tmp_path / "r", shuffle=False)) == expected[False]
 
 

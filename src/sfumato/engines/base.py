@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -38,3 +40,12 @@ class Source(Protocol):
     def fingerprint(self) -> str:
         """Return a sha256 of the content."""
         ...
+
+
+def hash_files(files: Sequence[Path]) -> str:
+    """Return a sha256 over the bytes of the files, in their order."""
+    digest = hashlib.sha256()
+    for file in files:
+        with open(file, "rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()

@@ -7,8 +7,6 @@ already perturbed; the file has mode 0600 and no name, so that it vanishes with 
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import pyarrow as pa
 
 from sfumato.engines.arrays import as_numpy, codes_of, from_numpy, from_text, nulls_of, take
 from sfumato.engines.pipeline import ahead
+from sfumato.engines.spill import Place, SpillFile
 from sfumato.randomness import SecretKey, Step, WordArray
 
 PART_ROWS = 1 << 19
@@ -32,8 +31,8 @@ def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) ->
     """Yield the rows of all batches in random order; `rows` is about their number, which sets the parts."""
     # a kept key is used again for later releases: the order of this one must not come back
     key = SecretKey.fresh() if key.kept else key
-    with tempfile.TemporaryFile(dir=folder, prefix=".spill-", buffering=0) as file:
-        spill = _Spill(file.fileno(), max(1, -(-rows // PART_ROWS)))
+    spill = _Spill(SpillFile(folder), max(1, -(-rows // PART_ROWS)))
+    try:
         done = 0
         for batch in ahead(batches):
             spill.scatter(batch, key.words(Step.SHUFFLE, 0, done, batch.num_rows))
@@ -42,14 +41,16 @@ def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) ->
         for part in range(spill.parts):
             if spill.places[part]:
                 yield spill.sorted_part(part)
+    finally:
+        spill.file.close()
 
 
 class _Spill:
     """Rows by part in one file. Text columns are spilled as codes of a dictionary that grows over all batches."""
 
-    def __init__(self, handle: int, parts: int) -> None:
-        self._handle, self.parts, self._end = handle, parts, 0
-        self.places: list[list[tuple[int, int]]] = [[] for _ in range(parts)]  # part -> (offset, length)
+    def __init__(self, file: SpillFile, parts: int) -> None:
+        self.file, self.parts = file, parts
+        self.places: list[list[Place]] = [[] for _ in range(parts)]  # of each part's messages
         self._dictionaries: dict[int, _Dictionary] = {}
         self._schema: Any = None
         self._buffer = bytearray()
@@ -65,7 +66,8 @@ class _Spill:
         start = 0
         for number, end in enumerate(ends.tolist()):
             if end > start:
-                self._append(number, rows.slice(start, end - start).serialize())  # of a slice: its own bytes only
+                message = rows.slice(start, end - start).serialize()  # of a slice: its own bytes only
+                self.places[number].append(self.file.append(message))
             start = end
 
     def _coded(self, batch: Any) -> Iterator[Any]:
@@ -73,14 +75,6 @@ class _Spill:
             if pa.types.is_dictionary(column.type):
                 column = self._dictionaries.setdefault(k, _Dictionary()).codes(column)
             yield column
-
-    def _append(self, part: int, message: Any) -> None:
-        view = memoryview(message)
-        self.places[part].append((self._end, len(view)))
-        while view:
-            written = os.pwrite(self._handle, view, self._end)
-            self._end += written
-            view = view[written:]
 
     def sorted_part(self, part: int) -> Any:
         """Return the rows of a part in the order of their words."""
@@ -101,13 +95,9 @@ class _Spill:
         if len(self._buffer) < size:
             self._buffer = bytearray(size + size // 8)
         batches, start = [], 0
-        for offset, length in self.places[part]:
-            view = memoryview(self._buffer)[start : start + length]
-            while view:
-                got = os.preadv(self._handle, [view], offset)
-                if not got:
-                    raise OSError("the temporary file of the shuffle was cut short")
-                offset, view = offset + got, view[got:]
+        for place in self.places[part]:
+            length = place[1]
+            self.file.read_into(place, memoryview(self._buffer)[start : start + length])
             content = pa.py_buffer(self._buffer).slice(start, length)
             batches.append(pa.ipc.read_record_batch(content, self._schema))
             start += length  # a multiple of 8: messages are padded

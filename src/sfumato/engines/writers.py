@@ -8,10 +8,12 @@ import io
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv as pacsv
+
+from sfumato.engines.arrays import nulls_of
 
 ROW_GROUP = 1 << 19
 """Rows of a Parquet row group."""
@@ -126,7 +128,15 @@ def _decoded_schema(schema: Any) -> Any:
 
 
 def _has_empty_text(column: Any) -> bool:
-    return _is_plain_text(column.type) and pc.min(pc.binary_length(column)).as_py() == 0
+    return _is_plain_text(column.type) and any(_is_empty_somewhere(chunk) for chunk in column.chunks)
+
+
+def _is_empty_somewhere(texts: Any) -> bool:
+    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    ends = np.frombuffer(texts.buffers()[1], dtype=width)[texts.offset : texts.offset + len(texts) + 1]
+    empty = ends[1:] == ends[:-1]
+    nulls = nulls_of(texts)
+    return bool((empty if nulls is None else empty & ~nulls).any())
 
 
 def _delta_encoded(kind: Any) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sfumato.attributes import Bins, Schema
 from sfumato.engines.base import Source
 from sfumato.engines.counting import count_sensitive
-from sfumato.engines.sources import CsvSource
+from sfumato.engines.csv_source import CsvSource
 from sfumato.errors import TableError
 from sfumato.policy import BinRule, ColumnRule, InputRule
 from sfumato.profiles import Profile

@@ -1,0 +1,202 @@
+"""CSV, also gzipped, read as text: 007 stays 007.
+
+A broken file is told with its line: Arrow reads fast and says little, so on any trouble the file is read again, slowly.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO, cast
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as pacsv
+
+from sfumato.engines.base import Batch, hash_files
+from sfumato.errors import TableError
+from sfumato.policy import InputRule
+
+CSV_BLOCK = 1 << 20
+END = "\x1eend\x1e"
+DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
+
+
+class CsvSource:
+    """A CSV file with a header, read as text."""
+
+    def __init__(self, path: Path, rule: InputRule) -> None:
+        self.path, self.rule, self.description = path, rule, str(path)
+        self.names, self._header_lines = self._header()
+
+    def _header(self) -> tuple[list[str], int]:
+        """Return the column names and the number of lines that they take (a quoted name may hold a line break)."""
+        try:
+            with self._text() as lines:
+                reader = csv.reader(lines, delimiter=self.rule.delimiter)
+                header = next(reader, None)
+        except UnicodeDecodeError:
+            raise self._not_utf8() from None
+        except (*DAMAGE, csv.Error) as problem:
+            raise TableError(f"{self.description!r} cannot be read: {problem}.") from None
+        if not header:
+            raise TableError(f"{self.description!r} is empty: it has no header line.")
+        return header, reader.line_num
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether every line is a row: without any quote no value holds a line break, and Arrow reads twice as fast."""
+        if self.path.suffix.lower() == ".gz" or self._header_lines != 1:
+            return False
+        with self._bytes() as raw:
+            has_lines = raw.readline().endswith(b"\n")
+            return has_lines and not any(b'"' in piece for piece in iter(lambda: raw.read(CSV_BLOCK), b""))
+
+    def _bytes(self) -> BinaryIO:
+        return cast(BinaryIO, gzip.open(self.path) if self.path.suffix.lower() == ".gz" else open(self.path, "rb"))
+
+    def _text(self) -> TextIO:
+        return io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="")
+
+    def column_type(self, name: str) -> Any:
+        """Return text, whatever the column holds."""
+        return pa.string()
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Yield all rows with these columns."""
+        if len(set(self.names)) < len(self.names):
+            raise TableError(f"{self.description!r} has a column name more than once.", "Rename or drop one.")
+        start = 0
+        try:
+            for rows in self._lines(columns) if self._is_plain else self._quoted(columns):
+                if rows.num_rows:
+                    yield Batch(0, start, _blank_as_null(rows) if self._only_blank_is_missing else rows)
+                    start += rows.num_rows
+        except (pa.ArrowException, *DAMAGE) as problem:
+            raise self._diagnosed(problem) from None
+
+    def _lines(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Read a file whose every line is a row."""
+        return iter(pacsv.open_csv(str(self.path), self._reading(), self._parsing(False), self._converting(columns)))
+
+    def _quoted(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Read a file whose values may hold line breaks; its last row must be the one that `_Ended` adds."""
+        content = pa.input_stream(str(self.path), compression="gzip" if self.path.suffix.lower() == ".gz" else None)
+        ended = pa.PythonFile(_Ended(content, self.rule.delimiter.join([END] * len(self.names))), mode="r")
+        held = None
+        for rows in pacsv.open_csv(ended, self._reading(), self._parsing(True), self._converting(columns)):
+            if held is not None:
+                yield held
+            held = rows if rows.num_rows else held
+        if held is None or any(column[-1].as_py() != END for column in held.columns):
+            raise pa.ArrowInvalid("its end is not the end of a row")
+        yield held.slice(0, held.num_rows - 1)
+
+    def _reading(self) -> Any:
+        return pacsv.ReadOptions(block_size=CSV_BLOCK, column_names=self.names, skip_rows=self._header_lines)
+
+    def _parsing(self, line_breaks: bool) -> Any:
+        return pacsv.ParseOptions(
+            delimiter=self.rule.delimiter, newlines_in_values=line_breaks, ignore_empty_lines=len(self.names) > 1
+        )
+
+    def _converting(self, columns: Sequence[str]) -> Any:
+        return pacsv.ConvertOptions(
+            column_types=dict.fromkeys(self.names, pa.string()),
+            include_columns=list(columns),
+            null_values=list(self.rule.missing_values),
+            strings_can_be_null=not self._only_blank_is_missing,
+            quoted_strings_can_be_null=True,
+        )
+
+    @property
+    def _only_blank_is_missing(self) -> bool:
+        """The usual case: Arrow's own search for texts that mean missing takes longer than reading the file."""
+        return self.rule.missing_values == ("",)
+
+    def _diagnosed(self, problem: Exception) -> TableError:
+        """Read the file again, slowly, to name the line."""
+        last = 1
+        try:
+            with self._text() as lines:
+                reader = csv.reader(lines, delimiter=self.rule.delimiter, strict=True)
+                for fields in reader:
+                    if fields and len(fields) != len(self.names):
+                        return TableError(
+                            f"{self.description!r}, line {reader.line_num}: {len(fields)} fields instead of "
+                            f"{len(self.names)}.",
+                            "Mend the line; a field that holds the delimiter or a line break must be quoted.",
+                        )
+                    last = reader.line_num
+        except UnicodeDecodeError:
+            return self._not_utf8()
+        except csv.Error as broken:
+            what = "a quote is never closed" if "end of data" in str(broken) else broken
+            return TableError(f"{self.description!r}, line {last + 1}: {what}.", "Mend the line.")
+        except DAMAGE as broken:
+            return TableError(f"{self.description!r} is damaged after line {last}: {broken}.")
+        return TableError(f"{self.description!r} cannot be read: {problem}.")
+
+    def _not_utf8(self) -> TableError:
+        with self._bytes() as raw:
+            line = next(n for n, text in enumerate(raw, start=1) if not _is_utf8(text))
+        return TableError(f"{self.description!r}, line {line}: not UTF-8 text.", "Convert the file to UTF-8 first.")
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over the bytes of the file."""
+        return hash_files([self.path])
+
+
+def _blank_as_null(rows: Any) -> Any:
+    """Return text columns with empty texts as nulls, found by their lengths."""
+    return pa.RecordBatch.from_arrays([_column_blank_as_null(c) for c in rows.columns], names=rows.schema.names)
+
+
+def _column_blank_as_null(column: Any) -> Any:
+    ends = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + len(column) + 1]
+    blank = ends[1:] == ends[:-1]
+    if not blank.any():
+        return column
+    valid = np.packbits(np.concatenate([np.zeros(column.offset, dtype=np.bool_), ~blank]), bitorder="little")
+    buffers = [pa.py_buffer(valid), *column.buffers()[1:]]
+    return pa.Array.from_buffers(pa.string(), len(column), buffers, offset=column.offset)
+
+
+class _Ended:
+    """A file followed by one more row, whose loss tells that a quote was never closed.
+
+    Arrow takes such a quote to run to the end of the file: all rows that follow, identifiers included, would become
+    one value of the last column.
+    """
+
+    closed = False
+
+    def __init__(self, content: Any, row: str) -> None:
+        self._content, self._end, self._last = content, row.encode(), b"\n"
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes of the file, at last the row."""
+        piece: bytes = self._content.read(size)
+        if piece:
+            self._last = piece[-1:]
+            return piece
+        end, self._end = self._end, b""
+        return end if not end or self._last in (b"\n", b"\r") else b"\n" + end
+
+    def close(self) -> None:
+        """Close the file."""
+        self._content.close()
+        self.closed = True
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
