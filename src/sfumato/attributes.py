@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -24,6 +25,11 @@ Value = str | int | bool | None
 """A value of a finite domain; None is the missing value, a category of its own."""
 
 MISSING_LABEL = "(missing)"
+
+DOUBTFUL = 1e-6
+"""A quotient this near to an integer may lie on the wrong side of it: 0.3 / 0.1 is below 3 in binary."""
+EXACT_DIGITS = 14
+"""Decimals of so many digits are told apart by the nearest binary number, and divided exactly rounded."""
 
 
 def label(value: Value | tuple[Value, ...]) -> str:
@@ -57,10 +63,41 @@ class Bins:
             raise PolicyError("bins: breaks must be ascending, each once.")
 
     def numbers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the number of the bin of each (finite) value."""
+        """Return the number of the bin of each (finite) value, as decimal arithmetic has it.
+
+        >>> Bins(width=0.1).numbers(np.array([0.3, 0.29999999999999993])).tolist()
+        [3, 2]
+        """
         if self.width is None:
             return np.searchsorted(np.array(self.breaks), values, side="right").astype(np.int64)
-        return np.floor((values - self.origin) / self.width).astype(np.int64)
+        quotient = (values - self.origin) / self.width
+        error = 4 * np.finfo(np.float64).eps * ((np.abs(values) + abs(self.origin)) / self.width + np.abs(quotient))
+        doubtful = np.abs(quotient - np.rint(quotient)) <= DOUBTFUL + error
+        numbers = np.floor(quotient).astype(np.int64)
+        if doubtful.any():
+            numbers[doubtful] = self._exact_numbers(values[doubtful], np.rint(quotient[doubtful]).astype(np.int64))
+        return numbers
+
+    def _exact_numbers(self, values: npt.NDArray[np.float64], nearest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the bins' numbers of values near the lower end of the bin `nearest`.
+
+        That end is (o + nearest w) / s in integers, s a power of ten. Where these are short, their quotient is the binary number nearest
+        to the decimal end, and the value is compared with it; else in fractions.
+        """
+        origin, width = _decimal(self.origin), _decimal(float(self.width or 1))
+        scale = max(_power_of_ten(origin.denominator), _power_of_ten(width.denominator))
+        o, w, most = int(origin * scale), int(width * scale), 10**EXACT_DIGITS
+        far = np.abs(nearest.astype(np.float64)) * w + abs(o) >= most
+        if max(scale, w, abs(o)) >= most or far.all():
+            return self._slow_numbers(values)
+        numbers = nearest - (values < (o + np.where(far, 0, nearest) * w) / scale)
+        if far.any():
+            numbers[far] = self._slow_numbers(values[far])
+        return numbers
+
+    def _slow_numbers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        origin, width = _decimal(self.origin), _decimal(float(self.width or 1))
+        return np.array([(_decimal(x) - origin) // width for x in values.tolist()], dtype=np.int64)
 
     def holds(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Return which values have a bin: finite ones whose bin number is an exact integer."""
@@ -71,8 +108,8 @@ class Bins:
     def label(self, number: int) -> str:
         """Return the name under which a bin is published."""
         if self.width is not None:
-            low = self.origin + number * self.width
-            return f"[{_plain(low)}, {_plain(low + self.width)})"
+            origin, width = _decimal(self.origin), _decimal(self.width)
+            return f"[{_plain(float(origin + number * width))}, {_plain(float(origin + (number + 1) * width))})"
         if number == 0:
             return f"< {_plain(self.breaks[0])}"
         if number == len(self.breaks):
@@ -160,7 +197,7 @@ class SensitiveDomain:
     """The cross product of the sensitive columns' domains; the code of a combination is its mixed-radix number.
 
     >>> both = SensitiveDomain((Domain("a", ("x", "y")), Domain("b", (1, 2, 3))))
-    >>> both.size, both.values[4], [list(c) for c in both.split(np.array([4]))]
+    >>> both.size, both.values[4], [c.tolist() for c in both.split(np.array([4]))]
     (6, ('y', 2), [[1], [1]])
     """
 
@@ -218,6 +255,19 @@ class SensitiveDomain:
         if len(self.parts) == 1:
             return (codes,)
         return tuple(c.astype(np.int32) for c in np.unravel_index(codes, self.sizes))
+
+
+def _decimal(number: float) -> Fraction:
+    """Return a number as it is written: 0.1 is one tenth."""
+    return Fraction(repr(float(number)))
+
+
+def _power_of_ten(denominator: int) -> int:
+    """Return the smallest power of ten that is a multiple of a decimal's denominator."""
+    power = 1
+    while power % denominator:
+        power *= 10
+    return power
 
 
 def _plain(number: float) -> str:

@@ -9,6 +9,7 @@ Theorem 1 claims both from the first alone; that is not so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,10 +24,15 @@ Scope = Literal["any predicate", "single values"]
 BOTH: tuple[Direction, ...] = ("upward", "downward")
 UPWARD: tuple[Direction, ...] = ("upward",)
 
-ADVERSARY = (
+KNOWS_ALL_OTHERS = (
     "Knows the matrix, all quasi-identifiers, who is in the table and the values of any other records; "
     "holds records to be independent; sees the release once."
 )
+KNOWS_NO_OTHERS = (
+    "Knows the matrix, all quasi-identifiers and who is in the table; holds records to be independent, and the matrix "
+    "and the domain, which were computed from the table, to tell nothing of a single record; sees the release once."
+)
+PRIOR = "Any prior on the record's value, also one that depends on its quasi-identifiers."
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,110 @@ def violations(
             factor = factors[direction](code)
             if factor is None or factor > bound.gamma:
                 yield Violation(code, direction, factor, bound.gamma)
+
+
+def exceeds_any_predicate(matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> bool:
+    """Whether the odds of some predicate can change by more than the strictest gamma, exactly.
+
+    They change by at most the largest ratio of two entries of a row of the matrix, and by that much for some prior.
+    """
+    strictest = min((b.gamma for b in bounds if b.gamma is not None), default=None)
+    ratio = matrix.largest_ratio
+    return strictest is not None and (ratio is None or ratio > strictest)
+
+
+def directions_of(method: str, assurance: str) -> tuple[Direction, ...]:
+    """Return the directions that a method keeps: FG Fig. 3 as published asks for the upward one only."""
+    return UPWARD if method == "fine-grain" and assurance == "as-published" else BOTH
+
+
+def state_guarantee(
+    domain: SensitiveDomain,
+    bounds: Sequence[Bound],
+    matrix: PerturbationMatrix,
+    method: str,
+    assurance: str,
+    from_table: bool,
+) -> Guarantee:
+    """Return the guarantee of one matrix for all rows.
+
+    `from_table` says that the matrix or the domain was computed from the table: then one who knows all other
+    records can learn from them alone, and the bound is not for him.
+    """
+    directions = directions_of(method, assurance)
+    scope: Scope = "any predicate" if method == "uniform" else "single values"
+    return Guarantee(
+        sentence=_sentence(domain, bounds, scope, "downward" in directions),
+        adversary=KNOWS_NO_OTHERS if from_table else KNOWS_ALL_OTHERS,
+        prior=PRIOR,
+        scope=scope,
+        directions=directions,
+        limits=tuple(_limits(domain, bounds, matrix, directions, from_table)),
+    )
+
+
+def _limits(
+    domain: SensitiveDomain,
+    bounds: Sequence[Bound],
+    matrix: PerturbationMatrix,
+    directions: Sequence[Direction],
+    from_table: bool,
+) -> Iterator[str]:
+    if "downward" not in directions:
+        yield downward_limit(domain, matrix, bounds)
+    if from_table:
+        yield "The matrix or the domain was computed from the table: one who knows all other records may learn from it."
+    yield "Per row: a person with several rows, or a second release of the same people, adds up."
+    yield "Says nothing of what an adversary knows beforehand, nor of columns that are published untouched."
+    if any(b.gamma is None for b in bounds):
+        yield "Values without a requirement are not protected."
+
+
+def downward_limit(domain: SensitiveDomain, matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> str:
+    """Return what as-published fine-grain perturbation does not keep, with a counter-example where there is one."""
+    text = "Upward only: the downward half of FG Theorem 1 does not follow from FG Fig. 3"
+    breach = counterexample(matrix, bounds)
+    return f"{text}: {breach.told(domain)}." if breach else f"{text}; no breach was found for this matrix."
+
+
+def _sentence(domain: SensitiveDomain, bounds: Sequence[Bound], scope: Scope, both: bool) -> str:
+    what = f"any statement about a record's {domain.name}" if scope == "any predicate" else f"each {domain.name} x"
+    first = bounds[0]
+    strictest = min((b.gamma for b in bounds if b.gamma is not None), default=None)
+    if strictest is None:
+        return f"Nothing is required of any {domain.name}, and nothing is guaranteed."
+    if len(set(bounds)) == 1 and first.rho1 is not None and first.rho2 is not None:
+        rho1, rho2 = percent(first.rho1), percent(first.rho2)
+        back = f", and of at least {rho2} stays at least {rho1}" if both else ""
+        return f"For {what}: a prior belief of at most {rho1} stays at most {rho2} after seeing the release{back}."
+    if len(set(bounds)) == 1 or scope == "any predicate":
+        way = "change by at most the factor" if both else "rise by at most the factor"
+        return f"For {what}: seeing the release lets its odds {way} {rounded_up(strictest)}."
+    back = ", and one of at least rho2_x stays at least rho1_x" if both else ""
+    return (
+        f"For {what} with a requirement (listed with the matrix): a prior belief of at most rho1_x stays at most "
+        f"rho2_x after seeing the release{back}; its odds {'change' if both else 'rise'} by at most the factor gamma_x."
+    )
+
+
+def percent(x: Fraction) -> str:
+    """Return a probability in percent, exactly: as a decimal where that is short, else as a fraction.
+
+    >>> percent(Fraction(3, 10)), percent(Fraction(1, 7))
+    ('30%', '1/7')
+    """
+    written = f"{float(100 * x):.10g}"
+    return f"{written}%" if Fraction(written) == 100 * x else str(x)
+
+
+def rounded_up(x: Fraction) -> str:
+    """Return a number with five digits, never below it: a stated bound must not be stronger than the true one.
+
+    >>> rounded_up(Fraction(3)), rounded_up(Fraction(10, 3))
+    ('3', '3.3334')
+    """
+    step = Fraction(10) ** (math.floor(math.log10(x)) - 4)
+    return f"{float(math.ceil(x / step) * step):.10g}"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The manifest: all that an analyst, and so an attacker, gets to know besides the data.
 
-It holds domains, the integer matrix, the bounds and the guarantee; no original count, quota, draw or key. Its JSON
+It holds domains, the integer matrix, the bounds and the guarantee; no quota, draw or key, and no original count unless
+rho1 = "observed" asks for the table's frequencies in words. Its JSON
 Schema is docs/manifest.schema.json.
 """
 
@@ -111,6 +112,9 @@ class Manifest(Part):
     mechanism: Mechanism
     discloses_frequencies: bool = Field(
         description="Whether the matrix was computed from the table's own frequencies, which it then tells."
+    )
+    from_table: bool = Field(
+        description="Whether the matrix or the domain was computed from the table; then the adversary is a weaker one."
     )
     observed_domains: tuple[str, ...] = Field(description="Columns whose domain was read off the table.")
     second_release: str = Field(description="What another release of the same people would add up to.")

@@ -221,17 +221,22 @@ class PerturbationMatrix:
         v[z] = n - v[others].sum()
         return v
 
-    @cached_property
+    @property
     def epsilon(self) -> float:
-        """Local differential privacy: max_y ln(max_i P[y, i] / min_i P[y, i]); infinite where an entry is zero.
+        """Local differential privacy: max_y ln(max_i P[y, i] / min_i P[y, i]); infinite where an entry is zero."""
+        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
+
+    @cached_property
+    def largest_ratio(self) -> Fraction | None:
+        """The largest ratio of two entries of a row, exactly; None where an entry is zero.
 
         In row y the diagonal is the largest entry, so the ratio is `upward(y)`; it is largest for one of the two
         values with the least noise.
         """
         if self.size == 1:
-            return 0.0
-        ratios = [self.upward(y) for y in self._ordered[:2]]
-        return max(math.inf if r is None else math.log(r) for r in ratios)
+            return Fraction(1)
+        ratios = [self.upward(y) for y in self._ordered]
+        return None if None in ratios else max(r for r in ratios if r is not None)
 
     @cached_property
     def _ordered(self) -> tuple[int, int]:

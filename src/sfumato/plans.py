@@ -67,6 +67,7 @@ class Plan:
     dropped: int = 0
     observed: tuple[str, ...] = ()
     discloses_frequencies: bool = False
+    from_table: bool = False  # whether the matrix or the domain was computed from the table
     table_hash: str = ""
     policy_hash: str = ""
 
@@ -187,6 +188,7 @@ class Plan:
             "notes": list(self.notes),
             "observed": list(self.observed),
             "discloses_frequencies": self.discloses_frequencies,
+            "from_table": self.from_table,
             "parts": codec.domains(self.domain),
             "bounds": [codec.bound(b) for b in self.bounds],
             "noise": codec.noise(matrix),
@@ -227,6 +229,7 @@ class Plan:
                 dropped=raw["dropped"],
                 observed=tuple(raw["observed"]),
                 discloses_frequencies=raw["discloses_frequencies"],
+                from_table=raw["from_table"],
                 table_hash=raw["table_hash"],
                 policy_hash=raw["policy_hash"],
             )

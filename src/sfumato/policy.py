@@ -87,6 +87,7 @@ class MethodRule(Section):
     name: MethodName
     assurance: Assurance = "proved"
     retention_floor: Probability = 0.0
+    weights: Literal["observed", "equal"] | dict[str, Probability] = "observed"
 
 
 class ValueRule(Section):
@@ -247,6 +248,7 @@ class Policy(Section):
             "requirement": self.requirement.requirement(),
             "assurance": self.method.assurance,
             "retention_floor": self.retention_floor,
+            "weights": self.method.weights,
             "shuffle": self.output.order == "shuffle",
         }
 

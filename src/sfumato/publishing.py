@@ -8,8 +8,9 @@ import glob
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +20,9 @@ from sfumato.engines.cleaning import row_groups
 from sfumato.engines.mapping import RowMapper
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.shuffle import shuffled
-from sfumato.engines.writers import WRITERS, Writer
-from sfumato.errors import OutOfSpace, TableError, UsageError
+from sfumato.engines.writers import WRITERS, Piece, Writer
+from sfumato.errors import OutOfSpace, PlanMismatch, TableError, UsageError
+from sfumato.guarantee import Guarantee, rounded_up
 from sfumato.manifest import (
     BoundPart,
     Column,
@@ -43,7 +45,7 @@ from sfumato.release import (
     value_type,
 )
 from sfumato.release_readme import readme
-from sfumato.table import Table, drawn_rows, no_progress
+from sfumato.table import Table, check_identities, drawn_rows, no_progress
 
 Progress = Callable[[int], None]
 
@@ -65,6 +67,8 @@ def publish(
     key = _checked_key(key, table)
     if plan.table_hash:  # a plan that was signed off
         plan.require(table.hash(), table.policy.hash())
+    _check_asked(table, plan)
+    check_identities(table)
     with _new_folder(Path(folder)) as partial:
         data, schema = _write_data(table, plan, key, partial, format or table.policy.output.format, progress)
         manifest = _manifest(table, plan, key, data, schema)
@@ -73,6 +77,17 @@ def publish(
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
         (partial / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
     return open_release(folder)
+
+
+def _check_asked(table: Table, plan: Plan) -> None:
+    """Raise unless the plan is for what the policy asks: the release names the policy by its hash."""
+    method, requirement = table.policy.method, table.policy.requirement.requirement()
+    asked = requirement.bounds(plan.domain, plan.counts.tolist())
+    if (method.name, method.assurance, asked) != (plan.method, plan.assurance, plan.bounds):
+        raise PlanMismatch(
+            "The plan is not for the method, the assurance and the requirement that the policy states.",
+            "Plan with sf.plan(profile, **policy.plan_arguments()), or change the policy.",
+        )
 
 
 def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
@@ -115,21 +130,32 @@ def _write_data(
         published = shuffled(published, plan.rows, key, folder)
     writer: Writer | None = None
     try:
-        # while one row group is written, the next is read, mapped and cleaned in a thread
-        with closing(ahead(row_groups(published, WRITERS[format].rows_at_once), stopped=stopped)) as groups:
-            for group in groups:
-                writer = writer or WRITERS[format](path, group.schema)
-                writer.write(group)
-                rows += group.num_rows
-                del group
+        with closing(_pieces(published, format, stopped)) as pieces:
+            for piece in pieces:
+                writer = writer or WRITERS[format](path, piece.schema)
+                writer.write(piece)
+                rows += piece.rows
+                del piece
         if writer is None:
             raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
-        schema = writer.close()
+        schema, sha256 = writer.close()
     except BaseException:
         if writer is not None:
             writer.abandon()
         raise
-    return DataFile(file=path.name, format=format, rows=rows, sha256=file_sha256(path), shuffled=plan.shuffle), schema
+    return DataFile(file=path.name, format=format, rows=rows, sha256=sha256, shuffled=plan.shuffle), schema
+
+
+def _pieces(published: Iterator[Any], format: str, stopped: threading.Event) -> Generator[Piece, None, None]:
+    """Give what is to be written; while a piece is written, the next is read, mapped, cleaned and "
+    "formatted in threads."""
+    kind = WRITERS[format]
+    with closing(ahead(row_groups(published, kind.rows_at_once), stopped=stopped)) as groups:
+        if not kind.prepares_long:
+            yield from map(kind.prepared, groups)
+            return
+        with closing(ahead(map(kind.prepared, groups), stopped=stopped)) as pieces:
+            yield from pieces
 
 
 def _reported(mapper: RowMapper, progress: Progress, stopped: threading.Event) -> Iterator[Any]:
@@ -154,7 +180,7 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
         status="not for release" if key.seeded else "release",
         method=plan.method,
         assurance=plan.assurance,  # type: ignore[arg-type]
-        guarantee=GuaranteePart(**codec.guarantee(plan.guarantee)),
+        guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan))),
         data=data,
         columns=_columns(table, plan, schema),
         mechanism=Mechanism(
@@ -164,6 +190,7 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
             epsilon=codec.number(plan.matrix.epsilon),
         ),
         discloses_frequencies=plan.discloses_frequencies,
+        from_table=plan.from_table,
         observed_domains=plan.observed,
         second_release=_second_release(table, plan),
         policy_sha256=table.policy.hash(),
@@ -180,21 +207,43 @@ def _columns(table: Table, plan: Plan, schema: Any) -> tuple[Column, ...]:
     return tuple(Column(name=f.name, type=value_type(f.type), treatment=treatment(f.name)) for f in schema)
 
 
+def _with_limits(table: Table, plan: Plan) -> Guarantee:
+    """Return the guarantee with the limits that come of how this table is published."""
+    limits = list(plan.guarantee.limits)
+    if not plan.shuffle:
+        limits.append(
+            "Rows are in the table's order: a test found no dependence of the sensitive value on it, which is no proof."
+        )
+    if table.policy.person and table.policy.person.repeated == "per-row":
+        limits.append("Several rows of one person may be published: what is learned of a person adds up over them.")
+    dropped = [name for name in plan.domain.names if table.schema[name].missing == "drop"]
+    if dropped:
+        limits.append(
+            f"Rows without a value of {', '.join(dropped)} were left out: who is known to be in the table "
+            "and is not in "
+            "the release has none."
+        )
+    return replace(plan.guarantee, limits=tuple(limits))
+
+
 def _second_release(table: Table, plan: Plan) -> str:
+    both = "downward" in plan.guarantee.directions
     if table.policy.record_key:
         return (
-            "Records keep their draws in later releases with the same key file, domain and matrix: those "
-            "add nothing, except "
-            "that a published value which changed tells that the true one changed. With another matrix "
-            "fresh noise is drawn, "
-            "and the two add up: the factors by which the odds can change are multiplied."
+            "Records keep their draws in later releases with the same key file, domain and matrix. Of a "
+            "record whose value "
+            "did not change these tell nothing new; a published value that changed tells that the true "
+            "one did, and one "
+            "that did not is evidence that the true one did not. With another matrix fresh noise is "
+            "drawn, and the two add "
+            f"up: the factors by which the odds can {'change' if both else 'rise'} are multiplied."
         )
-    factors = [b.gamma for b in plan.bounds if b.gamma is not None]
-    worst = f"from {float(min(factors)):.4g} to {float(min(factors)) ** 2:.4g}" if factors else "without a bound"
+    strictest = min(b.gamma for b in plan.bounds if b.gamma is not None)
     return (
         "The key was discarded: a second release of the same people draws fresh noise, and the two add "
         "up. The factor by "
-        f"which the odds of the strictest value can change is squared, {worst}."
+        f"which the odds of the strictest value can {'change' if both else 'rise'} is squared, from "
+        f"{rounded_up(strictest)} to {rounded_up(strictest**2)}."
     )
 
 

@@ -22,6 +22,9 @@ from sfumato.policy import Policy
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey
 
+RESULT_NAMES = ("estimate", "standard_error", "lower", "upper")
+"""What an answer puts beside the columns; a column of that name would be overwritten."""
+
 
 def no_progress(rows: int) -> None:
     """Ignore progress."""
@@ -65,9 +68,15 @@ def _is_read(name: str, policy: Policy) -> bool:
 
 
 def _check_names(published: list[str]) -> None:
-    """Raise if an analyst's database would mix up two columns, or cut a name short."""
+    """Raise if an analyst's database would mix up two columns or cut a name short, or an answer overwrite one."""
     known: dict[str, str] = {}
     for name in published:
+        if name.lower() in RESULT_NAMES:
+            raise TableError(
+                f"The column name {name!r} is taken: the answers of `estimate` have {', '.join(RESULT_NAMES)} "
+                "beside the columns.",
+                f"Rename the column, e.g. to {name + '_value'!r}.",
+            )
         twin = known.setdefault(name.lower(), name)
         if twin != name:
             raise TableError(f"The columns {twin!r} and {name!r} differ in case only.", "Rename one.")
@@ -99,7 +108,7 @@ def _is_opaque(kind: Any) -> bool:
 
 def profile(table: Table, progress: Progress = no_progress) -> Profile:
     """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it."""
-    _check_identities(table)
+    check_identities(table)
     return count_sensitive(table.source, table.schema, progress, drawn_rows(table, SecretKey.fresh()))
 
 
@@ -111,7 +120,7 @@ def drawn_rows(table: Table, key: SecretKey) -> Mask | None:
     return draw_persons(table.source, table.schema, person.column, key)
 
 
-def _check_identities(table: Table) -> None:
+def check_identities(table: Table) -> None:
     """Raise if a record key is repeated, or a person is and the policy allows no repetition."""
     policy, throwaway = table.policy, SecretKey.fresh()
     if policy.record_key:

@@ -14,10 +14,11 @@ from typing import Any, Literal
 import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.guarantee import violations
+from sfumato.guarantee import directions_of, exceeds_any_predicate, state_guarantee, violations
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, value_type
 
+PERTURBATIONS = ("uniform", "fine-grain")
 Status = Literal["holds", "fails", "needs audit"]
 
 FALSE_ALARM = 1e-9
@@ -51,7 +52,7 @@ class Verification:
 
 def verify(release: Release) -> Verification:
     """Check a release: checksums, columns, rows, domain, frequencies, and the guarantee on the integer matrix."""
-    checks = [*_files(release), *_seal(release), *_guarantee(release)]
+    checks = [*_files(release), _folder(release), *_seal(release), *_guarantee(release)]
     if all(check.status == "holds" for check in checks if check.name.startswith(("checksum of", "matrix"))):
         try:
             checks += [*_rows(release), *_metadata(release)]
@@ -79,6 +80,18 @@ def _files(release: Release) -> Iterator[Check]:
             "The file is as it was published.",
             "The file was changed after it was published.",
         )
+
+
+def _folder(release: Release) -> Check:
+    """Nothing but the release may lie in its folder: a plan or a table beside it would be handed out with it."""
+    known = {MANIFEST_NAME, README_NAME, release.data.name}
+    others = sorted(path.name for path in release.folder.iterdir() if path.name not in known)
+    return _check(
+        "folder",
+        not others,
+        "It holds data, manifest and README.",
+        f"It also holds {', '.join(map(repr, others[:5]))}.",
+    )
 
 
 def _seal(release: Release) -> Iterator[Check]:
@@ -111,20 +124,49 @@ def _guarantee(release: Release) -> Iterator[Check]:
     )
     if not good:
         return
-    for direction in manifest.guarantee.directions:
+    yield _stated(release)
+    for direction in directions_of(manifest.method, manifest.assurance):
         broken = list(violations(matrix, bounds, (direction,)))
         required = sum(b.gamma is not None for b in bounds)
         yield _check(
             f"guarantee, {direction}",
-            not broken,
+            required > 0 and not broken,
             f"The bound holds for all {required} values that have one, in exact integers.",
-            f"The bound is broken for {', '.join(repr(domain.labels[v.code]) for v in broken[:5])}.",
+            f"The bound is broken for {', '.join(repr(domain.labels[v.code]) for v in broken[:5])}."
+            if required
+            else "No value has a bound: nothing is guaranteed.",
+        )
+    if manifest.guarantee.scope == "any predicate":
+        yield _check(
+            "guarantee, any predicate",
+            matrix.is_uniform and not exceeds_any_predicate(matrix, bounds),
+            "No two entries of a row of the matrix differ by more than the strictest factor, in exact integers.",
+            "The odds of some statement can change by more than the strictest factor.",
         )
     stated = manifest.mechanism.epsilon
     same = (stated is None) == math.isinf(matrix.epsilon) and (stated is None or math.isclose(stated, matrix.epsilon))
     yield _check("epsilon", same, f"{_shown(stated)}, as stated.", f"{_shown(matrix.epsilon)}, not {_shown(stated)}.")
     real = manifest.status == "release"
     yield _check("secret key", real, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
+
+
+def _stated(release: Release) -> Check:
+    """The stated guarantee must be the one that follows from method, assurance, bounds and matrix."""
+    manifest = release.manifest
+    due = state_guarantee(
+        manifest.domain, manifest.bounds, manifest.matrix, manifest.method, manifest.assurance, manifest.from_table
+    )
+    stated = manifest.guarantee_value
+    parts = ("sentence", "adversary", "prior", "scope", "directions")
+    wrong = [part for part in parts if getattr(stated, part) != getattr(due, part)]
+    wrong += [] if set(due.limits) <= set(stated.limits) else ["limits"]
+    wrong += ["from_table"] if manifest.observed_domains and not manifest.from_table else []
+    return _check(
+        "guarantee, as stated",
+        not wrong and manifest.method in PERTURBATIONS,
+        "It is what follows from the method, the bounds and the matrix.",
+        f"Its {', '.join(wrong) or 'method'} does not follow from the method, the bounds and the matrix.",
+    )
 
 
 def _rows(release: Release) -> Iterator[Check]:
@@ -166,7 +208,7 @@ def _rows(release: Release) -> Iterator[Check]:
     yield _check(
         "published frequencies",
         not odd,
-        f"Possible under the matrix (within {margin:.2g}; false alarm {FALSE_ALARM:g}).",
+        f"Each value's share is possible under the matrix (within {margin:.2g}; false alarm {FALSE_ALARM:g}).",
         f"Impossible under the matrix for {', '.join(map(repr, odd[:5]))}: the column was not drawn with it.",
     )
 

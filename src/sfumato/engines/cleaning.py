@@ -55,16 +55,27 @@ def _used(column: Any, size: int) -> npt.NDArray[np.bool_]:
 
 
 def row_groups(batches: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Join batches to clean tables of about `rows` rows."""
+    """Join and cut batches to clean tables of exactly `rows` rows, the last one of what is left.
+
+    Exactly: groups that follow the source's would tell how many rows were left out of each. `rows` 0 lets batches
+    pass as they come, for files in which no group is seen.
+    """
     pending: list[Any] = []
     count = 0
     for batch in batches:
-        if pending and count + batch.num_rows > rows:
-            yield clean_table(_joined(pending))
-            pending, count = [], 0
         pending.append(batch)
         count += batch.num_rows
         del batch
+        while rows and count >= rows:
+            joined = _joined(pending)
+            pending, count = [], count - rows
+            if count:
+                pending = joined.slice(rows).to_batches()
+            yield clean_table(joined.slice(0, rows) if count else joined)
+            del joined
+        if not rows:
+            yield clean_table(_joined(pending))
+            pending, count = [], 0
     if pending:
         yield clean_table(_joined(pending))
 

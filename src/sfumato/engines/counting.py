@@ -11,6 +11,7 @@ from sfumato.attributes import Domain, Schema, SensitiveDomain
 from sfumato.engines.base import Source
 from sfumato.engines.encoding import Encoder, fitted
 from sfumato.engines.mapping import positioned
+from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import PolicyError, TableError
 from sfumato.profiles import Profile
@@ -36,7 +37,7 @@ def count_sensitive(source: Source, schema: Schema, progress: Progress, drawn: M
     encoders = [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in attributes]
     drops, tally, dropped = dropping(schema), _Tally(), 0
     columns = list(dict.fromkeys(a.name for a in (*attributes, *drops)))
-    for batch, position in positioned(source, columns):
+    for batch, position in ahead(positioned(source, columns)):
         rows = batch.rows
         codes = [e.encode(rows.column(e.attribute.name), position) for e in encoders]
         masks = [complete_rows(rows, drops), None if drawn is None else drawn[position : position + rows.num_rows]]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,17 +21,36 @@ ROW_GROUP = 1 << 19
 """Rows of a Parquet row group."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Rows ready to be written."""
+
+    schema: Any
+    rows: int
+    content: Any
+
+
 class Writer(Protocol):
-    """Takes clean tables one after another, of about `rows_at_once` rows."""
+    """Writes pieces one after another. Tables have exactly `rows_at_once` rows (0: any number)."""
 
     rows_at_once: int
+    prepares_long: bool  # whether `prepared` is worth a thread of its own
 
-    def write(self, table: Any) -> None:
+    def __init__(self, path: Path, schema: Any) -> None:
+        """Begin a file."""
+        ...
+
+    @staticmethod
+    def prepared(table: Any) -> Piece:
+        """Return the rows of a clean table as they will be written."""
+        ...
+
+    def write(self, piece: Piece) -> None:
         """Append the rows."""
         ...
 
-    def close(self) -> Any:
-        """Finish the file; return the Arrow schema that a reader sees."""
+    def close(self) -> tuple[Any, str]:
+        """Finish the file; return the Arrow schema that a reader sees, and the file's sha256."""
         ...
 
     def abandon(self) -> None:
@@ -44,6 +65,7 @@ class ParquetWriter:
     """
 
     rows_at_once = ROW_GROUP
+    prepares_long = False
 
     def __init__(self, path: Path, schema: Any) -> None:
         whole = [f.name for f in schema if _delta_encoded(f.type)]
@@ -61,14 +83,20 @@ class ParquetWriter:
             write_statistics=ordered or False,
         )
 
-    def write(self, table: Any) -> None:
-        """Append the rows as one row group."""
-        self._writer.write_table(table, row_group_size=ROW_GROUP)
+    @staticmethod
+    def prepared(table: Any) -> Piece:
+        """Return the table itself."""
+        return Piece(table.schema, table.num_rows, table)
 
-    def close(self) -> Any:
-        """Finish the file; return the Arrow schema that a reader sees: Parquet has no seconds, no large text."""
+    def write(self, piece: Piece) -> None:
+        """Append the rows as one row group."""
+        self._writer.write_table(piece.content, row_group_size=ROW_GROUP)
+
+    def close(self) -> tuple[Any, str]:
+        """Finish the file; the schema is as a reader sees it: Parquet has no seconds and no large text."""
         self._writer.close()
-        return pq.read_schema(self._path)
+        with open(self._path, "rb") as content:
+            return pq.read_schema(self._path), hashlib.file_digest(content, "sha256").hexdigest()
 
     def abandon(self) -> None:
         """Let go of a file that will be removed."""
@@ -79,37 +107,49 @@ class ParquetWriter:
 class CsvWriter:
     """RFC 4180: a header, quotes where needed, missing values empty."""
 
-    rows_at_once = 1  # batches are written as they come: joining them would only copy text
+    rows_at_once = 0  # batches are written as they come: joining them would only copy text
+    prepares_long = True
 
     def __init__(self, path: Path, schema: Any) -> None:
         self._file = open(path, "wb")  # noqa: SIM115
-        self._schema = _decoded_schema(schema)
+        self._hash, self._schema = hashlib.sha256(), schema
         header = io.StringIO(newline="")
         csv.writer(header, lineterminator="\n").writerow(schema.names)
-        self._file.write(header.getvalue().encode())
+        self._append(header.getvalue().encode())
 
-    def write(self, table: Any) -> None:
-        """Append the rows."""
+    def _append(self, text: Any) -> None:
+        self._file.write(text)
+        self._hash.update(text)
+
+    @staticmethod
+    def prepared(table: Any) -> Piece:
+        """Return the rows as text."""
         columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
-        self._file.write(self._text(pa.Table.from_arrays(columns, schema=self._schema)))
+        plain = pa.Table.from_arrays(columns, names=table.schema.names)
+        return Piece(plain.schema, table.num_rows, _text(plain))
 
-    def _text(self, table: Any) -> Any:
-        # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. Empty
-        # text must be quoted, or it would be a missing value; a lone field too, or it would be an empty line.
-        if table.num_columns > 1 and not any(_has_empty_text(column) for column in table.columns):
-            with contextlib.suppress(pa.ArrowInvalid):
-                return _formatted(table, "none")
-        return _formatted(table, "needed")
+    def write(self, piece: Piece) -> None:
+        """Append the rows."""
+        self._append(piece.content)
 
-    def close(self) -> Any:
-        """Finish the file; return the schema of its columns."""
+    def close(self) -> tuple[Any, str]:
+        """Finish the file; return the schema of its columns, and its hash."""
         self._file.close()
-        return self._schema
+        return self._schema, self._hash.hexdigest()
 
     def abandon(self) -> None:
         """Let go of a file that will be removed."""
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+def _text(table: Any) -> Any:
+    # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. Empty text
+    # must be quoted, or it would be a missing value; a lone field too, or it would be an empty line.
+    if table.num_columns > 1 and not any(_has_empty_text(column) for column in table.columns):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return _formatted(table, "none")
+    return _formatted(table, "needed")
 
 
 def _formatted(table: Any, quoting: str) -> Any:
@@ -119,12 +159,6 @@ def _formatted(table: Any, quoting: str) -> Any:
 
 
 WRITERS: dict[str, type[ParquetWriter] | type[CsvWriter]] = {"parquet": ParquetWriter, "csv": CsvWriter}
-
-
-def _decoded_schema(schema: Any) -> Any:
-    return pa.schema(
-        [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
-    )
 
 
 def _has_empty_text(column: Any) -> bool:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from sfumato.attributes import SensitiveDomain
-from sfumato.errors import Infeasible, TableError
-from sfumato.guarantee import ADVERSARY, BOTH, UPWARD, Direction, Guarantee, counterexample
+from sfumato.errors import Infeasible, PolicyError, TableError
+from sfumato.guarantee import Direction, directions_of, downward_limit, state_guarantee
 from sfumato.matrix import FloatArray, PerturbationMatrix, largest_noise
 from sfumato.methods import fine_grain, uniform
 from sfumato.methods.rounding import round_within
 from sfumato.plans import Loosening, Plan
 from sfumato.profiles import Profile
-from sfumato.requirement import Bound, Number, Requirement, Tolerance, exact
+from sfumato.requirement import Bound, Number, Requirement, Tolerance, exact, find_value
 
 METHODS = ("uniform", "fine-grain")
 Assurance = Literal["proved", "as-published"]
+Weights = Literal["observed", "equal"] | Mapping[str, Number]
 
 LOOSEN = 1.1
 MOST_LOOSENINGS = 12
@@ -33,11 +34,14 @@ def plan(
     requirement: Requirement,
     assurance: Assurance = "proved",
     retention_floor: Number = 0,
+    weights: Weights = "observed",
     shuffle: bool = False,
 ) -> Plan:
     """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
 
-    `shuffle` asks for a shuffle; without it the rows are shuffled only where their order tells of the sensitive value.
+    `weights` are the frequencies for which fine-grain perturbation maximises record utility: the table's own (then the
+    matrix tells something of them), equal ones, or a table of public ones. `shuffle` asks for a shuffle; without it the
+    rows are shuffled only where their order tells of the sensitive value.
     """
     if method not in METHODS:
         raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")
@@ -49,11 +53,15 @@ def plan(
             "Declare the whole domain, or choose another sensitive column.",
         )
     bounds = requirement.bounds(profile.domain, profile.counts.tolist())
-    gamma, frequency, floor = _gammas(bounds), profile.frequency, float(exact(retention_floor))
-    _check_floor(floor, gamma, method, profile.domain)
-    retention = _retention(method, assurance, gamma, frequency, floor)
-    directions = UPWARD if method == "fine-grain" and assurance == "as-published" else BOTH
-    matrix = round_within(retention, bounds, directions)
+    gamma, floor = _gammas(bounds, profile.domain), float(exact(retention_floor))
+    _check_floor(floor, gamma, profile.domain)
+    weight = _weights(weights, profile)
+    matrix = round_within(
+        _retention(method, assurance, gamma, weight, floor), bounds, directions_of(method, assurance), floor
+    )
+    discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
+    optimised = method == "fine-grain" and weights == "observed"
+    from_table = discloses or optimised or bool(profile.observed)
     return Plan(
         method=method,
         assurance=assurance,
@@ -61,31 +69,57 @@ def plan(
         counts=profile.counts,
         bounds=bounds,
         matrix=matrix,
-        guarantee=_guarantee(profile.domain, bounds, matrix, method, directions),
+        guarantee=state_guarantee(profile.domain, bounds, matrix, method, assurance, from_table),
         shuffle=shuffle or profile.order.dependent,
-        notes=tuple(_notes(profile, requirement, matrix, bounds, directions)),
-        loosenings=_loosenings(profile.domain, method, assurance, gamma, frequency, floor),
-        other_assurance=_other(method, assurance, gamma, frequency, floor),
+        notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, directions_of(method, assurance))),
+        loosenings=_loosenings(profile, method, assurance, gamma, weight, floor),
+        other_assurance=_other(profile, method, assurance, gamma, weight, floor),
         dropped=profile.dropped,
         observed=profile.observed,
-        discloses_frequencies=isinstance(requirement, Tolerance) and requirement.discloses_frequencies,
+        discloses_frequencies=discloses,
+        from_table=from_table,
     )
 
 
-def _gammas(bounds: Sequence[Bound]) -> FloatArray:
-    return np.array([math.inf if b.gamma is None else float(b.gamma) for b in bounds])
+def _gammas(bounds: Sequence[Bound], domain: SensitiveDomain) -> FloatArray:
+    """Return the gammas as numbers; something must be required, and no gamma may be 1 to the precision of numbers."""
+    gamma = np.array([math.inf if b.gamma is None else float(b.gamma) for b in bounds])
+    if np.isinf(gamma).all():
+        raise Infeasible(
+            f"Nothing is required of any {domain.name}: the table would be published as it is.",
+            "With a tolerance, values with rho1 >= 1/tolerance have no requirement: ask for a smaller tolerance.",
+        )
+    if gamma.min() <= 1:
+        raise Infeasible(
+            f"The requirement on {domain.labels[int(gamma.argmin())]!r} is so strict that nothing could be retained: "
+            "its gamma is 1 to the precision of numbers.",
+            "Let rho2 be larger than rho1 by a millionth at least.",
+        )
+    return gamma
 
 
-def _retention(method: str, assurance: str, gamma: FloatArray, frequency: FloatArray, floor: float) -> FloatArray:
+def _weights(weights: Weights, profile: Profile) -> FloatArray:
+    """Return the weight of each value in the objective."""
+    if isinstance(weights, str):
+        return profile.frequency if weights == "observed" else np.ones(profile.domain.size)
+    stated = {find_value(profile.domain, key): exact(w, f"weight of {key!r}") for key, w in weights.items()}
+    if lacking := [profile.domain.labels[c] for c in range(profile.domain.size) if c not in stated]:
+        raise PolicyError(f"method.weights lacks {_some(lacking)}.", "Give a weight for every value.")
+    if min(stated.values()) < 0 or not sum(stated.values()):
+        raise PolicyError("method.weights must not be negative, nor all zero.")
+    return np.array([float(stated[c]) for c in range(profile.domain.size)])
+
+
+def _retention(method: str, assurance: str, gamma: FloatArray, weight: FloatArray, floor: float) -> FloatArray:
     if method == "uniform":
-        return uniform.retention(gamma, frequency)
-    return fine_grain.retention(gamma, frequency, floor, assurance)
+        return uniform.retention(gamma)
+    return fine_grain.retention(gamma, weight, floor, assurance)
 
 
-def _check_floor(floor: float, gamma: FloatArray, method: str, domain: SensitiveDomain) -> None:
+def _check_floor(floor: float, gamma: FloatArray, domain: SensitiveDomain) -> None:
     """A common floor is feasible iff it is at most the smallest e_i = (gamma_i - 1)/(m - 1 + gamma_i)."""
     strictest = int(gamma.argmin())
-    most = float(uniform.retention(gamma, gamma)[0])
+    most = float(uniform.retention(gamma)[0])
     if floor > most:
         raise Infeasible(
             f"A retention floor of {floor:.6g} cannot be met: {domain.labels[strictest]!r} "
@@ -100,107 +134,53 @@ def _record_utility(retention: FloatArray, frequency: FloatArray) -> float:
 
 
 def _other(
-    method: str, assurance: str, gamma: FloatArray, frequency: FloatArray, floor: float
+    profile: Profile, method: str, assurance: str, gamma: FloatArray, weight: FloatArray, floor: float
 ) -> tuple[str, float] | None:
     """What the other assurance would have given."""
     if method == "uniform":
         return None
     other = "proved" if assurance == "as-published" else "as-published"
-    return other, _record_utility(_retention(method, other, gamma, frequency, floor), frequency)
+    return other, _record_utility(_retention(method, other, gamma, weight, floor), profile.frequency)
 
 
 def _loosenings(
-    domain: SensitiveDomain,
-    method: str,
-    assurance: str,
-    gamma: FloatArray,
-    frequency: FloatArray,
-    floor: float,
+    profile: Profile, method: str, assurance: str, gamma: FloatArray, weight: FloatArray, floor: float
 ) -> tuple[Loosening, ...]:
     """Solve again with the gamma of one group of equally strict values raised by a tenth, strictest groups first."""
-    before = _record_utility(_retention(method, assurance, gamma, frequency, floor), frequency)
-    found = []
+
+    def utility(gammas: FloatArray) -> float:
+        return _record_utility(_retention(method, assurance, gammas, weight, floor), profile.frequency)
+
+    before, labels, found = utility(gamma), profile.domain.labels, []
     for strictness in np.unique(gamma[np.isfinite(gamma)])[:MOST_LOOSENINGS]:
         group = gamma == strictness
-        loosened = np.where(group, gamma * LOOSEN, gamma)
-        utility = _record_utility(_retention(method, assurance, loosened, frequency, floor), frequency)
-        if utility > before * (1 + 1e-9):
-            labels = tuple(domain.labels[c] for c in np.flatnonzero(group))
-            found.append(Loosening(labels, float(strictness), float(strictness * LOOSEN), utility))
+        after = utility(np.where(group, gamma * LOOSEN, gamma))
+        if after > before * (1 + 1e-9):
+            names = tuple(labels[c] for c in np.flatnonzero(group))
+            found.append(Loosening(names, float(strictness), float(strictness * LOOSEN), after))
     return tuple(found)
-
-
-def _guarantee(
-    domain: SensitiveDomain,
-    bounds: Sequence[Bound],
-    matrix: PerturbationMatrix,
-    method: str,
-    directions: Sequence[Direction],
-) -> Guarantee:
-    scope: Literal["any predicate", "single values"] = "any predicate" if method == "uniform" else "single values"
-    limits = [
-        "Per row: a person with several rows, or a second release of the same people, adds up.",
-        "Says nothing of what an adversary knows beforehand, nor of columns that are published untouched.",
-    ]
-    if "downward" not in directions:
-        limits.insert(0, _downward_limit(domain, matrix, bounds))
-    if any(b.gamma is None for b in bounds):
-        limits.append("Values without a requirement are not protected.")
-    return Guarantee(
-        sentence=_sentence(domain, bounds, scope, "downward" in directions),
-        adversary=ADVERSARY,
-        prior="Any prior on the record's value, also one that depends on its quasi-identifiers.",
-        scope=scope,
-        directions=tuple(directions),
-        limits=tuple(limits),
-    )
-
-
-def _downward_limit(domain: SensitiveDomain, matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> str:
-    text = "Upward only: the downward half of FG Theorem 1 does not follow from FG Fig. 3"
-    breach = counterexample(matrix, bounds)
-    return f"{text}: {breach.told(domain)}." if breach else f"{text}; no breach was found for this matrix."
-
-
-def _sentence(domain: SensitiveDomain, bounds: Sequence[Bound], scope: str, both: bool) -> str:
-    what = f"any statement about a record's {domain.name}" if scope == "any predicate" else f"each {domain.name} x"
-    first = bounds[0]
-    if len(set(bounds)) == 1 and first.rho1 is not None and first.rho2 is not None:
-        rho1, rho2 = _percent(first.rho1), _percent(first.rho2)
-        back = f", and of at least {rho2} stays at least {rho1}" if both else ""
-        return f"For {what}: a prior belief of at most {rho1} stays at most {rho2} after seeing the release{back}."
-    if len(set(bounds)) == 1 or scope == "any predicate":
-        gamma = min(b.gamma for b in bounds if b.gamma is not None) if any(b.gamma for b in bounds) else None
-        if gamma is None:
-            return f"Nothing is required of any {domain.name}, and nothing is guaranteed."
-        way = "change by at most the factor" if both else "rise by at most the factor"
-        return f"For {what}: seeing the release lets its odds {way} {float(gamma):.4g}."
-    back = ", and one of at least rho2_x stays at least rho1_x" if both else ""
-    return (
-        f"For {what} with a requirement (listed with the matrix): a prior belief of at most rho1_x stays "
-        "at most rho2_x "
-        f"after seeing the release{back}; its odds {'change' if both else 'rise'} by at most the factor gamma_x."
-    )
-
-
-def _percent(x: object) -> str:
-    return f"{100 * float(x):.4g}%"  # type: ignore[arg-type]
 
 
 def _notes(
     profile: Profile,
-    requirement: Requirement,
     matrix: PerturbationMatrix,
     bounds: Sequence[Bound],
+    discloses: bool,
+    optimised: bool,
     directions: Sequence[Direction],
 ) -> list[str]:
     domain, notes = profile.domain, []
     if "downward" not in directions:
-        notes.append(_downward_limit(domain, matrix, bounds))
-    if isinstance(requirement, Tolerance) and requirement.discloses_frequencies:
+        notes.append(downward_limit(domain, matrix, bounds))
+    if discloses:
         notes.append(
             'rho1 = "observed": the matrix is computed from the table\'s own frequencies, and publishing it discloses '
             "them. rho1 from a public source avoids that."
+        )
+    if optimised:
+        notes.append(
+            "The retentions are the best for the table's own frequencies, so the matrix tells something of these. "
+            'weights = "equal", or public ones, avoid that, and let the bound hold against one who knows all others.'
         )
     noise_only = [domain.labels[c] for c in np.flatnonzero(matrix.noise == np.uint64(largest_noise(domain.size)))]
     if noise_only:

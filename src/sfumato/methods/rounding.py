@@ -14,7 +14,9 @@ from sfumato.requirement import Bound
 SHRINK_BITS = range(52, 20, -2)
 
 
-def round_within(retention: FloatArray, bounds: Sequence[Bound], directions: Sequence[Direction]) -> PerturbationMatrix:
+def round_within(
+    retention: FloatArray, bounds: Sequence[Bound], directions: Sequence[Direction], floor: float = 0.0
+) -> PerturbationMatrix:
     """Return the integer matrix next below `retention` that keeps every bound exactly.
 
     Rounding noise up helps every constraint; what remains is the solver's own rounding (about 2^-52) and the cap on
@@ -26,8 +28,10 @@ def round_within(retention: FloatArray, bounds: Sequence[Bound], directions: Seq
     for shrink in (0.0, *(2.0**-bits for bits in SHRINK_BITS), 1.0):
         matrix = PerturbationMatrix.from_retention(retention * (1 - shrink))
         if next(violations(matrix, bounds, directions), None) is None:
+            if matrix.retention.min() < floor * (1 - 1e-6):
+                break
             return matrix
     raise Infeasible(
-        "A gamma is so close to 1 that 64-bit sampling cannot keep it: even pure noise is off by one word in 2^64.",
+        "A gamma is so close to 1 that 64-bit sampling cannot keep it, or not with this retention floor.",
         "Ask for a gamma that is larger by a millionth.",
     )

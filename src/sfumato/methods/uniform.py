@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.matrix import FloatArray, uniform_retention
 
 
-def retention(gamma: FloatArray, frequency: FloatArray) -> FloatArray:
+def retention(gamma: FloatArray) -> FloatArray:
     """Return the same largest retention for every value, from the strictest gamma."""
     m = gamma.size
     return np.full(m, uniform_retention(float(gamma.min()), m))
