@@ -81,8 +81,8 @@ class Bins:
     def _exact_numbers(self, values: npt.NDArray[np.float64], nearest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the bins' numbers of values near the lower end of the bin `nearest`.
 
-        That end is (o + nearest w) / s in integers, s a power of ten. Where these are short, their quotient is the binary number nearest
-        to the decimal end, and the value is compared with it; else in fractions.
+        That end is (o + nearest w) / s in integers, s a power of ten. Where these are short, their quotient is the
+        binary number nearest to the decimal end, and the value is compared with it; else in fractions.
         """
         origin, width = _decimal(self.origin), _decimal(float(self.width or 1))
         scale = max(_power_of_ten(origin.denominator), _power_of_ten(width.denominator))

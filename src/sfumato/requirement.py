@@ -14,6 +14,7 @@ Numbers are exact: 0.1 and "1/10" both mean one tenth.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -27,6 +28,10 @@ Number = int | float | str | Fraction
 Key = Value | tuple[Value, ...]
 
 
+LARGEST_EXPONENT = 1000
+LARGEST_GAMMA = 10**30
+
+
 def exact(number: Number, name: str = "number") -> Fraction:
     """Return the number as it was written: 0.1 is 1/10, "1/7" is one seventh.
 
@@ -35,7 +40,10 @@ def exact(number: Number, name: str = "number") -> Fraction:
     """
     if isinstance(number, bool):
         raise PolicyError(f"{name} must be a number, not {number}.")
+    exponent = re.search(r"[eE]([+-]?[0-9_]+)\s*$", str(number))
     try:
+        if exponent and abs(int(exponent[1])) > LARGEST_EXPONENT:
+            raise PolicyError(f"{name} = {number} is beyond all that can be computed.", "Write a number of usual size.")
         return Fraction(str(number))
     except (ValueError, ZeroDivisionError):
         raise PolicyError(f"{name} must be a finite number or a fraction such as '1/7', not {number!r}.") from None
@@ -83,7 +91,9 @@ class Bound:
                 "rho1 is the largest prior that is still protected, rho2 the largest posterior allowed: "
                 f"with rho1 = {_shown(r1)}, rho2 must be larger.",
             )
-        return cls(amplification(r1, r2), r1, r2, given)
+        gamma = amplification(r1, r2)
+        _check_gamma(gamma, f"rho1{where} = {_shown(r1)} and rho2 = {_shown(r2)}", "rho2 is so close to rho1")
+        return cls(gamma, r1, r2, given)
 
 
 NO_BOUND = Bound(None)
@@ -118,6 +128,7 @@ class Amplification:
         gamma = exact(self.gamma, "gamma")
         if gamma <= 1:
             raise PolicyError(f"gamma must be above 1, not {_shown(gamma)}.", "gamma = 1 would publish pure noise.")
+        _check_gamma(gamma, f"gamma = {_shown(gamma)}", "gamma is so close to 1")
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Return the same bound for every value."""
@@ -137,6 +148,7 @@ class LocalPrivacy:
                 f"epsilon must be above 0 and at most 40, not {_shown(epsilon)}.",
                 "epsilon = 40 lets the odds change by a factor of 2e17, which is no protection at all.",
             )
+        _check_gamma(gamma_of_epsilon(epsilon), f"epsilon = {_shown(epsilon)}", "epsilon is so close to 0")
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Return gamma = exp(epsilon) for every value."""
@@ -208,6 +220,7 @@ class Tolerance:
         theta = exact(self.theta, "tolerance")
         if theta <= 1:
             raise PolicyError(f"tolerance must be above 1, not {_shown(theta)}.", "3 means: at most three times.")
+        _check_gamma(theta, f"tolerance = {_shown(theta)}", "tolerance is so close to 1")
         if not isinstance(self.rho1, str) and any(not 0 <= exact(p, "rho1") < 1 for p in self.rho1.values()):
             raise PolicyError("Every rho1 must be at least 0 and below 1.")
 
@@ -262,5 +275,23 @@ def _tolerated(theta: Fraction, rho1: Fraction) -> Bound:
     return Bound.of_rho(rho1, theta * rho1) if rho1 else Bound(theta)
 
 
+def _check_gamma(gamma: Fraction, stated: str, small: str) -> None:
+    """Raise if a gamma is too large or too small to compute with."""
+    if gamma > LARGEST_GAMMA:
+        raise PolicyError(
+            f"{stated} lets the odds change by a factor above 1e30, which is no protection at all.",
+            "gamma = 3 or 10 are usual; leave out the requirement on values that need none.",
+        )
+    if float(gamma) <= 1:
+        raise PolicyError(
+            f"{stated}: {small} that it cannot be told apart in floating point; the release would be pure noise.",
+            "The odds must be allowed to change by a factor of more than 1 + 1e-15.",
+        )
+
+
 def _shown(number: Fraction) -> str:
+    """Return a number as people write it; it may be too large or too small for a float."""
+    if number and not 1e-300 < abs(number) < 1e300:
+        digits = math.floor(math.log10(abs(number.numerator)) - math.log10(number.denominator))
+        return f"{'-' if number < 0 else ''}1e{digits:+03d} (about)"
     return f"{float(number):.6g}"

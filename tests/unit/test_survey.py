@@ -17,7 +17,7 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import TableError
 from sfumato.policy import Policy
 from sfumato.survey import Survey, counting, published, survey
-from sfumato.survey.predictors import column_codes, prediction
+from sfumato.survey.predictors import column_codes, information, prediction
 from sfumato.survey.published import PublishedRows
 from sfumato.table import scan
 
@@ -370,6 +370,47 @@ def test_prediction_equals_a_slow_oracle() -> None:
     assert z > 4
 
 
+def test_information_equals_a_slow_oracle() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 5, 3_001)
+    secret = np.where(rng.random(3_001) < 0.4, codes, rng.integers(0, 7, 3_001))
+    codes[-1] = 9  # never learned
+    learn, test = list(range(1500)), list(range(1500, 3001))
+    overall, together = Counter(secret[learn].tolist()), Counter(zip(codes[learn], secret[learn], strict=True))
+    alone, values = Counter(codes[learn].tolist()), len(overall)
+    gains = []
+    for i in test:
+        prior = (overall[secret[i]] + 1) / (1500 + 7)
+        gains.append(math.log2((together[codes[i], secret[i]] + values * prior) / (alone[codes[i]] + values) / prior))
+    bits, z = information(codes, secret, np.array(learn), np.array(test))
+    assert bits == pytest.approx(np.mean(gains))
+    assert z == pytest.approx(np.mean(gains) / (np.std(gains) / math.sqrt(1501)))
+    assert gains[-1] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_column_that_shifts_the_odds_but_not_the_guess_is_seen() -> None:
+    """As in Adult: income is low for most of every group, but ten times as often high for the married."""
+    rng = np.random.default_rng(4)
+    married, sex = rng.random(8_000) < 0.5, rng.random(8_000) < 0.5
+    rich = rng.random(8_000) < np.where(married, 0.45, 0.05)
+    names = {"married": married, "sex": sex, "income": rich}
+    table = pa.table({name: np.where(values, "yes", "no") for name, values in names.items()})
+    for kind in ("other", "quasi_identifier"):
+        found = surveyed(table, policy(married=role(kind), sex=role("other"), income=role("sensitive")))
+        assert found.prediction is not None
+        by_name = {p.column: p for p in found.prediction.predictors}
+        assert by_name["married"].hit_rate == by_name["married"].baseline
+        assert by_name["married"].information == pytest.approx(0.17, abs=0.03)  # of the 0.81 of the marginal
+        assert (by_name["married"].clear, by_name["sex"].clear) == (True, False)
+        assert any("'married'" in w and "bits" in w for w in found.warnings) == (kind == "other")
+        assert f"{by_name['married'].information:.3f}" in found.explain()
+        plain = found.to_dict()["prediction"]["predictors"][0]
+        assert list(plain) == [
+            "column", "role", "hit_rate", "baseline", "z", "information", "information_z", "clear",
+        ]  # fmt: skip
+        json.dumps(plain, allow_nan=False)
+
+
 def test_the_test_of_a_useless_column_keeps_its_level() -> None:
     """z > 4 must be rare by chance: none in 200 columns (a fair z would have 0.006 of them)."""
     rng = np.random.default_rng(8)
@@ -377,6 +418,9 @@ def test_the_test_of_a_useless_column_keeps_its_level() -> None:
     for _ in range(200):
         secret, codes = rng.integers(0, 3, 2_000), rng.integers(0, 20, 2_000)
         assert prediction(codes, secret, order[:1000], order[1000:])[2] < 4
+        bits, z = information(codes, secret, order[:1000], order[1000:])
+        assert z < 4
+        assert bits < 0.05
 
 
 def test_numbers_and_dates_are_cut_and_missing_values_are_a_value() -> None:

@@ -43,7 +43,7 @@ class CsvSource:
         except UnicodeDecodeError:
             raise self._not_utf8() from None
         except (*DAMAGE, csv.Error) as problem:
-            raise TableError(f"{self.description!r} cannot be read: {problem}.") from None
+            raise TableError(f"{self.description!r} cannot be read: {_said(problem)}.") from None
         if not header:
             raise TableError(f"{self.description!r} is empty: it has no header line.")
         return header, reader.line_num
@@ -139,8 +139,8 @@ class CsvSource:
             what = "a quote is never closed" if "end of data" in str(broken) else broken
             return TableError(f"{self.description!r}, line {last + 1}: {what}.", "Mend the line.")
         except DAMAGE as broken:
-            return TableError(f"{self.description!r} is damaged after line {last}: {broken}.")
-        return TableError(f"{self.description!r} cannot be read: {problem}.")
+            return TableError(f"{self.description!r} is damaged after line {last}: {_said(broken)}.")
+        return TableError(f"{self.description!r} cannot be read: {_said(problem)}.")
 
     def _not_utf8(self) -> TableError:
         with self._bytes() as raw:
@@ -150,6 +150,11 @@ class CsvSource:
     def fingerprint(self) -> str:
         """Return a sha256 over the bytes of the file."""
         return hash_files([self.path])
+
+
+def _said(problem: Exception) -> str:
+    """Return what a reader says, without its full stop."""
+    return str(problem).rstrip(". ")
 
 
 def _blank_as_null(rows: Any) -> Any:

@@ -7,6 +7,7 @@ knows its domain, and notes every value outside it, or learns it, in the order i
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,7 +80,8 @@ class Encoder:
         values: list[Any] = dictionary.to_pylist()
         if self.attribute.bins is None:
             return values
-        numbers = np.array([_number(v) for v in values], dtype=np.float64)
+        read = _number_of_single if pa.types.is_float32(dictionary.type) else _number
+        numbers = np.array([read(v) for v in values], dtype=np.float64)
         finite = self.attribute.bins.holds(numbers)
         bins = self.attribute.bins.numbers(np.where(finite, numbers, 0.0))
         names = {k: self.attribute.bins.label(k) for k in np.unique(bins).tolist()}
@@ -132,24 +134,31 @@ class Encoder:
             raise TableError(*self._complaint())
 
     def _complaint(self) -> tuple[str, str]:
+        """Return what is wrong and what to do, of missing values and of others: who mends one wants to know both."""
+        others: dict[Value, Refusal] = {value: refusal for value, refusal in self.refused.items() if value is not None}
+        parts = [self._about_missing(self.refused[None])] if None in self.refused else []
+        parts += [self._about_values(others)] if others else []
+        return " ".join(message for message, _ in parts), " ".join(hint for _, hint in parts)
+
+    def _about_missing(self, lacking: Refusal) -> tuple[str, str]:
+        return (
+            f"{self.attribute.name!r} is missing in {lacking.rows:,} row(s), first in row {lacking.first:,}.",
+            'Say what a missing value means: missing = "category" (a value of its own) '
+            'or "drop" (the row is left out).',
+        )
+
+    def _about_values(self, refused: Mapping[Value, Refusal]) -> tuple[str, str]:
         name = self.attribute.name
-        if None in self.refused:
-            lacking = self.refused[None]
-            return (
-                f"{name!r} is missing in {lacking.rows:,} row(s), first in row {lacking.first:,}.",
-                'Say what a missing value means: missing = "category" (a value of its own) '
-                'or "drop" (the row is left out).',
-            )
-        total = sum(r.rows for r in self.refused.values())
-        first = min(r.first for r in self.refused.values())
-        shown = ", ".join(repr(label(v)) for v in list(self.refused)[:5]) + (", ..." if len(self.refused) > 5 else "")
-        if self.attribute.bins is not None and any(isinstance(v, _NotANumber) for v in self.refused):
+        total = sum(r.rows for r in refused.values())
+        first = min(r.first for r in refused.values())
+        shown = ", ".join(repr(label(v)) for v in list(refused)[:5]) + (", ..." if len(refused) > 5 else "")
+        if self.attribute.bins is not None and any(isinstance(v, _NotANumber) for v in refused):
             return (
                 f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}; first in row {first:,}.",
                 "Mend them, or take the bins away.",
             )
         return (
-            f"{name!r} has {len(self.refused):,} value(s) outside its declared domain, in {total:,} row(s): {shown}; "
+            f"{name!r} has {len(refused):,} value(s) outside its declared domain, in {total:,} row(s): {shown}; "
             f"first in row {first:,}.",
             "Add them to the domain in the policy, or mend the table.",
         )
@@ -164,6 +173,11 @@ def _number(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         return math.nan
+
+
+def _number_of_single(value: Any) -> float:
+    """Return a number of 32 bits as it is written: 0.7, not 0.699999988079071."""
+    return math.nan if value is None else float(str(np.float32(value)))
 
 
 def _as_dictionary(column: Any, attribute: Attribute) -> Any:
@@ -204,7 +218,25 @@ def fitted(attribute: Attribute, kind: Any) -> Attribute:
     if pa.types.is_boolean(kind):
         return attribute
     convert = _integer if pa.types.is_integer(kind) else _text
-    return replace(attribute, declared=tuple(convert(v, attribute.name) for v in attribute.declared))
+    declared = tuple(convert(v, attribute.name) for v in attribute.declared)
+    if pa.types.is_integer(kind) and number_type(declared) is None:
+        raise PolicyError(
+            f"The declared domain of {attribute.name!r} has integers that no one type of 64 bits holds.",
+            "They must lie between -2^63 and 2^63 - 1, or all between 0 and 2^64 - 1.",
+        )
+    return replace(attribute, declared=declared)
+
+
+def number_type(values: Iterable[Value]) -> type[np.generic] | None:
+    """Return the numpy type that holds truth values or integers exactly; None if there is none."""
+    known = [v for v in values if v is not None]
+    if known and all(isinstance(v, bool) for v in known):
+        return np.bool_
+    numbers = [int(v) for v in known]
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    if low >= -(2**63) and high < 2**63:
+        return np.int64
+    return np.uint64 if low >= 0 and high < 2**64 else None
 
 
 def _integer(value: Value, name: str) -> Value:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain
 from sfumato.engines.arrays import first_null, from_numpy, from_text
 from sfumato.engines.base import Batch, Source
-from sfumato.engines.encoding import Encoder, fitted
+from sfumato.engines.encoding import Encoder, fitted, number_type
 from sfumato.engines.identity import key_bytes
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import TableError
@@ -145,7 +145,7 @@ def decoded(part: Domain, codes: npt.NDArray[np.int32]) -> Any:
         values = from_text(["" if v is None else str(v) for v in part.values])
         return pa.DictionaryArray.from_arrays(from_numpy(codes, missing), values)
     filler: Any = type(known[0])()
-    table = np.array([filler if v is None else v for v in part.values])
+    table = np.array([filler if v is None else v for v in part.values], dtype=number_type(known))
     return from_numpy(table[codes], missing)
 
 

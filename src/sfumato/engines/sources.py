@@ -107,7 +107,7 @@ class ArrowSource:
 
     def __init__(self, table: Any) -> None:
         self.description = f"a {type(table).__module__.split('.')[0]} table"
-        with _readable(self.description):
+        with _readable(self.description, "Every column must hold values of one type."):
             given = pa.table(table)
             self._table = pa.table([_with_plain_text(c) for c in given.columns], names=given.column_names)
         self.names: list[str] = list(self._table.column_names)
@@ -182,12 +182,10 @@ def _has_small_dictionary(footer: Any, name: str) -> bool:
 
 
 @contextmanager
-def _readable(description: str) -> Iterator[None]:
-    """Turn what Arrow says of a broken file into an error of ours."""
+def _readable(description: str, hint: str = "The file is damaged or not of its kind.") -> Iterator[None]:
+    """Turn what Arrow says of a broken file, or of an odd table, into an error of ours."""
     try:
         yield
     except (pa.ArrowException, OSError) as problem:
-        first = str(problem).splitlines()[0]
-        raise TableError(
-            f"{description!r} cannot be read: {first}.", "The file is damaged or not of its kind."
-        ) from None
+        first = (str(problem).splitlines() or [type(problem).__name__])[0].rstrip(". ")
+        raise TableError(f"{description!r} cannot be read: {first}.", hint) from None

@@ -11,6 +11,7 @@ sample of. For `projected` and `em` it is the unbiased estimate's interval, cut 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -24,14 +25,17 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.reconstruct import bayes, inverse
 from sfumato.reconstruct.projection import project
-from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line, quoted
-from sfumato.reconstruct.where import EXAMPLE, condition_sql
+from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line, manifest_types, quoted
+from sfumato.reconstruct.where import EXAMPLE, compared_as_numbers, condition_sql
 from sfumato.release import Release
 
 Estimator = Literal["inverse", "projected", "em"]
 Target = Literal["table", "population"]
 ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em")
 TARGETS: tuple[Target, ...] = ("table", "population")
+NAN = float("nan")
+"""The one NaN of all groups: two of them would be two groups, for NaN is not equal to NaN."""
+NO_ROW = "No published row satisfies the condition."
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +109,13 @@ def count(
     groups, observed = _observed(release, by, where, domain)
     asked = [name for name in by if name in domain.names]
     cells = _margin(domain, asked)
+    empty = (NO_ROW,) if where.strip() and not observed.any() else ()
     if not asked:
-        return _plain_counts(release, by, groups, observed.sum(axis=1), method, target, level)
+        return _plain_counts(release, by, groups, observed.sum(axis=1), method, target, level, empty)
     numbers = _estimates(matrix, observed, cells, method, target, release.manifest.data.rows)
     labels = _cell_values(domain, asked)
     keys = tuple(_merged(by, domain.names, group, cell) for group in groups for cell in labels)
-    notes = (*_notes(matrix, method), *numbers.notes)
+    notes = (*empty, *_notes(matrix, method), *numbers.notes)
     most = np.repeat(observed.sum(axis=1), len(labels))
     return Answer(
         by,
@@ -159,8 +164,7 @@ def _observed(
     """Return the groups of untouched columns and, for each, the published counts of every domain value."""
     untouched = [name for name in by if name not in domain.names]
     columns = [*untouched, *domain.names]
-    types = {c.name: c.type for c in release.manifest.columns}
-    condition = f" WHERE {condition_sql(where, types, domain.names)}" if where.strip() else ""
+    condition = f" WHERE {_condition(release, where, domain)}" if where.strip() else ""
     select = ", ".join(quoted(name) for name in columns)
     query = f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL"
     found: dict[tuple[Any, ...], dict[int, int]] = {} if untouched else {(): {}}
@@ -172,12 +176,62 @@ def _observed(
                 f"The release holds {label(value)!r}, which is not a value of {domain.name!r}.",
                 "It was changed after it was published: `sfumato verify` says what fails.",
             )
-        found.setdefault(tuple(key[: len(untouched)]), {})[code] = rows
-    groups = sorted(found, key=lambda group: tuple((v is None, "" if v is None else v) for v in group))
+        counts = found.setdefault(tuple(NAN if _is_nan(v) else v for v in key[: len(untouched)]), {})
+        counts[code] = counts.get(code, 0) + rows
+    groups = sorted(found, key=lambda group: tuple(_place(v) for v in group))
     observed = np.zeros((len(groups), domain.size))
     for row, group in enumerate(groups):
         observed[row, list(found[group])] = list(found[group].values())
     return groups, observed
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _place(value: Any) -> tuple[bool, bool, Any]:
+    """Return what groups are sorted by: values, then NaN, then the missing value."""
+    return value is None, _is_nan(value), "" if value is None or _is_nan(value) else value
+
+
+def _condition(release: Release, where: str, domain: SensitiveDomain) -> str:
+    """Return the condition as SQL; raise if it takes a text as a number that is none: it would silently fail."""
+    types = manifest_types(release)
+    sql = condition_sql(where, types, domain.names)
+    binned = {c.name for c in release.manifest.columns if c.treatment == "binned"}
+    for name in compared_as_numbers(where, types, binned):
+        if name in binned:
+            raise _about_bins(release, name)
+        _check_numbers(release, name)
+    return sql
+
+
+def _about_bins(release: Release, name: str) -> UsageError:
+    query = f"SELECT DISTINCT {quoted(name)} AS bin FROM release WHERE bin IS NOT NULL ORDER BY bin LIMIT 4"
+    shown = ", ".join(_literal(bin_label) for (bin_label,) in _counted(release, query, ""))
+    return UsageError(
+        f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
+        f"Name the bins that you want, e.g. {quoted(name)} IN ({shown}); `--by {name}` lists all of them.",
+    )
+
+
+def _check_numbers(release: Release, name: str) -> None:
+    column = quoted(name)
+    query = (
+        f"SELECT count(*) AS texts, min({column}) AS example FROM release "
+        f"WHERE {column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL"
+    )
+    ((texts, example),) = _counted(release, query, "")
+    if texts:
+        raise UsageError(
+            f"{name!r} is text, and {texts:,} row(s) hold no number there, e.g. {example!r}: "
+            "it cannot be compared with a number.",
+            f"Compare it with texts in quotes, e.g. {column} = {_literal(example)}.",
+        )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
@@ -200,13 +254,13 @@ def _plain_counts(
     method: Estimator,
     target: Target,
     level: float,
+    notes: tuple[str, ...] = (),
 ) -> Answer:
     """Return counts of untouched columns: exact for the table, binomial for a population."""
     total = release.manifest.data.rows
     error = np.zeros_like(rows) if target == "table" else np.sqrt(rows * (1 - rows / total))
-    return Answer(
-        by, tuple(groups), rows, error, rows, rows, method, target, level, ("No randomized column is asked.",)
-    )
+    notes = (*notes, "No randomized column is asked.")
+    return Answer(by, tuple(groups), rows, error, rows, rows, method, target, level, notes)
 
 
 # --- correcting them --------------------------------------------------------------------------------------------------

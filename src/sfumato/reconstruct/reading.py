@@ -16,9 +16,14 @@ CSV_TYPES = {
     "bool": "BOOLEAN",
     "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
     "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT",
-    "float": "REAL", "double": "DOUBLE", "date32[day]": "DATE",
+    "halffloat": "REAL", "float": "REAL", "double": "DOUBLE", "date32[day]": "DATE", "date64[ms]": "DATE",
+    "timestamp[s]": "TIMESTAMP_S", "timestamp[ms]": "TIMESTAMP_MS", "timestamp[us]": "TIMESTAMP",
+    "timestamp[ns]": "TIMESTAMP_NS",
+    "time32[s]": "TIME", "time32[ms]": "TIME", "time64[us]": "TIME", "time64[ns]": "TIME_NS",
 }  # fmt: skip
-"""How the text of a CSV release is read, by the type in the manifest; everything else stays text."""
+"""How the text of a CSV release is read, by the (Arrow) type in the manifest; see `csv_type` for those with numbers."""
+LARGEST_DECIMAL = 38
+"""Digits of a decimal that DuckDB holds."""
 
 
 CONDITION_ERRORS = (
@@ -34,6 +39,7 @@ def connected(release: Release) -> Iterator[Any]:
         raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {release.data.name!r}.")
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     try:
+        connection.execute("SET TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
         connection.execute(f"CREATE VIEW release AS {_select(release)}")
         connection.execute("SET lock_configuration = true")
         yield connection
@@ -54,14 +60,33 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def csv_type(arrow: str) -> str:
+    """Return the DuckDB type for the text of a column of this Arrow type; what it cannot hold stays text.
+
+    >>> csv_type("decimal128(10, 2)"), csv_type("timestamp[us, tz=UTC]"), csv_type("decimal256(60, 2)")
+    ('DECIMAL(10, 2)', 'TIMESTAMPTZ', 'VARCHAR')
+    """
+    decimal = re.fullmatch(r"decimal\d+\((\d+), (\d+)\)", arrow)
+    if decimal and int(decimal[1]) <= LARGEST_DECIMAL and int(decimal[2]) <= int(decimal[1]):
+        return f"DECIMAL({decimal[1]}, {decimal[2]})"
+    if re.fullmatch(r"timestamp\[\w+, tz=.*\]", arrow):
+        return "TIMESTAMPTZ"
+    return CSV_TYPES.get(arrow, "VARCHAR")
+
+
+def manifest_types(release: Release) -> dict[str, str]:
+    """Return the type of each column in the manifest; "string" for those of a CSV release that are read as text."""
+    is_csv = release.manifest.data.format == "csv"
+    return {c.name: "string" if is_csv and csv_type(c.type) == "VARCHAR" else c.type for c in release.manifest.columns}
+
+
 def _select(release: Release) -> str:
     # the file of this name and no other: wildcards stand for themselves, folders named x=y are no columns
     path = "'" + re.sub(r"([*?[])", r"[\1]", str(release.data.absolute())).replace("'", "''") + "'"
     if release.manifest.data.format == "parquet":
         return f"SELECT * FROM read_parquet({path}, hive_partitioning = false)"
     columns = ", ".join(
-        f"CAST({quoted(c.name)} AS {CSV_TYPES.get(c.type, 'VARCHAR')}) AS {quoted(c.name)}"
-        for c in release.manifest.columns
+        f"CAST({quoted(c.name)} AS {csv_type(c.type)}) AS {quoted(c.name)}" for c in release.manifest.columns
     )
     return (
         f"SELECT {columns} FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "

@@ -7,7 +7,9 @@ another table is refused by name, so a condition can read nothing but the releas
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import TypeVar
 
 import sqlglot
 from sqlglot import exp
@@ -15,12 +17,15 @@ from sqlglot.errors import SqlglotError
 
 from sfumato.errors import UsageError
 
+_Part = TypeVar("_Part", bound=exp.Expression)
+
 ALLOWED: tuple[type[exp.Expression], ...] = (
     exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Is,
     exp.Null, exp.Like, exp.ILike, exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Neg, exp.Add, exp.Sub,
     exp.Mul, exp.Div, exp.Mod,
 )  # fmt: skip
 
+ORDERINGS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
 EXAMPLE = "A condition looks like: sex = 'F' AND age BETWEEN 40 AND 60"
 
@@ -33,10 +38,27 @@ def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str,
         raise UsageError("The condition is nested too deeply.", EXAMPLE) from None
 
 
+def compared_as_numbers(where: str, columns: Mapping[str, str], binned: Collection[str]) -> tuple[str, ...]:
+    """Return the text columns that a (checked) condition takes as numbers: what is no number there would never match.
+
+    A binned column is one of them wherever it is put in order: as text, '[100, 110)' comes before '[20, 30)'.
+    """
+    tree = _parsed(where)
+    numeric = [column.name for column in _numeric_columns(tree, columns)]
+    ordered = [
+        column.name
+        for comparison in tree.find_all(*ORDERINGS)
+        for column in _operands(comparison, exp.Column)
+        if column.name in binned
+    ]
+    return tuple(dict.fromkeys(numeric + ordered))
+
+
 def _checked_sql(tree: exp.Expression, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
     for node in tree.walk():
         if not isinstance(node, ALLOWED):
-            raise UsageError(f"{type(node).__name__.upper()} is not allowed in a condition.", EXAMPLE)
+            name = node.name if isinstance(node, exp.Anonymous) else type(node).__name__
+            raise UsageError(f"{name.upper()} is not allowed in a condition.", EXAMPLE)
         if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
             raise UsageError("A sub-query is not allowed in a condition.", EXAMPLE)
         if isinstance(node, exp.Column):
@@ -48,8 +70,7 @@ def _parsed(where: str) -> exp.Expression:
     try:
         statements = sqlglot.parse(f"SELECT 1 WHERE {where}", dialect="duckdb")
     except SqlglotError as problem:
-        first = str(problem).splitlines()[0]
-        raise UsageError(f"The condition {where!r} cannot be read: {first}", EXAMPLE) from None
+        raise UsageError(f"The condition {where!r} cannot be read: {_reason(problem)}.", EXAMPLE) from None
     select = statements[0] if len(statements) == 1 else None
     if not isinstance(select, exp.Select) or not select.args.get("where"):
         raise UsageError(f"{where!r} is not one condition.", EXAMPLE)
@@ -57,6 +78,17 @@ def _parsed(where: str) -> exp.Expression:
         raise UsageError(f"The condition {where!r} holds more than a condition.", EXAMPLE)
     condition: exp.Expression = select.args["where"].this
     return condition
+
+
+def _reason(problem: SqlglotError) -> str:
+    """Return what the parser says, without its places (they count what was put around the condition) and classes."""
+    said = re.sub(r"[.,]? *Line \d+, Col: \d+.*$", "", str(problem).splitlines()[0]).rstrip(".: ")
+    lacking = re.search(r"missing for <class '[\w.]*?(\w+)'>", said)
+    if said.startswith("Error tokenizing"):
+        return "a quote is never closed, or a character does not belong there"
+    if lacking:
+        return f"something is missing at {lacking[1].upper()}"
+    return said if said and "<" not in said else "it is not complete"
 
 
 def _check_column(node: exp.Column, columns: Mapping[str, str], randomized: tuple[str, ...]) -> None:
@@ -76,11 +108,21 @@ def _check_column(node: exp.Column, columns: Mapping[str, str], randomized: tupl
 
 def _numbers_as_numbers(tree: exp.Expression, columns: Mapping[str, str]) -> exp.Expression:
     """Compare a text column with numbers as a number: columns from CSV are text, and '9' > '10' as text."""
-
-    for comparison in [node for node in tree.walk() if isinstance(node, COMPARISONS)]:
-        if all(literal.is_string for literal in comparison.find_all(exp.Literal)):
-            continue
-        for column in list(comparison.find_all(exp.Column)):
-            if columns[column.name] == "string" and not isinstance(column.parent, exp.TryCast):
-                column.replace(exp.TryCast(this=column.copy(), to=exp.DataType.build("double")))
+    for column in list(_numeric_columns(tree, columns)):
+        column.replace(exp.TryCast(this=column.copy(), to=exp.DataType.build("double")))
     return tree
+
+
+def _numeric_columns(tree: exp.Expression, columns: Mapping[str, str]) -> Iterator[exp.Column]:
+    """Yield each text column that is compared with a number."""
+    for comparison in list(tree.find_all(*COMPARISONS)):
+        if all(literal.is_string for literal in _operands(comparison, exp.Literal)):
+            continue
+        for column in _operands(comparison, exp.Column):
+            if columns.get(column.name) == "string":
+                yield column
+
+
+def _operands(comparison: exp.Condition, kind: type[_Part]) -> list[_Part]:
+    """Return the parts of this kind that belong to the comparison itself, not to one inside it."""
+    return [part for part in comparison.find_all(kind) if part.find_ancestor(*COMPARISONS) is comparison]

@@ -114,13 +114,14 @@ def _prediction(p: Prediction) -> list[str]:
         "Columns that tell the sensitive value",
         _indented(
             f"Learned on {p.learned:,} records, tried on {p.tried:,} others: the share of right guesses by "
-            f"one column alone. The most common value alone is right for {p.predictors[0].baseline:.2%}."
+            f"one column alone. The most common value alone is right for {p.predictors[0].baseline:.2%}. Bits: what "
+            "the column tells of the value per record, also where it shifts the odds but not the best guess."
         ),
         *_predictors(p, "other"),
         *_predictors(p, "quasi_identifier"),
         _indented(
-            "Clear: z above 4, and more than one point. A column that shifts the odds but not the best "
-            "guess, or that tells only together with others, is not seen here: not clear is not independent."
+            "Clear: z above 4, and more than one point or 0.05 bits. A column that tells only a little, or only "
+            "together with others, is not seen here: not clear is not independent."
         ),
     ]
 
@@ -132,6 +133,8 @@ def _predictors(p: Prediction, role: str) -> list[str]:
             f"{x.hit_rate:.2%}",
             f"{100 * (x.hit_rate - x.baseline):+.2f}",
             f"{x.z:.1f}",
+            f"{x.information:.3f}",
+            f"{x.information_z:.1f}",
             "yes" if x.clear else "no",
         ]
         for x in p.predictors
@@ -140,7 +143,7 @@ def _predictors(p: Prediction, role: str) -> list[str]:
     if not rows:
         return []
     more = [f"  ... and {len(rows) - SHOWN} weaker ones"] if len(rows) > SHOWN else []
-    return [*_table([role, "right", "gain (points)", "z", "clear"], rows[:SHOWN], 1), *more]
+    return [*_table([role, "right", "gain (points)", "z", "bits", "z (bits)", "clear"], rows[:SHOWN], 1), *more]
 
 
 def _persons(p: Persons) -> list[str]:

@@ -92,11 +92,11 @@ def _predicted(prediction: Prediction, sensitive: Sensitive) -> Iterator[str]:
     telling = [p for p in prediction.predictors if p.clear and p.role == "other"]
     if not telling:
         return
-    shown = ", ".join(f"{p.column!r} ({p.hit_rate:.1%})" for p in telling)
+    shown = ", ".join(f"{p.column!r} ({p.hit_rate:.1%}, {p.information:.2f} bits)" for p in telling)
     yield (
-        f"{len(telling)} `other` column(s) tell {' / '.join(sensitive.columns)!r}: a guess by {shown} is "
-        f"right more often than one by the most common value ({telling[0].baseline:.1%}). They are published "
-        "as they "
+        f"{len(telling)} `other` column(s) tell {' / '.join(sensitive.columns)!r}: {shown}. So often a guess by the "
+        f"column is right (by the most common value: {telling[0].baseline:.1%}), and so much it shifts the odds. "
+        "They are published as they "
         'are, and undo the blur. Drop them (role = "identifier"), coarsen them (bins), or make them '
         "sensitive "
         "too; if attackers know them anyway, they are quasi-identifiers."
