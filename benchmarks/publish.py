@@ -150,7 +150,7 @@ def publish(source: Path, target: Path, codec: str) -> Callable[[], None]:
     policy = sf.Policy.parse(f'{text}\n[method]\nname = "uniform"\n[requirement]\nrho1 = 0.2\nrho2 = 0.5\n{output}')
 
     def run() -> None:
-        table = scan(source, policy, spill=target.parent)  # as the command line does
+        table = scan(source, policy)
         publish(table, plan(profile(table), **policy.plan_arguments()), target)
 
     return run

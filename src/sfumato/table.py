@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ from sfumato.engines.csv_source import CsvSource
 from sfumato.engines.identity import index_column
 from sfumato.engines.selection import Mask, draw_persons
 from sfumato.engines.sources import open_source
-from sfumato.engines.spill import KeptSource
 from sfumato.errors import TableError
 from sfumato.policy import Policy
 from sfumato.profiles import Profile
@@ -47,24 +45,15 @@ class Table:
         return self.source.fingerprint()
 
 
-def scan(table: Any, policy: Policy, spill: str | Path | None = None) -> Table:
-    """Open a table: a path, or any object that speaks Arrow. Its columns must be exactly those of the policy.
-
-    Text is parsed whenever it is read: to count and to publish. With `spill`, a folder with room for the table, it is
-    parsed once and kept there in a temporary file without a name, which only this process can read.
-    """
+def scan(table: Any, policy: Policy) -> Table:
+    """Open a table: a path, or any object that speaks Arrow. Its columns must be exactly those of the policy."""
     source = open_source(table, policy.input)
     policy.attributes.check_columns(source.names)
     _check_names([name for name in source.names if policy.columns[name].role != "identifier"])
     _check_kinds(source, policy.attributes)
-    if spill is not None and isinstance(source, CsvSource):
-        source = KeptSource(source, [name for name in source.names if _is_read(name, policy)], Path(spill))
+    if isinstance(source, CsvSource):
+        source.coded = frozenset(policy.attributes.names("sensitive"))
     return Table(source, policy)
-
-
-def _is_read(name: str, policy: Policy) -> bool:
-    person = policy.person.column if policy.person else None
-    return policy.columns[name].role != "identifier" or name in (person, policy.record_key)
 
 
 def _check_names(published: list[str]) -> None:

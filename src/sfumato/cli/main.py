@@ -141,7 +141,7 @@ def publish(
     if seed is not None and key_file is not None:
         raise UsageError("--seed and --key-file exclude each other.")
     check_new(output)
-    opened = _scanned(table, policy, output.parent if plan_file is None else None)
+    opened = _scanned(table, policy)
     key = SecretKey.load(key_file) if key_file else None if seed is None else SecretKey.from_seed(seed)
     if plan_file is None:
         made = _planned(opened, as_json, shuffle)
@@ -256,11 +256,11 @@ def _check_absent(file: Path | None) -> None:
         raise UsageError(f"{str(file)!r} exists already.", "Choose another name, or remove it.")
 
 
-def _scanned(table: Path, policy: Path, spill: Path | None = None) -> Table:
+def _scanned(table: Path, policy: Path) -> Table:
     from sfumato.policy import Policy
     from sfumato.table import scan
 
-    return scan(table, Policy.load(policy), spill)
+    return scan(table, Policy.load(policy))
 
 
 def _planned(table: Table, quiet: bool, shuffle: bool = False) -> Plan:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv as pacsv
 
@@ -24,6 +25,7 @@ from sfumato.policy import InputRule
 
 CSV_BLOCK = 1 << 20
 END = "\x1eend\x1e"
+CODED = pa.dictionary(pa.int32(), pa.string())
 DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
 
 
@@ -33,6 +35,7 @@ class CsvSource:
     def __init__(self, path: Path, rule: InputRule) -> None:
         self.path, self.rule, self.description = path, rule, str(path)
         self.names, self._header_lines = self._header()
+        self.coded: frozenset[str] = frozenset()  # columns to be read as dictionaries: those that will be encoded
 
     def _header(self) -> tuple[list[str], int]:
         """Return the column names and the number of lines that they take (a quoted name may hold a line break)."""
@@ -107,7 +110,7 @@ class CsvSource:
 
     def _converting(self, columns: Sequence[str]) -> Any:
         return pacsv.ConvertOptions(
-            column_types=dict.fromkeys(self.names, pa.string()),
+            column_types={name: CODED if name in self.coded else pa.string() for name in self.names},
             include_columns=list(columns),
             null_values=list(self.rule.missing_values),
             strings_can_be_null=not self._only_blank_is_missing,
@@ -163,13 +166,24 @@ def _blank_as_null(rows: Any) -> Any:
 
 
 def _column_blank_as_null(column: Any) -> Any:
-    ends = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + len(column) + 1]
-    blank = ends[1:] == ends[:-1]
+    if pa.types.is_dictionary(column.type):
+        has_blank = not column.dictionary.null_count and _has_blank(column.dictionary)
+        return _column_blank_as_null(column.cast(pa.string())).dictionary_encode() if has_blank else column
+    blank = _blank(column)
     if not blank.any():
         return column
     valid = np.packbits(np.concatenate([np.zeros(column.offset, dtype=np.bool_), ~blank]), bitorder="little")
     buffers = [pa.py_buffer(valid), *column.buffers()[1:]]
     return pa.Array.from_buffers(pa.string(), len(column), buffers, offset=column.offset)
+
+
+def _blank(texts: Any) -> npt.NDArray[np.bool_]:
+    ends = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return np.equal(ends[1:], ends[:-1])
+
+
+def _has_blank(texts: Any) -> bool:
+    return len(texts) > 0 and bool(_blank(texts).any())
 
 
 class _Ended:
