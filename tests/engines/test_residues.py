@@ -6,6 +6,7 @@ Pages are decompressed; dictionaries, statistics, schema, footer, manifest and R
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,7 @@ def test_the_manifest_holds_no_count_and_no_key(tmp_path: Path) -> None:
     release = released(table, make_policy({"uid": "other", "s": "sensitive"}), folder=tmp_path / "r", seed=4)
     text = (release.folder / "manifest.json").read_text() + (release.folder / "README.md").read_text()
     assert "1237" in text.replace(",", "")
+    text = re.sub("[0-9a-f]{12,}", "", text)  # hashes and 64-bit weights hold all sorts of digits
     assert "819" not in text
     assert "418" not in text
     assert sorted(path.name for path in release.folder.iterdir()) == ["README.md", "data.parquet", "manifest.json"]
