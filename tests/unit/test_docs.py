@@ -45,7 +45,7 @@ CLAIMS = re.compile(
 NAMES = ("Safe D-suppression",)
 """Words that state a result without its bound; and names that contain one."""
 
-MACHINE = re.compile(r"(?<![\w.~)])/(home|root|work|tmp|usr|Users|opt)/|pypi|index-url|localhost")
+MACHINE = re.compile(r"(?<![\w.~)])/(home|root|work|tmp|usr|Users|opt)/|localhost")
 
 
 class Block(NamedTuple):
