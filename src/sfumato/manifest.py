@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato import codec
-from sfumato.attributes import SensitiveDomain, Value
+from sfumato.attributes import SensitiveDomain
 from sfumato.guarantee import Guarantee
 from sfumato.matrix import PerturbationMatrix
 from sfumato.requirement import Bound
@@ -162,8 +162,4 @@ def json_schema() -> str:
 
 def domain_parts(domain: SensitiveDomain) -> tuple[DomainPart, ...]:
     """Return the domain as it is written."""
-    return tuple(DomainPart(name=part.name, values=_plain(part.values)) for part in domain.parts)
-
-
-def _plain(values: tuple[Value, ...]) -> tuple[str | bool | int | None, ...]:
-    return tuple(values)
+    return tuple(DomainPart(name=part.name, values=part.values) for part in domain.parts)

@@ -115,7 +115,7 @@ def count(
     numbers = _estimates(matrix, observed, cells, method, target, release.manifest.data.rows)
     labels = _cell_values(domain, asked)
     keys = tuple(_merged(by, domain.names, group, cell) for group in groups for cell in labels)
-    notes = (*empty, *_notes(matrix, method), *numbers.notes)
+    notes = (*empty, *_notes(method), *numbers.notes)
     most = np.repeat(observed.sum(axis=1), len(labels))
     return Answer(
         by,
@@ -359,7 +359,7 @@ def _merged(
     return tuple(drawn[name] if name in drawn else next(plain) for name in by)
 
 
-def _notes(matrix: PerturbationMatrix, method: Estimator) -> tuple[str, ...]:
+def _notes(method: Estimator) -> tuple[str, ...]:
     if method == "inverse":
         return (
             "Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out.",
