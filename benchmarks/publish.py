@@ -140,6 +140,9 @@ def csv_duckdb(source: Path, target: Path, codec: str) -> Callable[[], None]:
 
 def publish(source: Path, target: Path, codec: str) -> Callable[[], None]:
     """Count, plan and publish."""
+    import numpy.ma  # numpy loads it and the next one when they are first used
+    import numpy.random  # noqa: F401
+
     import sfumato as sf
 
     scan, profile, plan, publish = sf.scan, sf.profile, sf.plan, sf.publish  # loads them, as the copies' engines are

@@ -20,7 +20,7 @@ from sfumato.engines.cleaning import row_groups
 from sfumato.engines.mapping import RowMapper
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.shuffle import shuffled
-from sfumato.engines.writers import WRITERS, Piece, Writer
+from sfumato.engines.writers import CsvFormat, Format, ParquetFormat, Piece, Writer
 from sfumato.errors import OutOfSpace, PlanMismatch, TableError, UsageError
 from sfumato.guarantee import Guarantee, rounded_up
 from sfumato.manifest import (
@@ -45,7 +45,7 @@ from sfumato.release import (
     value_type,
 )
 from sfumato.release_readme import readme
-from sfumato.table import Table, check_identities, drawn_rows, no_progress
+from sfumato.table import Table, check_identities, drawn_rows, no_progress, widened
 
 Progress = Callable[[int], None]
 
@@ -121,35 +121,33 @@ def _write_data(
     """Write the published rows; return their description and their Arrow schema."""
     path = folder / f"data.{format}"
     rows = 0
-    mapper = RowMapper(
-        table.schema, table.source, plan.domain, plan.matrix, key, table.policy.record_key, drawn_rows(table, key)
-    )
+    source, schema = widened(table) if format == "csv" else (table.source, table.schema)
+    kind = CsvFormat(source.wide) if format == "csv" else ParquetFormat()
+    mapper = RowMapper(schema, source, plan.domain, plan.matrix, key, table.policy.record_key, drawn_rows(table, key))
     stopped = threading.Event()
     published = _reported(mapper, progress, stopped)
     if plan.shuffle:
         published = shuffled(published, plan.rows, key, folder)
     writer: Writer | None = None
     try:
-        with closing(_pieces(published, format, stopped)) as pieces:
+        with closing(_pieces(published, kind, stopped)) as pieces:
             for piece in pieces:
-                writer = writer or WRITERS[format](path, piece.schema)
+                writer = writer or kind.writer(path, piece.schema)
                 writer.write(piece)
                 rows += piece.rows
                 del piece
         if writer is None:
             raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
-        schema, sha256 = writer.close()
+        seen, sha256 = writer.close()
     except BaseException:
         if writer is not None:
             writer.abandon()
         raise
-    return DataFile(file=path.name, format=format, rows=rows, sha256=sha256, shuffled=plan.shuffle), schema
+    return DataFile(file=path.name, format=format, rows=rows, sha256=sha256, shuffled=plan.shuffle), seen
 
 
-def _pieces(published: Iterator[Any], format: str, stopped: threading.Event) -> Generator[Piece, None, None]:
-    """Give what is to be written; while a piece is written, the next is read, mapped, cleaned and "
-    "formatted in threads."""
-    kind = WRITERS[format]
+def _pieces(published: Iterator[Any], kind: Format, stopped: threading.Event) -> Generator[Piece, None, None]:
+    """Give what is to be written; while a piece is written, the next is read, mapped, cleaned, formatted in threads."""
     with closing(ahead(row_groups(published, kind.rows_at_once), stopped=stopped)) as groups:
         if not kind.prepares_long:
             yield from map(kind.prepared, groups)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.attributes import Schema
+from sfumato.attributes import Attribute, Schema
 from sfumato.engines.base import Source
 from sfumato.engines.counting import Progress, count_sensitive
 from sfumato.engines.csv_source import CsvSource
@@ -99,6 +99,24 @@ def profile(table: Table, progress: Progress = no_progress) -> Profile:
     """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it."""
     check_identities(table)
     return count_sensitive(table.source, table.schema, progress, drawn_rows(table, SecretKey.fresh()))
+
+
+def widened(table: Table) -> tuple[Source, Schema]:
+    """Return the table and its schema with runs of columns that are published as they are as one, where that can be.
+
+    Such columns of a CSV file are copied in one piece, which is much faster than to take them apart and to join them.
+    """
+    if not isinstance(table.source, CsvSource):
+        return table.source, table.schema
+    untouched = {
+        a.name: a.missing
+        for a in table.schema.attributes
+        if a.role in ("quasi_identifier", "other") and not a.bins and a.declared is None
+    }
+    untouched.pop(table.policy.record_key or "", None)
+    source = table.source.widened(untouched)
+    runs = {name: Attribute(name, "other", untouched[run[0]]) for name, run in source.wide.items()}
+    return source, Schema(tuple(runs.get(name) or table.schema[name] for name in source.names))
 
 
 def drawn_rows(table: Table, key: SecretKey) -> Mask | None:

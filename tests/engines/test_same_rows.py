@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pacsv
 
-from sfumato.engines import csv_source, shuffle, sources, writers
+from sfumato.engines import csv_lines, csv_source, shuffle, sources, writers
 from tests.engines.tools import patients, released, rows_of
 
 
@@ -43,6 +43,18 @@ def as_folder(table: pa.Table, folder: Path) -> Path:
 def as_csv(table: pa.Table, folder: Path) -> Path:
     pacsv.write_csv(table, folder / "t.csv")
     return folder / "t.csv"
+
+
+def as_plain_csv(table: pa.Table, folder: Path) -> Path:
+    options = pacsv.WriteOptions(quoting_style="none")
+    pacsv.write_csv(table, folder / "p.csv", options)
+    return folder / "p.csv"
+
+
+def as_plain_csv_of_windows(table: pa.Table, folder: Path) -> Path:
+    plain = as_plain_csv(table, folder).read_bytes()
+    (folder / "w.csv").write_bytes(b"\xef\xbb\xbf" + plain.replace(b"\n", b"\r\n").rstrip())
+    return folder / "w.csv"
 
 
 def as_csv_gz(table: pa.Table, folder: Path) -> Path:
@@ -111,6 +123,8 @@ FORMS: list[Callable[[pa.Table, Path], Any]] = [
     as_small_row_groups,
     as_folder,
     as_csv,
+    as_plain_csv,
+    as_plain_csv_of_windows,
     as_csv_gz,
     as_csv_of_windows,
     as_pandas,
@@ -150,17 +164,28 @@ def test_the_same_rows_for_every_batch_size(
 def test_row_groups_do_not_matter(
     size: int, format: str, tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writers.ParquetWriter, "rows_at_once", size)
+    monkeypatch.setattr(writers.ParquetFormat, "rows_at_once", size)
     monkeypatch.setattr(writers, "ROW_GROUP", size)
     assert rows_of(released(patients(), folder=tmp_path / "r", format=format, shuffle=False)) == expected[False]
 
 
 @pytest.mark.parametrize("block", [64, 1000])
+@pytest.mark.parametrize("form", [as_csv, as_plain_csv], ids=["quoted", "plain"])
+@pytest.mark.parametrize("format", ["parquet", "csv"])
 def test_csv_blocks_do_not_matter(
-    block: int, tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
+    block: int,
+    form: Callable[[pa.Table, Path], Path],
+    format: str,
+    tmp_path: Path,
+    expected: Expected,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(csv_source, "CSV_BLOCK", block)
-    assert rows_of(released(as_csv(patients(), tmp_path), folder=tmp_path / "r", shuffle=False)) == expected[False]
+    monkeypatch.setattr(csv_lines, "STRETCH", block)
+    monkeypatch.setattr(csv_lines, "PIECE", block // 4)
+    monkeypatch.setattr(writers, "LINES_AT_ONCE", 3)
+    table = form(patients(), tmp_path)
+    assert rows_of(released(table, folder=tmp_path / "r", format=format, shuffle=False)) == expected[False]
 
 
 def test_parts_of_the_shuffle_do_not_matter(

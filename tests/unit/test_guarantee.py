@@ -157,7 +157,7 @@ def test_row_groups_do_not_tell_how_many_rows_were_left_out(tmp_path: Path, monk
     from sfumato.engines import base, sources, writers
 
     monkeypatch.setattr(sources, "BATCH_ROWS", 100)
-    monkeypatch.setattr(writers.ParquetWriter, "rows_at_once", 100)
+    monkeypatch.setattr(writers.ParquetFormat, "rows_at_once", 100)
     assert base.BATCH_ROWS > 100
     gaps = [None if k % 7 == 0 and k < 200 else "x" for k in range(1000)]
     table = pa.table({"q": gaps, "d": ["a", "b"] * 500})

@@ -36,6 +36,15 @@ def from_text(values: Sequence[str]) -> Any:
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
+def with_nulls(texts: Any, missing: npt.NDArray[np.bool_]) -> Any:
+    """Return an array of texts with null where `missing` (their bytes stay, for a writer to leave out)."""
+    if not missing.any():
+        return texts
+    valid = np.packbits(np.concatenate([np.zeros(texts.offset, dtype=np.bool_), ~missing]), bitorder="little")
+    buffers = [pa.py_buffer(valid), *texts.buffers()[1:]]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers, offset=texts.offset)
+
+
 def codes_of(column: Any, null: int) -> npt.NDArray[Any]:
     """Return the codes of a dictionary column, `null` under nulls (what lies there is undefined)."""
     indices = column.indices

@@ -28,6 +28,7 @@ class Source(Protocol):
 
     names: list[str]
     description: str
+    wide: dict[str, tuple[str, ...]]  # columns that are runs of columns of the table, read as one
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Yield all rows with these columns."""

@@ -5,11 +5,13 @@ A broken file is told with its line: Arrow reads fast and says little, so on any
 
 from __future__ import annotations
 
+import copy
 import csv
 import gzip
 import io
+import itertools
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -17,8 +19,12 @@ from typing import Any, BinaryIO, TextIO, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as pacsv
 
+from sfumato.attributes import Missing
+from sfumato.engines import csv_lines
+from sfumato.engines.arrays import from_text, with_nulls
 from sfumato.engines.base import Batch, hash_files
 from sfumato.errors import TableError
 from sfumato.policy import InputRule
@@ -26,6 +32,8 @@ from sfumato.policy import InputRule
 CSV_BLOCK = 1 << 20
 END = "\x1eend\x1e"
 CODED = pa.dictionary(pa.int32(), pa.string())
+WIDE = "\0"
+"""Between the names of a run of columns that is read as one: no column that is published has it in its name."""
 DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
 
 
@@ -36,6 +44,9 @@ class CsvSource:
         self.path, self.rule, self.description = path, rule, str(path)
         self.names, self._header_lines = self._header()
         self.coded: frozenset[str] = frozenset()  # columns to be read as dictionaries: those that will be encoded
+        self.wide: dict[str, tuple[str, ...]] = {}  # columns that are runs of the file's columns
+        self._lenient: frozenset[str] = frozenset()  # those of them that are never missing
+        self._fields = list(self.names)
 
     def _header(self) -> tuple[list[str], int]:
         """Return the column names and the number of lines that they take (a quoted name may hold a line break)."""
@@ -53,12 +64,34 @@ class CsvSource:
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether every line is a row: without any quote no value holds a line break, and Arrow reads twice as fast."""
+        """Whether every line is a row: without any quote no value holds a line break."""
         if self.path.suffix.lower() == ".gz" or self._header_lines != 1:
             return False
         with self._bytes() as raw:
-            has_lines = raw.readline().endswith(b"\n")
-            return has_lines and not any(b'"' in piece for piece in iter(lambda: raw.read(CSV_BLOCK), b""))
+            header = raw.readline()
+            if not header.endswith(b"\n") or b"\r" in header.removesuffix(b"\r\n"):
+                return False
+            room = bytearray(CSV_BLOCK)
+            while got := cast(io.BufferedReader, raw).readinto(room):
+                if room.find(b'"', 0, got) >= 0:
+                    return False
+            return True
+
+    def widened(self, untouched: Mapping[str, Missing]) -> CsvSource:
+        """Return this table with runs of untouched columns as one, where they can be copied as they are written.
+
+        `untouched` says what a missing value means in them: one column is missing where any of the run is, but for
+        those in which that is a category of its own.
+        """
+        if not self._is_plain or not self._only_blank_is_missing or self.rule.delimiter != ",":
+            return self
+        runs = itertools.groupby(self.names, key=lambda name: (untouched.get(name), name not in untouched and name))
+        parts = [tuple(run) for _, run in runs]
+        other = copy.copy(self)
+        other.names = [WIDE.join(run) for run in parts]
+        other.wide = {WIDE.join(run): run for run in parts if len(run) > 1}
+        other._lenient = frozenset(name for name, run in other.wide.items() if untouched[run[0]] == "category")
+        return other
 
     def _bytes(self) -> BinaryIO:
         return cast(BinaryIO, gzip.open(self.path) if self.path.suffix.lower() == ".gz" else open(self.path, "rb"))
@@ -78,34 +111,49 @@ class CsvSource:
         try:
             for rows in self._lines(columns) if self._is_plain else self._quoted(columns):
                 if rows.num_rows:
-                    yield Batch(0, start, _blank_as_null(rows) if self._only_blank_is_missing else rows)
+                    yield Batch(0, start, rows)
                     start += rows.num_rows
         except (pa.ArrowException, *DAMAGE) as problem:
             raise self._diagnosed(problem) from None
 
     def _lines(self, columns: Sequence[str]) -> Iterator[Any]:
         """Read a file whose every line is a row."""
-        return iter(pacsv.open_csv(str(self.path), self._reading(), self._parsing(False), self._converting(columns)))
+        layout = csv_lines.Layout(self.rule.delimiter, len(self._fields), {name: self._span(name) for name in columns})
+        for rows in csv_lines.batches(self.path, layout):
+            yield pa.RecordBatch.from_arrays([self._marked(n, rows.column(n)) for n in columns], names=list(columns))
+
+    def _span(self, name: str) -> csv_lines.Span:
+        run = self.wide.get(name, (name,))
+        needs_all = self._only_blank_is_missing and name not in self._lenient
+        return csv_lines.Span(self._fields.index(run[0]), self._fields.index(run[-1]), needs_all)
+
+    def _marked(self, name: str, texts: Any) -> Any:
+        """Return a column with null for the texts that mean missing, where it is not just the empty one."""
+        if not self._only_blank_is_missing:
+            is_mark = pc.is_in(texts, from_text(self.rule.missing_values))
+            texts = pc.if_else(is_mark, pa.scalar(None, pa.string()), texts)
+        return texts.dictionary_encode() if name in self.coded else texts
 
     def _quoted(self, columns: Sequence[str]) -> Iterator[Any]:
         """Read a file whose values may hold line breaks; its last row must be the one that `_Ended` adds."""
         content = pa.input_stream(str(self.path), compression="gzip" if self.path.suffix.lower() == ".gz" else None)
         ended = pa.PythonFile(_Ended(content, self.rule.delimiter.join([END] * len(self.names))), mode="r")
         held = None
-        for rows in pacsv.open_csv(ended, self._reading(), self._parsing(True), self._converting(columns)):
+        finish = _blank_as_null if self._only_blank_is_missing else lambda rows: rows
+        for rows in pacsv.open_csv(ended, self._reading(), self._parsing(), self._converting(columns)):
             if held is not None:
-                yield held
+                yield finish(held)
             held = rows if rows.num_rows else held
         if held is None or any(column[-1].as_py() != END for column in held.columns):
             raise pa.ArrowInvalid("its end is not the end of a row")
-        yield held.slice(0, held.num_rows - 1)
+        yield finish(held.slice(0, held.num_rows - 1))
 
     def _reading(self) -> Any:
         return pacsv.ReadOptions(block_size=CSV_BLOCK, column_names=self.names, skip_rows=self._header_lines)
 
-    def _parsing(self, line_breaks: bool) -> Any:
+    def _parsing(self) -> Any:
         return pacsv.ParseOptions(
-            delimiter=self.rule.delimiter, newlines_in_values=line_breaks, ignore_empty_lines=len(self.names) > 1
+            delimiter=self.rule.delimiter, newlines_in_values=True, ignore_empty_lines=len(self.names) > 1
         )
 
     def _converting(self, columns: Sequence[str]) -> Any:
@@ -129,10 +177,10 @@ class CsvSource:
             with self._text() as lines:
                 reader = csv.reader(lines, delimiter=self.rule.delimiter, strict=True)
                 for fields in reader:
-                    if fields and len(fields) != len(self.names):
+                    if fields and len(fields) != len(self._fields):
                         return TableError(
                             f"{self.description!r}, line {reader.line_num}: {len(fields)} fields instead of "
-                            f"{len(self.names)}.",
+                            f"{len(self._fields)}.",
                             "Mend the line; a field that holds the delimiter or a line break must be quoted.",
                         )
                     last = reader.line_num
@@ -169,12 +217,7 @@ def _column_blank_as_null(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
         has_blank = not column.dictionary.null_count and _has_blank(column.dictionary)
         return _column_blank_as_null(column.cast(pa.string())).dictionary_encode() if has_blank else column
-    blank = _blank(column)
-    if not blank.any():
-        return column
-    valid = np.packbits(np.concatenate([np.zeros(column.offset, dtype=np.bool_), ~blank]), bitorder="little")
-    buffers = [pa.py_buffer(valid), *column.buffers()[1:]]
-    return pa.Array.from_buffers(pa.string(), len(column), buffers, offset=column.offset)
+    return with_nulls(column, _blank(column))
 
 
 def _blank(texts: Any) -> npt.NDArray[np.bool_]:

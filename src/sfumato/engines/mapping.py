@@ -111,9 +111,11 @@ class RowMapper:
 
     def _complain(self, name: str) -> None:
         """Read the whole column again to tell how many rows are concerned, and raise."""
-        attribute = self._schema[name]
+        if name in self._source.wide:
+            for part in self._source.wide[name]:
+                self._complain(part)
         if name in self._encoders:
-            encoder = Encoder(attribute, self._encoders[name].domain)
+            encoder = Encoder(self._schema[name], self._encoders[name].domain)
             for batch, position in positioned(self._source, [name]):
                 encoder.encode(batch.rows.column(0), position)
             encoder.check()
@@ -123,10 +125,11 @@ class RowMapper:
             if column.null_count and not missing:
                 first = position + first_null(column) + 1
             missing += column.null_count
-        raise TableError(
-            f"{name!r} is missing in {missing:,} row(s), first in row {first:,}.",
-            'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
-        )
+        if missing:
+            raise TableError(
+                f"{name!r} is missing in {missing:,} row(s), first in row {first:,}.",
+                'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
+            )
 
 
 def positioned(source: Source, columns: list[str]) -> Iterator[tuple[Batch, int]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Generator, Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
 T = TypeVar("T")
+U = TypeVar("U")
 _END = object()
 
 
@@ -37,6 +40,26 @@ def ahead(items: Iterable[T], depth: int = 1, stopped: threading.Event | None = 
         stopped.set()
         slots.release()
         thread.join()
+
+
+def side_by_side(function: Callable[[T], U], items: Iterable[T], workers: int = 2) -> Generator[U, None, None]:
+    """Apply the function to the items in several threads, and give the results in the items' order.
+
+    At most one item more than there are workers is under way or waiting.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        under_way: deque[Future[U]] = deque()
+        try:
+            for item in items:
+                under_way.append(pool.submit(function, item))
+                del item
+                if len(under_way) > workers:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for future in under_way:
+                future.cancel()
 
 
 def _make(

@@ -64,6 +64,7 @@ class ParquetSource:
                     "All files of a folder must have the same columns, in the same order and of the same types.",
                 )
         self.names: list[str] = list(schemas[0].names)
+        self.wide: dict[str, tuple[str, ...]] = {}
         self.rows = sum(footer.num_rows for footer in footers)
         self._coded = [
             field.name
@@ -111,6 +112,7 @@ class ArrowSource:
             given = pa.table(table)
             self._table = pa.table([_with_plain_text(c) for c in given.columns], names=given.column_names)
         self.names: list[str] = list(self._table.column_names)
+        self.wide: dict[str, tuple[str, ...]] = {}
 
     def column_type(self, name: str) -> Any:
         """Return the Arrow type under which a column is read."""

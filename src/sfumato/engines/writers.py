@@ -6,19 +6,24 @@ import contextlib
 import csv
 import hashlib
 import io
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as pacsv
 
-from sfumato.engines.arrays import nulls_of
+from sfumato.engines.arrays import codes_of, from_numpy, from_text, nulls_of, take
 
 ROW_GROUP = 1 << 19
 """Rows of a Parquet row group."""
+
+LINES_AT_ONCE = 1 << 16
+"""Lines of text that are joined at a time: an array of texts holds two gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +36,7 @@ class Piece:
 
 
 class Writer(Protocol):
-    """Writes pieces one after another. Tables have exactly `rows_at_once` rows (0: any number)."""
-
-    rows_at_once: int
-    prepares_long: bool  # whether `prepared` is worth a thread of its own
-
-    def __init__(self, path: Path, schema: Any) -> None:
-        """Begin a file."""
-        ...
-
-    @staticmethod
-    def prepared(table: Any) -> Piece:
-        """Return the rows of a clean table as they will be written."""
-        ...
+    """Writes pieces one after another."""
 
     def write(self, piece: Piece) -> None:
         """Append the rows."""
@@ -58,15 +51,42 @@ class Writer(Protocol):
         ...
 
 
+class Format(Protocol):
+    """How rows are written. Tables have exactly `rows_at_once` rows (0: any number)."""
+
+    rows_at_once: int
+    prepares_long: bool  # whether `prepared` is worth a thread of its own
+
+    def prepared(self, table: Any) -> Piece:
+        """Return the rows of a clean table as they will be written."""
+        ...
+
+    def writer(self, path: Path, schema: Any) -> Writer:
+        """Begin a file."""
+        ...
+
+
+class ParquetFormat:
+    """Parquet, a row group at a time."""
+
+    rows_at_once = ROW_GROUP
+    prepares_long = False
+
+    def prepared(self, table: Any) -> Piece:
+        """Return the table itself."""
+        return Piece(table.schema, table.num_rows, table)
+
+    def writer(self, path: Path, schema: Any) -> Writer:
+        """Begin a file."""
+        return ParquetWriter(path, schema)
+
+
 class ParquetWriter:
     """Dictionary pages for coded columns, delta encoding for integers, snappy: faster and smaller than the defaults.
 
     By default every column is first tried as a dictionary, and minima and maxima of text cost as much as writing it.
     Packed like this there is little left to compress: zstd would save 3% and take a fifth longer.
     """
-
-    rows_at_once = ROW_GROUP
-    prepares_long = False
 
     def __init__(self, path: Path, schema: Any) -> None:
         whole = [f.name for f in schema if _delta_encoded(f.type)]
@@ -82,11 +102,6 @@ class ParquetWriter:
             column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED") or None,
             write_statistics=ordered or False,
         )
-
-    @staticmethod
-    def prepared(table: Any) -> Piece:
-        """Return the table itself."""
-        return Piece(table.schema, table.num_rows, table)
 
     def write(self, piece: Piece) -> None:
         """Append the rows as one row group."""
@@ -104,11 +119,42 @@ class ParquetWriter:
             self._writer.close()
 
 
-class CsvWriter:
-    """RFC 4180: a header, quotes where needed, missing values empty."""
+class CsvFormat:
+    """RFC 4180: a header, quotes where needed, missing values empty.
+
+    `wide` says which columns are runs of columns of a file without quotes; text of such a file is written as it is.
+    """
 
     rows_at_once = 0  # batches are written as they come: joining them would only copy text
     prepares_long = True
+
+    def __init__(self, wide: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        self._wide = wide or {}
+
+    def prepared(self, table: Any) -> Piece:
+        """Return the rows as text."""
+        fields = [f for column in table.schema for f in self._fields(column)]
+        return Piece(pa.schema(fields), table.num_rows, list(self._texts(table)))
+
+    def _texts(self, table: Any) -> Iterator[Any]:
+        if self._wide:
+            yield from map(_lines, table.to_batches(LINES_AT_ONCE))
+        else:
+            yield _text(table)
+
+    def _fields(self, column: Any) -> Iterator[Any]:
+        """Give the fields of the file that a column of the table is written to."""
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        for name in self._wide.get(column.name, (column.name,)):
+            yield pa.field(name, kind)
+
+    def writer(self, path: Path, schema: Any) -> Writer:
+        """Begin a file."""
+        return CsvWriter(path, schema)
+
+
+class CsvWriter:
+    """Writes lines of text after a header, and hashes them as it goes."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self._file = open(path, "wb")  # noqa: SIM115
@@ -121,16 +167,10 @@ class CsvWriter:
         self._file.write(text)
         self._hash.update(text)
 
-    @staticmethod
-    def prepared(table: Any) -> Piece:
-        """Return the rows as text."""
-        columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
-        plain = pa.Table.from_arrays(columns, names=table.schema.names)
-        return Piece(plain.schema, table.num_rows, _text(plain))
-
     def write(self, piece: Piece) -> None:
         """Append the rows."""
-        self._append(piece.content)
+        for text in piece.content:
+            self._append(text)
 
     def close(self) -> tuple[Any, str]:
         """Finish the file; return the schema of its columns, and its hash."""
@@ -146,10 +186,12 @@ class CsvWriter:
 def _text(table: Any) -> Any:
     # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. Empty text
     # must be quoted, or it would be a missing value; a lone field too, or it would be an empty line.
-    if table.num_columns > 1 and not any(_has_empty_text(column) for column in table.columns):
+    columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    plain = pa.Table.from_arrays(columns, names=table.schema.names)
+    if plain.num_columns > 1 and not any(_has_empty_text(column) for column in plain.columns):
         with contextlib.suppress(pa.ArrowInvalid):
-            return _formatted(table, "none")
-    return _formatted(table, "needed")
+            return _formatted(plain, "none")
+    return _formatted(plain, "needed")
 
 
 def _formatted(table: Any, quoting: str) -> Any:
@@ -158,7 +200,56 @@ def _formatted(table: Any, quoting: str) -> Any:
     return sink.getvalue()
 
 
-WRITERS: dict[str, type[ParquetWriter] | type[CsvWriter]] = {"parquet": ParquetWriter, "csv": CsvWriter}
+def _lines(rows: Any) -> Any:
+    """Return the rows of a batch as text, where no text but that of dictionaries needs quotes.
+
+    All texts that occur are put in one pool, of which the lines are a selection: Arrow copies it in one go.
+    """
+    pool = _Pool(rows.num_rows)
+    after_text = ""  # what has to follow a text, which comes with the next value of a dictionary where there is one
+    ends = [*[","] * (rows.num_columns - 1), "\n"]
+    for column, end in zip(rows.columns, ends, strict=True):
+        if pa.types.is_dictionary(column.type):
+            values = [*_quoted(column.dictionary.to_pylist()), ""]
+            texts = from_text([after_text + value + end for value in values])
+            pool.add(texts, codes_of(column, len(values) - 1))
+            after_text = ""
+        else:
+            pool.add_constant(after_text)
+            pool.add(column.cast(pa.string()), np.arange(rows.num_rows, dtype=np.int32))
+            after_text = end
+    pool.add_constant(after_text)
+    return pool.joined()
+
+
+class _Pool:
+    """Texts, and for each row the places of those that make its line."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._texts: list[Any] = []
+        self._places: list[npt.NDArray[np.int32]] = []
+        self._size = 0
+
+    def add(self, texts: Any, places: npt.NDArray[np.int32]) -> None:
+        """Go on with one of these texts in every row."""
+        self._texts.append(texts)
+        self._places.append(places + np.int32(self._size))
+        self._size += len(texts)
+
+    def add_constant(self, text: str) -> None:
+        """Go on with the same text in every row."""
+        if text:
+            self.add(from_text([text]), np.zeros(self._rows, dtype=np.int32))
+
+    def joined(self) -> Any:
+        """Return all lines, one after another."""
+        places = from_numpy(np.stack(self._places, axis=1).ravel())
+        return take(pa.concat_arrays(self._texts), places).buffers()[2]
+
+
+def _quoted(values: list[str]) -> list[str]:
+    return ['"' + v.replace('"', '""') + '"' if not v or set(v) & set('",\r\n') else v for v in values]
 
 
 def _has_empty_text(column: Any) -> bool:
