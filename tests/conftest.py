@@ -9,7 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.policy import Policy
+from sfumato.reconstruct import inverse
 
 
 @pytest.fixture
@@ -62,3 +64,14 @@ def clinic() -> pa.Table:
             "disease": ["SARS", "HIV", "SARS", "HIV", "H1N1", "cancer", "H1N1", "cancer"],
         }
     )
+
+
+def variance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+    """Return the estimated variance of every value's inverse estimate, for the table."""
+    return inverse.variance_given_table(inverse.second_moment(matrix, observed), inverse.estimate(matrix, observed))
+
+
+def variance_in_population(matrix: PerturbationMatrix, observed: FloatArray, rows: float) -> FloatArray:
+    """Return the same for a population."""
+    moment, x_hat = inverse.second_moment(matrix, observed), inverse.estimate(matrix, observed)
+    return inverse.variance_in_population(moment, x_hat, rows)

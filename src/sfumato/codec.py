@@ -11,12 +11,13 @@ import numpy as np
 from sfumato.attributes import Domain, SensitiveDomain, Value
 from sfumato.guarantee import Guarantee
 from sfumato.matrix import PerturbationMatrix
+from sfumato.mechanism import Mechanism, SubTable
 from sfumato.requirement import Bound
 
 
 def number(x: float) -> float | None:
-    """Return the number, or None for an infinite one (JSON has no infinity)."""
-    return None if math.isinf(x) else x
+    """Return the number, or None for an infinite or undefined one (JSON has neither)."""
+    return x if math.isfinite(x) else None
 
 
 def value(v: Value | tuple[Value, ...]) -> Any:
@@ -48,6 +49,30 @@ def read_bound(raw: dict[str, Any]) -> Bound:
     """Return what `bound` wrote."""
     gamma, rho1, rho2 = (None if raw[key] is None else Fraction(raw[key]) for key in ("gamma", "rho1", "rho2"))
     return Bound(gamma, rho1, rho2, raw["given"])
+
+
+def sub_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
+    """Return each sub-table: its values by their numbers in the domain (null: all), its matrix, and its bounds."""
+    return [
+        {
+            "values": None if mechanism.is_whole else table.codes.tolist(),
+            "noise": noise(table.matrix),
+            "bounds": [bound(b) for b in (table.bounds[:1] if len(set(table.bounds)) == 1 else table.bounds)],
+        }
+        for table in mechanism.tables
+    ]
+
+
+def read_mechanism(parts: list[dict[str, Any]], tables: list[dict[str, Any]], label: str | None) -> Mechanism:
+    """Return what `domains` and `sub_tables` wrote."""
+    domain = read_domains(parts)
+    return Mechanism(domain, tuple(_read_sub_table(raw, domain.size) for raw in tables), label)
+
+
+def _read_sub_table(raw: dict[str, Any], size: int) -> SubTable:
+    codes = np.array(range(size) if raw["values"] is None else raw["values"], dtype=np.int32)
+    bounds = tuple(read_bound(b) for b in raw["bounds"])
+    return SubTable(codes, read_noise(raw["noise"]), bounds * codes.size if len(bounds) == 1 else bounds)
 
 
 def guarantee(g: Guarantee) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from sfumato.plans import Plan
+    from sfumato.plans import PartitionFigures, Plan
 
 SHOWN_MATRIX = 8
 SHOWN_VALUES = 15
@@ -27,12 +28,11 @@ def explain_plan(plan: Plan) -> str:
             f"  Holds for {plan.guarantee.scope}, {' and '.join(plan.guarantee.directions)}.",
             *(f"  Limit: {limit}" for limit in plan.guarantee.limits),
             "",
-            *_matrix(plan),
+            *(_sub_tables(plan, plan.partition) if plan.partition else _matrix(plan)),
             "",
             *_values(plan),
             "",
-            *_binding(plan),
-            "",
+            *([] if plan.partition else [*_binding(plan), ""]),
             *_cost(plan),
             "",
             "Notes",
@@ -42,16 +42,60 @@ def explain_plan(plan: Plan) -> str:
 
 
 def _what(plan: Plan) -> list[str]:
-    low, high = float(plan.matrix.retention.min()), float(plan.matrix.retention.max())
-    kept = f"{low:.2%}" if math.isclose(low, high) else f"{low:.2%} to {high:.2%}"
     order = "Then the rows are shuffled." if plan.shuffle else "The rows stay in their order."
     return [
         f"{plan.rows:,} records; {plan.domain.name} has {plan.domain.size:,} values. "
         f"Method {plan.method}, assurance {plan.assurance}.",
-        f"Each record keeps its {plan.domain.name} with probability {kept} (its retention) and otherwise "
-        "draws one of all "
-        f"{plan.domain.size:,} values. All other published columns stay as they are, but for bins. {order}",
+        f"{_how(plan)} All other published columns stay as they are, but for bins. {order}",
     ]
+
+
+def _how(plan: Plan) -> str:
+    kept = [table.matrix.retention for table in plan.mechanism.tables]
+    low, high = min(float(p.min()) for p in kept), max(float(p.max()) for p in kept)
+    shown = f"{low:.2%}" if math.isclose(low, high) else f"{low:.2%} to {high:.2%}"
+    draws = f"keeps its {plan.domain.name} with probability {shown} (its retention) and otherwise draws one of all"
+    if plan.mechanism.label is None:
+        return f"Each record {draws} {plan.mechanism.tables[0].codes.size:,} values."
+    return (
+        f"The records are dealt at random to {len(plan.mechanism.tables):,} sub-tables, which the column "
+        f"{plan.mechanism.label} tells. Each record {draws} values of its sub-table."
+    )
+
+
+def _sub_tables(plan: Plan, figures: PartitionFigures) -> list[str]:
+    least = f"at least {figures.minimum_size:,} records each" if figures.minimum_size else "no minimum size"
+    lines = [
+        f"Sub-tables: {figures.sub_tables:,} of {figures.initial_groups:,} initial groups; theta = {figures.theta:,}; "
+        f"{least}; {figures.protected:,} values protected, {len(figures.unprotected):,} not",
+        f"  {'sub-table':>9} {'records':>11} {'values':>7} {'rho1':>8} {'gamma':>9} {'retention':>10}",
+    ]
+    for number, (table, quotas) in enumerate(zip(plan.mechanism.tables, plan.quotas, strict=True), start=1):
+        if number > SHOWN_VALUES:
+            lines.append(f"  ... and {figures.sub_tables - SHOWN_VALUES:,} more in --json")
+            break
+        bound = next((b for b in table.bounds if b.gamma is not None), None)
+        rho1, gamma = ("none", "none") if bound is None else (f"{float(bound.rho1 or 0):.4f}", _short(bound.gamma))
+        lines.append(
+            f"  {number:>9} {int(quotas.sum()):>11,} {table.codes.size:>7,} {rho1:>8} {gamma:>9} "
+            f"{float(table.matrix.retention[0]):>10.4f}"
+        )
+    confidence = f"with confidence {1 - float(Fraction(figures.delta)):.4g} (delta = {figures.delta})"
+    other = "as-published" if plan.assurance == "proved" else "proved"
+    return [
+        *lines,
+        f"  mean retention: {figures.mean_retention:.4%} over sub-tables, {figures.record_retention:.4%} over records; "
+        f"plain uniform perturbation: {figures.uniform_retention:.4%}",
+        f"  error of one value's estimated share, {confidence}: at most {figures.valid_bound:.4g} "
+        f"(the paper's eps(Part): {figures.published_bound:.4g})",
+        f"  {other}, for comparison: {figures.other['sub_tables']:,} sub-tables, mean retention "
+        f"{figures.other['mean_retention']:.4%} over sub-tables, {figures.other['record_retention']:.4%} over records; "
+        f"bound {figures.other['valid_bound']:.4g}, eps(Part) {figures.other['published_bound']:.4g}",
+    ]
+
+
+def _short(number: Fraction | None) -> str:
+    return "none" if number is None else f"{float(number):.4g}"
 
 
 def _matrix(plan: Plan) -> list[str]:
@@ -70,14 +114,14 @@ def _matrix(plan: Plan) -> list[str]:
 
 def _values(plan: Plan) -> list[str]:
     order = np.argsort(-plan.counts, kind="stable")[:SHOWN_VALUES]
-    errors = plan.standard_error
+    errors, gammas, retention, diagonal = plan.standard_error, plan.gamma, plan.retention, plan.diagonal
     lines = [f"  {'value':24} {'records':>10} {'gamma':>10} {'retention':>10} {'diagonal':>9} {'std. error':>11}"]
     for c in order:
         error = "none" if errors is None else f"{errors[c]:,.1f}"
-        gamma = "none" if math.isinf(plan.gamma[c]) else f"{plan.gamma[c]:.4g}"
+        gamma = "none" if math.isinf(gammas[c]) else f"{gammas[c]:.4g}"
         lines.append(
             f"  {plan.domain.labels[c][:24]:24} {plan.counts[c]:>10,} {gamma:>10} "
-            f"{plan.matrix.retention[c]:>10.4f} {plan.matrix.diagonal[c]:>9.4f} {error:>11}"
+            f"{retention[c]:>10.4f} {diagonal[c]:>9.4f} {error:>11}"
         )
     more = plan.domain.size - len(order)
     return ["Values, the most frequent first" + (f" ({more:,} more in --json)" if more > 0 else ""), *lines]
@@ -114,9 +158,9 @@ def _cost(plan: Plan) -> list[str]:
             f"  expected total variation of the estimated distribution: {plan.total_variation:.4f}",
             f"  expected aggregate utility (FG Def. 2; divides by m, so high by itself): {plan.aggregate_utility:.4f}",
         ]
-    epsilon = "infinite" if math.isinf(plan.matrix.epsilon) else f"{plan.matrix.epsilon:.4f}"
+    epsilon = "infinite" if math.isinf(plan.mechanism.epsilon) else f"{plan.mechanism.epsilon:.4f}"
     return [
         *lines,
         f"  local differential privacy of the sensitive attribute: epsilon = {epsilon}",
-        f"  condition number of the matrix (2-norm): {plan.matrix.condition_number:.4g}",
+        f"  condition number of the matrix (2-norm): {plan.mechanism.condition_number:.4g}",
     ]

@@ -17,6 +17,7 @@ from typing import Literal
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.matrix import PerturbationMatrix
+from sfumato.mechanism import Mechanism, SubTable
 from sfumato.requirement import Bound
 
 Direction = Literal["upward", "downward"]
@@ -32,7 +33,18 @@ KNOWS_NO_OTHERS = (
     "Knows the matrix, all quasi-identifiers and who is in the table; holds records to be independent, and the matrix "
     "and the domain, which were computed from the table, to tell nothing of a single record; sees the release once."
 )
+KNOWS_NO_COMPOSITION = (
+    "Knows the matrices, the sub-table of every record, all quasi-identifiers and who is in the table, but not how "
+    "many records of a sub-table have each value; holds records to be independent, and the domains and matrices, which "
+    "were computed from the table, to tell nothing of a single record; sees the release once."
+)
+PRIOR_OF_SUB_TABLE = (
+    "The frequencies of the values in the record's sub-table, whatever its quasi-identifiers are; of each protected "
+    "value they are at most the rho1 of that sub-table."
+)
 PRIOR = "Any prior on the record's value, also one that depends on its quasi-identifiers."
+PER_ROW = "Per row: a person with several rows, or a second release of the same people, adds up."
+NOT_OF = "Says nothing of what an adversary knows beforehand, nor of columns that are published untouched."
 
 
 @dataclass(frozen=True)
@@ -111,6 +123,52 @@ def state_guarantee(
     )
 
 
+def state_partition_guarantee(mechanism: Mechanism) -> Guarantee:
+    """Return the guarantee of small domain randomization: SDR Def. 2, with what SOUNDNESS.md says of it."""
+    domain, bounds = mechanism.domain, mechanism.bounds
+    rho2 = max((b.rho2 for b in bounds if b.rho2 is not None), default=None)
+    promised = f"believes in it by at most {percent(rho2)} after seeing" if rho2 else "may learn all from"
+    return Guarantee(
+        sentence=(
+            f"For each protected {domain.name} x (those with a bound, listed with the matrices): one whose belief that "
+            f"a record has x is the share of x in the record's sub-table {promised} the release."
+        ),
+        adversary=KNOWS_NO_COMPOSITION,
+        prior=PRIOR_OF_SUB_TABLE,
+        scope="single values",
+        directions=UPWARD,
+        limits=tuple(_partition_limits(mechanism, bounds)),
+    )
+
+
+def _partition_limits(mechanism: Mechanism, bounds: Sequence[Bound]) -> Iterator[str]:
+    told = sum(_tells_composition(table) for table in mechanism.tables)
+    known = f" Of {told} sub-table(s) the matrix itself tells that: all values are equally frequent." if told else ""
+    yield (
+        "Against one who knows how many records of a sub-table have each value the bound can be exceeded, the more so "
+        f"the smaller the sub-table.{known}"
+    )
+    if not mechanism.is_whole:
+        yield (
+            "A record's sub-table excludes every value that is not in it: there is no local differential privacy, and "
+            "a prior other than the sub-table's frequencies is not covered."
+        )
+    free = sum(bounds[code].gamma is None for code in {c for t in mechanism.tables for c in t.codes.tolist()})
+    if free:
+        yield f"{free} value(s) that occur have no bound; they are not protected and can become easier to infer."
+    yield (
+        "The sub-tables are computed from the table: which values occur is published, and each matrix tells the "
+        "largest share of a protected value in its sub-table."
+    )
+    yield PER_ROW
+    yield NOT_OF
+
+
+def _tells_composition(table: SubTable) -> bool:
+    """Whether no value can be rarer than the most frequent one, whose share the matrix tells."""
+    return all(bound.rho1 == Fraction(1, table.codes.size) for bound in table.bounds)
+
+
 def _limits(
     domain: SensitiveDomain,
     bounds: Sequence[Bound],
@@ -122,8 +180,8 @@ def _limits(
         yield downward_limit(domain, matrix, bounds)
     if from_table:
         yield "The matrix or the domain was computed from the table: one who knows all other records may learn from it."
-    yield "Per row: a person with several rows, or a second release of the same people, adds up."
-    yield "Says nothing of what an adversary knows beforehand, nor of columns that are published untouched."
+    yield PER_ROW
+    yield NOT_OF
     if any(b.gamma is None for b in bounds):
         yield "Values without a requirement are not protected."
 

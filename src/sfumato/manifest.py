@@ -1,8 +1,9 @@
 """The manifest: all that an analyst, and so an attacker, gets to know besides the data.
 
-It holds domains, the integer matrix, the bounds and the guarantee; no quota, draw or key, and no original count unless
-rho1 = "observed" asks for the table's frequencies in words. Its JSON
-Schema is docs/manifest.schema.json.
+It holds domains, the integer matrices, the bounds and the guarantee; no quota, draw or key, and no original count. Two
+methods compute a matrix from the table's own frequencies, which it then tells, and say so (`discloses_frequencies`): a
+tolerance with rho1 = "observed", and small domain randomization (the largest share in each sub-table). Its JSON Schema
+is docs/manifest.schema.json.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from sfumato import codec
 from sfumato.attributes import SensitiveDomain
 from sfumato.guarantee import Guarantee
-from sfumato.matrix import PerturbationMatrix
-from sfumato.requirement import Bound
+from sfumato.mechanism import Mechanism
 
 MANIFEST_VERSION = 1
 FRACTION = r"^[0-9]+(/[0-9]+)?$"
+
+
+Treatment = Literal["randomized", "binned", "untouched", "sub-table"]
 
 
 class Part(BaseModel):
@@ -43,7 +46,7 @@ class Column(Part):
 
     name: str
     type: str = Field(description="Arrow type of the values.")
-    treatment: Literal["randomized", "binned", "untouched"]
+    treatment: Treatment
 
 
 class DomainPart(Part):
@@ -84,13 +87,25 @@ class GuaranteePart(Part):
     limits: tuple[str, ...]
 
 
-class Mechanism(Part):
-    """How the sensitive columns were randomized: each row by itself, with one matrix."""
+class SubTablePart(Part):
+    """A part of the rows with values, a matrix and bounds of its own."""
 
-    kind: Literal["perturbation"] = "perturbation"
+    values: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+        description="Numbers of its values in the domain, from 0; null for all of them. It can publish no other value."
+    )
+    noise: Noise = Field(description="Its matrix, for its values in their order.")
+    bounds: tuple[BoundPart, ...] = Field(description="One for each of its values, or one for all of them.")
+
+
+class MechanismPart(Part):
+    """How the sensitive columns were randomized: each row by itself, with the matrix of its sub-table."""
+
+    kind: Literal["perturbation", "small-domain"]
     domain: tuple[DomainPart, ...]
-    noise: Noise
-    bounds: tuple[BoundPart, ...] = Field(description="One for each value, or one for all of them.")
+    sub_table_column: str | None = Field(
+        description="The column that tells a row's sub-table, numbered from 1; null where there is one for all rows."
+    )
+    sub_tables: tuple[SubTablePart, ...]
     epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
 
 
@@ -109,7 +124,7 @@ class Manifest(Part):
     guarantee: GuaranteePart
     data: DataFile
     columns: tuple[Column, ...]
-    mechanism: Mechanism
+    mechanism: MechanismPart
     discloses_frequencies: bool = Field(
         description="Whether the matrix was computed from the table's own frequencies, which it then tells."
     )
@@ -127,15 +142,10 @@ class Manifest(Part):
         return codec.read_domains([part.model_dump() for part in self.mechanism.domain])
 
     @property
-    def matrix(self) -> PerturbationMatrix:
-        """The matrix, in integers."""
-        return codec.read_noise(self.mechanism.noise.model_dump())
-
-    @property
-    def bounds(self) -> tuple[Bound, ...]:
-        """One bound for each value."""
-        bounds = tuple(codec.read_bound(b.model_dump()) for b in self.mechanism.bounds)
-        return bounds * self.domain.size if len(bounds) == 1 else bounds
+    def mechanism_value(self) -> Mechanism:
+        """The mechanism as a value of the model: sub-tables with their matrices in integers."""
+        raw = self.mechanism.model_dump()
+        return codec.read_mechanism(raw["domain"], raw["sub_tables"], self.mechanism.sub_table_column)
 
     @property
     def guarantee_value(self) -> Guarantee:
@@ -160,6 +170,12 @@ def json_schema() -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-def domain_parts(domain: SensitiveDomain) -> tuple[DomainPart, ...]:
-    """Return the domain as it is written."""
-    return tuple(DomainPart(name=part.name, values=part.values) for part in domain.parts)
+def mechanism_part(mechanism: Mechanism, kind: Literal["perturbation", "small-domain"]) -> MechanismPart:
+    """Return the mechanism as it is written."""
+    return MechanismPart(
+        kind=kind,
+        domain=tuple(DomainPart(name=part.name, values=part.values) for part in mechanism.domain.parts),
+        sub_table_column=mechanism.label,
+        sub_tables=tuple(SubTablePart.model_validate(table) for table in codec.sub_tables(mechanism)),
+        epsilon=codec.number(mechanism.epsilon),
+    )

@@ -22,6 +22,7 @@ from sfumato.attributes import SensitiveDomain
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.guarantee import Guarantee, violations
 from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.mechanism import Mechanism
 from sfumato.requirement import Bound
 
 PLAN_VERSION = 1
@@ -49,18 +50,39 @@ class Loosening:
     record_utility: float
 
 
+@dataclass(frozen=True)
+class PartitionFigures:
+    """What small domain randomization makes of the table: SDR section 5."""
+
+    rho1: str  # of the requirement, exactly
+    rho2: str
+    delta: str  # both bounds below hold with confidence 1 - delta, for one value's estimated share
+    minimum_size: int  # records of a sub-table, at least; 0: none
+    theta: int  # floor(|T| / largest count of a protected value)
+    initial_groups: int  # t
+    sub_tables: int
+    published_bound: float  # eps(Part), SDR Eq. (12)
+    valid_bound: float
+    mean_retention: float  # over the sub-tables, each counted once
+    record_retention: float  # over the records
+    uniform_retention: float  # of plain uniform perturbation under the same requirement
+    protected: int  # values in SA'
+    unprotected: tuple[str, ...]  # values that occur and are not in SA'
+    other: dict[str, float]  # sub_tables, published_bound, valid_bound and retentions of the other assurance
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The mechanism that will be applied, with what it was computed from."""
 
     method: str
     assurance: str
-    domain: SensitiveDomain
     counts: npt.NDArray[np.int64]
-    bounds: tuple[Bound, ...]
-    matrix: PerturbationMatrix
+    mechanism: Mechanism
+    quotas: tuple[npt.NDArray[np.int64], ...]  # how many records of each value each sub-table gets
     guarantee: Guarantee
     shuffle: bool
+    partition: PartitionFigures | None = None
     notes: tuple[str, ...] = ()
     loosenings: tuple[Loosening, ...] = ()
     other_assurance: tuple[str, float] | None = None  # its name, and the record utility it would have given
@@ -70,6 +92,21 @@ class Plan:
     from_table: bool = False  # whether the matrix or the domain was computed from the table
     table_hash: str = ""
     policy_hash: str = ""
+
+    @property
+    def domain(self) -> SensitiveDomain:
+        """The sensitive domain."""
+        return self.mechanism.domain
+
+    @property
+    def matrix(self) -> PerturbationMatrix:
+        """The matrix of all rows; sub-tables have matrices of their own (`mechanism.tables`)."""
+        return self.mechanism.matrix
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The strictest bound on each value."""
+        return self.mechanism.bounds
 
     @property
     def rows(self) -> int:
@@ -87,20 +124,39 @@ class Plan:
         return [math.inf if b.gamma is None else float(b.gamma) for b in self.bounds]
 
     @property
+    def retention(self) -> FloatArray:
+        """p_i, averaged over the records of a value where they are in several sub-tables; NaN where it has none."""
+        return self._averaged([table.matrix.retention for table in self.mechanism.tables])
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """P[i, i], averaged in the same way."""
+        return self._averaged([table.matrix.diagonal for table in self.mechanism.tables])
+
+    def _averaged(self, of_tables: list[FloatArray]) -> FloatArray:
+        if self.mechanism.is_whole:
+            return of_tables[0]
+        total = np.zeros(self.domain.size)
+        for table, quotas, numbers in zip(self.mechanism.tables, self.quotas, of_tables, strict=True):
+            total[table.codes] += quotas * numbers
+        averaged: FloatArray = np.full(self.domain.size, math.nan)
+        np.divide(total, self.counts, out=averaged, where=self.counts > 0)
+        return averaged
+
+    @property
     def record_utility(self) -> float:
         """The expected share of records whose value is unchanged: FG Def. 3."""
-        return float(self.frequency @ self.matrix.diagonal)
+        kept = sum(
+            float(quotas @ table.matrix.diagonal)
+            for table, quotas in zip(self.mechanism.tables, self.quotas, strict=True)
+        )
+        return kept / max(1, self.rows)
 
     @cached_property
     def standard_error(self) -> FloatArray | None:
-        """The expected standard error of each count's inverse estimate, for this table; None without an inverse.
-
-        Var = (P^-1 o P^-1)(P x) - x        SOUNDNESS, AD; x = the counts
-        """
-        if not self.matrix.is_invertible:
-            return None
-        x = self.counts.astype(np.float64)
-        return np.sqrt(np.maximum(0, self.matrix.inverse_squared_apply(self.matrix.apply(x)) - x))
+        """The expected standard error of each count's inverse estimate, for this table; None without an inverse."""
+        variance = self.mechanism.variance(self.quotas)
+        return None if variance is None else np.sqrt(variance)
 
     @property
     def total_variation(self) -> float | None:
@@ -116,7 +172,9 @@ class Plan:
 
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:
-        """The constraints that hold with equality, up to the integers' rounding."""
+        """The constraints that hold with equality, up to the integers' rounding; for one matrix of all rows."""
+        if not self.mechanism.is_whole:
+            return ()
         found = []
         factors = {"upward": self.matrix.upward, "downward": self.matrix.downward}
         for direction in self.guarantee.directions:
@@ -142,11 +200,13 @@ class Plan:
                     f"The {what} is not the one that was planned: its hash is {now[:12]}, the plan's {signed[:12]}.",
                     f"Plan again with the {what} as it is now, and have the new plan signed off.",
                 )
-        if broken := next(violations(self.matrix, self.bounds, self.guarantee.directions), None):
-            raise PlanMismatch(
-                f"The plan's matrix does not keep its own bound for {self.domain.labels[broken.code]!r}.",
-                "The plan file was changed after it was made: plan again.",
-            )
+        for table in self.mechanism.tables:
+            if broken := next(violations(table.matrix, table.bounds, self.guarantee.directions), None):
+                value = self.domain.labels[table.codes[broken.code]]
+                raise PlanMismatch(
+                    f"The plan's matrix does not keep its own bound for {value!r}.",
+                    "The plan file was changed after it was made: plan again.",
+                )
 
     def explain(self) -> str:
         """Return, in plain words, what will happen to the table, why, and at what cost."""
@@ -158,7 +218,6 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready values; infinite numbers are null. Keys: docs/json.md."""
-        matrix = self.matrix
         errors = self.standard_error
         content = {
             "plan_version": PLAN_VERSION,
@@ -169,15 +228,15 @@ class Plan:
             "dropped": self.dropped,
             "domain": [codec.value(v) for v in self.domain.values],
             "counts": self.counts.tolist(),
-            "retention": matrix.retention.tolist(),
-            "diagonal": matrix.diagonal.tolist(),
+            "retention": [codec.number(p) for p in self.retention.tolist()],
+            "diagonal": [codec.number(p) for p in self.diagonal.tolist()],
             "gamma": [codec.number(g) for g in self.gamma],
             "record_utility": self.record_utility,
             "aggregate_utility": self.aggregate_utility,
             "total_variation": self.total_variation,
             "standard_error": None if errors is None else errors.tolist(),
-            "epsilon": codec.number(matrix.epsilon),
-            "condition_number": codec.number(matrix.condition_number),
+            "epsilon": codec.number(self.mechanism.epsilon),
+            "condition_number": codec.number(self.mechanism.condition_number),
             "guarantee": codec.guarantee(self.guarantee),
             "binding": [vars(b) for b in self.bindings],
             "loosening": [{**vars(x), "values": list(x.values)} for x in self.loosenings],
@@ -190,8 +249,10 @@ class Plan:
             "discloses_frequencies": self.discloses_frequencies,
             "from_table": self.from_table,
             "parts": codec.domains(self.domain),
-            "bounds": [codec.bound(b) for b in self.bounds],
-            "noise": codec.noise(matrix),
+            "sub_tables": codec.sub_tables(self.mechanism),
+            "sub_table_column": self.mechanism.label,
+            "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
+            "partition": None if self.partition is None else _listed(self.partition),
             "table_hash": self.table_hash,
             "policy_hash": self.policy_hash,
         }
@@ -213,16 +274,20 @@ class Plan:
                     f"The plan {str(path)!r} is not as it was made: its content does not fit its hash.",
                     "Plan again, and have the new plan signed off.",
                 )
-            other = raw["other_assurance"]
+            other, partition = raw["other_assurance"], raw["partition"]
+            counts = np.array(raw["counts"], dtype=np.int64)
+            quotas = [raw["counts"]] if raw["quotas"] is None else raw["quotas"]
             return cls(
                 method=raw["method"],
                 assurance=raw["assurance"],
-                domain=codec.read_domains(raw["parts"]),
-                counts=np.array(raw["counts"], dtype=np.int64),
-                bounds=tuple(codec.read_bound(b) for b in raw["bounds"]),
-                matrix=codec.read_noise(raw["noise"]),
+                counts=counts,
+                mechanism=codec.read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"]),
+                quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
                 guarantee=codec.read_guarantee(raw["guarantee"]),
                 shuffle=raw["shuffle"],
+                partition=None
+                if partition is None
+                else PartitionFigures(**{**partition, "unprotected": tuple(partition["unprotected"])}),
                 notes=tuple(raw["notes"]),
                 loosenings=tuple(Loosening(**{**x, "values": tuple(x["values"])}) for x in raw["loosening"]),
                 other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
@@ -239,6 +304,10 @@ class Plan:
             ) from None
         except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError) as problem:
             raise UsageError(f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.") from None
+
+
+def _listed(figures: PartitionFigures) -> dict[str, Any]:
+    return {**vars(figures), "unprotected": list(figures.unprotected)}
 
 
 def _content_hash(content: dict[str, Any]) -> str:

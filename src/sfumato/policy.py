@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sfumato.attributes import Attribute, Bins, Missing, Role, Schema, Value
 from sfumato.errors import PolicyError, UsageError
+from sfumato.mechanism import LABEL
 from sfumato.requirement import (
     Amplification,
     FineGrainPrivacy,
@@ -29,7 +30,7 @@ from sfumato.requirement import (
     exact,
 )
 
-MethodName = Literal["uniform", "fine-grain"]
+MethodName = Literal["uniform", "fine-grain", "small-domain"]
 Assurance = Literal["proved", "as-published"]
 Probability = float | str
 Repeated = Literal["error", "keep-one", "per-row"]
@@ -82,12 +83,27 @@ class PersonRule(Section):
 
 
 class MethodRule(Section):
-    """The method, its assurance, and an optional floor on every retention probability."""
+    """The method, its assurance, and what some methods take besides."""
 
     name: MethodName
     assurance: Assurance = "proved"
     retention_floor: Probability = 0.0
     weights: Literal["observed", "equal"] | dict[str, Probability] = "observed"
+    minimum_sub_table: Annotated[int, Field(ge=1)] = 1000
+    delta: Probability = 0.05
+
+    @model_validator(mode="after")
+    def _keys_fit(self) -> MethodRule:
+        only_for = {
+            "retention_floor": ("uniform", "fine-grain"),
+            "weights": ("fine-grain",),
+            "minimum_sub_table": ("small-domain",),
+            "delta": ("small-domain",),
+        }
+        for key, methods in only_for.items():
+            if key in self.model_fields_set and self.name not in methods:
+                raise ValueError(f"{key} is for the method {' and '.join(methods)}, not for {self.name}")
+        return self
 
 
 class ValueRule(Section):
@@ -198,10 +214,24 @@ class Policy(Section):
                 raise ValueError(f"{what} names {name!r}, which is not among the columns")
             if name and self.columns[name].role == "sensitive":
                 raise ValueError(f"{what} names {name!r}, which is sensitive; it must be another column")
+        if self.method.name == "small-domain":
+            self._check_dealing()
         # numbers are checked where the values are made: raise now, not when the table is read
         self.plan_arguments()
         _ = self.attributes
         return self
+
+    def _check_dealing(self) -> None:
+        """Sub-tables take exact numbers of records of each value, by secret draws that no later release can repeat."""
+        if self.record_key:
+            raise ValueError("a record_key does not go with small-domain: which sub-table a record is in is drawn anew")
+        if self.person and self.person.repeated == "keep-one":
+            raise ValueError(
+                'person.repeated = "keep-one" does not go with small-domain: how many records of each value are kept '
+                "is known only when they are drawn"
+            )
+        if LABEL in {name.lower() for name in self.columns}:
+            raise ValueError(f"the column name {LABEL!r} is taken: small-domain adds a column of that name")
 
     @property
     def retention_floor(self) -> Fraction:
@@ -249,6 +279,8 @@ class Policy(Section):
             "assurance": self.method.assurance,
             "retention_floor": self.retention_floor,
             "weights": self.method.weights,
+            "minimum_sub_table": self.method.minimum_sub_table,
+            "delta": exact(self.method.delta, "method.delta"),
             "shuffle": self.output.order == "shuffle",
         }
 

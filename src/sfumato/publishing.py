@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from sfumato import codec
 from sfumato.engines.cleaning import row_groups
+from sfumato.engines.dealing import Dealer
 from sfumato.engines.mapping import RowMapper
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.shuffle import shuffled
@@ -24,16 +25,15 @@ from sfumato.engines.writers import CsvFormat, Format, ParquetFormat, Piece, Wri
 from sfumato.errors import OutOfSpace, PlanMismatch, TableError, UsageError
 from sfumato.guarantee import Guarantee, rounded_up
 from sfumato.manifest import (
-    BoundPart,
     Column,
     DataFile,
     GuaranteePart,
     Manifest,
-    Mechanism,
-    Noise,
-    domain_parts,
+    Treatment,
+    mechanism_part,
 )
 from sfumato.plans import Plan
+from sfumato.policy import Policy
 from sfumato.randomness import SecretKey, release_id
 from sfumato.release import (
     MANIFEST_NAME,
@@ -45,6 +45,7 @@ from sfumato.release import (
     value_type,
 )
 from sfumato.release_readme import readme
+from sfumato.requirement import RhoPrivacy, exact
 from sfumato.table import Table, check_identities, drawn_rows, no_progress, widened
 
 Progress = Callable[[int], None]
@@ -81,13 +82,24 @@ def publish(
 
 def _check_asked(table: Table, plan: Plan) -> None:
     """Raise unless the plan is for what the policy asks: the release names the policy by its hash."""
-    method, requirement = table.policy.method, table.policy.requirement.requirement()
-    asked = requirement.bounds(plan.domain, plan.counts.tolist())
-    if (method.name, method.assurance, asked) != (plan.method, plan.assurance, plan.bounds):
+    method = table.policy.method
+    if (method.name, method.assurance) != (plan.method, plan.assurance) or not _meets(plan, table.policy):
         raise PlanMismatch(
             "The plan is not for the method, the assurance and the requirement that the policy states.",
             "Plan with sf.plan(profile, **policy.plan_arguments()), or change the policy.",
         )
+
+
+def _meets(plan: Plan, policy: Policy) -> bool:
+    requirement = policy.requirement.requirement()
+    if plan.partition is None:
+        return requirement.bounds(plan.domain, plan.counts.tolist()) == plan.bounds
+    if not isinstance(requirement, RhoPrivacy):
+        return False
+    asked = [exact(number) for number in (requirement.rho1, requirement.rho2, policy.method.delta)]
+    planned = [plan.partition.rho1, plan.partition.rho2, plan.partition.delta]
+    least = 0 if plan.assurance == "as-published" else policy.method.minimum_sub_table
+    return [str(number) for number in asked] == planned and least == plan.partition.minimum_size
 
 
 def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
@@ -123,7 +135,16 @@ def _write_data(
     rows = 0
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
     kind = CsvFormat(source.wide) if format == "csv" else ParquetFormat()
-    mapper = RowMapper(schema, source, plan.domain, plan.matrix, key, table.policy.record_key, drawn_rows(table, key))
+    dealer = Dealer(table.source, table.schema, plan.mechanism, plan.quotas, key) if plan.mechanism.label else None
+    mapper = RowMapper(
+        schema,
+        source,
+        plan.mechanism,
+        key,
+        record_key=table.policy.record_key,
+        drawn=drawn_rows(table, key),
+        dealt=dealer.labels if dealer else None,
+    )
     stopped = threading.Event()
     published = _reported(mapper, progress, stopped)
     if plan.shuffle:
@@ -170,7 +191,6 @@ def _reported(mapper: RowMapper, progress: Progress, stopped: threading.Event) -
 
 
 def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: Any) -> Manifest:
-    bounds = plan.bounds[:1] if len(set(plan.bounds)) == 1 else plan.bounds
     return Manifest(
         release_id=release_id(),
         created=datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -181,12 +201,7 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
         guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan))),
         data=data,
         columns=_columns(table, plan, schema),
-        mechanism=Mechanism(
-            domain=domain_parts(plan.domain),
-            noise=Noise(**codec.noise(plan.matrix)),
-            bounds=tuple(BoundPart.model_validate(codec.bound(b)) for b in bounds),
-            epsilon=codec.number(plan.matrix.epsilon),
-        ),
+        mechanism=mechanism_part(plan.mechanism, "small-domain" if plan.partition else "perturbation"),
         discloses_frequencies=plan.discloses_frequencies,
         from_table=plan.from_table,
         observed_domains=plan.observed,
@@ -197,9 +212,11 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
 
 
 def _columns(table: Table, plan: Plan, schema: Any) -> tuple[Column, ...]:
-    def treatment(name: str) -> Literal["randomized", "binned", "untouched"]:
+    def treatment(name: str) -> Treatment:
         if name in plan.domain.names:
             return "randomized"
+        if name == plan.mechanism.label:
+            return "sub-table"
         return "binned" if table.schema[name].bins else "untouched"
 
     return tuple(Column(name=f.name, type=value_type(f.type), treatment=treatment(f.name)) for f in schema)
@@ -235,6 +252,12 @@ def _second_release(table: Table, plan: Plan) -> str:
             "that did not is evidence that the true one did not. With another matrix fresh noise is "
             "drawn, and the two add "
             f"up: the factors by which the odds can {'change' if both else 'rise'} are multiplied."
+        )
+    if plan.partition is not None:
+        return (
+            "The key was discarded: a second release of the same people deals and draws anew. Together two releases "
+            "tell more than both alone: a record has one of the values that both its sub-tables hold, and the factors "
+            "by which the odds can rise are multiplied."
         )
     strictest = min(b.gamma for b in plan.bounds if b.gamma is not None)
     return (

@@ -42,6 +42,7 @@ class Step(IntEnum):
     SHUFFLE = 2
     PERSON = 3  # which of a person's rows is kept
     HASH = 4  # keyed hashes of identifiers, so that no identifier is written to a temporary file
+    ALLOCATE = 5  # which sub-table a row is dealt to
 
 
 @dataclass(frozen=True)

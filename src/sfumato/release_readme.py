@@ -11,6 +11,7 @@ TREATMENTS = {
     "randomized": "randomized; estimate counts, do not count rows",
     "binned": "binned, otherwise as collected",
     "untouched": "as collected",
+    "sub-table": "tells which values and which matrix the record was randomized with",
 }
 
 
@@ -86,7 +87,9 @@ def _example_condition(manifest: Manifest) -> str:
 def _disclosures(manifest: Manifest) -> list[str]:
     lines = []
     if manifest.discloses_frequencies:
-        lines.append("- The matrix was computed from the table's own frequencies and tells them.")
+        whose = "Each sub-table's matrix was computed from its largest frequency and tells it."
+        one = "The matrix was computed from the table's own frequencies and tells them."
+        lines.append(f"- {whose if manifest.mechanism.kind == 'small-domain' else one}")
     if manifest.observed_domains:
         lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur in the table.")
     return lines

@@ -14,11 +14,20 @@ from typing import Any, Literal
 import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.guarantee import directions_of, exceeds_any_predicate, state_guarantee, violations
+from sfumato.guarantee import (
+    Direction,
+    Guarantee,
+    exceeds_any_predicate,
+    state_guarantee,
+    state_partition_guarantee,
+    violations,
+)
+from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, value_type
 
 PERTURBATIONS = ("uniform", "fine-grain")
+SMALL_DOMAIN = "small-domain"
 Status = Literal["holds", "fails", "needs audit"]
 
 FALSE_ALARM = 1e-9
@@ -111,74 +120,91 @@ def _seal(release: Release) -> Iterator[Check]:
 def _guarantee(release: Release) -> Iterator[Check]:
     manifest = release.manifest
     try:
-        domain, matrix, bounds = manifest.domain, manifest.matrix, manifest.bounds
-    except (ArithmeticError, ValueError, UsageError) as problem:
+        mechanism = manifest.mechanism_value
+    except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
         yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
         return
-    good = matrix.size == domain.size == len(bounds)
-    yield _check(
-        "matrix",
-        good,
-        f"{matrix.size} columns of integers, each summing to 2^64.",
-        f"{matrix.size} columns and {len(bounds)} bounds for {domain.size} values.",
-    )
-    if not good:
-        return
-    yield _stated(release)
-    for direction in directions_of(manifest.method, manifest.assurance):
-        broken = list(violations(matrix, bounds, (direction,)))
-        required = sum(b.gamma is not None for b in bounds)
-        yield _check(
-            f"guarantee, {direction}",
-            required > 0 and not broken,
-            f"The bound holds for all {required} values that have one, in exact integers.",
-            f"The bound is broken for {', '.join(repr(domain.labels[v.code]) for v in broken[:5])}."
-            if required
-            else "No value has a bound: nothing is guaranteed.",
-        )
+    columns = sum(table.matrix.size for table in mechanism.tables)
+    of_tables = f" in {len(mechanism.tables)} sub-tables" if mechanism.label else ""
+    yield Check("matrix", "holds", f"{columns} columns of integers{of_tables}, each summing to 2^64.")
+    yield _stated(release, mechanism)
+    for direction in _due_guarantee(release, mechanism).directions:
+        yield _kept(mechanism, direction)
     if manifest.guarantee.scope == "any predicate":
+        table = mechanism.tables[0]
         yield _check(
             "guarantee, any predicate",
-            matrix.is_uniform and not exceeds_any_predicate(matrix, bounds),
+            mechanism.is_whole and table.matrix.is_uniform and not exceeds_any_predicate(table.matrix, table.bounds),
             "No two entries of a row of the matrix differ by more than the strictest factor, in exact integers.",
             "The odds of some statement can change by more than the strictest factor.",
         )
-    stated = manifest.mechanism.epsilon
-    same = (stated is None) == math.isinf(matrix.epsilon) and (stated is None or math.isclose(stated, matrix.epsilon))
-    yield _check("epsilon", same, f"{_shown(stated)}, as stated.", f"{_shown(matrix.epsilon)}, not {_shown(stated)}.")
-    real = manifest.status == "release"
-    yield _check("secret key", real, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
+    stated, real = manifest.mechanism.epsilon, mechanism.epsilon
+    same = (stated is None) == math.isinf(real) and (stated is None or math.isclose(stated, real))
+    yield _check("epsilon", same, f"{_shown(stated)}, as stated.", f"{_shown(real)}, not {_shown(stated)}.")
+    secret = manifest.status == "release"
+    yield _check("secret key", secret, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
 
 
-def _stated(release: Release) -> Check:
-    """The stated guarantee must be the one that follows from method, assurance, bounds and matrix."""
-    manifest = release.manifest
-    due = state_guarantee(
-        manifest.domain, manifest.bounds, manifest.matrix, manifest.method, manifest.assurance, manifest.from_table
+def _kept(mechanism: Mechanism, direction: Direction) -> Check:
+    """The bound of every value of every sub-table must hold on its integers."""
+    required, broken = set(), []
+    for table in mechanism.tables:
+        codes = table.codes.tolist()
+        required |= {code for code, bound in zip(codes, table.bounds, strict=True) if bound.gamma is not None}
+        broken += [codes[v.code] for v in violations(table.matrix, table.bounds, (direction,))]
+    return _check(
+        f"guarantee, {direction}",
+        bool(required) and not broken,
+        f"The bound holds for all {len(required)} values that have one, in exact integers.",
+        f"The bound is broken for {', '.join(repr(mechanism.domain.labels[c]) for c in broken[:5])}."
+        if required
+        else "No value has a bound: nothing is guaranteed.",
     )
-    stated = manifest.guarantee_value
+
+
+def _due_guarantee(release: Release, mechanism: Mechanism) -> Guarantee:
+    manifest = release.manifest
+    if manifest.method == SMALL_DOMAIN:
+        return state_partition_guarantee(mechanism)
+    table = mechanism.tables[0]
+    return state_guarantee(
+        mechanism.domain, table.bounds, table.matrix, manifest.method, manifest.assurance, manifest.from_table
+    )
+
+
+def _stated(release: Release, mechanism: Mechanism) -> Check:
+    """The stated guarantee must be the one that follows from method, assurance, bounds and matrices."""
+    manifest = release.manifest
+    due, stated = _due_guarantee(release, mechanism), manifest.guarantee_value
     parts = ("sentence", "adversary", "prior", "scope", "directions")
     wrong = [part for part in parts if getattr(stated, part) != getattr(due, part)]
     wrong += [] if set(due.limits) <= set(stated.limits) else ["limits"]
-    wrong += ["from_table"] if manifest.observed_domains and not manifest.from_table else []
+    from_table = bool(manifest.observed_domains) or manifest.method == SMALL_DOMAIN
+    wrong += ["from_table"] if from_table and not manifest.from_table else []
+    kind = "small-domain" if manifest.method == SMALL_DOMAIN else "perturbation"
+    known = manifest.mechanism.kind == kind and (
+        manifest.method == SMALL_DOMAIN or (manifest.method in PERTURBATIONS and mechanism.is_whole)
+    )
     return _check(
         "guarantee, as stated",
-        not wrong and manifest.method in PERTURBATIONS,
+        not wrong and known,
         "It is what follows from the method, the bounds and the matrix.",
         f"Its {', '.join(wrong) or 'method'} does not follow from the method, the bounds and the matrix.",
     )
 
 
 def _rows(release: Release) -> Iterator[Check]:
-    manifest = release.manifest
-    domain, matrix = manifest.domain, manifest.matrix
+    manifest, mechanism = release.manifest, release.manifest.mechanism_value
+    domain = mechanism.domain
+    randomized = [*domain.names, *([mechanism.label] if mechanism.label else [])]
     with connected(release) as connection:
         names = [row[0] for row in connection.sql("DESCRIBE release").fetchall()]
         total = connection.sql("SELECT count(*) FROM release").fetchall()[0][0]
-        select = ", ".join(quoted(n) for n in domain.names)
         # a data file without the randomized columns is told by the check of the columns
-        present = set(domain.names) <= set(names)
-        query = f"SELECT {select}, count(*) FROM release GROUP BY ALL"
+        present = set(randomized) <= set(names)
+        select = ", ".join(quoted(n) for n in domain.names)
+        label = f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)" if mechanism.label else "1"
+        query = f"SELECT {select}, {label} AS label, count(*) FROM release GROUP BY ALL"
         counted = connection.sql(query).fetchall() if present else []
     yield _check(
         "columns",
@@ -187,29 +213,52 @@ def _rows(release: Release) -> Iterator[Check]:
         f"They are {names}.",
     )
     yield _check("rows", total == manifest.data.rows, f"{total:,} rows, as stated.", f"{total:,} rows, not as stated.")
-    observed = {(tuple(key) if len(key) > 1 else key[0]): rows for *key, rows in counted}
-    outside = [value for value in observed if value not in domain.index]
+    observed, outside = _by_sub_table(mechanism, counted)
     yield _check(
         "domain",
         present and not outside,
-        f"Every published {domain.name} is one of {domain.size} values.",
+        f"Every published {domain.name} is one of {domain.size} values"
+        + (", and one of its sub-table's." if mechanism.label else "."),
         f"{len(outside)} published value(s) lie outside the domain, e.g. {outside[:3]}.",
     )
-    if outside or not present or not total or matrix.size != domain.size:
-        return
-    margin = math.sqrt(math.log(2 * domain.size / FALSE_ALARM) / (2 * total))  # Hoeffding, for all values at once
-    quiet = [matrix.off_diagonal[matrix.quietest_except(j)] if domain.size > 1 else 1.0 for j in range(domain.size)]
-    shares = [observed.get(value, 0) / total for value in domain.values]
-    odd = [
-        domain.labels[j]
-        for j, share in enumerate(shares)
-        if not quiet[j] - margin <= share <= matrix.diagonal[j] + margin
-    ]
-    yield _check(
+    if present and not outside and total:
+        yield _possible(mechanism, observed)
+
+
+def _by_sub_table(mechanism: Mechanism, counted: list[Any]) -> tuple[list[dict[int, int]], list[Any]]:
+    """Return the published rows of each value in each sub-table, and the values that are in none or in another."""
+    domain, outside = mechanism.domain, []
+    observed: list[dict[int, int]] = [dict.fromkeys(table.codes.tolist(), 0) for table in mechanism.tables]
+    for *key, label, rows in counted:
+        value = tuple(key) if len(key) > 1 else key[0]
+        code = domain.index.get(value, -1)
+        if label is None or not 1 <= label <= len(observed) or code not in observed[label - 1]:
+            outside.append((value, label) if mechanism.label else value)
+        else:
+            observed[label - 1][code] += rows
+    return observed, outside
+
+
+def _possible(mechanism: Mechanism, observed: list[dict[int, int]]) -> Check:
+    """Every value's share of its sub-table must lie between what it gets from no record and what from all."""
+    cells = sum(len(of_table) for of_table in observed)
+    odd, widest = [], 0.0
+    for number, (table, of_table) in enumerate(zip(mechanism.tables, observed, strict=True), start=1):
+        matrix, total = table.matrix, sum(of_table.values())
+        if not total:
+            continue
+        margin = math.sqrt(math.log(2 * cells / FALSE_ALARM) / (2 * total))  # Hoeffding, for all values at once
+        widest = max(widest, margin)
+        for place, (code, rows) in enumerate(of_table.items()):
+            least = matrix.off_diagonal[matrix.quietest_except(place)] if matrix.size > 1 else 1.0
+            if not least - margin <= rows / total <= matrix.diagonal[place] + margin:
+                name = repr(mechanism.domain.labels[code])
+                odd.append(f"{name} in sub-table {number}" if mechanism.label else name)
+    return _check(
         "published frequencies",
         not odd,
-        f"Each value's share is possible under the matrix (within {margin:.2g}; false alarm {FALSE_ALARM:g}).",
-        f"Impossible under the matrix for {', '.join(map(repr, odd[:5]))}: the column was not drawn with it.",
+        f"Each value's share is possible under the matrix (within {widest:.2g}; false alarm {FALSE_ALARM:g}).",
+        f"Impossible under the matrix for {', '.join(odd[:5])}: the column was not drawn with it.",
     )
 
 
@@ -232,6 +281,13 @@ def _private(release: Release) -> Iterator[Check]:
         "needs audit",
         f"That {columns} was drawn with this matrix, each row by itself, from a secret key.",
     )
+    if release.manifest.mechanism.sub_table_column:
+        yield Check(
+            "dealing",
+            "needs audit",
+            "That records were dealt to sub-tables at random, that no protected value has a larger share of its "
+            "sub-table than its rho1, and how far one who knows a sub-table's composition could exceed rho2.",
+        )
     if not release.manifest.data.shuffled:
         yield Check("row order", "needs audit", "That the order of the rows tells nothing of the sensitive value.")
     yield Check("other columns", "needs audit", "That no untouched column predicts the sensitive value.")

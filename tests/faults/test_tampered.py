@@ -96,15 +96,15 @@ def test_a_changed_weight(change: int, release: Release) -> None:
     """Of any value, by any amount: also where the guarantee would still hold."""
     path = release.folder / "manifest.json"
     text = path.read_text()
-    for weight in set(release.manifest.mechanism.noise.weights):
+    for weight in set(release.manifest.mechanism.sub_tables[0].noise.weights):
         path.write_text(text.replace(f'"{weight}"', f'"{int(weight) + change}"', 1))
         assert "manifest" in failed(release)
 
 
 def test_less_noise_than_the_guarantee_needs_breaks_the_guarantee(release: Release) -> None:
     def quiet(content: dict[str, Any]) -> None:
-        weights = content["mechanism"]["noise"]["weights"]
-        content["mechanism"]["noise"]["weights"] = [str(int(w) // 2) for w in weights]
+        weights = content["mechanism"]["sub_tables"][0]["noise"]["weights"]
+        content["mechanism"]["sub_tables"][0]["noise"]["weights"] = [str(int(w) // 2) for w in weights]
 
     assert {"manifest", "guarantee, upward", "guarantee, downward", "epsilon"} <= failed(edited(release, quiet))
 
@@ -118,12 +118,12 @@ def test_less_noise_than_the_guarantee_needs_breaks_the_guarantee(release: Relea
         (lambda m: m["columns"].pop(0), {"columns"}),
         (lambda m: m["mechanism"].update(epsilon=0.1), {"epsilon"}),
         (lambda m: m["mechanism"].update(epsilon=None), {"epsilon"}),
-        (lambda m: m["mechanism"]["noise"].update(weights=["5"]), {"guarantee, upward"}),
-        (lambda m: m["mechanism"]["noise"].update(weights=[]), {"matrix"}),
-        (lambda m: m["mechanism"]["noise"].update(weights=["9" * 30] * 4), {"matrix"}),
-        (lambda m: m["mechanism"]["noise"].update(size=10**13), {"matrix"}),
-        (lambda m: m["mechanism"]["bounds"][0].update(gamma="1/0"), {"matrix"}),
-        (lambda m: m["mechanism"].update(bounds=[]), {"matrix"}),
+        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=["5"]), {"guarantee, upward"}),
+        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=[]), {"matrix"}),
+        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=["9" * 30] * 4), {"matrix"}),
+        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(size=10**13), {"matrix"}),
+        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(gamma="1/0"), {"matrix"}),
+        (lambda m: m["mechanism"]["sub_tables"][0].update(bounds=[]), {"matrix"}),
         (lambda m: m["mechanism"].update(domain=[]), {"matrix"}),
         (lambda m: m["mechanism"]["domain"][0].update(values=["flu"] * 4), {"matrix"}),
         (lambda m: m["mechanism"]["domain"][0]["values"].__setitem__(0, "plague"), {"domain"}),
@@ -138,8 +138,8 @@ def test_a_changed_manifest(change: Callable[[dict[str, Any]], None], also: set[
 @pytest.mark.parametrize(
     "change",
     [
-        lambda m: m["mechanism"]["noise"].update(weights=["9" * 30] * 4),
-        lambda m: m["mechanism"]["noise"].update(size=10**13),
+        lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=["9" * 30] * 4),
+        lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(size=10**13),
         lambda m: m["mechanism"].update(domain=[]),
         lambda m: m["mechanism"]["domain"][0]["values"].__setitem__(0, "plague"),
         lambda m: m["data"].update(file="../r/" + m["data"]["file"]),

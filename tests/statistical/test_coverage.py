@@ -30,6 +30,7 @@ from scipy.stats import binom
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.randomness import SecretKey, Step, simulation
 from sfumato.reconstruct import inverse
+from tests.conftest import variance_given_table, variance_in_population
 
 RELEASES = 2_000
 LEVEL = 0.95
@@ -78,8 +79,8 @@ def coverage(truth: Counts, published: FloatArray, variance: FloatArray, matrix:
 
 def variance_for(target: Target, matrix: PerturbationMatrix, published: FloatArray, rows: int) -> FloatArray:
     if target == "table":
-        return inverse.variance_given_table(matrix, published)
-    return inverse.variance_in_population(matrix, published, rows)
+        return variance_given_table(matrix, published)
+    return variance_in_population(matrix, published, rows)
 
 
 # --- releases -----------------------------------------------------------------------------------------------

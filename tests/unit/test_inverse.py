@@ -14,6 +14,7 @@ import pytest
 from sfumato.errors import SingularMatrix
 from sfumato.matrix import FloatArray, PerturbationMatrix, uniform_retention
 from sfumato.reconstruct import inverse
+from tests.conftest import variance_given_table, variance_in_population
 from tests.unit.test_matrix import exact_inverse, exact_matrix, random_retention
 
 RETENTIONS = ([0.4, 0.4, 0.4], [0.7, 0.2, 0.45], [0.0, 0.3, 0.9], [1.0, 0.5, 0.25])
@@ -65,7 +66,7 @@ def test_given_table_estimate_and_variances_are_unbiased(retention: list[float],
     x = np.bincount(table, minlength=3)
     assert mean == pytest.approx(x, abs=1e-12)
     assert chances @ inverse.estimate(matrix, observed) == pytest.approx(x, abs=1e-12)
-    variances = inverse.variance_given_table(matrix, observed)
+    variances = variance_given_table(matrix, observed)
     assert chances @ variances == pytest.approx(np.diag(covariance), abs=1e-11)
     covariances = np.array([inverse.covariance_given_table(matrix, o) for o in observed])
     assert np.allclose(np.tensordot(chances, covariances, axes=1), covariance, atol=1e-11)
@@ -79,7 +80,7 @@ def test_population_estimate_and_variance_are_unbiased(retention: list[float], s
     matrix, cells, rows = PerturbationMatrix.from_retention(retention), np.array(share), 3
     chances, observed, mean, covariance = moments(matrix, sampled_releases(matrix, cells, rows))
     assert mean == pytest.approx(rows * cells, abs=1e-12)
-    variances = inverse.variance_in_population(matrix, observed, rows)
+    variances = variance_in_population(matrix, observed, rows)
     assert chances @ variances == pytest.approx(np.diag(covariance), abs=1e-11)
 
 
@@ -87,7 +88,7 @@ def test_the_two_variances_differ_by_the_sampling_of_the_table() -> None:
     """Var(population) = E[Var(given table)] + Var(table) = E[Var(given table)] + rows share (1 - share)."""
     matrix, share, rows = PerturbationMatrix.from_retention([0.7, 0.2, 0.45]), np.array([0.2, 0.3, 0.1]), 3
     chances, observed, _, covariance = moments(matrix, sampled_releases(matrix, share, rows))
-    given = chances @ inverse.variance_given_table(matrix, observed)
+    given = chances @ variance_given_table(matrix, observed)
     assert given + rows * share * (1 - share) == pytest.approx(np.diag(covariance), abs=1e-11)
 
 
@@ -105,12 +106,10 @@ def test_agrees_with_the_dense_inverse_for_groups_and_single_tables() -> None:
         rows = observed.sum() + 10
         population = (observed @ (a * a).T - x**2 / rows) * rows / (rows - 1)
         assert np.allclose(inverse.estimate(matrix, observed), x, rtol=1e-9, atol=1e-7)
-        assert np.allclose(
-            inverse.variance_given_table(matrix, observed), observed @ (a * a - a).T, rtol=1e-7, atol=1e-6
-        )
-        assert np.allclose(inverse.variance_in_population(matrix, observed, rows), population, rtol=1e-7, atol=1e-6)
-        single = inverse.variance_given_table(matrix, observed[2])
-        assert np.allclose(single, inverse.variance_given_table(matrix, observed)[2])
+        assert np.allclose(variance_given_table(matrix, observed), observed @ (a * a - a).T, rtol=1e-7, atol=1e-6)
+        assert np.allclose(variance_in_population(matrix, observed, rows), population, rtol=1e-7, atol=1e-6)
+        single = variance_given_table(matrix, observed[2])
+        assert np.allclose(single, variance_given_table(matrix, observed)[2])
         covariance = inverse.covariance_given_table(matrix, observed)
         assert covariance.shape == (4, m, m)
         assert np.allclose(np.diagonal(covariance, axis1=1, axis2=2), observed @ (a * a - a).T, rtol=1e-7, atol=1e-6)
@@ -152,9 +151,9 @@ def test_no_linear_combination_has_a_negative_variance() -> None:
 def test_no_perturbation_no_variance() -> None:
     matrix, o = PerturbationMatrix.from_retention([1.0, 1.0, 1.0]), np.array([3.0, 0.0, 5.0])
     assert inverse.estimate(matrix, o).tolist() == o.tolist()
-    assert inverse.variance_given_table(matrix, o).tolist() == [0, 0, 0]
+    assert variance_given_table(matrix, o).tolist() == [0, 0, 0]
     binomial = o * (1 - o / 10) * 10 / 9
-    assert inverse.variance_in_population(matrix, o, 10) == pytest.approx(binomial)
+    assert variance_in_population(matrix, o, 10) == pytest.approx(binomial)
 
 
 # --- edges --------------------------------------------------------------------------------------------------
@@ -165,8 +164,8 @@ def test_empty_groups(shape: tuple[int, ...]) -> None:
     matrix, zeros = PerturbationMatrix.from_retention([0.5, 0.4, 0.3]), np.zeros(shape)
     for answer in (
         inverse.estimate(matrix, zeros),
-        inverse.variance_given_table(matrix, zeros),
-        inverse.variance_in_population(matrix, zeros, 100),
+        variance_given_table(matrix, zeros),
+        variance_in_population(matrix, zeros, 100),
     ):
         assert answer.shape == shape
         assert not answer.any()
@@ -179,8 +178,8 @@ def refused(retention: npt.ArrayLike) -> str:
     calls: tuple[Callable[[], object], ...] = (
         lambda: inverse.require_invertible(matrix),
         lambda: inverse.estimate(matrix, observed),
-        lambda: inverse.variance_given_table(matrix, observed),
-        lambda: inverse.variance_in_population(matrix, observed, 10),
+        lambda: variance_given_table(matrix, observed),
+        lambda: variance_in_population(matrix, observed, 10),
         lambda: inverse.covariance_given_table(matrix, observed),
     )
     for call in calls:
@@ -204,4 +203,4 @@ def test_refuses_singular_matrices_and_says_why() -> None:
 def test_rows_is_the_whole_release() -> None:
     matrix = PerturbationMatrix.from_retention([0.5, 0.5])
     with pytest.raises(ValueError, match="whole release: 10 is less than a group's 12"):
-        inverse.variance_in_population(matrix, np.array([[5.0, 7.0], [1.0, 1.0]]), 10)
+        variance_in_population(matrix, np.array([[5.0, 7.0], [1.0, 1.0]]), 10)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain
+from sfumato.attributes import Attribute, Domain, Schema
 from sfumato.engines.arrays import first_null, from_numpy, from_text
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.encoding import Encoder, fitted, number_type
 from sfumato.engines.identity import key_bytes
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import TableError
-from sfumato.matrix import PerturbationMatrix
+from sfumato.mechanism import LABEL, Mechanism
 from sfumato.randomness import SecretKey, Step, WordArray
+
+Dealt = Callable[[Batch, Mask | None, npt.NDArray[np.int32]], npt.NDArray[np.int32]]
+"""Gives the sub-table of each kept row, from 0, by its sensitive value."""
 
 
 class RowMapper:
@@ -28,21 +31,20 @@ class RowMapper:
         self,
         schema: Schema,
         source: Source,
-        domain: SensitiveDomain,
-        matrix: PerturbationMatrix,
+        mechanism: Mechanism,
         key: SecretKey,
         record_key: str | None = None,
         drawn: Mask | None = None,
+        dealt: Dealt | None = None,
     ) -> None:
         self._schema, self._source = schema, source
-        self._domain, self._matrix, self._key = domain, matrix, key
-        self._record_key, self._drawn = record_key, drawn
+        self._mechanism, self._domain, self._key = mechanism, mechanism.domain, key
+        self._record_key, self._drawn, self._dealt = record_key, drawn, dealt
         self._published = [name for name in source.names if schema[name].role != "identifier"]
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
-        self._encoders = {part.name: Encoder(schema[part.name], part) for part in domain.parts}
+        self._encoders = {part.name: Encoder(schema[part.name], part) for part in self._domain.parts}
         self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
-        labels = repr([part.labels for part in domain.parts])  # 7 and "7" are the same value
-        self._context = hashlib.sha256(matrix.noise.tobytes() + labels.encode()).digest()[:16]
+        self._context = _context(mechanism) if record_key else b""
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
 
@@ -67,7 +69,8 @@ class RowMapper:
         words = (
             self._words_by_place(batch, keep) if self._record_key is None else self._words_by_record(rows, sensitive)
         )
-        drawn = self._domain.split(self._matrix.sample(sensitive, words))
+        labels = None if self._dealt is None else self._dealt(batch, keep, sensitive)
+        drawn = self._domain.split(self._mechanism.sample(sensitive, labels, words))
         new = {part.name: decoded(part, column) for part, column in zip(self._domain.parts, drawn, strict=True)}
         for attribute in self._others():
             name = attribute.name
@@ -75,7 +78,11 @@ class RowMapper:
                 new[name] = decoded(Domain(name, self._encoders[name].learned), codes[name])
             else:
                 new[name] = _plain(rows.column(name))
-        return pa.RecordBatch.from_arrays([new[name] for name in self._published], names=self._published)
+        names = list(self._published)
+        if labels is not None:
+            new[LABEL] = from_numpy(labels + np.int32(1))
+            names.append(LABEL)
+        return pa.RecordBatch.from_arrays([new[name] for name in names], names=names)
 
     def _encode(self, name: str, column: Any) -> npt.NDArray[np.int32]:
         encoder = self._encoders[name]
@@ -130,6 +137,12 @@ class RowMapper:
                 f"{name!r} is missing in {missing:,} row(s), first in row {first:,}.",
                 'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
             )
+
+
+def _context(mechanism: Mechanism) -> bytes:
+    """Return what a record's word depends on besides its key and value: the matrix and the domain."""
+    labels = repr([part.labels for part in mechanism.domain.parts])  # 7 and "7" are the same value
+    return hashlib.sha256(mechanism.matrix.noise.tobytes() + labels.encode()).digest()[:16]
 
 
 def positioned(source: Source, columns: list[str]) -> Iterator[tuple[Batch, int]]:

@@ -2,6 +2,49 @@
 
 from __future__ import annotations
 
-from sfumato.methods.perturbation import METHODS, plan
+from sfumato.errors import Infeasible, PolicyError, TableError
+from sfumato.methods import perturbation, small_domain
+from sfumato.methods.perturbation import Assurance, Weights
+from sfumato.plans import Plan
+from sfumato.profiles import Profile
+from sfumato.requirement import Number, Requirement, exact
+
+METHODS = (*perturbation.METHODS, small_domain.METHOD)
 
 __all__ = ["METHODS", "plan"]
+
+
+def plan(
+    profile: Profile,
+    *,
+    method: str,
+    requirement: Requirement,
+    assurance: Assurance = "proved",
+    retention_floor: Number = 0,
+    weights: Weights = "observed",
+    minimum_sub_table: int = small_domain.MINIMUM_SIZE,
+    delta: Number = "1/20",
+    shuffle: bool = False,
+) -> Plan:
+    """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
+
+    `weights` are the frequencies for which fine-grain perturbation maximises record utility: the table's own (then the
+    matrix tells something of them), equal ones, or a table of public ones. `retention_floor` is for both perturbation
+    methods. `minimum_sub_table` (records; for the proved version) and `delta` (the error bounds' confidence is
+    1 - delta) are for small domain randomization. `shuffle` asks for a shuffle; without it the rows are shuffled only
+    where their order tells of the sensitive value.
+    """
+    if method not in METHODS:
+        raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")
+    if profile.rows == 0:
+        raise TableError("The table has no rows to publish.")
+    if profile.domain.size < 2:
+        raise TableError(
+            f"{profile.domain.name!r} has one value only: every release tells it of everybody.",
+            "Declare the whole domain, or choose another sensitive column.",
+        )
+    if method != small_domain.METHOD:
+        return perturbation.plan(profile, method, requirement, assurance, retention_floor, weights, shuffle)
+    if exact(retention_floor) or weights != "observed":
+        raise PolicyError("A retention floor and weights are for fine-grain perturbation, not for small-domain.")
+    return small_domain.plan(profile, requirement, assurance, minimum_sub_table, exact(delta, "delta"), shuffle)

@@ -9,10 +9,12 @@ from typing import Literal
 import numpy as np
 
 from sfumato.attributes import SensitiveDomain
-from sfumato.errors import Infeasible, PolicyError, TableError
+from sfumato.errors import Infeasible, PolicyError
 from sfumato.guarantee import Direction, directions_of, downward_limit, state_guarantee
 from sfumato.matrix import FloatArray, PerturbationMatrix, largest_noise
+from sfumato.mechanism import Mechanism
 from sfumato.methods import fine_grain, uniform
+from sfumato.methods.notes import profile_notes, some
 from sfumato.methods.rounding import round_within
 from sfumato.plans import Loosening, Plan
 from sfumato.profiles import Profile
@@ -29,29 +31,14 @@ MOST_LOOSENINGS = 12
 
 def plan(
     profile: Profile,
-    *,
     method: str,
     requirement: Requirement,
-    assurance: Assurance = "proved",
-    retention_floor: Number = 0,
-    weights: Weights = "observed",
-    shuffle: bool = False,
+    assurance: Assurance,
+    retention_floor: Number,
+    weights: Weights,
+    shuffle: bool,
 ) -> Plan:
-    """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
-
-    `weights` are the frequencies for which fine-grain perturbation maximises record utility: the table's own (then the
-    matrix tells something of them), equal ones, or a table of public ones. `shuffle` asks for a shuffle; without it the
-    rows are shuffled only where their order tells of the sensitive value.
-    """
-    if method not in METHODS:
-        raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")
-    if profile.rows == 0:
-        raise TableError("The table has no rows to publish.")
-    if profile.domain.size < 2:
-        raise TableError(
-            f"{profile.domain.name!r} has one value only: every release tells it of everybody.",
-            "Declare the whole domain, or choose another sensitive column.",
-        )
+    """Return the plan with the largest record utility: see `sfumato.methods.plan`."""
     bounds = requirement.bounds(profile.domain, profile.counts.tolist())
     gamma, floor = _gammas(bounds, profile.domain), float(exact(retention_floor))
     _check_floor(floor, gamma, profile.domain)
@@ -65,10 +52,9 @@ def plan(
     return Plan(
         method=method,
         assurance=assurance,
-        domain=profile.domain,
         counts=profile.counts,
-        bounds=bounds,
-        matrix=matrix,
+        mechanism=Mechanism.single(profile.domain, matrix, bounds),
+        quotas=(profile.counts,),
         guarantee=state_guarantee(profile.domain, bounds, matrix, method, assurance, from_table),
         shuffle=shuffle or profile.order.dependent,
         notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, directions_of(method, assurance))),
@@ -104,7 +90,7 @@ def _weights(weights: Weights, profile: Profile) -> FloatArray:
         return profile.frequency if weights == "observed" else np.ones(profile.domain.size)
     stated = {find_value(profile.domain, key): exact(w, f"weight of {key!r}") for key, w in weights.items()}
     if lacking := [profile.domain.labels[c] for c in range(profile.domain.size) if c not in stated]:
-        raise PolicyError(f"method.weights lacks {_some(lacking)}.", "Give a weight for every value.")
+        raise PolicyError(f"method.weights lacks {some(lacking)}.", "Give a weight for every value.")
     if min(stated.values()) < 0 or not sum(stated.values()):
         raise PolicyError("method.weights must not be negative, nor all zero.")
     return np.array([float(stated[c]) for c in range(profile.domain.size)])
@@ -184,24 +170,10 @@ def _notes(
         )
     noise_only = [domain.labels[c] for c in np.flatnonzero(matrix.noise == np.uint64(largest_noise(domain.size)))]
     if noise_only:
-        notes.append(f"Pure noise: nothing is retained of {_some(noise_only)}; the optimum gives it up for the others.")
+        notes.append(f"Pure noise: nothing is retained of {some(noise_only)}; the optimum gives it up for the others.")
     if not matrix.is_invertible:
         notes.append(
             "The matrix has no inverse, so counts can only be estimated by EM, without error bars. "
             "A retention floor above 0 restores them."
         )
-    if profile.observed:
-        notes.append(
-            f"The domain of {_some(list(profile.observed))} was read off the table: that a value occurs at all is "
-            "published. Declare the domain to avoid it."
-        )
-        if rare := profile.rare():
-            notes.append(
-                f"{len(rare)} value(s) occur fewer than 5 times and are disclosed by the domain: {_some(rare)}."
-            )
-    notes.append(profile.order.statement)
-    return notes
-
-
-def _some(names: list[str], most: int = 5) -> str:
-    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return [*notes, *profile_notes(profile)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from sfumato.attributes import SensitiveDomain, Value, label
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.mechanism import Mechanism
 from sfumato.reconstruct import bayes, inverse
 from sfumato.reconstruct.projection import project
 from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line, manifest_types, quoted
@@ -105,18 +106,20 @@ def count(
     """Estimate the number of records in each group of `by`, among those that satisfy `where`."""
     by = (by,) if isinstance(by, str) else tuple(by)
     _check(release, by, method, target, level)
-    domain, matrix = _mechanism(release)
-    groups, observed = _observed(release, by, where, domain)
+    mechanism = _mechanism(release)
+    domain = mechanism.domain
+    groups, observed = _observed(release, by, where, mechanism)
+    rows = np.sum([of_table.sum(axis=1) for of_table in observed], axis=0)
     asked = [name for name in by if name in domain.names]
     cells = _margin(domain, asked)
-    empty = (NO_ROW,) if where.strip() and not observed.any() else ()
+    empty = (NO_ROW,) if where.strip() and not rows.any() else ()
     if not asked:
-        return _plain_counts(release, by, groups, observed.sum(axis=1), method, target, level, empty)
-    numbers = _estimates(matrix, observed, cells, method, target, release.manifest.data.rows)
+        return _plain_counts(release, by, groups, rows, method, target, level, empty)
+    numbers = _estimates(mechanism, observed, cells, method, target, release.manifest.data.rows)
     labels = _cell_values(domain, asked)
     keys = tuple(_merged(by, domain.names, group, cell) for group in groups for cell in labels)
     notes = (*empty, *_notes(method), *numbers.notes)
-    most = np.repeat(observed.sum(axis=1), len(labels))
+    most = np.repeat(rows, len(labels))
     return Answer(
         by,
         keys,
@@ -131,14 +134,11 @@ def count(
     )
 
 
-def _mechanism(release: Release) -> tuple[SensitiveDomain, PerturbationMatrix]:
+def _mechanism(release: Release) -> Mechanism:
     try:
-        domain, matrix = release.manifest.domain, release.manifest.matrix
-    except (ArithmeticError, ValueError, UsageError) as problem:
-        raise ReleaseError(f"The matrix of {str(release.folder)!r} cannot be read: {problem}.") from None
-    if matrix.size != domain.size or not domain.parts:
-        raise ReleaseError(f"{str(release.folder)!r} has a matrix of {matrix.size} for {domain.size} values.")
-    return domain, matrix
+        return release.manifest.mechanism_value
+    except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
+        raise ReleaseError(f"The mechanism of {str(release.folder)!r} cannot be read: {problem}.") from None
 
 
 def _check(release: Release, by: tuple[str, ...], method: str, target: str, level: float) -> None:
@@ -159,29 +159,37 @@ def _check(release: Release, by: tuple[str, ...], method: str, target: str, leve
 
 
 def _observed(
-    release: Release, by: tuple[str, ...], where: str, domain: SensitiveDomain
-) -> tuple[list[tuple[Any, ...]], FloatArray]:
-    """Return the groups of untouched columns and, for each, the published counts of every domain value."""
+    release: Release, by: tuple[str, ...], where: str, mechanism: Mechanism
+) -> tuple[list[tuple[Any, ...]], list[FloatArray]]:
+    """Return the groups of untouched columns and, for each sub-table, their published counts of its values."""
+    domain = mechanism.domain
     untouched = [name for name in by if name not in domain.names]
-    columns = [*untouched, *domain.names]
+    labels = [] if mechanism.label is None else [mechanism.label]
     condition = f" WHERE {_condition(release, where, domain)}" if where.strip() else ""
-    select = ", ".join(quoted(name) for name in columns)
+    select = ", ".join(quoted(name) for name in (*untouched, *domain.names)) + "".join(
+        f", CAST({quoted(name)} AS INTEGER) AS label" for name in labels
+    )
     query = f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL"
-    found: dict[tuple[Any, ...], dict[int, int]] = {} if untouched else {(): {}}
+    places = [{code: place for place, code in enumerate(table.codes.tolist())} for table in mechanism.tables]
+    found: dict[tuple[Any, ...], dict[tuple[int, int], int]] = {} if untouched else {(): {}}
     for *key, rows in _counted(release, query, where):
+        number = key.pop() - 1 if labels else 0
         value = tuple(key[len(untouched) :])
-        code = domain.index.get(value if len(value) > 1 else value[0])
-        if code is None:
+        code = domain.index.get(value if len(value) > 1 else value[0], -1)
+        if not 0 <= number < len(places) or code not in places[number]:
+            of_table = f" of sub-table {number + 1}" if labels else ""
             raise ReleaseError(
-                f"The release holds {label(value)!r}, which is not a value of {domain.name!r}.",
+                f"The release holds {label(value)!r}, which is not a value of {domain.name!r}{of_table}.",
                 "It was changed after it was published: `sfumato verify` says what fails.",
             )
         counts = found.setdefault(tuple(NAN if _is_nan(v) else v for v in key[: len(untouched)]), {})
-        counts[code] = counts.get(code, 0) + rows
+        cell = number, places[number][code]
+        counts[cell] = counts.get(cell, 0) + rows
     groups = sorted(found, key=lambda group: tuple(_place(v) for v in group))
-    observed = np.zeros((len(groups), domain.size))
+    observed = [np.zeros((len(groups), table.codes.size)) for table in mechanism.tables]
     for row, group in enumerate(groups):
-        observed[row, list(found[group])] = list(found[group].values())
+        for (number, place), rows in found[group].items():
+            observed[number][row, place] = rows
     return groups, observed
 
 
@@ -275,64 +283,78 @@ class _Numbers:
 
 
 def _estimates(
-    matrix: PerturbationMatrix,
-    observed: FloatArray,
+    mechanism: Mechanism,
+    observed: list[FloatArray],
     cells: npt.NDArray[np.int64],
     method: Estimator,
     target: Target,
     rows: int,
 ) -> _Numbers:
+    """Sum the sub-tables' estimates and the variances: SDR Appendix 10.10. A value that is in none gets exactly 0."""
     size = int(cells.max()) + 1
+    tables = [
+        _Observed(table.matrix, of_table, cells[table.codes], size)
+        for table, of_table in zip(mechanism.tables, observed, strict=True)
+    ]
     if method != "em":
-        inverse.require_invertible(matrix)
+        for table in mechanism.tables:
+            inverse.require_invertible(table.matrix)
     notes: tuple[str, ...] = ()
-    if inverse.is_usable(matrix):
-        unbiased = _summed(inverse.estimate(matrix, observed), cells, size)
-        error = np.sqrt(_variance(matrix, observed, unbiased, cells, size, target, rows))
+    if all(inverse.is_usable(table.matrix) for table in mechanism.tables):
+        unbiased = _total(table.summed(inverse.estimate(table.matrix, table.counts)) for table in tables)
+        moment = _total(table.second_moment() for table in tables)
+        given = target == "table"
+        error = np.sqrt(
+            inverse.variance_given_table(moment, unbiased)
+            if given
+            else inverse.variance_in_population(moment, unbiased, rows)
+        )
     else:
-        unbiased = np.full((len(observed), size), np.nan)
+        unbiased = np.full((len(observed[0]), size), np.nan)
         error = unbiased
-        notes = ("The matrix has no usable inverse: no error bars.",)
+        notes = ("A matrix has no usable inverse: no error bars.",)
     if method == "inverse":
         return _Numbers(unbiased, error, unbiased, notes)
     if method == "projected":
-        return _Numbers(project(unbiased, observed.sum(axis=1)), error, unbiased, notes)
-    result = bayes.iterate(matrix, observed)
-    if not result.converged:
-        notes += (f"EM stopped after {result.iterations} iterations before its stopping rule was met.",)
-    return _Numbers(_summed(result.value, cells, size), error, unbiased, notes)
+        most = np.sum([of_table.sum(axis=1) for of_table in observed], axis=0)
+        return _Numbers(project(unbiased, most), error, unbiased, notes)
+    results = [bayes.iterate(table.matrix, table.counts) for table in tables]
+    if not all(result.converged for result in results):
+        most_steps = max(result.iterations for result in results)
+        notes += (f"EM stopped after {most_steps} iterations before its stopping rule was met.",)
+    value = _total(table.summed(result.value) for table, result in zip(tables, results, strict=True))
+    return _Numbers(value, error, unbiased, notes)
 
 
-def _variance(
-    matrix: PerturbationMatrix,
-    observed: FloatArray,
-    unbiased: FloatArray,
-    cells: npt.NDArray[np.int64],
-    size: int,
-    target: Target,
-    rows: int,
-) -> FloatArray:
-    """Return the variance of each cell's estimate; cells that join several values need the inverse's rows summed."""
-    if size == matrix.size:
-        if target == "table":
-            return inverse.variance_given_table(matrix, observed)
-        return inverse.variance_in_population(matrix, observed, rows)
-    spread = np.empty_like(unbiased)
-    for cell in range(size):
-        weights = matrix.solve_transposed((cells == cell).astype(np.float64))  # row of P^-1, summed over the cell
-        spread[:, cell] = observed @ weights**2
-    # given the table the records' own values do not vary: SOUNDNESS, AD
-    if target == "table":
-        return np.maximum(spread - unbiased, 0)
-    return np.maximum(spread - unbiased**2 / rows, 0) * (rows / max(rows - 1, 1))
+@dataclass(frozen=True)
+class _Observed:
+    """The published counts of a sub-table, and the cell that each of its values belongs to."""
+
+    matrix: PerturbationMatrix
+    counts: FloatArray  # [groups, values]
+    cells: npt.NDArray[np.int64]
+    size: int  # of all cells
+
+    def summed(self, values: FloatArray) -> FloatArray:
+        """Return the sum over the values of each cell."""
+        summed = np.zeros((self.size, len(values)))
+        np.add.at(summed, self.cells, values.T)
+        return summed.T
+
+    def second_moment(self) -> FloatArray:
+        """Return sum_y a_y^2 o_y of each cell; one that joins several values needs the inverse's rows summed."""
+        if np.unique(self.cells).size == self.cells.size:
+            return self.summed(inverse.second_moment(self.matrix, self.counts))
+        moment = np.zeros((len(self.counts), self.size))
+        for cell in np.unique(self.cells).tolist():
+            weights = self.matrix.solve_transposed((self.cells == cell).astype(np.float64))
+            moment[:, cell] = self.counts @ weights**2
+        return moment
 
 
-def _summed(values: FloatArray, cells: npt.NDArray[np.int64], size: int) -> FloatArray:
-    if size == values.shape[1]:
-        return values
-    summed = np.zeros((size, len(values)))
-    np.add.at(summed, cells, values.T)
-    return summed.T
+def _total(of_tables: Iterable[FloatArray]) -> FloatArray:
+    total: FloatArray = sum(of_tables, start=np.zeros(()))
+    return total
 
 
 def _margin(domain: SensitiveDomain, asked: Sequence[str]) -> npt.NDArray[np.int64]:

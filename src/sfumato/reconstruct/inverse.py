@@ -59,21 +59,28 @@ def estimate(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
     return matrix.solve(observed)
 
 
-def variance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+def second_moment(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+    """Return (A o A) o, the entries of the inverse squared: what both variances begin with."""
+    require_invertible(matrix)
+    return matrix.inverse_squared_apply(observed)
+
+
+def variance_given_table(moment: FloatArray, x_hat: FloatArray) -> FloatArray:
     """Return an unbiased estimate of Var[x_hat_i] for the table that was perturbed; it is never negative.
 
         Var[x_hat] = diag(A diag(P x) A^T - diag(x)),    estimated by    (A o A) o - x_hat
 
     (A record with value x_k adds A[i, y] to x_hat_i, with mean [i = k], hence with the variance
-    sum_y P[y, k] A[i, y]^2 - [i = k]; the estimate is unbiased since E[o] = P x.)
+    sum_y P[y, k] A[i, y]^2 - [i = k]; the estimate is unbiased since E[o] = P x. Sub-tables add up: `moment` and
+    `x_hat` are then sums over them.)
 
     Never negative: (A o A) o - A o = sum_k A[i, k] (A[i, k] - 1) o_k, and no entry of A lies between 0 and 1:
     those on the diagonal are at least 1, the others at most 0. (The maximum with 0 below removes rounding only.)
     """
-    return np.maximum(_second_moment(matrix, observed) - matrix.solve(observed), 0)
+    return np.maximum(moment - x_hat, 0)
 
 
-def variance_in_population(matrix: PerturbationMatrix, observed: FloatArray, rows: float) -> FloatArray:
+def variance_in_population(moment: FloatArray, x_hat: FloatArray, rows: float) -> FloatArray:
     """Return an unbiased estimate of Var[x_hat_i] where the release's rows are a random sample; never negative.
 
         rows/(rows - 1) * ((A o A) o - x_hat^2/rows)
@@ -82,11 +89,10 @@ def variance_in_population(matrix: PerturbationMatrix, observed: FloatArray, row
     is a sum over all rows of independent terms, A[i, y] in the group and 0 outside, and this is `rows` times their
     sample variance: unbiased, and never negative.
     """
-    largest = float(np.max(observed.sum(axis=-1), initial=0))
-    if rows < largest:
+    largest = float(np.max(x_hat.sum(axis=-1), initial=0))
+    if rows < largest * (1 - 1e-9):
         raise ValueError(f"rows is the size of the whole release: {rows:g} is less than a group's {largest:g}")
-    spread = _second_moment(matrix, observed) - matrix.solve(observed) ** 2 / max(rows, 1)
-    return np.maximum(spread, 0) * (rows / max(rows - 1, 1))
+    return np.maximum(moment - x_hat**2 / max(rows, 1), 0) * (rows / max(rows - 1, 1))
 
 
 def covariance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
@@ -103,8 +109,3 @@ def covariance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> 
     inverse = matrix.solve(np.eye(matrix.size)).T
     x = matrix.solve(observed)
     return (inverse * observed[..., None, :]) @ inverse.T - x[..., None] * np.eye(matrix.size)
-
-
-def _second_moment(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
-    require_invertible(matrix)
-    return matrix.inverse_squared_apply(observed)

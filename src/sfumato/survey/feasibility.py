@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
 
 from sfumato.errors import CannotMeet, UsageError
 from sfumato.methods import plan
 from sfumato.policy import Assurance, Policy, RequirementRule
 from sfumato.profiles import Profile
-from sfumato.requirement import LocalPrivacy, Number, Requirement, tolerance
+from sfumato.requirement import LocalPrivacy, Requirement, RhoPrivacy, tolerance
 from sfumato.survey.model import Feasible
 
 EPSILONS = (0.5, 1, 2, 3)
 TOLERANCES = (2, 3, 5, 10)
+SHARES = (2, 5)
+MOST_PARTITIONED = 1_000
+"""For a larger domain small domain randomization is planned only if the policy asks for it."""
 MOST_VALUES = 5_000
 """For a larger domain only the policy's own requirement is planned: each plan costs some seconds."""
 
@@ -24,15 +29,15 @@ class _Case:
     requirement: Requirement
     shown: str
     assurance: Assurance = "proved"
-    floor: Number = 0
     from_policy: bool = False
+    more: dict[str, Any] = field(default_factory=dict)  # other arguments of a plan
 
 
 def survey_feasibility(profile: Profile, policy: Policy) -> tuple[Feasible, ...]:
     """Return what each case gives, the policy's own first."""
     cases = [_of_policy(policy)]
     if profile.domain.size <= MOST_VALUES:
-        cases += _standard_cases()
+        cases += [*_standard_cases(), *_small_domain_cases(profile)]
     return tuple(_tried(profile, case) for case in cases)
 
 
@@ -43,8 +48,12 @@ def _of_policy(policy: Policy) -> _Case:
         policy.requirement.requirement(),
         _shown(policy.requirement),
         method.assurance,
-        policy.retention_floor,
         from_policy=True,
+        more={
+            name: value
+            for name, value in policy.plan_arguments().items()
+            if name in ("retention_floor", "weights", "minimum_sub_table", "delta")
+        },
     )
 
 
@@ -54,6 +63,16 @@ def _standard_cases() -> Iterator[_Case]:
     for theta in TOLERANCES:
         for method in ("uniform", "fine-grain"):
             yield _Case(method, tolerance(theta), f"tolerance = {theta:g}")
+
+
+def _small_domain_cases(profile: Profile) -> Iterator[_Case]:
+    """All values protected: rho1 is the largest share."""
+    if profile.domain.size <= MOST_PARTITIONED:
+        largest = Fraction(int(profile.counts.max()), max(profile.rows, 1))
+        for theta in SHARES:
+            if theta * largest < 1:
+                shown = f"rho1 = largest share, rho2 = {theta} rho1"
+                yield _Case("small-domain", RhoPrivacy(largest, theta * largest), shown)
 
 
 def _shown(rule: RequirementRule) -> str:
@@ -84,14 +103,14 @@ def _tried(profile: Profile, case: _Case) -> Feasible:
             method=case.method,
             requirement=case.requirement,
             assurance=case.assurance,
-            retention_floor=case.floor,
+            **case.more,
         )
     except (CannotMeet, UsageError) as problem:
         return result(problem.message)
     return result(
-        retention_low=float(made.matrix.retention.min()),
-        retention_high=float(made.matrix.retention.max()),
+        retention_low=min(float(table.matrix.retention.min()) for table in made.mechanism.tables),
+        retention_high=max(float(table.matrix.retention.max()) for table in made.mechanism.tables),
         record_utility=made.record_utility,
-        invertible=made.matrix.is_invertible,
+        invertible=made.mechanism.is_invertible,
         total_variation=made.total_variation,
     )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
-from sfumato.methods.small_domain.partition import Block, Partition, partition
+from sfumato.methods.small_domain.partition import MINIMUM_SIZE, Block, Partition, partition
+from sfumato.methods.small_domain.planner import METHOD, plan
 
-__all__ = ["Block", "Partition", "partition"]
+__all__ = ["METHOD", "MINIMUM_SIZE", "Block", "Partition", "partition", "plan"]

@@ -1,0 +1,26 @@
+"""What every plan says of the table, whatever the method."""
+
+from __future__ import annotations
+
+from sfumato.profiles import Profile
+
+
+def profile_notes(profile: Profile) -> list[str]:
+    """Return what the domain and the row order tell."""
+    notes = []
+    if profile.observed:
+        notes.append(
+            f"The domain of {some(list(profile.observed))} was read off the table: that a value occurs at all is "
+            "published. Declare the domain to avoid it."
+        )
+        if rare := profile.rare():
+            notes.append(
+                f"{len(rare)} value(s) occur fewer than 5 times and are disclosed by the domain: {some(rare)}."
+            )
+    notes.append(profile.order.statement)
+    return notes
+
+
+def some(names: list[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,138 @@
+"""The plan of small domain randomization: sub-tables, their integer matrices, the guarantee, and what it all costs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import Infeasible, PolicyError
+from sfumato.guarantee import state_partition_guarantee
+from sfumato.matrix import WORDS, PerturbationMatrix, largest_noise
+from sfumato.mechanism import LABEL, Mechanism, SubTable
+from sfumato.methods.notes import profile_notes, some
+from sfumato.methods.small_domain.partition import Assurance, Block, Partition, partition
+from sfumato.plans import PartitionFigures, Plan
+from sfumato.profiles import Profile
+from sfumato.requirement import Bound, Requirement, RhoPrivacy, exact
+
+METHOD = "small-domain"
+
+
+def plan(
+    profile: Profile,
+    requirement: Requirement,
+    assurance: Assurance,
+    minimum_size: int,
+    delta: Fraction,
+    shuffle: bool,
+) -> Plan:
+    """Return the plan of the best partition that was found: see `sfumato.methods.plan`."""
+    if not isinstance(requirement, RhoPrivacy):
+        raise PolicyError(
+            "The method small-domain takes one rho1 and one rho2 for all values.",
+            "State both, and no values, tolerance, gamma or epsilon; or choose another method.",
+        )
+    rho1, rho2 = exact(requirement.rho1, "rho1"), exact(requirement.rho2, "rho2")
+    other: Assurance = "as-published" if assurance == "proved" else "proved"
+    found, rival = (
+        partition(profile.counts, rho1, rho2, assurance=kind, delta=delta, minimum_size=minimum_size)
+        for kind in (assurance, other)
+    )
+    protected = np.zeros(profile.domain.size, dtype=np.bool_)
+    protected[list(found.protected)] = True
+    tables = tuple(_sub_table(block, protected, rho2) for block in found.blocks)
+    mechanism = Mechanism(profile.domain, tables, LABEL if found.pays else None)
+    unprotected = [profile.domain.labels[c] for c in np.flatnonzero((profile.counts > 0) & ~protected)]
+    return Plan(
+        method=METHOD,
+        assurance=assurance,
+        counts=profile.counts,
+        mechanism=mechanism,
+        quotas=tuple(block.counts for block in found.blocks),
+        guarantee=state_partition_guarantee(mechanism),
+        shuffle=shuffle or profile.order.dependent,
+        partition=_figures(found, rival, unprotected),
+        notes=(*_notes(found, unprotected), *profile_notes(profile)),
+        other_assurance=(other, _record_utility(rival)),
+        dropped=profile.dropped,
+        observed=profile.observed,
+        discloses_frequencies=True,
+        from_table=True,
+    )
+
+
+def _sub_table(block: Block, protected: npt.NDArray[np.bool_], rho2: Fraction) -> SubTable:
+    bound, none = Bound(block.gamma, block.rho1, rho2 if block.gamma else None), Bound(None)
+    bounds = tuple(bound if protected[code] else none for code in block.codes.tolist())
+    return SubTable(block.codes.astype(np.int32), uniform_matrix(block.gamma, block.domain_size), bounds)
+
+
+def uniform_matrix(gamma: Fraction | None, m: int) -> PerturbationMatrix:
+    """Return the integer matrix with the largest retention that is gamma-amplifying; gamma None: nothing is perturbed.
+
+    (2^64 - (m - 1) Q) / Q <= gamma    iff    Q >= 2^64 / (m - 1 + gamma)
+    """
+    noise = 0 if gamma is None or m == 1 else math.ceil(WORDS / (m - 1 + gamma))
+    if noise > largest_noise(m):
+        raise Infeasible(
+            "rho2 is so close to a sub-table's rho1 that 64-bit sampling cannot keep it.",
+            "Let rho2 be larger by a millionth.",
+        )
+    return PerturbationMatrix(np.full(m, noise, dtype=np.uint64))
+
+
+def _figures(found: Partition, rival: Partition, unprotected: list[str]) -> PartitionFigures:
+    return PartitionFigures(
+        rho1=str(found.rho1),
+        rho2=str(found.rho2),
+        delta=str(found.delta),
+        minimum_size=found.minimum_size,
+        theta=found.theta,
+        initial_groups=found.group_count,
+        protected=len(found.protected),
+        unprotected=tuple(unprotected),
+        uniform_retention=found.uniform_retention,
+        other=_compared(rival),
+        **_compared(found),  # type: ignore[arg-type]
+    )
+
+
+def _compared(made: Partition) -> dict[str, float]:
+    return {
+        "sub_tables": len(made.blocks),
+        "published_bound": made.eps,
+        "valid_bound": made.valid_bound,
+        "mean_retention": made.mean_retention,
+        "record_retention": made.record_retention,
+    }
+
+
+def _record_utility(made: Partition) -> float:
+    return sum(block.diagonal * block.size for block in made.blocks) / made.size
+
+
+def _notes(found: Partition, unprotected: list[str]) -> list[str]:
+    notes = list(found.notes)
+    if not found.pays:
+        same = found.whole.rho1 == found.rho1
+        notes.append(
+            "Partitioning does not pay: the table stays one, perturbed uniformly"
+            + ("." if same else f", with the largest protected share, {found.whole.rho1}, as rho1.")
+        )
+    if found.assurance == "as-published":
+        smallest = min(block.size for block in found.blocks)
+        notes.append(
+            f"As published there is no minimum size; the smallest sub-table has {smallest:,} record(s), and one who "
+            "knows its composition can exceed rho2."
+        )
+    if unprotected:
+        notes.append(
+            f"{len(unprotected)} value(s) are more frequent than rho1 and not protected: {some(unprotected)}. They are "
+            "dealt to sub-tables with the others and can become easier to infer there."
+        )
+    if free := sum(block.gamma is None for block in found.blocks):
+        notes.append(f"{free} sub-table(s) hold no protected value and are published as they are.")
+    return notes
