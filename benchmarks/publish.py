@@ -1,6 +1,7 @@
 """Publishing against plain copies of the same file by pyarrow, polars and DuckDB, in one run.
 
     python benchmarks/publish.py                      Parquet, 20M rows, with and without a shuffle
+    python benchmarks/publish.py --method small-domain    the same with another method
     python benchmarks/publish.py --csv                CSV
     python benchmarks/publish.py --memory             peak memory at 5M, 20M and 50M rows
 
@@ -27,6 +28,7 @@ ROLES = {
     "education": "quasi_identifier", "income": "other", "visit": "other", "diagnosis": "sensitive",
 }  # fmt: skip
 CODECS = {"zstd": 1, "snappy": None}
+ORDERS = {"plain": "auto", "shuffle": "shuffle"}
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
@@ -148,9 +150,10 @@ def publish(source: Path, target: Path, codec: str) -> Callable[[], None]:
     scan, profile, plan, publish = sf.scan, sf.profile, sf.plan, sf.publish  # loads them, as the copies' engines are
     csv = source.suffix == ".csv"
     text = "\n".join(f'[columns.{name}]\nrole = "{role}"' for name, role in ROLES.items())
-    shuffle = 'order = "shuffle"' if codec == "shuffle" else ""
-    output = f'[output]\nformat = "{"csv" if csv else "parquet"}"\n{shuffle}'
-    policy = sf.Policy.parse(f'{text}\n[method]\nname = "uniform"\n[requirement]\nrho1 = 0.2\nrho2 = 0.5\n{output}')
+    method, order = codec.split()
+    output = f'[output]\nformat = "{"csv" if csv else "parquet"}"\norder = "{ORDERS[order]}"'
+    requirement = "[requirement]\nrho1 = 0.2\nrho2 = 0.5"
+    policy = sf.Policy.parse(f'{text}\n[method]\nname = "{method}"\n{requirement}\n{output}')
 
     def run() -> None:
         table = scan(source, policy)
@@ -221,6 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--method", default="uniform")
     parser.add_argument("--csv", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument(
@@ -234,20 +238,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         folder = Path(scratch)
         source = folder / "table.parquet"
+        ours = [("sfumato", f"{options.method} {order}") for order in ORDERS]
         if options.memory:
             for rows in (5_000_000, 20_000_000, 50_000_000):
                 generate(source, rows)
-                peaks = [f"{measured('sfumato', how, source, folder)['peak']:.0f} MB" for how in ("plain", "shuffle")]
+                peaks = [f"{measured(*job, source, folder)['peak']:.0f} MB" for job in ours]
                 print(f"{rows:>11,} rows: peak {peaks[0]}, with a shuffle {peaks[1]}", flush=True)
             return
         generate(source, options.rows)
         if options.csv:
             as_csv(source, folder / "table.csv")
-            jobs = [("csv pyarrow", "-"), ("csv polars", "-"), ("csv duckdb", "-"), ("sfumato", "plain")]
+            jobs = [("csv pyarrow", "-"), ("csv polars", "-"), ("csv duckdb", "-"), *ours]
             compare(jobs, 3, folder / "table.csv", folder, options.repeat)
             return
         jobs = [(name, codec) for codec in CODECS for name in ("pyarrow", "polars", "duckdb")]
-        compare([*jobs, ("sfumato", "plain"), ("sfumato", "shuffle")], len(jobs), source, folder, options.repeat)
+        compare([*jobs, *ours], len(jobs), source, folder, options.repeat)
 
 
 if __name__ == "__main__":
