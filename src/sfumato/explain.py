@@ -88,10 +88,14 @@ def _sub_tables(plan: Plan, figures: PartitionFigures) -> list[str]:
         f"plain uniform perturbation: {figures.uniform_retention:.4%}",
         f"  error of one value's estimated share, {confidence}: at most {figures.valid_bound:.4g} "
         f"(the paper's eps(Part): {figures.published_bound:.4g})",
-        f"  {other}, for comparison: {figures.other['sub_tables']:,} sub-tables, mean retention "
+        f"  {other}, for comparison: {_tables(figures.other['sub_tables'])}, mean retention "
         f"{figures.other['mean_retention']:.4%} over sub-tables, {figures.other['record_retention']:.4%} over records; "
         f"bound {figures.other['valid_bound']:.4g}, eps(Part) {figures.other['published_bound']:.4g}",
     ]
+
+
+def _tables(number: float) -> str:
+    return f"{number:,} sub-table{'' if number == 1 else 's'}"
 
 
 def _short(number: Fraction | None) -> str:

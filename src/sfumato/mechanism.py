@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
-from sfumato.matrix import CodeArray, FloatArray, PerturbationMatrix, WordArray
+from sfumato.matrix import SAMPLE_BLOCK, CodeArray, FloatArray, PerturbationMatrix, WordArray
 from sfumato.requirement import Bound
 
 LABEL = "sub_table"
@@ -101,22 +101,31 @@ class Mechanism:
         if self.is_whole:
             return self.matrix.sample(codes, words)
         labels = np.zeros(codes.size, dtype=np.int32) if labels is None else labels
-        divisor, never, size, start, pool = self._flat
+        published = np.empty(codes.size, dtype=np.int32)
+        for first in range(0, codes.size, SAMPLE_BLOCK):
+            block = slice(first, first + SAMPLE_BLOCK)
+            published[block] = self._drawn(codes[block], labels[block], words[block])
+        return published
+
+    def _drawn(self, codes: CodeArray, labels: CodeArray, words: WordArray) -> CodeArray:
+        divisor, size, start, pool = self._flat
         drawn = words // divisor.take(labels)
-        keep = (drawn >= size.take(labels)) | never.take(labels)
-        place = np.where(keep, 0, drawn).astype(np.int64) + start.take(labels)
-        return np.where(keep, codes, pool.take(place)).astype(np.int32)
+        keep = drawn >= size.take(labels)
+        drawn[keep] = 0
+        place = drawn.view(np.int64) + start.take(labels)
+        return np.where(keep, codes, pool.take(place))
 
     @cached_property
-    def _flat(self) -> tuple[WordArray, npt.NDArray[np.bool_], WordArray, npt.NDArray[np.int64], CodeArray]:
-        """Of each sub-table the noise weight (and whether it is zero), its size, and the place of its values."""
+    def _flat(self) -> tuple[WordArray, WordArray, npt.NDArray[np.int64], CodeArray]:
+        """Of each sub-table the noise weight, its size (0 where no word is noise), and the place of its values."""
         if not all(table.matrix.is_uniform for table in self.tables):
             raise ValueError("the matrices of several sub-tables are uniform")
         noise = np.array([table.matrix.noise[0] for table in self.tables], dtype=np.uint64)
         sizes = np.array([table.codes.size for table in self.tables], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         pool = np.concatenate([table.codes for table in self.tables])
-        return np.maximum(noise, np.uint64(1)), noise == 0, sizes.astype(np.uint64), starts, pool.astype(np.int32)
+        noisy = np.where(noise > 0, sizes, 0).astype(np.uint64)
+        return np.maximum(noise, np.uint64(1)), noisy, starts, pool.astype(np.int32)
 
     def variance(self, quotas: tuple[npt.NDArray[np.int64], ...]) -> FloatArray | None:
         """Return the expected variance of each count's inverse estimate; None without an inverse.

@@ -241,3 +241,17 @@ def test_a_domain_of_words_for_a_column_of_integers_is_refused(tmp_path: Path) -
     table = pa.table({"grade": [1, 2] * 30})
     with pytest.raises(PolicyError, match="'grade' holds integers, but its declared domain has 'one'"):
         released(table, make_policy({"grade": "sensitive; domain = ['one', 'two']"}), folder=tmp_path / "r")
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "published"),
+    [(pa.int8(), "[1, 2, 3]", "int8"), (pa.uint16(), '"observed"', "uint16"), (pa.int8(), "[1, 2, 3, 300]", "int64")],
+)
+def test_a_sensitive_integer_keeps_its_type_where_that_holds_its_domain(
+    kind: pa.DataType, declared: str, published: str, tmp_path: Path
+) -> None:
+    table = pa.table({"age": range(300), "code": pa.array([1 + k % 3 for k in range(300)], kind)})
+    policy = make_policy({"age": "other", "code": f"sensitive; domain = {declared}"})
+    release = released(table, policy, folder=tmp_path / "r", shuffle=False)
+    assert str(pq.read_schema(release.data).field("code").type) == published
+    assert [c.name for c in release.verify().checks if c.status == "fails"] == ["secret key"]

@@ -23,6 +23,9 @@ Stream = Callable[[], Iterable[tuple[Codes, WordArray]]]
 
 TABLE_BITS = 22
 """Counters and look-up tables have at most 2^22 places."""
+WORD_BITS = 11
+"""Leading bits of a word that are looked at, at most: more would not fit in the processor's cache."""
+ROWS_AT_ONCE = 1 << 16
 REFINE_BITS = 10
 MOST_COLLECTED = 1 << 21
 """Rows in boundary buckets that are kept to be sorted; more are first split by further bits."""
@@ -77,7 +80,14 @@ class Deal:
     thresholds: WordArray  # of each entry of the quotas: the smallest word of its label; of a class's first label 0
 
     def label_of(self, codes: Codes, words: WordArray) -> Codes:
-        """Return the label of each row."""
+        """Return the label of each row. Done in blocks that stay in the processor's cache."""
+        labels = np.empty(codes.size, dtype=np.int32)
+        for start in range(0, codes.size, ROWS_AT_ONCE):
+            block = slice(start, start + ROWS_AT_ONCE)
+            labels[block] = self._label_of(codes[block], words[block])
+        return labels
+
+    def _label_of(self, codes: Codes, words: WordArray) -> Codes:
         bits, table = self._table
         entry = table.take((codes.astype(np.int64) << bits) | (words >> np.uint64(64 - bits)).astype(np.int64))
         unsure = np.flatnonzero(entry < 0)
@@ -127,7 +137,7 @@ def _inner_before(starts: Ints) -> Ints:
 
 def table_bits(classes: int) -> int:
     """Return how many leading bits of a word a table with a line for each class can tell apart."""
-    return max(1, TABLE_BITS - max(1, classes - 1).bit_length())
+    return min(WORD_BITS, max(1, TABLE_BITS - max(1, classes - 1).bit_length()))
 
 
 def find_deal(stream: Stream, quotas: Quotas) -> Deal:

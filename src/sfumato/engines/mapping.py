@@ -45,6 +45,7 @@ class RowMapper:
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in self._domain.parts}
         self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
         self._context = _context(mechanism) if record_key else b""
+        self._types = {part.name: _integer_type(part, source.column_type(part.name)) for part in self._domain.parts}
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
 
@@ -71,7 +72,10 @@ class RowMapper:
         )
         labels = None if self._dealt is None else self._dealt(batch, keep, sensitive)
         drawn = self._domain.split(self._mechanism.sample(sensitive, labels, words))
-        new = {part.name: decoded(part, column) for part, column in zip(self._domain.parts, drawn, strict=True)}
+        new = {
+            part.name: self._in_its_type(decoded(part, column), part.name)
+            for part, column in zip(self._domain.parts, drawn, strict=True)
+        }
         for attribute in self._others():
             name = attribute.name
             if attribute.bins:
@@ -83,6 +87,10 @@ class RowMapper:
             new[LABEL] = from_numpy(labels + np.int32(1))
             names.append(LABEL)
         return pa.RecordBatch.from_arrays([new[name] for name in names], names=names)
+
+    def _in_its_type(self, column: Any, name: str) -> Any:
+        kind = self._types[name]
+        return column if kind is None else column.cast(kind)
 
     def _encode(self, name: str, column: Any) -> npt.NDArray[np.int32]:
         encoder = self._encoders[name]
@@ -163,6 +171,16 @@ def decoded(part: Domain, codes: npt.NDArray[np.int32]) -> Any:
     filler: Any = type(known[0])()
     table = np.array([filler if v is None else v for v in part.values], dtype=number_type(known))
     return from_numpy(table[codes], missing)
+
+
+def _integer_type(part: Domain, kind: Any) -> Any:
+    """Return the integer type that the table has a column in, if it holds the whole domain; else None."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    known = [v for v in part.values if v is not None]
+    if not pa.types.is_integer(kind) or not all(isinstance(v, int) and not isinstance(v, bool) for v in known):
+        return None
+    limits = np.iinfo(kind.to_pandas_dtype())
+    return kind if all(limits.min <= int(v) <= limits.max for v in known) else None
 
 
 def _checking_encoder(attribute: Attribute, source: Source) -> Encoder:

@@ -318,7 +318,8 @@ def _estimates(
     if method == "projected":
         most = np.sum([of_table.sum(axis=1) for of_table in observed], axis=0)
         return _Numbers(project(unbiased, most), error, unbiased, notes)
-    results = [bayes.iterate(table.matrix, table.counts) for table in tables]
+    gap = bayes.GAP / len(tables)  # log-likelihoods add up over the sub-tables
+    results = [bayes.iterate(table.matrix, table.counts, gap) for table in tables]
     if not all(result.converged for result in results):
         most_steps = max(result.iterations for result in results)
         notes += (f"EM stopped after {most_steps} iterations before its stopping rule was met.",)
