@@ -64,10 +64,11 @@ def _how(plan: Plan) -> str:
 
 
 def _sub_tables(plan: Plan, figures: PartitionFigures) -> list[str]:
-    least = f"at least {figures.minimum_size:,} records each" if figures.minimum_size else "no minimum size"
+    least = f"{figures.minimum_size:,} records at least" if figures.minimum_size else "no minimum size"
+    balanced = f" ({figures.balancing_theta:,} for balancing)" if figures.balancing_theta != figures.theta else ""
     lines = [
-        f"Sub-tables: {figures.sub_tables:,} of {figures.initial_groups:,} initial groups; theta = {figures.theta:,}; "
-        f"{least}; {figures.protected:,} values protected, {len(figures.unprotected):,} not",
+        f"Sub-tables: {figures.sub_tables:,} of {figures.initial_groups:,} initial groups; theta = {figures.theta:,}"
+        f"{balanced}; {least}; {figures.protected:,} values protected, {len(figures.unprotected):,} not",
         f"  {'sub-table':>9} {'records':>11} {'values':>7} {'rho1':>8} {'gamma':>9} {'retention':>10}",
     ]
     for number, (table, quotas) in enumerate(zip(plan.mechanism.tables, plan.quotas, strict=True), start=1):
@@ -85,7 +86,7 @@ def _sub_tables(plan: Plan, figures: PartitionFigures) -> list[str]:
     return [
         *lines,
         f"  mean retention: {figures.mean_retention:.4%} over sub-tables, {figures.record_retention:.4%} over records; "
-        f"plain uniform perturbation: {figures.uniform_retention:.4%}",
+        f"plain uniform perturbation of the values that occur: {figures.uniform_retention:.4%}",
         f"  error of one value's estimated share, {confidence}: at most {figures.valid_bound:.4g} "
         f"(the paper's eps(Part): {figures.published_bound:.4g})",
         f"  {other}, for comparison: {_tables(figures.other['sub_tables'])}, mean retention "
@@ -125,10 +126,14 @@ def _values(plan: Plan) -> list[str]:
         gamma = "none" if math.isinf(gammas[c]) else f"{gammas[c]:.4g}"
         lines.append(
             f"  {plan.domain.labels[c][:24]:24} {plan.counts[c]:>10,} {gamma:>10} "
-            f"{retention[c]:>10.4f} {diagonal[c]:>9.4f} {error:>11}"
+            f"{_share(retention[c]):>10} {_share(diagonal[c]):>9} {error:>11}"
         )
     more = plan.domain.size - len(order)
     return ["Values, the most frequent first" + (f" ({more:,} more in --json)" if more > 0 else ""), *lines]
+
+
+def _share(number: float) -> str:
+    return "none" if math.isnan(number) else f"{number:.4f}"
 
 
 def _binding(plan: Plan) -> list[str]:

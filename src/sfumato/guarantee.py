@@ -33,10 +33,10 @@ KNOWS_NO_OTHERS = (
     "Knows the matrix, all quasi-identifiers and who is in the table; holds records to be independent, and the matrix "
     "and the domain, which were computed from the table, to tell nothing of a single record; sees the release once."
 )
-KNOWS_NO_COMPOSITION = (
-    "Knows the matrices, the sub-table of every record, all quasi-identifiers and who is in the table, but not how "
-    "many records of a sub-table have each value; holds records to be independent, and the domains and matrices, which "
-    "were computed from the table, to tell nothing of a single record; sees the release once."
+TAKES_SHARES = (
+    "Knows the matrices, the sub-table of every record, all quasi-identifiers and who is in the table; takes the "
+    "records of a sub-table for independent draws with its shares, and the domains and matrices, which were computed "
+    "from the table, to tell nothing of a single record; sees the release once."
 )
 PRIOR_OF_SUB_TABLE = (
     "The frequencies of the values in the record's sub-table, whatever its quasi-identifiers are; of each protected "
@@ -123,31 +123,36 @@ def state_guarantee(
     )
 
 
-def state_partition_guarantee(mechanism: Mechanism) -> Guarantee:
+def state_partition_guarantee(mechanism: Mechanism, assurance: str) -> Guarantee:
     """Return the guarantee of small domain randomization: SDR Def. 2, with what SOUNDNESS.md says of it."""
     domain, bounds = mechanism.domain, mechanism.bounds
     rho2 = max((b.rho2 for b in bounds if b.rho2 is not None), default=None)
     promised = f"believes in it by at most {percent(rho2)} after seeing" if rho2 else "may learn all from"
     return Guarantee(
         sentence=(
-            f"For each protected {domain.name} x (those with a bound, listed with the matrices): one whose belief that "
-            f"a record has x is the share of x in the record's sub-table {promised} the release."
+            f"For each protected value x of {domain.name} (those with a bound, listed with the matrices): who believes "
+            f"that a record has x by as much as the share of x in the record's sub-table {promised} the release."
         ),
-        adversary=KNOWS_NO_COMPOSITION,
+        adversary=TAKES_SHARES,
         prior=PRIOR_OF_SUB_TABLE,
         scope="single values",
         directions=UPWARD,
-        limits=tuple(_partition_limits(mechanism, bounds)),
+        limits=tuple(_partition_limits(mechanism, bounds, assurance)),
     )
 
 
-def _partition_limits(mechanism: Mechanism, bounds: Sequence[Bound]) -> Iterator[str]:
-    told = sum(_tells_composition(table) for table in mechanism.tables)
-    known = f" Of {told} sub-table(s) the matrix itself tells that: all values are equally frequent." if told else ""
+def _partition_limits(mechanism: Mechanism, bounds: Sequence[Bound], assurance: str) -> Iterator[str]:
+    told = sum(tells_composition(table) for table in mechanism.tables)
+    known = f" Of {told} of {len(mechanism.tables)} sub-table(s) the matrix itself tells these numbers." if told else ""
     yield (
-        "Against one who knows how many records of a sub-table have each value the bound can be exceeded, the more so "
-        f"the smaller the sub-table.{known}"
+        "One who knows how many records of a sub-table have each value knows that its records are no independent "
+        f"draws, and can exceed the bound, the more so the smaller the sub-table.{known}"
     )
+    if assurance == "as-published":
+        yield (
+            "As published a sub-table may be of any size: in SDR Example 1 one of six records with six values lets "
+            "such an adversary reach .9325 where rho2 is 2/3."
+        )
     if not mechanism.is_whole:
         yield (
             "A record's sub-table excludes every value that is not in it: there is no local differential privacy, and "
@@ -164,9 +169,12 @@ def _partition_limits(mechanism: Mechanism, bounds: Sequence[Bound]) -> Iterator
     yield NOT_OF
 
 
-def _tells_composition(table: SubTable) -> bool:
-    """Whether no value can be rarer than the most frequent one, whose share the matrix tells."""
-    return all(bound.rho1 == Fraction(1, table.codes.size) for bound in table.bounds)
+def tells_composition(table: SubTable) -> bool:
+    """Whether the largest protected share, which the matrix tells, fixes the share of every value."""
+    protected = [bound for bound in table.bounds if bound.gamma is not None]
+    if len(protected) == len(table.bounds):
+        return all(bound.rho1 == Fraction(1, len(protected)) for bound in protected)
+    return len(table.bounds) <= 2
 
 
 def _limits(

@@ -1,9 +1,9 @@
 """The manifest: all that an analyst, and so an attacker, gets to know besides the data.
 
-It holds domains, the integer matrices, the bounds and the guarantee; no quota, draw or key, and no original count. Two
-methods compute a matrix from the table's own frequencies, which it then tells, and say so (`discloses_frequencies`): a
-tolerance with rho1 = "observed", and small domain randomization (the largest share in each sub-table). Its JSON Schema
-is docs/manifest.schema.json.
+It holds domains, the integer matrices, the bounds and the guarantee; no draw or key, and no list of counts or quotas.
+But two methods compute a matrix from the table's own frequencies, which it then tells, and say so
+(`discloses_frequencies`): a tolerance with rho1 = "observed", and small domain randomization (the largest share in each
+sub-table, which may fix all its numbers). Its JSON Schema is docs/manifest.schema.json.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ MANIFEST_VERSION = 1
 FRACTION = r"^[0-9]+(/[0-9]+)?$"
 
 
+Kind = Literal["perturbation", "small-domain"]
 Treatment = Literal["randomized", "binned", "untouched", "sub-table"]
 
 
@@ -100,10 +101,13 @@ class SubTablePart(Part):
 class MechanismPart(Part):
     """How the sensitive columns were randomized: each row by itself, with the matrix of its sub-table."""
 
-    kind: Literal["perturbation", "small-domain"]
+    kind: Kind
     domain: tuple[DomainPart, ...]
     sub_table_column: str | None = Field(
         description="The column that tells a row's sub-table, numbered from 1; null where there is one for all rows."
+    )
+    minimum_sub_table: Annotated[int, Field(ge=1)] | None = Field(
+        description="Rows of every sub-table, at least; null for no minimum, or where the table stayed one."
     )
     sub_tables: tuple[SubTablePart, ...]
     epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
@@ -170,10 +174,11 @@ def json_schema() -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-def mechanism_part(mechanism: Mechanism, kind: Literal["perturbation", "small-domain"]) -> MechanismPart:
+def mechanism_part(mechanism: Mechanism, kind: Kind, minimum_sub_table: int | None) -> MechanismPart:
     """Return the mechanism as it is written."""
     return MechanismPart(
         kind=kind,
+        minimum_sub_table=minimum_sub_table,
         domain=tuple(DomainPart(name=part.name, values=part.values) for part in mechanism.domain.parts),
         sub_table_column=mechanism.label,
         sub_tables=tuple(SubTablePart.model_validate(table) for table in codec.sub_tables(mechanism)),

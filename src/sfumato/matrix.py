@@ -249,6 +249,16 @@ class PerturbationMatrix:
         first, second = self._ordered
         return second if i == first else first
 
+    @cached_property
+    def least_chance(self) -> FloatArray:
+        """min_i P[j, i] for each j: the probability with which a value is published, whatever the records have."""
+        if self.size == 1:
+            return np.ones(1)
+        first, second = self._ordered
+        least = np.full(self.size, self.off_diagonal[first])
+        least[first] = self.off_diagonal[second]
+        return least
+
     # --- the guarantee, on the integers ----------------------------------------------------------------------
 
     def upward(self, i: int) -> Fraction | None:

@@ -59,6 +59,7 @@ class PartitionFigures:
     delta: str  # both bounds below hold with confidence 1 - delta, for one value's estimated share
     minimum_size: int  # records of a sub-table, at least; 0: none
     theta: int  # floor(|T| / largest count of a protected value)
+    balancing_theta: int  # the same over the records of protected values only: what groups are balanced with
     initial_groups: int  # t
     sub_tables: int
     published_bound: float  # eps(Part), SDR Eq. (12)
@@ -200,6 +201,8 @@ class Plan:
                     f"The {what} is not the one that was planned: its hash is {now[:12]}, the plan's {signed[:12]}.",
                     f"Plan again with the {what} as it is now, and have the new plan signed off.",
                 )
+        if self.partition is not None:
+            self._check_quotas()
         for table in self.mechanism.tables:
             if broken := next(violations(table.matrix, table.bounds, self.guarantee.directions), None):
                 value = self.domain.labels[table.codes[broken.code]]
@@ -207,6 +210,18 @@ class Plan:
                     f"The plan's matrix does not keep its own bound for {value!r}.",
                     "The plan file was changed after it was made: plan again.",
                 )
+
+    def _check_quotas(self) -> None:
+        """Raise unless the sub-tables make up the table and no protected value has more than its rho1, exactly."""
+        total = np.zeros(self.domain.size, dtype=np.int64)
+        for table, quotas in zip(self.mechanism.tables, self.quotas, strict=True):
+            total[table.codes] += quotas
+            rows = int(quotas.sum())
+            shares = zip(quotas.tolist(), table.bounds, strict=True)
+            if any(b.gamma is not None and (b.rho1 is None or q > b.rho1 * rows) for q, b in shares):
+                raise PlanMismatch("A quota of the plan breaks the rho1 of its sub-table.", "Plan again.")
+        if not np.array_equal(total, self.counts):
+            raise PlanMismatch("The plan's sub-tables do not make up its table.", "Plan again.")
 
     def explain(self) -> str:
         """Return, in plain words, what will happen to the table, why, and at what cost."""

@@ -102,7 +102,7 @@ class MethodRule(Section):
         }
         for key, methods in only_for.items():
             if key in self.model_fields_set and self.name not in methods:
-                raise ValueError(f"{key} is for the method {' and '.join(methods)}, not for {self.name}")
+                raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}")
         return self
 
 
@@ -241,6 +241,14 @@ class Policy(Section):
             raise PolicyError(f"method.retention_floor must lie between 0 and 1, not {float(floor):g}.")
         return floor
 
+    @property
+    def delta(self) -> Fraction:
+        """The error bounds of small domain randomization hold with confidence 1 - delta."""
+        delta = exact(self.method.delta, "method.delta")
+        if not 0 < delta < 1:
+            raise PolicyError(f"method.delta must lie strictly between 0 and 1, not {float(delta):g}.")
+        return delta
+
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """Read a policy file."""
@@ -280,7 +288,7 @@ class Policy(Section):
             "retention_floor": self.retention_floor,
             "weights": self.method.weights,
             "minimum_sub_table": self.method.minimum_sub_table,
-            "delta": exact(self.method.delta, "method.delta"),
+            "delta": self.delta,
             "shuffle": self.output.order == "shuffle",
         }
 

@@ -10,6 +10,9 @@ import numpy.typing as npt
 from sfumato.attributes import SensitiveDomain
 from sfumato.row_order import OrderTest
 
+RARE = 5
+"""Records below which a value is rare: that it occurs at all tells of few people."""
+
 
 @dataclass(frozen=True, eq=False)
 class Profile:
@@ -31,7 +34,7 @@ class Profile:
         """f_i, the share of each value."""
         return self.counts / max(1, self.rows)
 
-    def rare(self, below: int = 5) -> list[str]:
+    def rare(self, below: int = RARE) -> list[str]:
         """Return the values of observed domains that fewer than `below` records have: the domain tells of them."""
         codes = self.domain.split(np.arange(self.domain.size, dtype=np.int32))
         found = []

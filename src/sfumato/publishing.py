@@ -29,6 +29,7 @@ from sfumato.manifest import (
     DataFile,
     GuaranteePart,
     Manifest,
+    MechanismPart,
     Treatment,
     mechanism_part,
 )
@@ -144,6 +145,7 @@ def _write_data(
         record_key=table.policy.record_key,
         drawn=drawn_rows(table, key),
         dealt=dealer.labels if dealer else None,
+        counts=plan.counts if plan.partition else None,
     )
     stopped = threading.Event()
     published = _reported(mapper, progress, stopped)
@@ -201,7 +203,7 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
         guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan))),
         data=data,
         columns=_columns(table, plan, schema),
-        mechanism=mechanism_part(plan.mechanism, "small-domain" if plan.partition else "perturbation"),
+        mechanism=_mechanism(plan),
         discloses_frequencies=plan.discloses_frequencies,
         from_table=plan.from_table,
         observed_domains=plan.observed,
@@ -209,6 +211,13 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
         policy_sha256=table.policy.hash(),
         readme_sha256="",
     )
+
+
+def _mechanism(plan: Plan) -> MechanismPart:
+    if plan.partition is None:
+        return mechanism_part(plan.mechanism, "perturbation", None)
+    least = plan.partition.minimum_size if plan.mechanism.label else 0
+    return mechanism_part(plan.mechanism, "small-domain", least or None)
 
 
 def _columns(table: Table, plan: Plan, schema: Any) -> tuple[Column, ...]:
@@ -253,7 +262,7 @@ def _second_release(table: Table, plan: Plan) -> str:
             "drawn, and the two add "
             f"up: the factors by which the odds can {'change' if both else 'rise'} are multiplied."
         )
-    if plan.partition is not None:
+    if plan.mechanism.label:
         return (
             "The key was discarded: a second release of the same people deals and draws anew. Together two releases "
             "tell more than both alone: a record has one of the values that both its sub-tables hold, and the factors "

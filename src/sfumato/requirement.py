@@ -5,8 +5,8 @@ Every requirement comes down to one number per sensitive value, its gamma: no pu
 
     (rho1, rho2)   a prior of at most rho1 must not become a posterior above rho2, nor a prior of at least rho2 one
                    below rho1:  gamma = rho2/rho1 * (1-rho1)/(1-rho2)                    FG Def. 1, Eq. (5); SDR Eq. (6)
-    tolerance      rho1_i = f_i, rho2_i = theta f_i; no requirement where f_i >= 1/theta                     FG
-    section V epsilon        local differential privacy: gamma = exp(epsilon)
+    tolerance      rho1_i = f_i, rho2_i = theta f_i; no requirement where f_i >= 1/theta                  FG section V
+    epsilon        local differential privacy: gamma = exp(epsilon)
 
 Numbers are exact: 0.1 and "1/10" both mean one tenth.
 """
@@ -89,7 +89,7 @@ class Bound:
             raise PolicyError(
                 f"rho1{where} = {_shown(r1)} is not below rho2 = {_shown(r2)}.",
                 "rho1 is the largest prior that is still protected, rho2 the largest posterior allowed: "
-                f"with rho1 = {_shown(r1)}, rho2 must be larger.",
+                f"ask for a rho2 above {_shown(r1)}, or for a rho1 below {_shown(r2)}.",
             )
         gamma = amplification(r1, r2)
         _check_gamma(gamma, f"rho1{where} = {_shown(r1)} and rho2 = {_shown(r2)}", "rho2 is so close to rho1")

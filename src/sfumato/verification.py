@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import pyarrow.parquet as pq
@@ -22,9 +23,11 @@ from sfumato.guarantee import (
     state_partition_guarantee,
     violations,
 )
+from sfumato.matrix import amplification
 from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, value_type
+from sfumato.requirement import Bound
 
 PERTURBATIONS = ("uniform", "fine-grain")
 SMALL_DOMAIN = "small-domain"
@@ -127,6 +130,7 @@ def _guarantee(release: Release) -> Iterator[Check]:
     columns = sum(table.matrix.size for table in mechanism.tables)
     of_tables = f" in {len(mechanism.tables)} sub-tables" if mechanism.label else ""
     yield Check("matrix", "holds", f"{columns} columns of integers{of_tables}, each summing to 2^64.")
+    yield _consistent(mechanism, manifest.method)
     yield _stated(release, mechanism)
     for direction in _due_guarantee(release, mechanism).directions:
         yield _kept(mechanism, direction)
@@ -143,6 +147,29 @@ def _guarantee(release: Release) -> Iterator[Check]:
     yield _check("epsilon", same, f"{_shown(stated)}, as stated.", f"{_shown(real)}, not {_shown(stated)}.")
     secret = manifest.status == "release"
     yield _check("secret key", secret, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
+
+
+def _consistent(mechanism: Mechanism, method: str) -> Check:
+    """A gamma must be what its rho1 and rho2 give; those of sub-tables have both, and one rho2."""
+    bounds = {bound for table in mechanism.tables for bound in table.bounds if bound.gamma is not None}
+    wrong = [
+        bound
+        for bound in bounds
+        if (bound.rho1 is None) != (bound.rho2 is None)
+        or (bound.rho1 and bound.rho2 and not _follows(bound, bound.rho1, bound.rho2))
+        or (method == SMALL_DOMAIN and bound.rho1 is None)
+    ]
+    one = method != SMALL_DOMAIN or len({bound.rho2 for bound in bounds}) == 1
+    return _check(
+        "bounds",
+        one and not wrong,
+        "Every gamma is what its rho1 and rho2 give.",
+        f"Gamma is not what rho1 and rho2 give, in {len(wrong)} bound(s)." if wrong else "There are several rho2.",
+    )
+
+
+def _follows(bound: Bound, rho1: Fraction, rho2: Fraction) -> bool:
+    return 0 < rho1 < rho2 < 1 and bound.gamma == amplification(rho1, rho2)
 
 
 def _kept(mechanism: Mechanism, direction: Direction) -> Check:
@@ -165,7 +192,7 @@ def _kept(mechanism: Mechanism, direction: Direction) -> Check:
 def _due_guarantee(release: Release, mechanism: Mechanism) -> Guarantee:
     manifest = release.manifest
     if manifest.method == SMALL_DOMAIN:
-        return state_partition_guarantee(mechanism)
+        return state_partition_guarantee(mechanism, manifest.assurance)
     table = mechanism.tables[0]
     return state_guarantee(
         mechanism.domain, table.bounds, table.matrix, manifest.method, manifest.assurance, manifest.from_table
@@ -181,6 +208,11 @@ def _stated(release: Release, mechanism: Mechanism) -> Check:
     wrong += [] if set(due.limits) <= set(stated.limits) else ["limits"]
     from_table = bool(manifest.observed_domains) or manifest.method == SMALL_DOMAIN
     wrong += ["from_table"] if from_table and not manifest.from_table else []
+    if manifest.method == SMALL_DOMAIN:
+        wrong += [] if manifest.discloses_frequencies else ["discloses_frequencies"]
+        has_minimum = manifest.mechanism.minimum_sub_table is not None
+        due_minimum = manifest.assurance == "proved" and mechanism.label is not None
+        wrong += [] if has_minimum == due_minimum else ["minimum_sub_table"]
     kind = "small-domain" if manifest.method == SMALL_DOMAIN else "perturbation"
     known = manifest.mechanism.kind == kind and (
         manifest.method == SMALL_DOMAIN or (manifest.method in PERTURBATIONS and mechanism.is_whole)
@@ -189,7 +221,7 @@ def _stated(release: Release, mechanism: Mechanism) -> Check:
         "guarantee, as stated",
         not wrong and known,
         "It is what follows from the method, the bounds and the matrix.",
-        f"Its {', '.join(wrong) or 'method'} does not follow from the method, the bounds and the matrix.",
+        f"Not what follows from the method, the bounds and the matrix: {', '.join(wrong) or 'method'}.",
     )
 
 
@@ -219,10 +251,20 @@ def _rows(release: Release) -> Iterator[Check]:
         present and not outside,
         f"Every published {domain.name} is one of {domain.size} values"
         + (", and one of its sub-table's." if mechanism.label else "."),
-        f"{len(outside)} published value(s) lie outside the domain, e.g. {outside[:3]}.",
+        f"{len(outside)} published value(s) lie outside the domain, e.g. {outside[:3]}."
+        if present
+        else f"The data lack one of {randomized}.",
     )
     if present and not outside and total:
         yield _possible(mechanism, observed)
+        if least := manifest.mechanism.minimum_sub_table:
+            smallest = min(sum(of_table.values()) for of_table in observed)
+            yield _check(
+                "sub-table sizes",
+                smallest >= least,
+                f"Each has at least {least:,} rows; the smallest {smallest:,}.",
+                f"The smallest has {smallest:,} rows, fewer than the stated {least:,}.",
+            )
 
 
 def _by_sub_table(mechanism: Mechanism, counted: list[Any]) -> tuple[list[dict[int, int]], list[Any]]:
@@ -250,8 +292,7 @@ def _possible(mechanism: Mechanism, observed: list[dict[int, int]]) -> Check:
         margin = math.sqrt(math.log(2 * cells / FALSE_ALARM) / (2 * total))  # Hoeffding, for all values at once
         widest = max(widest, margin)
         for place, (code, rows) in enumerate(of_table.items()):
-            least = matrix.off_diagonal[matrix.quietest_except(place)] if matrix.size > 1 else 1.0
-            if not least - margin <= rows / total <= matrix.diagonal[place] + margin:
+            if not matrix.least_chance[place] - margin <= rows / total <= matrix.diagonal[place] + margin:
                 name = repr(mechanism.domain.labels[code])
                 odd.append(f"{name} in sub-table {number}" if mechanism.label else name)
     return _check(

@@ -229,7 +229,7 @@ def test_a_signed_plan_is_published_exactly(folder: Path) -> None:
     made = as_json("plan", "t.parquet", "policy.toml", "-o", "plan.json")
     assert json.loads(Path("plan.json").read_text()) == made
     published = as_json("publish", "t.parquet", "policy.toml", "--plan", "plan.json", "-o", "r")
-    assert published["manifest"]["mechanism"]["noise"] == made["noise"]
+    assert published["manifest"]["mechanism"]["sub_tables"] == made["sub_tables"]
     assert set(made["guarantee"].pop("limits")) <= set(published["manifest"]["guarantee"].pop("limits"))
     assert published["manifest"]["guarantee"] == made["guarantee"]
 
@@ -254,7 +254,8 @@ def test_a_changed_policy_is_refused_but_not_a_comment(folder: Path) -> None:
 
 def test_a_plan_with_less_noise_than_its_bounds_allow_is_refused(folder: Path) -> None:
     made = as_json("plan", "t.parquet", "policy.toml", "-o", "plan.json")
-    made["noise"]["weights"] = [str(int(w) // 2) for w in made["noise"]["weights"]]
+    noise = made["sub_tables"][0]["noise"]
+    noise["weights"] = [str(int(w) // 2) for w in noise["weights"]]
     Path("plan.json").write_text(json.dumps(made))
     code, _, err = run("publish", "t.parquet", "policy.toml", "--plan", "plan.json", "-o", "r")
     assert (code, "PlanMismatch" in err) == (1, True)

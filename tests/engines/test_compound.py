@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.reconstruct.estimate import FEW
 from sfumato.release import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released
@@ -57,7 +58,11 @@ def reference(
     for cell in cells:
         picked = np.array([tuple(c[p] for p in places) == cell for c in combinations], dtype=float)
         row = picked @ inverse
-        found[cell] = (float(row @ observed), float(row**2 @ observed - row @ observed))
+        chance = observed.sum() * dense.min(axis=1)
+        seen = np.where(
+            chance < FEW, np.maximum(observed, chance), observed
+        )
+        found[cell] = (float(row @ observed), float(row**2 @ seen - row @ observed))
     return found
 
 

@@ -47,7 +47,7 @@ def change_data(release: Release, column: str, value: Any) -> None:
     pq.write_table(changed, release.data)
 
 
-@pytest.mark.parametrize("label", [0, 99, -1, 2**31 - 1])
+@pytest.mark.parametrize("label", [0, 99, -1, 2**31 - 1, None])
 def test_a_label_that_does_not_exist_is_found(label: int, tmp_path: Path) -> None:
     """Checksums aside: the domain check finds it, and an estimate refuses it."""
     release = released(workers(), policy(), folder=tmp_path / "r", shuffle=False)
@@ -57,7 +57,7 @@ def test_a_label_that_does_not_exist_is_found(label: int, tmp_path: Path) -> Non
     (release.folder / "manifest.json").write_text(json.dumps(manifest))
     changed = open_release(release.folder)
     assert "domain" in [c.name for c in changed.verify().checks if c.status == "fails"]
-    with pytest.raises(ReleaseError, match=f"not a value of 'job' of sub-table {label}"):
+    with pytest.raises(ReleaseError, match=f"not a value of 'job' of sub-table {label or 0}"):
         changed.count(by="job")
 
 
@@ -72,6 +72,13 @@ def test_a_label_that_does_not_exist_is_found(label: int, tmp_path: Path) -> Non
         (lambda m: m["mechanism"].update(kind="perturbation"), "guarantee, as stated"),
         (lambda m: m["mechanism"].update(epsilon=1.0), "epsilon"),
         (lambda m: m.update(from_table=False), "guarantee, as stated"),
+        (lambda m: m.update(discloses_frequencies=False), "guarantee, as stated"),
+        (lambda m: m.update(assurance="as-published"), "guarantee, as stated"),
+        (lambda m: m["mechanism"].update(minimum_sub_table=3000), "sub-table sizes"),
+        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(gamma="1000"), "bounds"),
+        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(rho1="1/1000"), "bounds"),
+        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(rho1=None), "bounds"),
+        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(rho2="1/4"), "bounds"),
         (lambda m: m["guarantee"].update(scope="any predicate"), "guarantee, any predicate"),
         (lambda m: m["guarantee"].update(limits=[]), "guarantee, as stated"),
         (lambda m: m["guarantee"].update(prior="Any prior."), "guarantee, as stated"),
@@ -93,7 +100,9 @@ def test_the_release_holds_no_quota(tmp_path: Path) -> None:
     opened, made = planned(workers(), policy())
     release = publish(opened, made, tmp_path / "r", key=SecretKey.from_seed(1))
     content = json.loads((release.folder / "manifest.json").read_text())
-    assert set(content["mechanism"]) == {"kind", "domain", "sub_table_column", "sub_tables", "epsilon"}
+    assert set(content["mechanism"]) == {
+        "kind", "domain", "sub_table_column", "minimum_sub_table", "sub_tables", "epsilon",
+    }  # fmt: skip
     assert all(set(table) == {"values", "noise", "bounds"} for table in content["mechanism"]["sub_tables"])
     assert content["discloses_frequencies"]
     assert content["from_table"]

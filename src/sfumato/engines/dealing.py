@@ -12,10 +12,9 @@ from sfumato.attributes import Schema
 from sfumato.engines.allocation import Codes, Deal, EqualWords, Ints, Quotas, find_deal
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.encoding import Encoder
-from sfumato.engines.mapping import positioned
+from sfumato.engines.mapping import changed_table, positioned
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import complete_rows, dropping
-from sfumato.errors import PlanMismatch
 from sfumato.mechanism import Mechanism
 from sfumato.randomness import SecretKey, Step, WordArray
 
@@ -64,16 +63,9 @@ class Dealer:
             if keep is not None:
                 columns, words = [column[keep] for column in columns], words[keep]
             if any(encoder.refused for encoder in self._encoders):
-                raise _changed()
+                raise changed_table()
             codes = self._domain.join(columns)
             counts += np.bincount(codes, minlength=counts.size)
             yield codes, words
         if not np.array_equal(counts, self._quotas.class_rows):
-            raise _changed()
-
-
-def _changed() -> PlanMismatch:
-    return PlanMismatch(
-        "The table is not the one that was planned: it has other values, or other numbers of them.",
-        "Plan again with the table as it is now.",
-    )
+            raise changed_table()

@@ -16,7 +16,7 @@ from sfumato.engines.base import Batch, Source
 from sfumato.engines.encoding import Encoder, fitted, number_type
 from sfumato.engines.identity import key_bytes
 from sfumato.engines.selection import Mask, complete_rows, dropping
-from sfumato.errors import TableError
+from sfumato.errors import PlanMismatch, TableError
 from sfumato.mechanism import LABEL, Mechanism
 from sfumato.randomness import SecretKey, Step, WordArray
 
@@ -36,6 +36,7 @@ class RowMapper:
         record_key: str | None = None,
         drawn: Mask | None = None,
         dealt: Dealt | None = None,
+        counts: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self._schema, self._source = schema, source
         self._mechanism, self._domain, self._key = mechanism, mechanism.domain, key
@@ -48,6 +49,7 @@ class RowMapper:
         self._types = {part.name: _integer_type(part, source.column_type(part.name)) for part in self._domain.parts}
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
+        self._due, self._seen = counts, np.zeros(self._domain.size, dtype=np.int64)
 
     def _others(self) -> list[Attribute]:
         return [self._schema[name] for name in self._published if self._schema[name].role != "sensitive"]
@@ -58,6 +60,8 @@ class RowMapper:
             yield batch.rows.num_rows, self._map(batch)
             self._position += batch.rows.num_rows
             del batch
+        if self._due is not None and not np.array_equal(self._due, self._seen):
+            raise changed_table()
 
     def _map(self, batch: Batch) -> Any:
         codes = {name: self._encode(name, batch.rows.column(name)) for name in self._encoders}
@@ -67,6 +71,8 @@ class RowMapper:
             rows = _without_views(rows).filter(from_numpy(keep))
             codes = {name: column[keep] for name, column in codes.items()}
         sensitive = self._domain.join(codes[name] for name in self._domain.names)
+        if self._due is not None:
+            self._seen += np.bincount(sensitive, minlength=self._seen.size)
         words = (
             self._words_by_place(batch, keep) if self._record_key is None else self._words_by_record(rows, sensitive)
         )
@@ -145,6 +151,14 @@ class RowMapper:
                 f"{name!r} is missing in {missing:,} row(s), first in row {first:,}.",
                 'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
             )
+
+
+def changed_table() -> PlanMismatch:
+    """Return what is raised where a plan depends on the table's counts, and these are others."""
+    return PlanMismatch(
+        "The table is not the one that was planned: it has other values, or other numbers of them.",
+        "Plan again with the table as it is now.",
+    )
 
 
 def _context(mechanism: Mechanism) -> bytes:

@@ -46,5 +46,5 @@ def plan(
     if method != small_domain.METHOD:
         return perturbation.plan(profile, method, requirement, assurance, retention_floor, weights, shuffle)
     if exact(retention_floor) or weights != "observed":
-        raise PolicyError("A retention floor and weights are for fine-grain perturbation, not for small-domain.")
+        raise PolicyError("The method small-domain takes no retention floor and no weights.", "Leave them out.")
     return small_domain.plan(profile, requirement, assurance, minimum_sub_table, exact(delta, "delta"), shuffle)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.profiles import Profile
+from sfumato.profiles import RARE, Profile
 
 
 def profile_notes(profile: Profile) -> list[str]:
@@ -15,7 +15,7 @@ def profile_notes(profile: Profile) -> list[str]:
         )
         if rare := profile.rare():
             notes.append(
-                f"{len(rare)} value(s) occur fewer than 5 times and are disclosed by the domain: {some(rare)}."
+                f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed by the domain: {some(rare)}."
             )
     notes.append(profile.order.statement)
     return notes

@@ -36,6 +36,8 @@ ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em")
 TARGETS: tuple[Target, ...] = ("table", "population")
 NAN = float("nan")
 """The one NaN of all groups: two of them would be two groups, for NaN is not equal to NaN."""
+FEW = 10
+"""Rows of a value that are expected by chance alone, below which their number is too uncertain to tell the error."""
 NO_ROW = "No published row satisfies the condition."
 
 
@@ -167,13 +169,13 @@ def _observed(
     labels = [] if mechanism.label is None else [mechanism.label]
     condition = f" WHERE {_condition(release, where, domain)}" if where.strip() else ""
     select = ", ".join(quoted(name) for name in (*untouched, *domain.names)) + "".join(
-        f", CAST({quoted(name)} AS INTEGER) AS label" for name in labels
+        f", TRY_CAST({quoted(name)} AS INTEGER) AS label" for name in labels
     )
     query = f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL"
     places = [{code: place for place, code in enumerate(table.codes.tolist())} for table in mechanism.tables]
     found: dict[tuple[Any, ...], dict[tuple[int, int], int]] = {} if untouched else {(): {}}
     for *key, rows in _counted(release, query, where):
-        number = key.pop() - 1 if labels else 0
+        number = (key.pop() or 0) - 1 if labels else 0  # a label that is missing is that of no sub-table
         value = tuple(key[len(untouched) :])
         code = domain.index.get(value if len(value) > 1 else value[0], -1)
         if not 0 <= number < len(places) or code not in places[number]:
@@ -343,13 +345,19 @@ class _Observed:
         return summed.T
 
     def second_moment(self) -> FloatArray:
-        """Return sum_y a_y^2 o_y of each cell; one that joins several values needs the inverse's rows summed."""
+        """Return sum_y a_y^2 o_y of each cell; one that joins several values needs the inverse's rows summed.
+
+        No value is published less often than by chance, n min_i P[y, i]. Where that is a small number and even fewer
+        rows have it, it takes the place of o_y: a value that nobody happens to publish would seem to have no error.
+        """
+        chance = self.counts.sum(axis=1, keepdims=True) * self.matrix.least_chance
+        expected = np.where(chance < FEW, np.maximum(self.counts, chance), self.counts)
         if np.unique(self.cells).size == self.cells.size:
-            return self.summed(inverse.second_moment(self.matrix, self.counts))
+            return self.summed(inverse.second_moment(self.matrix, expected))
         moment = np.zeros((len(self.counts), self.size))
         for cell in np.unique(self.cells).tolist():
             weights = self.matrix.solve_transposed((self.cells == cell).astype(np.float64))
-            moment[:, cell] = self.counts @ weights**2
+            moment[:, cell] = expected @ weights**2
         return moment
 
 

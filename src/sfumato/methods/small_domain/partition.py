@@ -138,7 +138,7 @@ class Partition:
 def published_bound(blocks: Sequence[Block], delta: Fraction) -> float:
     """Return eps(Part) = 2 sqrt(ln(2/delta))/|T| sum sqrt|T_i|/p_i: SDR Eq. (12)."""
     total = sum(block.size for block in blocks)
-    return 2 * math.sqrt(math.log(2 / delta)) / total * sum(math.sqrt(b.size) / b.retention for b in blocks)
+    return 2 * math.sqrt(_log_two_over(delta)) / total * sum(math.sqrt(b.size) / b.retention for b in blocks)
 
 
 def valid_bound(blocks: Sequence[Block], delta: Fraction) -> float:
@@ -149,7 +149,11 @@ def valid_bound(blocks: Sequence[Block], delta: Fraction) -> float:
     """
     total = sum(block.size for block in blocks)
     spread = sum(b.size / b.retention**2 for b in blocks)
-    return math.sqrt(math.log(2 / delta) / 2 * spread) / total
+    return math.sqrt(_log_two_over(delta) / 2 * spread) / total
+
+
+def _log_two_over(delta: Fraction) -> float:
+    return math.log(2 * delta.denominator) - math.log(delta.numerator)  # of integers, however small delta is
 
 
 def partition(
@@ -259,7 +263,7 @@ def _window_notes(merging: Merging, groups: Groups) -> list[str]:
 
 def _search_notes(tries: Sequence[Found]) -> list[str]:
     if any(found.optimal for found in tries):
-        return ["No partition of the initial groups has a smaller bound."]
+        return ["No partition of the initial groups into sub-tables of the minimum size has a smaller bound."]
     if tries and all(found.finished for found in tries):
         return ["Local search found no better partition; it is not known to be the best."]
     spent = sum(found.work for found in tries)
@@ -303,6 +307,8 @@ def _protected(table: IntArray, rho1: Fraction) -> BoolArray:
 
 def _check_feasible(table: IntArray, protected: BoolArray, rho1: Fraction, rho2: Fraction) -> None:
     """Raise unless SA' has a value and rho1 < rho2; then rho1 of the whole table is below rho2 too."""
+    if np.count_nonzero(table) == 1:
+        raise Infeasible("One value only occurs: every release tells it of everybody.", "Choose another column.")
     if not protected.any():
         least = Fraction(int(table[table > 0].min()), int(table.sum()))
         raise Infeasible(

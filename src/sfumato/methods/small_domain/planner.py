@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.guarantee import state_partition_guarantee
+from sfumato.guarantee import state_partition_guarantee, tells_composition
 from sfumato.matrix import WORDS, PerturbationMatrix, largest_noise
 from sfumato.mechanism import LABEL, Mechanism, SubTable
-from sfumato.methods.notes import profile_notes, some
+from sfumato.methods.notes import some
 from sfumato.methods.small_domain.partition import Assurance, Block, Partition, partition
 from sfumato.plans import PartitionFigures, Plan
-from sfumato.profiles import Profile
+from sfumato.profiles import RARE, Profile
 from sfumato.requirement import Bound, Requirement, RhoPrivacy, exact
 
 METHOD = "small-domain"
@@ -52,10 +52,14 @@ def plan(
         counts=profile.counts,
         mechanism=mechanism,
         quotas=tuple(block.counts for block in found.blocks),
-        guarantee=state_partition_guarantee(mechanism),
+        guarantee=state_partition_guarantee(mechanism, assurance),
         shuffle=shuffle or profile.order.dependent,
         partition=_figures(found, rival, unprotected),
-        notes=(*_notes(found, unprotected), *profile_notes(profile)),
+        notes=(
+            *_notes(found, unprotected),
+            *_disclosures(profile, mechanism, [block.size for block in found.blocks]),
+            profile.order.statement,
+        ),
         other_assurance=(other, _record_utility(rival)),
         dropped=profile.dropped,
         observed=profile.observed,
@@ -91,6 +95,7 @@ def _figures(found: Partition, rival: Partition, unprotected: list[str]) -> Part
         delta=str(found.delta),
         minimum_size=found.minimum_size,
         theta=found.theta,
+        balancing_theta=found.balancing_theta,
         initial_groups=found.group_count,
         protected=len(found.protected),
         unprotected=tuple(unprotected),
@@ -117,10 +122,15 @@ def _record_utility(made: Partition) -> float:
 def _notes(found: Partition, unprotected: list[str]) -> list[str]:
     notes = list(found.notes)
     if not found.pays:
-        same = found.whole.rho1 == found.rho1
+        small = found.size < 2 * found.minimum_size
+        why = (
+            f"The table has fewer than twice the minimum of {found.minimum_size:,} records of a sub-table"
+            if small
+            else "Partitioning does not pay"
+        )
         notes.append(
-            "Partitioning does not pay: the table stays one, perturbed uniformly"
-            + ("." if same else f", with the largest protected share, {found.whole.rho1}, as rho1.")
+            f"{why}: the table stays one, perturbed uniformly"
+            + ("." if found.whole.rho1 == found.rho1 else ", with its largest protected share as rho1.")
         )
     if found.assurance == "as-published":
         smallest = min(block.size for block in found.blocks)
@@ -130,9 +140,21 @@ def _notes(found: Partition, unprotected: list[str]) -> list[str]:
         )
     if unprotected:
         notes.append(
-            f"{len(unprotected)} value(s) are more frequent than rho1 and not protected: {some(unprotected)}. They are "
-            "dealt to sub-tables with the others and can become easier to infer there."
+            f"{len(unprotected)} value(s) are more frequent than rho1 and not protected: {some(unprotected)}. They can "
+            "become easier to infer."
         )
-    if free := sum(block.gamma is None for block in found.blocks):
-        notes.append(f"{free} sub-table(s) hold no protected value and are published as they are.")
+    return notes
+
+
+def _disclosures(profile: Profile, mechanism: Mechanism, sizes: list[int]) -> list[str]:
+    """What the release tells of the table by itself."""
+    notes = ["Which values occur is published, also where the domain is declared."]
+    if rare := [profile.domain.labels[c] for c in np.flatnonzero((profile.counts > 0) & (profile.counts < RARE))]:
+        notes.append(f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed so: {some(rare)}.")
+    told = sum(size for table, size in zip(mechanism.tables, sizes, strict=True) if tells_composition(table))
+    if told:
+        notes.append(
+            f"The matrices tell the exact composition of sub-tables with {told:,} of {profile.rows:,} records: how "
+            "many have each value there. Who uses that can exceed rho2."
+        )
     return notes
