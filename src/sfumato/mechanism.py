@@ -20,6 +20,8 @@ from sfumato.requirement import Bound
 LABEL = "sub_table"
 """The published column that tells the sub-table of a record, numbered from 1."""
 
+KEPT = -1
+
 
 @dataclass(frozen=True, eq=False)
 class SubTable:
@@ -110,22 +112,26 @@ class Mechanism:
     def _drawn(self, codes: CodeArray, labels: CodeArray, words: WordArray) -> CodeArray:
         divisor, size, start, pool = self._flat
         drawn = words // divisor.take(labels)
-        keep = drawn >= size.take(labels)
-        drawn[keep] = 0
-        place = drawn.view(np.int64) + start.take(labels)
-        return np.where(keep, codes, pool.take(place))
+        np.minimum(drawn, size.take(labels), out=drawn)
+        place = drawn.view(np.int64)
+        place += start.take(labels)
+        new = pool.take(place)
+        return np.where(new == KEPT, codes, new)
 
     @cached_property
     def _flat(self) -> tuple[WordArray, WordArray, npt.NDArray[np.int64], CodeArray]:
-        """Of each sub-table the noise weight, its size (0 where no word is noise), and the place of its values."""
+        """Of each sub-table the noise weight, its number of values, and the place of these, after which KEPT stands.
+
+        (Without noise the number is none: every word keeps.)
+        """
         if not all(table.matrix.is_uniform for table in self.tables):
             raise ValueError("the matrices of several sub-tables are uniform")
         noise = np.array([table.matrix.noise[0] for table in self.tables], dtype=np.uint64)
-        sizes = np.array([table.codes.size for table in self.tables], dtype=np.int64)
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        pool = np.concatenate([table.codes for table in self.tables])
-        noisy = np.where(noise > 0, sizes, 0).astype(np.uint64)
-        return np.maximum(noise, np.uint64(1)), noisy, starts, pool.astype(np.int32)
+        drawn = [table.codes if table.matrix.noise[0] else table.codes[:0] for table in self.tables]
+        sizes = np.array([codes.size for codes in drawn], dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes + 1)[:-1]])
+        pool = np.concatenate([np.append(codes, np.int32(KEPT)) for codes in drawn])
+        return np.maximum(noise, np.uint64(1)), sizes.astype(np.uint64), starts, pool
 
     def variance(self, quotas: tuple[npt.NDArray[np.int64], ...]) -> FloatArray | None:
         """Return the expected variance of each count's inverse estimate; None without an inverse.

@@ -15,6 +15,7 @@ from sfumato.engines.arrays import first_null, from_numpy, from_text
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.encoding import Encoder, fitted, number_type
 from sfumato.engines.identity import key_bytes
+from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import PlanMismatch, TableError
 from sfumato.mechanism import LABEL, Mechanism
@@ -56,7 +57,7 @@ class RowMapper:
 
     def batches(self) -> Iterator[tuple[int, Any]]:
         """Yield (rows read, published rows) for each batch of the table."""
-        for batch in self._source.batches(self._columns):
+        for batch in ahead(self._source.batches(self._columns)):
             yield batch.rows.num_rows, self._map(batch)
             self._position += batch.rows.num_rows
             del batch

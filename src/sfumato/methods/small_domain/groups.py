@@ -76,10 +76,9 @@ class Groups:
         """Return the values and counts of several groups together."""
         codes = np.concatenate([self[int(j)][0] for j in members])
         counts = np.concatenate([self[int(j)][1] for j in members])
-        values, place = np.unique(codes, return_inverse=True)
-        total = np.zeros(values.size, dtype=np.int64)
-        np.add.at(total, place, counts)
-        return values, total
+        total = np.bincount(codes, weights=counts)  # exact below 2^53
+        values = np.flatnonzero(total)
+        return values, total[values].astype(np.int64)
 
 
 def initial_groups(counts: IntArray, protected: BoolArray) -> Groups:

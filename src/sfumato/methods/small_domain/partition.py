@@ -267,7 +267,7 @@ def _search_notes(tries: Sequence[Found]) -> list[str]:
     if tries and all(found.finished for found in tries):
         return ["Local search found no better partition; it is not known to be the best."]
     spent = sum(found.work for found in tries)
-    return [f"Local search stopped at its limit of work ({spent:,} cells); a better partition may exist."]
+    return [f"Local search gave up after {spent:,} cells of work; a better partition may exist."]
 
 
 def _block(groups: Groups, members: IntArray, rho2: Fraction) -> Block:

@@ -32,6 +32,9 @@ from sfumato.methods.small_domain.order import Holders
 WORK = 80_000_000
 """Cells that a search may look at: about a second."""
 
+PATIENCE = WORK // 5
+"""Cells that it looks at without finding a gain before it gives up."""
+
 EXACT = 10
 """Up to so many groups the best set partition is found by looking at all; 3^EXACT/2 unions."""
 
@@ -73,7 +76,7 @@ def improve(groups: Groups, start: Sequence[IntArray], cost: Cost, work: int = W
 
 
 def _descend(blocks: _Blocks, changes: Sequence[Change]) -> bool:
-    """Try these changes on every block until a whole round brings nothing; False if the work is used up first."""
+    """Try these changes on every block until a whole round brings nothing; False if it is given up first."""
     changed = True
     while changed:
         changed = False
@@ -81,7 +84,8 @@ def _descend(blocks: _Blocks, changes: Sequence[Change]) -> bool:
             if blocks.exhausted:
                 return False
             for change in changes:
-                changed |= blocks.size[block] > 0 and change(blocks, block)
+                if blocks.size[block] > 0 and change(blocks, block):
+                    changed, blocks.last_gain = True, blocks.work
     return True
 
 
@@ -191,13 +195,13 @@ class _Blocks:
         self.work, self.limit = 0, limit
         for number, part in enumerate(members):
             self.assign(part, number)
-        self.work = 0  # setting up is not searching
+        self.work = self.last_gain = 0  # setting up is not searching
         self.least_gain = GAIN * float(self.price.sum())
 
     @property
     def exhausted(self) -> bool:
-        """Whether the work is used up."""
-        return self.work >= self.limit
+        """Whether the work is used up, or seems to be in vain."""
+        return self.work >= self.limit or self.work - self.last_gain >= PATIENCE
 
     def members(self, block: int) -> IntArray:
         """Return the groups of a block."""
