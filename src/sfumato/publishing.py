@@ -148,7 +148,8 @@ def _write_data(
         counts=plan.counts if plan.partition else None,
     )
     stopped = threading.Event()
-    published = _reported(mapper, progress, stopped)
+    # a shuffle keeps more in memory, and has work enough for two threads without this one
+    published = _reported(mapper.batches(reading_ahead=not plan.shuffle), progress, stopped)
     if plan.shuffle:
         published = shuffled(published, plan.rows, key, folder)
     writer: Writer | None = None
@@ -179,8 +180,8 @@ def _pieces(published: Iterator[Any], kind: Format, stopped: threading.Event) ->
             yield from pieces
 
 
-def _reported(mapper: RowMapper, progress: Progress, stopped: threading.Event) -> Iterator[Any]:
-    for read, rows in mapper.batches():
+def _reported(mapped: Iterator[tuple[int, Any]], progress: Progress, stopped: threading.Event) -> Iterator[Any]:
+    for read, rows in mapped:
         if stopped.is_set():  # a shuffle reads all rows before it gives any: do not keep an interrupted user waiting
             return
         progress(read)

@@ -60,6 +60,17 @@ class Release:
 
         return count(self, by, where, method=method, target=target, level=level)
 
+    def sql(self, query: str, *, weight: str = "", target: Target = "table", level: float = 0.95) -> Answer:
+        """Answer one SELECT over the table `release`, with standard errors and intervals.
+
+        COUNT(*), SUM(x), AVG(x) of an untouched numeric column, and shares, COUNT(*) / SUM(COUNT(*)) OVER (); any
+        WHERE over untouched and randomized columns; GROUP BY with CUBE, ROLLUP and GROUPING SETS; ORDER BY; LIMIT.
+        `weight` names a column of survey weights. Everything else is refused by name.
+        """
+        from sfumato.reconstruct.answering import sql
+
+        return sql(self, query, weight=weight, target=target, level=level)
+
     def verify(self) -> Verification:
         """Check all that the release alone proves: see `sfumato.verification`."""
         from sfumato.verification import verify

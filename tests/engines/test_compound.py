@@ -59,10 +59,8 @@ def reference(
         picked = np.array([tuple(c[p] for p in places) == cell for c in combinations], dtype=float)
         row = picked @ inverse
         chance = observed.sum() * dense.min(axis=1)
-        seen = np.where(
-            chance < FEW, np.maximum(observed, chance), observed
-        )
-        found[cell] = (float(row @ observed), float(row**2 @ seen - row @ observed))
+        seen = np.where(chance < FEW, np.maximum(observed, chance), observed)
+        found[cell] = (float(row @ observed), float(row**2 @ seen - row @ seen))
     return found
 
 

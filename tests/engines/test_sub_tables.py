@@ -195,7 +195,7 @@ def dense_estimate(release: Release, where: Callable[[dict[str, Any]], bool]) ->
         inverse = np.linalg.inv(table.matrix.dense())
         value[table.codes] += inverse @ observed
         floored = floored_counts(observed, table.matrix.dense())
-        variance[table.codes] += (inverse**2) @ floored - inverse @ observed
+        variance[table.codes] += (inverse**2) @ floored - inverse @ floored
     return value, variance
 
 
@@ -282,5 +282,5 @@ def dense_margin(release: Release) -> Any:
         for grade in range(3):
             weights = inverse[grades == grade].sum(axis=0)
             floored = floored_counts(observed, table.matrix.dense())
-            variance[grade] += weights**2 @ floored - weights @ observed
+            variance[grade] += weights**2 @ floored - weights @ floored
     return variance

@@ -166,10 +166,14 @@ def publish(
 @command("estimate", "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\"")
 def estimate(
     release: ReleasePath,
+    query: Annotated[
+        str, typer.Argument(help='One SELECT, e.g. "SELECT sex, AVG(age) FROM release GROUP BY sex".')
+    ] = "",
     by: Annotated[
         list[str] | None, typer.Option("--by", help="Columns to group by; repeat or separate by commas.")
     ] = None,
     where: Annotated[str, typer.Option("--where", help="A condition on untouched columns.")] = "",
+    weight: Annotated[str, typer.Option("--weight", help="A column of survey weights, for a query.")] = "",
     method: Annotated[str, typer.Option("--method", help="inverse (unbiased), projected or em.")] = "inverse",
     target: Annotated[str, typer.Option("--target", help="Intervals for this table, or for the population.")] = "table",
     level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
@@ -179,8 +183,15 @@ def estimate(
     from sfumato.release import open_release
 
     opened = open_release(release)
-    columns = _split_names(by or [], opened.column_names)
-    answer = opened.count(columns, where, method=method, target=target, level=level)  # type: ignore[arg-type]
+    if query:
+        if by or where or method != "inverse":
+            raise UsageError("--by, --where and --method do not go with a query.", "Say all of it in the query.")
+        answer = opened.sql(query, weight=weight, target=target, level=level)  # type: ignore[arg-type]
+    else:
+        if weight:
+            raise UsageError("--weight goes with a query.", 'E.g. "SELECT COUNT(*) FROM release".')
+        columns = _split_names(by or [], opened.column_names)
+        answer = opened.count(columns, where, method=method, target=target, level=level)  # type: ignore[arg-type]
     if as_json:
         show.print_json(
             {
@@ -248,6 +259,9 @@ def demo(
         print(result.story())
 
 
+SMALL = 5
+"""Numbers below are shown with more digits: shares, averages, small counts."""
+
 # --- shared -----------------------------------------------------------------------------------------------------------
 
 
@@ -284,7 +298,7 @@ def _shown(value: Any) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f}"
+    return "-" if value is None else f"{value:,.1f}" if abs(value) >= SMALL else f"{value:.4f}"
 
 
 def _jsonable(value: Any) -> Any:

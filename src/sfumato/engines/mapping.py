@@ -55,9 +55,10 @@ class RowMapper:
     def _others(self) -> list[Attribute]:
         return [self._schema[name] for name in self._published if self._schema[name].role != "sensitive"]
 
-    def batches(self) -> Iterator[tuple[int, Any]]:
-        """Yield (rows read, published rows) for each batch of the table."""
-        for batch in ahead(self._source.batches(self._columns)):
+    def batches(self, reading_ahead: bool = False) -> Iterator[tuple[int, Any]]:
+        """Yield (rows read, published rows) for each batch of the table, which may be read in a thread of its own."""
+        read = self._source.batches(self._columns)
+        for batch in ahead(read) if reading_ahead else read:
             yield batch.rows.num_rows, self._map(batch)
             self._position += batch.rows.num_rows
             del batch

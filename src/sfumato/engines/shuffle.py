@@ -39,6 +39,7 @@ def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) ->
             spill.scatter(batch, key.words(Step.SHUFFLE, 0, done, batch.num_rows))
             done += batch.num_rows
             del batch
+        pa.default_memory_pool().release_unused()  # what reading needed, putting in order does not
         for part, count in enumerate(spill.counts):
             if count:
                 yield spill.part(part, _order_of_words(partial(key.words, Step.SHUFFLE, 1 + part, 0, count)))

@@ -25,9 +25,10 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism
 from sfumato.reconstruct import bayes, inverse
+from sfumato.reconstruct.conditions import check_comparisons, counted
 from sfumato.reconstruct.projection import project
-from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line, manifest_types, quoted
-from sfumato.reconstruct.where import EXAMPLE, compared_as_numbers, condition_sql
+from sfumato.reconstruct.reading import manifest_types, quoted
+from sfumato.reconstruct.where import condition_sql, parsed
 from sfumato.release import Release
 
 Estimator = Literal["inverse", "projected", "em"]
@@ -108,18 +109,18 @@ def count(
     """Estimate the number of records in each group of `by`, among those that satisfy `where`."""
     by = (by,) if isinstance(by, str) else tuple(by)
     _check(release, by, method, target, level)
-    mechanism = _mechanism(release)
+    mechanism = mechanism_of(release)
     domain = mechanism.domain
     groups, observed = _observed(release, by, where, mechanism)
     rows = np.sum([of_table.sum(axis=1) for of_table in observed], axis=0)
     asked = [name for name in by if name in domain.names]
-    cells = _margin(domain, asked)
+    cells = margin(domain, asked)
     empty = (NO_ROW,) if where.strip() and not rows.any() else ()
     if not asked:
         return _plain_counts(release, by, groups, rows, method, target, level, empty)
     numbers = _estimates(mechanism, observed, cells, method, target, release.manifest.data.rows)
-    labels = _cell_values(domain, asked)
-    keys = tuple(_merged(by, domain.names, group, cell) for group in groups for cell in labels)
+    labels = cell_values(domain, asked)
+    keys = tuple(merged(by, domain.names, group, cell) for group in groups for cell in labels)
     notes = (*empty, *_notes(method), *numbers.notes)
     most = np.repeat(rows, len(labels))
     return Answer(
@@ -136,7 +137,7 @@ def count(
     )
 
 
-def _mechanism(release: Release) -> Mechanism:
+def mechanism_of(release: Release) -> Mechanism:
     try:
         return release.manifest.mechanism_value
     except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
@@ -151,8 +152,15 @@ def _check(release: Release, by: tuple[str, ...], method: str, target: str, leve
             raise UsageError(f"The release has no column {name!r}.", hint)
     if len(set(by)) < len(by):
         raise UsageError("A column is named more than once in --by.")
-    if method not in ESTIMATORS or target not in TARGETS:
-        raise UsageError(f"Estimators are {', '.join(ESTIMATORS)}; intervals are for a {' or a '.join(TARGETS)}.")
+    if method not in ESTIMATORS:
+        raise UsageError(f"Estimators are {', '.join(ESTIMATORS)}.")
+    check_target(target, level)
+
+
+def check_target(target: str, level: float) -> None:
+    """Raise unless intervals of this kind and level exist."""
+    if target not in TARGETS:
+        raise UsageError(f"Intervals are for a {' or a '.join(TARGETS)}.")
     if not 0 < level < 1:
         raise UsageError(f"The confidence level must lie between 0 and 1, not {level}.")
 
@@ -174,7 +182,7 @@ def _observed(
     query = f"SELECT {select}, count(*) AS rows FROM release{condition} GROUP BY ALL"
     places = [{code: place for place, code in enumerate(table.codes.tolist())} for table in mechanism.tables]
     found: dict[tuple[Any, ...], dict[tuple[int, int], int]] = {} if untouched else {(): {}}
-    for *key, rows in _counted(release, query, where):
+    for *key, rows in counted(release, query, where):
         number = (key.pop() or 0) - 1 if labels else 0  # a label that is missing is that of no sub-table
         value = tuple(key[len(untouched) :])
         code = domain.index.get(value if len(value) > 1 else value[0], -1)
@@ -187,7 +195,7 @@ def _observed(
         counts = found.setdefault(tuple(NAN if _is_nan(v) else v for v in key[: len(untouched)]), {})
         cell = number, places[number][code]
         counts[cell] = counts.get(cell, 0) + rows
-    groups = sorted(found, key=lambda group: tuple(_place(v) for v in group))
+    groups = sorted(found, key=lambda group: tuple(place_of(v) for v in group))
     observed = [np.zeros((len(groups), table.codes.size)) for table in mechanism.tables]
     for row, group in enumerate(groups):
         for (number, place), rows in found[group].items():
@@ -195,65 +203,20 @@ def _observed(
     return groups, observed
 
 
+def _condition(release: Release, where: str, domain: SensitiveDomain) -> str:
+    """Return the condition as SQL; raise if it takes a text as a number that is none: it would silently fail."""
+    sql = condition_sql(where, manifest_types(release), domain.names)
+    check_comparisons(release, parsed(where))
+    return sql
+
+
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _place(value: Any) -> tuple[bool, bool, Any]:
+def place_of(value: Any) -> tuple[bool, bool, Any]:
     """Return what groups are sorted by: values, then NaN, then the missing value."""
     return value is None, _is_nan(value), "" if value is None or _is_nan(value) else value
-
-
-def _condition(release: Release, where: str, domain: SensitiveDomain) -> str:
-    """Return the condition as SQL; raise if it takes a text as a number that is none: it would silently fail."""
-    types = manifest_types(release)
-    sql = condition_sql(where, types, domain.names)
-    binned = {c.name for c in release.manifest.columns if c.treatment == "binned"}
-    for name in compared_as_numbers(where, types, binned):
-        if name in binned:
-            raise _about_bins(release, name)
-        _check_numbers(release, name)
-    return sql
-
-
-def _about_bins(release: Release, name: str) -> UsageError:
-    query = f"SELECT DISTINCT {quoted(name)} AS bin FROM release WHERE bin IS NOT NULL ORDER BY bin LIMIT 4"
-    shown = ", ".join(_literal(bin_label) for (bin_label,) in _counted(release, query, ""))
-    return UsageError(
-        f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
-        f"Name the bins that you want, e.g. {quoted(name)} IN ({shown}); `--by {name}` lists all of them.",
-    )
-
-
-def _check_numbers(release: Release, name: str) -> None:
-    column = quoted(name)
-    query = (
-        f"SELECT count(*) AS texts, min({column}) AS example FROM release "
-        f"WHERE {column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL"
-    )
-    ((texts, example),) = _counted(release, query, "")
-    if texts:
-        raise UsageError(
-            f"{name!r} is text, and {texts:,} row(s) hold no number there, e.g. {example!r}: "
-            "it cannot be compared with a number.",
-            f"Compare it with texts in quotes, e.g. {column} = {_literal(example)}.",
-        )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
-    with connected(release) as connection:
-        try:
-            # by way of Arrow: DuckDB itself needs another package for times with a zone
-            columns = connection.sql(query).to_arrow_table().columns
-        except CONDITION_ERRORS as problem:
-            if not where.strip():
-                raise
-            raise UsageError(f"The condition {where!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def _plain_counts(
@@ -347,11 +310,12 @@ class _Observed:
     def second_moment(self) -> FloatArray:
         """Return sum_y a_y^2 o_y of each cell; one that joins several values needs the inverse's rows summed.
 
-        No value is published less often than by chance, n min_i P[y, i]. Where that is a small number and even fewer
-        rows have it, it takes the place of o_y: a value that nobody happens to publish would seem to have no error.
+        What the randomization adds, sum_y (a_y^2 - a_y) o_y, is taken of counts that are not below chance.
         """
-        chance = self.counts.sum(axis=1, keepdims=True) * self.matrix.least_chance
-        expected = np.where(chance < FEW, np.maximum(self.counts, chance), self.counts)
+        counts = not_below_chance(self.matrix, self.counts, self.counts)
+        return self._squares(counts) + self.summed(self.matrix.solve(self.counts - counts))
+
+    def _squares(self, expected: FloatArray) -> FloatArray:
         if np.unique(self.cells).size == self.cells.size:
             return self.summed(inverse.second_moment(self.matrix, expected))
         moment = np.zeros((len(self.counts), self.size))
@@ -361,12 +325,23 @@ class _Observed:
         return moment
 
 
+def not_below_chance(matrix: PerturbationMatrix, counts: FloatArray, sums: FloatArray) -> FloatArray:
+    """Return sums over the rows of each published value, at least their share by chance of values that few rows have.
+
+    No value is published less often than by chance, n min_i P[y, i]. Where that is a small number and even fewer rows
+    have it, it takes their place in a variance: a value that nobody happens to publish would seem to have no error.
+    """
+    chance = counts.sum(axis=1, keepdims=True) * matrix.least_chance
+    due = sums.sum(axis=1, keepdims=True) * matrix.least_chance
+    return np.where((chance < FEW) & (due > sums), due, sums)
+
+
 def _total(of_tables: Iterable[FloatArray]) -> FloatArray:
     total: FloatArray = sum(of_tables, start=np.zeros(()))
     return total
 
 
-def _margin(domain: SensitiveDomain, asked: Sequence[str]) -> npt.NDArray[np.int64]:
+def margin(domain: SensitiveDomain, asked: Sequence[str]) -> npt.NDArray[np.int64]:
     """Return, for each code of a compound, the cell of the asked columns that it belongs to."""
     codes = domain.split(np.arange(domain.size, dtype=np.int32))
     cell = np.zeros(domain.size, dtype=np.int64)
@@ -376,12 +351,15 @@ def _margin(domain: SensitiveDomain, asked: Sequence[str]) -> npt.NDArray[np.int
     return cell
 
 
-def _cell_values(domain: SensitiveDomain, asked: Sequence[str]) -> list[tuple[Value, ...]]:
+def cell_values(domain: SensitiveDomain, asked: Sequence[str]) -> list[tuple[Value, ...]]:
+    """Return the combinations of values of the asked columns, in the order of their cells; one if none is asked."""
+    if not asked:
+        return [()]
     parts = SensitiveDomain(tuple(part for part in domain.parts if part.name in asked))
     return [v if isinstance(v, tuple) else (v,) for v in parts.values]
 
 
-def _merged(
+def merged(
     by: tuple[str, ...], randomized: tuple[str, ...], group: tuple[Any, ...], cell: tuple[Value, ...]
 ) -> tuple[Any, ...]:
     """Return the key in the order that was asked for."""

@@ -33,17 +33,18 @@ EXAMPLE = "A condition looks like: sex = 'F' AND age BETWEEN 40 AND 60"
 def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
     """Return the condition as SQL, checked. `columns` maps each published column to its type."""
     try:
-        return _checked_sql(_parsed(where), columns, randomized)
+        tree = parsed(where)
+        check(tree, columns, randomized)
+        return as_sql(tree, columns)
     except RecursionError:
         raise UsageError("The condition is nested too deeply.", EXAMPLE) from None
 
 
-def compared_as_numbers(where: str, columns: Mapping[str, str], binned: Collection[str]) -> tuple[str, ...]:
+def compared_as_numbers(tree: exp.Expression, columns: Mapping[str, str], binned: Collection[str]) -> tuple[str, ...]:
     """Return the text columns that a (checked) condition takes as numbers: what is no number there would never match.
 
     A binned column is one of them wherever it is put in order: as text, '[100, 110)' comes before '[20, 30)'.
     """
-    tree = _parsed(where)
     numeric = [column.name for column in _numeric_columns(tree, columns)]
     ordered = [
         column.name
@@ -54,7 +55,8 @@ def compared_as_numbers(where: str, columns: Mapping[str, str], binned: Collecti
     return tuple(dict.fromkeys(numeric + ordered))
 
 
-def _checked_sql(tree: exp.Expression, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
+def check(tree: exp.Expression, columns: Mapping[str, str], refused: tuple[str, ...] = ()) -> None:
+    """Raise unless only what is allowed is in it; `refused` are columns that may not be asked here."""
     for node in tree.walk():
         if not isinstance(node, ALLOWED):
             name = node.name if isinstance(node, exp.Anonymous) else type(node).__name__
@@ -62,11 +64,15 @@ def _checked_sql(tree: exp.Expression, columns: Mapping[str, str], randomized: t
         if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
             raise UsageError("A sub-query is not allowed in a condition.", EXAMPLE)
         if isinstance(node, exp.Column):
-            _check_column(node, columns, randomized)
-    return _numbers_as_numbers(tree, columns).sql(dialect="duckdb", identify=True, comments=False)
+            _check_column(node, columns, refused)
 
 
-def _parsed(where: str) -> exp.Expression:
+def as_sql(tree: exp.Expression, columns: Mapping[str, str]) -> str:
+    """Return a checked condition as SQL, rebuilt from its parts."""
+    return _numbers_as_numbers(tree.copy(), columns).sql(dialect="duckdb", identify=True, comments=False)
+
+
+def parsed(where: str) -> exp.Expression:
     try:
         statements = sqlglot.parse(f"SELECT 1 WHERE {where}", dialect="duckdb")
     except SqlglotError as problem:
@@ -98,7 +104,7 @@ def _check_column(node: exp.Column, columns: Mapping[str, str], randomized: tupl
     if name in randomized:
         raise UsageError(
             f"{name!r} is randomized: counting the rows whose published value fits would be biased.",
-            f"Group by it instead (--by {name}) and read the rows that you want.",
+            f"Group by it instead (--by {name}), or ask in SQL: SELECT COUNT(*) FROM release WHERE ...",
         )
     if name not in columns:
         near = difflib.get_close_matches(name, columns, n=1)

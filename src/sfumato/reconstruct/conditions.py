@@ -1,0 +1,195 @@
+"""Conditions on a release: checked against its columns, and split by what they look at.
+
+A condition on untouched columns selects rows. One on randomized columns selects values of the domain: it cannot be
+asked of a published row, but the records that satisfy it can be estimated. Both may be combined by AND, OR and NOT, in
+SQL's logic of three values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.attributes import SensitiveDomain
+from sfumato.errors import UsageError
+from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line, manifest_types, quoted
+from sfumato.reconstruct.where import EXAMPLE, as_sql, check, compared_as_numbers
+from sfumato.release import Release
+
+MOST_ATOMS = 8
+"""Conditions on untouched columns that may be mixed with randomized ones by OR and NOT; each doubles the groups."""
+
+Truth = npt.NDArray[np.float64]
+"""1 true, 0 false, 1/2 unknown: AND is the minimum, OR the maximum, NOT one minus it."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`rows` selects published rows, `atoms` are conditions on them, `selected` says which values are then meant."""
+
+    rows: str  # SQL, empty for all
+    atoms: tuple[str, ...]  # SQL, each true, false or null for a row
+    _leaves: dict[int, Truth]  # of the conditions on randomized columns: the truth for every value of the domain
+    _atom_of: dict[int, int]
+    _trees: tuple[exp.Expression, ...]  # all of which must be true
+    _size: int
+
+    def selected(self, truths: tuple[bool | None, ...]) -> npt.NDArray[np.bool_]:
+        """Return the values of the domain that satisfy the condition in rows where the atoms have these truths."""
+        result = np.ones(self._size)
+        for tree in self._trees:
+            result = np.minimum(result, self._truth(tree, truths))
+        return np.equal(result, 1)
+
+    def _truth(self, node: exp.Expression, truths: tuple[bool | None, ...]) -> Truth:
+        if id(node) in self._leaves:
+            return self._leaves[id(node)]
+        if id(node) in self._atom_of:
+            truth = truths[self._atom_of[id(node)]]
+            return np.full(self._size, 0.5 if truth is None else float(truth))
+        if isinstance(node, exp.Paren):
+            return self._truth(node.this, truths)
+        if isinstance(node, exp.Not):
+            return 1 - self._truth(node.this, truths)
+        left, right = self._truth(node.this, truths), self._truth(node.expression, truths)
+        return np.minimum(left, right) if isinstance(node, exp.And) else np.maximum(left, right)
+
+
+def split_condition(release: Release, tree: exp.Expression | None, domain: SensitiveDomain) -> Condition:
+    """Return a condition split by what it looks at; raise if some part cannot be asked."""
+    if tree is None:
+        return Condition("", (), {}, {}, (), domain.size)
+    types = manifest_types(release)
+    check(tree, types)
+    check_comparisons(release, tree)
+    rows: list[exp.Expression] = []
+    trees: list[exp.Expression] = []
+    for part in _conjuncts(tree):
+        (trees if _randomized(part, domain) else rows).append(part)
+    leaves: dict[int, Truth] = {}
+    atom_of: dict[int, int] = {}
+    atoms: list[str] = []
+    for part in trees:
+        for leaf in _leaves(part, domain):
+            if _randomized(leaf, domain):
+                leaves[id(leaf)] = _truth_of_values(leaf, domain, types)
+            else:
+                atom_of[id(leaf)] = len(atoms)
+                atoms.append(as_sql(leaf, types))
+    if len(atoms) > MOST_ATOMS:
+        raise UsageError(
+            f"The condition mixes randomized columns with {len(atoms)} conditions on others by OR or NOT; "
+            f"{MOST_ATOMS} are possible.",
+            "Ask in several queries.",
+        )
+    where = " AND ".join(f"({as_sql(part, types)})" for part in rows)
+    return Condition(where, tuple(atoms), leaves, atom_of, tuple(trees), domain.size)
+
+
+def _conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if isinstance(tree, exp.And):
+        yield from _conjuncts(tree.this)
+        yield from _conjuncts(tree.expression)
+    else:
+        yield tree
+
+
+def _randomized(tree: exp.Expression, domain: SensitiveDomain) -> bool:
+    return any(column.name in domain.names for column in tree.find_all(exp.Column))
+
+
+def _leaves(tree: exp.Expression, domain: SensitiveDomain) -> Iterator[exp.Expression]:
+    """Give the largest parts that look at randomized columns only, or at none."""
+    kinds = {column.name in domain.names for column in tree.find_all(exp.Column)}
+    if len(kinds) <= 1:
+        yield tree
+    elif isinstance(tree, exp.And | exp.Or):
+        yield from _leaves(tree.this, domain)
+        yield from _leaves(tree.expression, domain)
+    elif isinstance(tree, exp.Not | exp.Paren):
+        yield from _leaves(tree.this, domain)
+    else:
+        raise UsageError(
+            f"{tree.sql(dialect='duckdb')} compares a randomized column with another one, which cannot be corrected.",
+            "Compare each with values, and group by the other column.",
+        )
+
+
+def _truth_of_values(leaf: exp.Expression, domain: SensitiveDomain, types: dict[str, str]) -> Truth:
+    """Ask a condition of every value of the domain."""
+    columns = {
+        part.name: pa.array([part.values[c] for c in codes.tolist()])
+        for part, codes in zip(domain.parts, domain.split(np.arange(domain.size, dtype=np.int32)), strict=True)
+    }
+    place = "place" + "_" * max(map(len, columns))  # the name of no column
+    values = pa.table({**columns, place: pa.array(range(domain.size))})
+    with duckdb.connect(config={"enable_external_access": False}) as connection:
+        connection.register("domain", values)
+        query = f"SELECT CAST(({as_sql(leaf, types)}) AS BOOLEAN) FROM domain ORDER BY {place}"
+        try:
+            found = connection.sql(query).fetchall()
+        except CONDITION_ERRORS as problem:
+            raise UsageError(f"The condition {leaf.sql()!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
+    return np.array([0.5 if truth is None else float(truth) for (truth,) in found])
+
+
+# --- checks against the release, and counting -----------------------------------------------------------------------
+
+
+def check_comparisons(release: Release, tree: exp.Expression) -> None:
+    """Raise if a text is compared as a number that is none, or bins are put in order: they would silently not match."""
+    binned = {c.name for c in release.manifest.columns if c.treatment == "binned"}
+    for name in compared_as_numbers(tree, manifest_types(release), binned):
+        if name in binned:
+            raise _about_bins(release, name)
+        _check_numbers(release, name)
+
+
+def _about_bins(release: Release, name: str) -> UsageError:
+    query = f"SELECT DISTINCT {quoted(name)} AS bin FROM release WHERE bin IS NOT NULL ORDER BY bin LIMIT 4"
+    shown = ", ".join(_literal(bin_label) for (bin_label,) in counted(release, query, ""))
+    return UsageError(
+        f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
+        f"Name the bins that you want, e.g. {quoted(name)} IN ({shown}); `--by {name}` lists all of them.",
+    )
+
+
+def _check_numbers(release: Release, name: str) -> None:
+    column = quoted(name)
+    query = (
+        f"SELECT count(*) AS texts, min({column}) AS example FROM release "
+        f"WHERE {column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL"
+    )
+    ((texts, example),) = counted(release, query, "")
+    if texts:
+        raise UsageError(
+            f"{name!r} is text, and {texts:,} row(s) hold no number there, e.g. {example!r}: "
+            "it cannot be compared with a number.",
+            f"Compare it with texts in quotes, e.g. {column} = {_literal(example)}.",
+        )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query; what does not fit in the condition is told by it."""
+    with connected(release) as connection:
+        try:
+            # by way of Arrow: DuckDB itself needs another package for times with a zone
+            columns = connection.sql(query).to_arrow_table().columns
+        except CONDITION_ERRORS as problem:
+            if not where.strip():
+                raise
+            raise UsageError(f"The condition {where!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
