@@ -195,7 +195,7 @@ def test_wrong_questions_are_2(folder: Path) -> None:
         (["--by", "diseese"], "Did you mean 'disease'"),
         (["--by", "sex,sex"], "more than once"),
         (["--method", "guess"], "Estimators are"),
-        (["--target", "moon"], "Estimators are"),
+        (["--target", "moon"], "Intervals are for a table"),
         (["--level", "0"], "between 0 and 1"),
         (["--level", "nan"], "between 0 and 1"),
         (["--where", "disease = 'flu'"], "is randomized"),
