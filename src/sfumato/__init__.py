@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.profiles import Profile as Profile
     from sfumato.publishing import publish as publish
     from sfumato.randomness import SecretKey as SecretKey
-    from sfumato.reconstruct.estimate import Answer as Answer
+    from sfumato.reconstruct.answer import Answer as Answer
     from sfumato.release import Release as Release
     from sfumato.release import open_release as open_release
     from sfumato.requirement import Amplification as Amplification
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Amplification": "requirement",
-    "Answer": "reconstruct.estimate",
+    "Answer": "reconstruct.answer",
     "CannotMeet": "errors",
     "FineGrainPrivacy": "requirement",
     "LocalPrivacy": "requirement",

@@ -16,7 +16,7 @@ from sfumato.manifest import Manifest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.reconstruct.estimate import Answer, Estimator, Target
+    from sfumato.reconstruct.answer import Answer, Estimator, Target
     from sfumato.verification import Verification
 
 MANIFEST_NAME = "manifest.json"

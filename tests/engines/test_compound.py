@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.reconstruct.estimate import FEW
+from sfumato.reconstruct.figures import FEW
 from sfumato.release import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released

@@ -21,8 +21,8 @@ from sfumato.methods import plan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.randomness import SecretKey
-from sfumato.reconstruct import estimate
-from sfumato.reconstruct.answering import ALL
+from sfumato.reconstruct import figures
+from sfumato.reconstruct.answer import ALL
 from sfumato.release import Release
 from sfumato.table import profile, scan
 from tests.engines.tools import released
@@ -168,7 +168,7 @@ def test_answers_equal_the_reference(
     release: Release, kind: str, by: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every condition, with and without weights, for the table and for a population, to 1e-9; nothing below chance."""
-    monkeypatch.setattr(estimate, "FEW", 0)
+    monkeypatch.setattr(figures, "FEW", 0)
     choices = itertools.cycle(itertools.product([False, True], ["table", "population"]))
     for condition, test in CONDITIONS.items():
         weight, target = next(choices)
@@ -273,7 +273,7 @@ def test_intervals_of_every_figure_cover(tmp_path: Path) -> None:
         ("COPY release TO 'x.csv'", "COPY"),
         ("SELECT COUNT(*) FROM release HAVING COUNT(*) > 5", "HAVING"),
         ("SELECT COUNT(*) FILTER (WHERE age > 3) FROM release", "FILTER"),
-        ("SELECT sex FROM release GROUP BY sex", "one figure"),
+        ("SELECT sex FROM release GROUP BY sex", "asks for a figure"),
         ("SELECT sex, COUNT(*) FROM release", "not grouped by"),
         ("SELECT COUNT(*) FROM release GROUP BY age / 10", "groups are columns"),
         ("SELECT COUNT(*) FROM release GROUP BY ALL", "leaves open"),

@@ -23,7 +23,7 @@ from sfumato.plans import Plan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.randomness import SecretKey
-from sfumato.reconstruct.estimate import FEW
+from sfumato.reconstruct.figures import FEW
 from sfumato.release import Release
 from sfumato.table import profile, scan
 from tests.engines.tools import released

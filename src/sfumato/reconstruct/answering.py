@@ -1,17 +1,4 @@
-"""Answers to queries: sums over the published rows, corrected by the mechanism, with errors.
-
-Every figure is made of linear ones. With z_r a number of each record (1 for a count, the weight, the weight times x)
-and phi a set of values of the domain, the sum of z_r over the records with a value in phi is estimated by
-
-    sum_r z_r a(y_r)        a = P^-T phi, the weights of the published values           [F(z).x below]
-
-unbiased, since E[a(y)] = phi(x). Its variance given the table is sum_r z_r^2 (E[a^2 | x_r] - phi(x_r)), estimated by
-
-    sum_r z_r^2 (a(y_r)^2 - a(y_r))                                                     [F(z^2).m - F(z^2).x]
-
-and in a population by sum_r z_r^2 a(y_r)^2 - (estimate)^2 / n, times n/(n-1). Averages and shares are quotients; their
-errors are those of their linear parts (delta method). Sub-tables add up.
-"""
+"""Answers to queries: parsed, summed over the published rows, corrected by the mechanism, put in order."""
 
 from __future__ import annotations
 
@@ -20,40 +7,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.attributes import label
-from sfumato.errors import ReleaseError, UsageError
+from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
-from sfumato.mechanism import Mechanism, SubTable
+from sfumato.mechanism import Mechanism
 from sfumato.reconstruct import inverse
-from sfumato.reconstruct.conditions import Condition, counted, split_condition
-from sfumato.reconstruct.estimate import (
-    NAN,
+from sfumato.reconstruct.answer import (
+    ALL,
     Answer,
+    IntArray,
+    Key,
+    Quotient,
     Target,
-    cell_values,
     check_target,
-    margin,
-    mechanism_of,
-    merged,
-    not_below_chance,
-    place_of,
+    sorted_key,
+    value_order,
 )
-from sfumato.reconstruct.query import Query, parse_query
-from sfumato.reconstruct.reading import manifest_types, quoted
+from sfumato.reconstruct.conditions import Condition, split_condition
+from sfumato.reconstruct.estimate import UNBIASED, mechanism_of
+from sfumato.reconstruct.figures import Figures, cells_of, part_sums
+from sfumato.reconstruct.query import Measure, Query, parse_query
+from sfumato.reconstruct.reading import manifest_types
+from sfumato.reconstruct.tally import Detail, Number, Tally, tallied
 from sfumato.release import Release
 
-MOST_CELLS = 100_000_000
-ALL = "(all)"
-"""Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""
-SUMS = {
-    "count": ("{w}", "{w}*{w}"),
-    "share": ("{w}", "{w}*{w}"),
-    "sum": ("{w}*{x}", "{w}*{w}*{x}*{x}"),
-    "average": ("{w}*{x}", "{w}*{w}*{x}*{x}", "{w}", "{w}*{w}", "{w}*{w}*{x}"),
-}
-"""What is summed over the rows for each kind of figure: z, z^2, and of an average also w, w^2 and w^2 x."""
+FIGURE = "figure"
+"""The column that names the figure of a row, where a query asks for several."""
 
 
 def sql(release: Release, text: str, *, weight: str = "", target: Target = "table", level: float = 0.95) -> Answer:
@@ -64,291 +43,217 @@ def sql(release: Release, text: str, *, weight: str = "", target: Target = "tabl
     query = parse_query(text, types, mechanism.domain.names)
     if weight and (weight not in types or weight in mechanism.domain.names):
         raise UsageError(f"There is no untouched column {weight!r} to weigh by.")
-    for table in mechanism.tables:
-        inverse.require_invertible(table.matrix)
     condition = split_condition(release, query.where, mechanism.domain)
-    parts = [_answered(release, mechanism, query, names, condition, weight, target) for names in query.sets]
-    groups = [group for part in parts for group in part.groups]
-    value = np.concatenate([part.value for part in parts])
-    error = np.concatenate([part.error for part in parts])
-    kept = _ordered(query, groups, value)
+    asked = _Asked(release, mechanism, query, condition, weight, target)
+    parts = [asked.part(names) for names in query.sets]
+    keys = [_joined(name, [(part.keys.get(name), part.rows) for part in parts]) for name in query.by]
+    numbers = [_Numbers.joined([part.numbers[k] for part in parts]) for k in range(len(query.measures))]
+    rows = _ordered(query, keys, [each.value for each in numbers])
+    figure = _spread([measure.name for measure in query.measures], rows.size)
+    keys = [key.take(np.repeat(rows, len(numbers))) for key in keys]
+    shown = _Numbers.interleaved([each.take(rows) for each in numbers])
     return Answer(
-        query.by,
-        tuple(groups[k] for k in kept),
-        value[kept],
-        error[kept],
-        value[kept],
-        np.full(len(kept), np.inf),
+        tuple(keys) if len(numbers) == 1 else (*keys, Key(_unused(FIGURE, query.by), *figure)),
+        shown.value,
+        shown.error,
+        shown.value,
+        np.full(shown.value.size, np.inf),
         "inverse",
         target,
         level,
-        _notes(query, value, error),
+        _notes(query, shown, level),
+        shown.quotient,
     )
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The answer of one grouping set; its groups have ALL in the columns of the other sets."""
+# --- one grouping set -------------------------------------------------------------------------------------------------
 
-    groups: list[tuple[Any, ...]]
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """A figure of each row; its quotient is NaN where it is none."""
+
     value: FloatArray
     error: FloatArray
+    quotient: Quotient
+
+    def take(self, rows: IntArray) -> _Numbers:
+        return _Numbers(self.value[rows], self.error[rows], self.quotient.take(rows))
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Numbers]) -> _Numbers:
+        """Return the rows of one after those of the other."""
+        return cls._combined(parts, np.concatenate)
+
+    @classmethod
+    def interleaved(cls, figures: Sequence[_Numbers]) -> _Numbers:
+        """Return the figures of the first row, then those of the second, and so on."""
+        return cls._combined(figures, lambda arrays: np.stack(arrays, axis=1).ravel())
+
+    @classmethod
+    def _combined(cls, parts: Sequence[_Numbers], combine: Any) -> _Numbers:
+        names = Quotient.__dataclass_fields__
+        quotient = Quotient(*(combine([getattr(part.quotient, name) for part in parts]) for name in names))
+        return cls(combine([p.value for p in parts]), combine([p.error for p in parts]), quotient)
 
 
-def _answered(
-    release: Release,
-    mechanism: Mechanism,
-    query: Query,
-    names: tuple[str, ...],
-    condition: Condition,
-    weight: str,
-    target: Target,
-) -> _Part:
-    sums = _summed(release, mechanism, query, names, condition, weight)
-    asked = [part.name for part in mechanism.domain.parts if part.name in names]
-    cells = margin(mechanism.domain, asked)
-    figures = _Figures(mechanism, sums, condition, cells, release.manifest.data.rows, target)
-    value, error = figures.of(query.measure.kind)
-    in_set = tuple(name for name in query.by if name in names)
-    shown = figures.possible_cells()
-    values = [cell for cell, possible in zip(cell_values(mechanism.domain, asked), shown, strict=True) if possible]
-    keys = [merged(in_set, mechanism.domain.names, group, cell) for group in sums.groups for cell in values]
-    groups = [tuple(dict(zip(in_set, key, strict=True)).get(name, ALL) for name in query.by) for key in keys]
-    return _Part(groups, value[:, shown].ravel(), error[:, shown].ravel())
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The answer of one grouping set, one row for each group and cell."""
+
+    keys: dict[str, Key]
+    rows: int
+    numbers: list[_Numbers]  # of each figure
 
 
-# --- sums over the published rows -------------------------------------------------------------------------------------
+@dataclass(eq=False)
+class _Asked:
+    """A query to a release; published rows are read once for all grouping sets that lie in one of them."""
 
-
-@dataclass(frozen=True)
-class _Sums:
-    """For each row (a group and the truths of the condition's atoms) the sums by sub-table and published value."""
-
-    groups: list[tuple[Any, ...]]
-    group_of: npt.NDArray[np.int64]
-    truths: list[tuple[bool | None, ...]]
-    rows: list[FloatArray]  # of each sub-table: [row, value] -> number of published rows
-    sums: list[list[FloatArray]]  # of each kind of sum, likewise
-
-
-def _summed(
-    release: Release, mechanism: Mechanism, query: Query, names: tuple[str, ...], condition: Condition, weight: str
-) -> _Sums:
-    domain = mechanism.domain
-    untouched = [name for name in query.by if name in names and name not in domain.names]
-    kinds = SUMS[query.measure.kind]
-    found = counted(release, _statement(mechanism, query, untouched, condition, weight, kinds), "the query")
-    width, atoms = len(untouched), len(condition.atoms)
-    keys: dict[tuple[Any, ...], int] = {}
-    places: list[tuple[int, int, int]] = []
-    index = [{code: place for place, code in enumerate(table.codes.tolist())} for table in mechanism.tables]
-    for row in found:
-        group = tuple(NAN if v != v else v for v in row[:width])
-        key = keys.setdefault((*group, *row[width : width + atoms]), len(keys))
-        value = row[width + atoms : width + atoms + len(domain.parts)]
-        number = (row[width + atoms + len(domain.parts)] or 0) - 1
-        code = domain.index.get(value if len(value) > 1 else value[0], -1)
-        if not 0 <= number < len(index) or code not in index[number]:
-            raise ReleaseError(
-                f"The release holds {label(value)!r}, which is not a value of {domain.name!r} there.",
-                "It was changed after it was published: `sfumato verify` says what fails.",
-            )
-        places.append((key, number, index[number][code]))
-    if not width and not keys:
-        keys[(None,) * atoms] = 0
-    cells = len(keys) * sum(table.codes.size for table in mechanism.tables)
-    if cells > MOST_CELLS:
-        raise UsageError(f"The answer needs {cells:,} cells in memory.", "Group by fewer columns, or ask for less.")
-    numbers = np.array([row[-1 - len(kinds) :] for row in found], dtype=np.float64).reshape(-1, 1 + len(kinds))
-    filled = [_dense(mechanism, places, numbers[:, k], len(keys)) for k in range(1 + len(kinds))]
-    groups = sorted({key[:width] for key in keys}, key=lambda group: tuple(place_of(v) for v in group))
-    number_of = {group: k for k, group in enumerate(groups)}
-    return _Sums(
-        groups,
-        np.array([number_of[key[:width]] for key in keys], dtype=np.int64),
-        [key[width:] for key in keys],
-        filled[0],
-        filled[1:],
-    )
-
-
-def _statement(
-    mechanism: Mechanism,
-    query: Query,
-    untouched: Sequence[str],
-    condition: Condition,
-    weight: str,
-    kinds: Sequence[str],
-) -> str:
-    """Return the query that DuckDB answers: everything in it is rebuilt from checked parts."""
-    x = f"CAST({quoted(query.measure.column)} AS DOUBLE)" if query.measure.column else "1.0"
-    w = f"CAST({quoted(weight)} AS DOUBLE)" if weight else "1.0"
-    labelled = f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)" if mechanism.label else "1"
-    columns = [
-        *(f"{quoted(name)} AS k{k}" for k, name in enumerate(untouched)),
-        *(f"CAST(({atom}) AS BOOLEAN) AS a{k}" for k, atom in enumerate(condition.atoms)),
-        *(f"{quoted(name)} AS v{k}" for k, name in enumerate(mechanism.domain.names)),
-        f"{labelled} AS label",
-        "count(*) AS n",
-        *(f"coalesce(sum({kind.format(w=w, x=x)}), 0) AS s{k}" for k, kind in enumerate(kinds)),
-    ]
-    needed = [f"({condition.rows})"] if condition.rows else []
-    needed += [f"{x} IS NOT NULL"] if query.measure.column else []
-    where = f" WHERE {' AND '.join(needed)}" if needed else ""
-    return f"SELECT {', '.join(columns)} FROM release{where} GROUP BY ALL"
-
-
-def _dense(
-    mechanism: Mechanism, places: list[tuple[int, int, int]], numbers: FloatArray, rows: int
-) -> list[FloatArray]:
-    filled = [np.zeros((rows, table.codes.size)) for table in mechanism.tables]
-    for (row, table, place), number in zip(places, numbers.tolist(), strict=True):
-        filled[table][row, place] += number
-    return filled
-
-
-# --- correcting them --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Figures:
+    release: Release
     mechanism: Mechanism
-    sums: _Sums
+    query: Query
     condition: Condition
-    cells: npt.NDArray[np.int64]
-    total: int
+    weight: str
     target: Target
 
-    def of(self, kind: str) -> tuple[FloatArray, FloatArray]:
-        """Return value and standard error of every group and cell."""
-        if kind == "average":
-            return self._average()
-        value = self._linear(0)[0]
-        if kind == "share":
-            return self._share(value)
-        x, m = self._linear(1)
-        if self.target == "table":
-            return value, np.sqrt(np.maximum(m - x, 0))
-        return value, np.sqrt(np.maximum(m - value**2 / self.total, 0) * self._correction)
+    def __post_init__(self) -> None:
+        sets = [set(names) for names in self.query.sets]
+        self._read: dict[frozenset[str], Tally] = {}
+        self._largest = [names for names in sets if not any(names < other for other in sets)]
 
-    @property
-    def _correction(self) -> float:
-        return self.total / max(self.total - 1, 1)
+    def part(self, names: tuple[str, ...]) -> _Part:
+        """Return the answer of a grouping set."""
+        tally = self._tally(frozenset(next(large for large in self._largest if large >= set(names)))).margin(names)
+        cells = cells_of(self.mechanism.domain, names)
+        figures = Figures(
+            self.mechanism, tally, self.condition, cells, self.release.manifest.data.rows, self.target, self.weight
+        )
+        shown = np.flatnonzero(figures.possible)
+        keys = {key.name: key.take(np.repeat(np.arange(tally.groups), shown.size)) for key in tally.keys}
+        for part in self.mechanism.domain.parts:
+            if part.name in cells.asked:
+                keys[part.name] = Key(part.name, part.values, np.tile(cells.codes(part.name)[shown], tally.groups))
+        numbers = [_figure(figures, measure, shown) for measure in self.query.measures]
+        return _Part(keys, tally.groups * shown.size, numbers)
 
-    def _spread(self, which: int) -> FloatArray:
-        """Return the variance that a sum of squares stands for, where the figure's own mean is zero."""
-        x, m = self._linear(which)
-        return m - x if self.target == "table" else m * self._correction
+    def _tally(self, names: frozenset[str]) -> Tally:
+        if names not in self._read:
+            untouched = [n for n in self.query.by if n in names and n not in self.mechanism.domain.names]
+            detail = self._detail(names)
+            if detail != "whole":
+                for table in self.mechanism.tables:
+                    inverse.require_invertible(table.matrix)
+            numbers = [number for measure in self.query.measures for number in _summed(measure)]
+            self._read[names] = tallied(
+                self.release, self.mechanism, untouched, self.condition, numbers, self.weight, detail
+            )
+        return self._read[names]
 
-    def _average(self) -> tuple[FloatArray, FloatArray]:
-        """sum(w x)/sum(w): the error is that of sum w (x - average), over sum(w)."""
-        top, bottom = self._linear(0)[0], self._linear(2)[0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.where(bottom > 0, top / bottom, np.nan)
-            spread = self._spread(1) - 2 * value * self._spread(4) + value**2 * self._spread(3)
-            return value, np.sqrt(np.maximum(spread, 0)) / bottom
+    def _detail(self, names: frozenset[str]) -> Detail:
+        """Return how much has to be told apart of the published values."""
+        if names & set(self.mechanism.domain.names) or self.condition.atoms:
+            return "values"
+        if not self.condition.values:
+            return "whole"
+        return "chosen" if all(table.matrix.is_uniform for table in self.mechanism.tables) else "values"
 
-    def _share(self, value: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """value/sum of all: the error is that of value - share * sum, over the sum."""
-        whole = float(value.sum())
-        if whole <= 0:
-            return np.full_like(value, np.nan), np.full_like(value, np.nan)
-        share = value / whole
-        cross, common = self._with_all()
-        spread = self._spread(1) - 2 * share * cross + share**2 * common
-        return share, np.sqrt(np.maximum(spread, 0)) / whole
 
-    def _linear(self, which: int) -> tuple[FloatArray, FloatArray]:
-        """Return sum of s a and sum of s a^2 for every group and cell; s a^2 - s a of what is not below chance."""
-        x, m = self._empty(), self._empty()
-        for table, sums, rows in zip(self.mechanism.tables, self.sums.sums[which], self.sums.rows, strict=True):
-            likely = not_below_chance(table.matrix, rows, sums)
-            for chosen, cells in self._selections(table):
-                if cells.max(initial=-1) >= 0:
-                    self._add(x, chosen, cells, table.matrix.solve(sums[chosen]))
-                    self._add(m, chosen, cells, table.matrix.solve(sums[chosen] - likely[chosen]))
-                    self._add_squares(m, chosen, cells, table, likely[chosen])
-        return x, m
+def _summed(measure: Measure) -> list[Number]:
+    """Return the numbers whose sums a figure needs."""
+    parts = [measure.top] if measure.bottom is None else [measure.top, measure.bottom]
+    return [*parts, *(one * other for one in parts for other in parts)]
 
-    def _with_all(self) -> tuple[FloatArray, float]:
-        """Return the covariance of every cell with the sum of all, and the variance of the sum."""
-        cross, common = self._empty(), 0.0
-        for table, sums in zip(self.mechanism.tables, self.sums.sums[1], strict=True):
-            for chosen, cells in self._selections(table):
-                weights = table.matrix.solve_transposed((cells >= 0).astype(np.float64))
-                own = table.matrix.solve(sums[chosen] * weights)
-                taken = table.matrix.solve(sums[chosen]) if self.target == "table" else np.zeros_like(own)
-                self._add(cross, chosen, cells, own - taken)
-                common += float((sums[chosen] @ weights**2).sum() - taken[:, cells >= 0].sum())
-        scale = 1.0 if self.target == "table" else self._correction
-        return cross * scale, common * scale
 
-    def possible_cells(self) -> npt.NDArray[np.bool_]:
-        """Return the cells that some record can belong to under the condition."""
-        possible = np.zeros(int(self.cells.max()) + 1, dtype=np.bool_)
-        for truths in dict.fromkeys(self.sums.truths):
-            possible[self.cells[self.condition.selected(truths)]] = True
-        return possible
+def _figure(figures: Figures, measure: Measure, shown: IntArray) -> _Numbers:
+    """Return value and standard error of every group and cell that is shown."""
+    top, variance = figures.total(measure.top), figures.covariance(measure.top, measure.top)
+    if not measure.is_quotient:
+        nothing = np.full(top[:, shown].size, np.nan)
+        value, error = measure.factor * top, abs(measure.factor) * np.sqrt(np.maximum(variance, 0))
+        return _Numbers(value[:, shown].ravel(), error[:, shown].ravel(), Quotient(*[nothing] * 5))
+    if measure.bottom is not None:
+        bottom = figures.total(measure.bottom)
+        cross = figures.covariance(measure.top, measure.bottom)
+        below = figures.covariance(measure.bottom, measure.bottom)
+    else:
+        part, group_part = _partition(figures, measure.partition or ())
+        bottom = part_sums(top, part, group_part)
+        cross = figures.covariance_with_part(measure.top, part, group_part)
+        below = figures.part_variance(measure.top, part, group_part)
+    f = measure.factor
+    parts = [f * top, bottom, f**2 * variance, f * cross, below]
+    return _quotient_figure(Quotient(*(array[:, shown].ravel() for array in parts)))
 
-    def _empty(self) -> FloatArray:
-        return np.zeros((len(self.sums.groups), int(self.cells.max()) + 1))
 
-    def _selections(self, table: SubTable) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Return the rows with the same truths, and the cell of each value of the sub-table (-1: not selected)."""
-        selections = []
-        for truths in dict.fromkeys(self.sums.truths):
-            chosen = np.array([k for k, own in enumerate(self.sums.truths) if own == truths], dtype=np.int64)
-            selected = self.condition.selected(truths)[table.codes]
-            selections.append((chosen, np.where(selected, self.cells[table.codes], -1)))
-        return selections
+def _quotient_figure(q: Quotient) -> _Numbers:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(q.bottom > 0, q.top / q.bottom, np.nan)
+        variance = q.top_variance - 2 * value * q.covariance + value**2 * q.bottom_variance
+        return _Numbers(value, np.sqrt(np.maximum(variance, 0)) / q.bottom, q)
 
-    def _add(
-        self, to: FloatArray, chosen: npt.NDArray[np.int64], cells: npt.NDArray[np.int64], numbers: FloatArray
-    ) -> None:
-        used = np.flatnonzero(cells >= 0)
-        np.add.at(to, (self.sums.group_of[chosen][:, None], cells[used][None, :]), numbers[:, used])
 
-    def _add_squares(
-        self,
-        to: FloatArray,
-        chosen: npt.NDArray[np.int64],
-        cells: npt.NDArray[np.int64],
-        table: SubTable,
-        sums: FloatArray,
-    ) -> None:
-        used = cells[cells >= 0]
-        if np.unique(used).size == used.size:
-            self._add(to, chosen, cells, table.matrix.inverse_squared_apply(sums))
-            return
-        for cell in np.unique(used).tolist():
-            weights = table.matrix.solve_transposed((cells == cell).astype(np.float64))
-            np.add.at(to[:, cell], self.sums.group_of[chosen], sums @ weights**2)
+def _partition(figures: Figures, names: tuple[str, ...]) -> tuple[IntArray, IntArray]:
+    """Return the part of each cell and of each group; the total of a share is that of both."""
+    group_part = np.zeros(figures.tally.groups, dtype=np.int64)
+    for key in figures.tally.keys:
+        if key.name in names:
+            group_part = np.unique(group_part, return_inverse=True)[1] * len(key.values) + key.codes
+    return figures.cells.margin(names), np.unique(group_part, return_inverse=True)[1]
 
 
 # --- the rows of the answer -------------------------------------------------------------------------------------------
 
 
-def _ordered(query: Query, groups: list[tuple[Any, ...]], value: FloatArray) -> npt.NDArray[np.int64]:
+def _joined(name: str, parts: Sequence[tuple[Key | None, int]]) -> Key:
+    """Return one column of all grouping sets; a set without it has (all) there."""
+    present = [key for key, _ in parts if key is not None]
+    if len(present) == len(parts) == 1:
+        return present[0]
+    values: dict[Any, int] = {}
+    for key in present:
+        for value in key.values:
+            values.setdefault(value, len(values))
+    ordered = sorted_key(name, list(values), np.arange(len(values)))
+    numbers = dict(zip(values, ordered.codes.tolist(), strict=True))
+    codes = [
+        np.full(rows, len(values)) if key is None else np.array([numbers[v] for v in key.values])[key.codes]
+        for key, rows in parts
+    ]
+    everything = (*ordered.values, ALL) if len(present) < len(parts) else ordered.values
+    return Key(name, everything, np.concatenate(codes).astype(np.int64))
+
+
+def _ordered(query: Query, keys: Sequence[Key], figures: Sequence[FloatArray]) -> IntArray:
     """Return which rows are shown, in their order; missing values come last, and totals after them."""
-    order = list(range(len(groups)))
+    order = np.arange(figures[0].size)
     for name, descending in reversed(query.order):
-        if name == "estimate":
-            known = [k for k in order if not np.isnan(value[k])]
-            unknown = [k for k in order if np.isnan(value[k])]
-            order = sorted(known, key=lambda k: float(value[k]), reverse=descending) + unknown
+        if name in query.by:
+            key = keys[query.by.index(name)]
+            place = value_order(key.values, descending)[key.codes]
         else:
-            column = query.by.index(name)
-            known = [k for k in order if groups[k][column] is not None and groups[k][column] != ALL]
-            last = sorted((k for k in order if k not in set(known)), key=lambda k: groups[k][column] == ALL)
-            order = sorted(known, key=lambda k: place_of(groups[k][column]), reverse=descending) + last
+            value = figures[[measure.name for measure in query.measures].index(name)]
+            place = np.where(np.isnan(value), np.inf, -value if descending else value)
+        order = order[np.argsort(place[order], kind="stable")]
     end = None if query.limit is None else query.offset + query.limit
-    return np.array(order[query.offset : end], dtype=np.int64)
+    return order[query.offset : end]
 
 
-def _notes(query: Query, value: FloatArray, error: FloatArray) -> tuple[str, ...]:
-    notes = ["Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out."]
-    if query.measure.kind in ("average", "share"):
-        notes = ["A quotient of two estimates: unbiased only nearly, and its error is that of its linear part."]
-    if np.isnan(value).any():
-        notes.append("No figure where the estimated number of records is not positive.")
+def _spread(names: Sequence[str], rows: int) -> tuple[tuple[str, ...], IntArray]:
+    return tuple(names), np.tile(np.arange(len(names)), rows)
+
+
+def _unused(name: str, columns: Sequence[str]) -> str:
+    while name in columns:
+        name += "_"
+    return name
+
+
+def _notes(query: Query, shown: _Numbers, level: float) -> tuple[str, ...]:
+    quotients = [measure.is_quotient for measure in query.measures]
+    notes = [] if all(quotients) else [UNBIASED]
+    if any(quotients):
+        notes.append("A quotient of two estimates is unbiased only nearly; its interval is Fieller's.")
+    if np.isnan(shown.value).any():
+        notes.append("No figure where the estimated total to divide by is not positive.")
     return tuple(notes)

@@ -35,6 +35,7 @@ class Condition:
     """`rows` selects published rows, `atoms` are conditions on them, `selected` says which values are then meant."""
 
     rows: str  # SQL, empty for all
+    values: str  # SQL of the parts that look at randomized columns, empty for all
     atoms: tuple[str, ...]  # SQL, each true, false or null for a row
     _leaves: dict[int, Truth]  # of the conditions on randomized columns: the truth for every value of the domain
     _atom_of: dict[int, int]
@@ -65,7 +66,7 @@ class Condition:
 def split_condition(release: Release, tree: exp.Expression | None, domain: SensitiveDomain) -> Condition:
     """Return a condition split by what it looks at; raise if some part cannot be asked."""
     if tree is None:
-        return Condition("", (), {}, {}, (), domain.size)
+        return Condition("", "", (), {}, {}, (), domain.size)
     types = manifest_types(release)
     check(tree, types)
     check_comparisons(release, tree)
@@ -89,8 +90,8 @@ def split_condition(release: Release, tree: exp.Expression | None, domain: Sensi
             f"{MOST_ATOMS} are possible.",
             "Ask in several queries.",
         )
-    where = " AND ".join(f"({as_sql(part, types)})" for part in rows)
-    return Condition(where, tuple(atoms), leaves, atom_of, tuple(trees), domain.size)
+    where, values = (" AND ".join(f"({as_sql(part, types)})" for part in parts) for parts in (rows, trees))
+    return Condition(where, values, tuple(atoms), leaves, atom_of, tuple(trees), domain.size)
 
 
 def _conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
@@ -184,12 +185,17 @@ def _literal(text: str) -> str:
 
 def counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query; what does not fit in the condition is told by it."""
+    # by way of Arrow: DuckDB itself needs another package for times with a zone
+    columns = fetched(release, query, where).columns
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def fetched(release: Release, query: str, where: str) -> Any:
+    """Return the rows of a query as an Arrow table; what does not fit in the condition is told by it."""
     with connected(release) as connection:
         try:
-            # by way of Arrow: DuckDB itself needs another package for times with a zone
-            columns = connection.sql(query).to_arrow_table().columns
+            return connection.sql(query).to_arrow_table()
         except CONDITION_ERRORS as problem:
             if not where.strip():
                 raise
             raise UsageError(f"The condition {where!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))

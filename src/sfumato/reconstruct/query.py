@@ -2,7 +2,8 @@
 
     SELECT sex, diagnosis, COUNT(*) FROM release WHERE age BETWEEN 40 AND 60 GROUP BY sex, diagnosis
     SELECT AVG(income) FROM release WHERE diagnosis IN ('flu', 'HIV')
-    SELECT diagnosis, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM release GROUP BY diagnosis ORDER BY share DESC
+    SELECT sex, diagnosis, COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY sex) AS share FROM release
+    GROUP BY sex, diagnosis ORDER BY share DESC
 
 Nothing of the text reaches the engine as it is: conditions and columns are rebuilt from their checked parts, so a query
 can read the release's own rows and nothing else.
@@ -14,15 +15,14 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sfumato.errors import UsageError
+from sfumato.reconstruct.tally import Number
 
-Kind = Literal["count", "sum", "average", "share"]
 EXAMPLE = "A query looks like: SELECT sex, diagnosis, COUNT(*) FROM release WHERE age > 40 GROUP BY sex, diagnosis"
 PARTS = {"expressions", "from_", "from", "where", "group", "order", "limit", "offset", "kind"}
 """What a SELECT may consist of (sqlglot's names)."""
@@ -33,19 +33,34 @@ INSTEAD = {
     "with_": "Ask for one SELECT.",
     "with": "Ask for one SELECT.",
     "qualify": "Read the rows that you want of the answer.",
-    "windows": "Only SUM(COUNT(*)) OVER () is known, for shares.",
+    "windows": "Only SUM(COUNT(*)) OVER (...) is known, for shares.",
 }
+POSSIBLE = (
+    "COUNT(*), SUM(column), AVG(column), quotients of counts and sums, and shares, "
+    "COUNT(*) / SUM(COUNT(*)) OVER (), can."
+)
 NUMERIC = ("int", "uint", "float", "double", "decimal", "halffloat", "bool")
 MOST_SETS = 64
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is asked of each group; `column` of a sum or an average."""
+    """What is asked of each group: `factor` times a total, or times the quotient of two totals.
 
-    kind: Kind
+    The bottom of a share is the total of all groups that have the same values in the columns of `partition`.
+    """
+
     name: str
-    column: str = ""
+    text: str  # as it stands in the query
+    top: Number
+    bottom: Number | None = None
+    partition: tuple[str, ...] | None = None
+    factor: float = 1.0
+
+    @property
+    def is_quotient(self) -> bool:
+        """Whether two estimates are divided."""
+        return self.bottom is not None or self.partition is not None
 
 
 @dataclass(frozen=True)
@@ -54,9 +69,9 @@ class Query:
 
     by: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
-    measure: Measure
+    measures: tuple[Measure, ...]
     where: exp.Expression | None
-    order: tuple[tuple[str, bool], ...]  # column, whether descending
+    order: tuple[tuple[str, bool], ...]  # a column or a figure, whether descending
     limit: int | None
     offset: int
 
@@ -72,25 +87,38 @@ def parse_query(text: str, columns: Mapping[str, str], randomized: tuple[str, ..
 def _parsed(text: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Query:
     select = _select(text)
     _check_source(select)
-    shown, measure = _outputs(select, columns, randomized)
+    shown, measures = _outputs(select, columns, randomized)
     sets = _grouping_sets(select, columns)
     by = tuple(dict.fromkeys(name for names in sets for name in names))
     if set(shown) - set(by):
         name = next(name for name in shown if name not in by)
         raise UsageError(f"{name!r} is selected but not grouped by.", f"Add it: GROUP BY {', '.join((*by, name))}")
-    if measure.kind == "share" and len(sets) > 1:
-        raise UsageError("Shares of several grouping sets at once have no common total.", "Ask for one set at a time.")
+    _check_measures(measures, by, sets)
     where = select.args.get("where")
-    outputs = (*by, measure.name, "estimate")
     return Query(
         by=(*shown, *(name for name in by if name not in shown)),
         sets=sets,
-        measure=measure,
+        measures=measures,
         where=where.this if where else None,
-        order=tuple(_order(term, outputs, measure.name) for term in _terms(select.args.get("order"))),
+        order=tuple(_order(term, by, measures) for term in _terms(select.args.get("order"))),
         limit=_number(select.args.get("limit"), "LIMIT"),
         offset=_number(select.args.get("offset"), "OFFSET") or 0,
     )
+
+
+def _check_measures(measures: tuple[Measure, ...], by: tuple[str, ...], sets: tuple[tuple[str, ...], ...]) -> None:
+    names = [measure.name for measure in measures]
+    for name in names:
+        if names.count(name) > 1 or name in by:
+            raise UsageError(f"Two columns of the answer are called {name!r}.", "Name the figures: COUNT(*) AS n")
+    for measure in measures:
+        if measure.partition is None:
+            continue
+        if len(sets) > 1:
+            raise UsageError("Shares of several grouping sets have no common total.", "Ask for one set at a time.")
+        for name in measure.partition:
+            if name not in sets[0]:
+                raise UsageError(f"PARTITION BY {name}: it is not grouped by.", f"Add it: GROUP BY {name}")
 
 
 def _select(text: str) -> exp.Select:
@@ -128,7 +156,7 @@ def _check_source(select: exp.Select) -> None:
 
 def _outputs(
     select: exp.Select, columns: Mapping[str, str], randomized: tuple[str, ...]
-) -> tuple[tuple[str, ...], Measure]:
+) -> tuple[tuple[str, ...], tuple[Measure, ...]]:
     shown, measures = [], []
     for item in select.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
@@ -136,40 +164,81 @@ def _outputs(
             shown.append(_column(inner, columns))
         else:
             measures.append(_measure(inner, item.alias, columns, randomized))
-    if len(measures) != 1:
-        raise UsageError(f"A query asks for one figure, not for {len(measures)}.", EXAMPLE)
-    return tuple(shown), measures[0]
+    if not measures:
+        raise UsageError("A query asks for a figure; this one has none.", EXAMPLE)
+    return tuple(shown), tuple(measures)
 
 
 def _measure(node: exp.Expression, alias: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Measure:
+    text = node.sql(dialect="duckdb")
+    factor, inner = _factor(node)
+    number = _total(inner, columns, randomized)
+    if number is not None:
+        name = "_".join(["sum", *number.columns]) if number.columns else "count"
+        return Measure(alias or name, text, number, factor=factor)
+    if isinstance(inner, exp.Avg):
+        name = _numeric_column(inner, columns, randomized)
+        return Measure(alias or f"average_{name}", text, Number(columns=(name,)), Number(known=(name,)), factor=factor)
+    if isinstance(inner, exp.Div):
+        return _quotient(inner, alias, text, factor, columns, randomized)
+    raise _refused(text)
+
+
+def _quotient(
+    node: exp.Div, alias: str, text: str, factor: float, columns: Mapping[str, str], randomized: tuple[str, ...]
+) -> Measure:
+    """Return a share, COUNT(*) / SUM(COUNT(*)) OVER (...), or the quotient of two totals."""
+    more, top_node = _factor(node.this)
+    less, bottom_node = _factor(node.expression)
+    top = _total(top_node, columns, randomized)
+    if top is None or less == 0:
+        raise _refused(text)
+    scale = factor * more / less
+    if not isinstance(bottom_node, exp.Window):
+        bottom = _total(bottom_node, columns, randomized)
+        if bottom is None:
+            raise _refused(text)
+        return Measure(alias or "ratio", text, top, bottom, factor=scale)
+    if any(bottom_node.args.get(part) for part in ("order", "spec")):
+        raise _refused(text)
+    whole = bottom_node.this
+    if not isinstance(whole, exp.Sum) or _total(_factor(whole.this)[1], columns, randomized) != top:
+        raise _refused(text)
+    names = tuple(name for part in bottom_node.args.get("partition_by") or () for name in _names(part, columns))
+    return Measure(alias or "share", text, top, partition=names, factor=scale)
+
+
+def _total(node: exp.Expression, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Number | None:
+    """Return the number that is summed by COUNT(*), COUNT(x) or SUM(x); None for anything else."""
+    if isinstance(node, exp.Count) and not node.args.get("expressions"):
+        if isinstance(node.this, exp.Star):
+            return Number()
+        if isinstance(node.this, exp.Column):
+            name = _column(node.this, columns)
+            if name in randomized:
+                raise UsageError(
+                    f"COUNT({name}): {name!r} is randomized.", f"Ask for COUNT(*) ... WHERE {name} IS NOT NULL instead."
+                )
+            return Number(known=(name,))
+    if isinstance(node, exp.Sum) and not isinstance(node.this, exp.Count | exp.Sum):
+        return Number(columns=(_numeric_column(node, columns, randomized),))
+    return None
+
+
+def _factor(node: exp.Expression) -> tuple[float, exp.Expression]:
+    """Return the constant that an expression is multiplied by, and the rest: 100 * COUNT(*) is (100, COUNT(*))."""
     while isinstance(node, exp.Paren):
         node = node.this
-    if _is_count(node):
-        return Measure("count", alias or "count")
-    if isinstance(node, exp.Div) and _is_share(node):
-        return Measure("share", alias or "share")
-    if isinstance(node, exp.Sum | exp.Avg):
-        kind: Kind = "sum" if isinstance(node, exp.Sum) else "average"
-        return Measure(kind, alias or kind, _numeric_column(node, columns, randomized))
-    raise UsageError(
-        f"{node.sql(dialect='duckdb')} cannot be corrected for the randomization.",
-        "COUNT(*), SUM(column), AVG(column) and COUNT(*) / SUM(COUNT(*)) OVER () can.",
-    )
+    if isinstance(node, exp.Mul):
+        for constant, rest in ((node.this, node.expression), (node.expression, node.this)):
+            if isinstance(constant, exp.Literal) and not constant.is_string:
+                factor, inner = _factor(rest)
+                return float(constant.name) * factor, inner
+    return 1.0, node
 
 
-def _is_count(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Count) and isinstance(node.this, exp.Star) and not node.args.get("expressions")
-
-
-def _is_share(node: exp.Div) -> bool:
-    """COUNT(*) / SUM(COUNT(*)) OVER (), with or without a factor such as 1.0 before it."""
-    top, bottom = node.this, node.expression
-    if isinstance(top, exp.Mul):
-        top = top.expression if isinstance(top.this, exp.Literal) and float(top.this.name) == 1 else top
-    if not isinstance(bottom, exp.Window) or any(bottom.args.get(k) for k in ("partition_by", "order", "spec")):
-        return False
-    total = bottom.this
-    return _is_count(top) and isinstance(total, exp.Sum) and _is_count(total.this)
+def _refused(text: str) -> UsageError:
+    return UsageError(f"{text} cannot be corrected for the randomization.", POSSIBLE)
 
 
 def _numeric_column(node: exp.Expression, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
@@ -241,16 +310,19 @@ def _terms(order: exp.Expression | None) -> list[exp.Expression]:
     return list(order.expressions) if order else []
 
 
-def _order(term: exp.Expression, outputs: tuple[str, ...], measure: str) -> tuple[str, bool]:
+def _order(term: exp.Expression, by: tuple[str, ...], measures: tuple[Measure, ...]) -> tuple[str, bool]:
     inner = term.this
-    name = inner.name if isinstance(inner, exp.Column) else "estimate" if not isinstance(inner, exp.Literal) else ""
-    if isinstance(inner, exp.Literal) or name not in outputs:
+    text = inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb")
+    known = {name: name for name in by}
+    known |= {"estimate": measures[0].name} if len(measures) == 1 else {}
+    known |= {name: measure.name for measure in measures for name in (measure.text, measure.name)}
+    if isinstance(inner, exp.Literal) or text not in known:
         raise UsageError(
-            f"ORDER BY {inner.sql(dialect='duckdb')}: order by a column that is grouped by, or by the figure "
-            f"({measure!r}).",
+            f"ORDER BY {inner.sql(dialect='duckdb')}: order by a column that is grouped by, or by a figure "
+            f"({', '.join(repr(measure.name) for measure in measures)}).",
             EXAMPLE,
         )
-    return ("estimate" if name == measure else name), bool(term.args.get("desc"))
+    return known[text], bool(term.args.get("desc"))
 
 
 def _number(node: exp.Expression | None, what: str) -> int | None:

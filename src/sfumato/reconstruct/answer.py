@@ -1,0 +1,207 @@
+"""Answers: a figure of each group with its standard error and interval.
+
+A count or a sum is one estimate, and its interval is estimate -+ z * standard error. An average, a share or a ratio is
+a quotient r = top/bottom of two estimates. What is normal about it is top - r bottom, so the interval holds every r for
+which that is not too far from zero (Fieller 1954):
+
+    (top - r bottom)^2 <= z^2 (Var[top] - 2 r Cov[top, bottom] + r^2 Var[bottom])
+
+It need not be symmetric, and it has no ends where the bottom is not told apart from zero. The standard error of a
+quotient is that of its linear part, sqrt(Var[top - r bottom])/bottom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.attributes import label
+from sfumato.errors import UsageError
+from sfumato.matrix import FloatArray
+
+Estimator = Literal["inverse", "projected", "em"]
+Target = Literal["table", "population"]
+ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em")
+TARGETS: tuple[Target, ...] = ("table", "population")
+NUMBERS = ("estimate", "standard_error", "lower", "upper")
+ALL = "(all)"
+"""Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""
+NAN = float("nan")
+"""The one NaN of all groups: two of them would be two groups, for NaN is not equal to NaN."""
+SHOWN = 50
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """A column of the groups: its different values, and the number of the value of each row."""
+
+    name: str
+    values: tuple[Any, ...]
+    codes: IntArray
+
+    def take(self, rows: IntArray) -> Key:
+        """Return the column of some rows."""
+        return Key(self.name, self.values, self.codes[rows])
+
+    def column(self) -> list[Any]:
+        """Return the value of each row."""
+        return [self.values[code] for code in self.codes.tolist()]
+
+    def to_arrow(self) -> Any:
+        """Return an Arrow array; text where subtotals are marked in it."""
+        import pyarrow as pa
+
+        values = [v if v is None else label(v) for v in self.values] if ALL in self.values else list(self.values)
+        return pa.array(values).take(pa.array(self.codes))
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """Top and bottom of quotients, with their variances and covariance; NaN for figures that are no quotients."""
+
+    top: FloatArray
+    bottom: FloatArray
+    top_variance: FloatArray
+    covariance: FloatArray
+    bottom_variance: FloatArray
+
+    def take(self, rows: IntArray) -> Quotient:
+        """Return the quotients of some rows."""
+        return Quotient(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def interval(self, z: float) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of Fieller's interval; infinite where it has none (also where a gap would be left out)."""
+        a = self.bottom**2 - z**2 * self.bottom_variance
+        b = self.top * self.bottom - z**2 * self.covariance
+        c = self.top**2 - z**2 * self.top_variance
+        bounded = (a > 0) & (self.bottom > 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            half = np.sqrt(np.maximum(b**2 - a * c, 0))
+            return np.where(bounded, (b - half) / a, -np.inf), np.where(bounded, (b + half) / a, np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """One figure for each group. `value`, `standard_error` and `interval()` are arrays in the same order."""
+
+    keys: tuple[Key, ...]
+    value: FloatArray
+    standard_error: FloatArray  # NaN where none can be given
+    unbiased: FloatArray  # centre of the intervals; NaN where there is no inverse
+    most: FloatArray  # rows of the group that a count belongs to
+    method: Estimator
+    target: Target
+    level: float
+    notes: tuple[str, ...] = ()
+    quotient: Quotient | None = None
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The names of the columns of the groups."""
+        return tuple(key.name for key in self.keys)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Any, ...], ...]:
+        """The values of each group."""
+        return tuple(zip(*(key.column() for key in self.keys), strict=True)) if self.keys else ((),) * self.value.size
+
+    def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper ends of the confidence intervals; infinite where a quotient has none."""
+        z = NormalDist().inv_cdf((1 + (self.level if level is None else level)) / 2)
+        lower, upper = self.unbiased - z * self.standard_error, self.unbiased + z * self.standard_error
+        if self.quotient is not None:
+            ends = self.quotient.interval(z)
+            is_quotient = ~np.isnan(self.quotient.bottom)
+            lower, upper = np.where(is_quotient, ends[0], lower), np.where(is_quotient, ends[1], upper)
+        if self.method == "inverse":
+            return lower, upper
+        return np.clip(lower, 0, self.most), np.clip(upper, 0, self.most)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each group; None where no figure or error bar can be given."""
+        columns = {name: _without_nan(column) for name, column in self._numbers().items()}
+        return [
+            dict(zip(self.by, group, strict=True)) | {name: column[k] for name, column in columns.items()}
+            for k, group in enumerate(self.groups)
+        ]
+
+    def to_arrow(self) -> Any:
+        """Return the rows as an Arrow table; null where no figure or error bar can be given."""
+        import pyarrow as pa
+
+        numbers = {name: pa.array(column, mask=np.isnan(column)) for name, column in self._numbers().items()}
+        return pa.table({key.name: key.to_arrow() for key in self.keys} | numbers)
+
+    def save(self, file: Any) -> None:
+        """Write the rows to a new file: .csv, .json, .parquet or .arrow."""
+        from sfumato.report.files import write_answer
+
+        write_answer(self.to_arrow(), file, self.about())
+
+    def plot(self, file: Any, title: str = "") -> None:
+        """Draw the figures with error bars to a new file: .svg, .png, .pdf or .html."""
+        from sfumato.report.plots import error_bars, render
+
+        render(error_bars(self.to_arrow(), self.by, title, "; ".join(self.notes), self.level), file)
+
+    def about(self) -> dict[str, Any]:
+        """Return what is said of all rows."""
+        return {"method": self.method, "target": self.target, "level": self.level, "notes": list(self.notes)}
+
+    def _numbers(self) -> dict[str, FloatArray]:
+        return dict(zip(NUMBERS, (self.value, self.standard_error, *self.interval()), strict=True))
+
+    def __repr__(self) -> str:
+        numbers = zip(*(column[:SHOWN].tolist() for column in self._numbers().values()), strict=True)
+        lines = [
+            f"{', '.join(label(v) for v in group) or 'all'}: {value:,.5g} ± {error:,.5g} [{low:,.5g}, {high:,.5g}]"
+            for group, (value, error, low, high) in zip(self.groups, numbers, strict=False)
+        ]
+        return f"Answer({self.method}, {self.target}, {self.level:.0%})\n" + "\n".join(lines)
+
+
+def check_target(target: str, level: float) -> None:
+    """Raise unless intervals of this kind and level exist."""
+    if target not in TARGETS:
+        raise UsageError(f"Intervals are for a {' or a '.join(TARGETS)}.")
+    if not 0 < level < 1:
+        raise UsageError(f"The confidence level must lie between 0 and 1, not {level}.")
+
+
+def sorted_key(name: str, values: Sequence[Any], codes: IntArray) -> Key:
+    """Return a column with each value once, in order: values, then NaN, then the missing value."""
+    known = dict.fromkeys(NAN if is_nan(v) else v for v in values)
+    ordered = sorted(known, key=_place_of)
+    place = {value: k for k, value in enumerate(ordered)}
+    new = np.array([place[NAN if is_nan(v) else v] for v in values], dtype=np.int64)
+    return Key(name, tuple(ordered), new[codes] if new.size else codes)
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a value is the number that is none."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _place_of(value: Any) -> tuple[bool, bool, Any]:
+    return value is None, is_nan(value), "" if value is None or is_nan(value) else value
+
+
+def _without_nan(column: FloatArray) -> list[float | None]:
+    return [None if is_nan(number) else number for number in column.tolist()]
+
+
+def value_order(values: Sequence[Any], descending: bool = False) -> FloatArray:
+    """Return the place of each value in the order; the missing value comes last in any case, then (all)."""
+    known = [value for value in values if value is not None and value is not ALL]
+    place: dict[Any, float] = {v: float(k) for k, v in enumerate(sorted(known, key=_place_of, reverse=descending))}
+    place[None] = float(len(known))
+    return np.array([place[v] if v is not ALL else len(known) + 1.0 for v in values])

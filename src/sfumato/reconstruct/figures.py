@@ -1,0 +1,306 @@
+"""Sums over the records, estimated from sums over the published rows, with variances.
+
+With z_r a number of each record (1 for a count, the weight, the weight times x) and phi a set of values of the domain,
+the sum of z_r over the records with a value in phi is estimated by
+
+    sum_r z_r a(y_r)        a = P^-T phi, the weights of the published values
+
+unbiased, since E[a(y)] = phi(x). The covariance of two of them, z with phi and z' with phi', is estimated by
+
+    given the table     sum_r z_r z'_r (a(y_r) a'(y_r) - b(y_r)),    b = P^-T (phi phi')
+    in a population     n/(n-1) (sum_r z_r z'_r a(y_r) a'(y_r) - S S'/n),    S, S' = the two estimates, n = all rows
+
+Sub-tables add up. A *cell* is a combination of values of the randomized columns that are asked for; cells are disjoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.attributes import SensitiveDomain
+from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.mechanism import Mechanism, SubTable
+from sfumato.reconstruct.answer import IntArray, Target
+from sfumato.reconstruct.conditions import Condition
+from sfumato.reconstruct.tally import ROWS, Number, Tally
+
+FEW = 10
+"""Rows of a value that are expected by chance alone, below which their number is too uncertain to tell the error."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The combinations of values of the randomized columns that are asked for, numbered."""
+
+    domain: SensitiveDomain
+    asked: tuple[str, ...]  # the randomized columns that are asked for, in the order of the domain
+
+    @cached_property
+    def of_code(self) -> IntArray:
+        """The cell of each code of the domain."""
+        columns = self.domain.split(np.arange(self.domain.size, dtype=np.int32))
+        cell = np.zeros(self.domain.size, dtype=np.int64)
+        for part, column in zip(self.domain.parts, columns, strict=True):
+            if part.name in self.asked:
+                cell = cell * len(part.values) + column
+        return cell
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values of each column that is asked for."""
+        return tuple(len(part.values) for part in self.domain.parts if part.name in self.asked)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of cells; one if no randomized column is asked for."""
+        return int(np.prod(self.sizes, dtype=np.int64))
+
+    def codes(self, name: str) -> IntArray:
+        """Return the code of each cell's value in a column that is asked for."""
+        place = self.asked.index(name)
+        return np.unravel_index(np.arange(self.size), self.sizes)[place].astype(np.int64)
+
+    def margin(self, names: tuple[str, ...]) -> IntArray:
+        """Return the number of each cell's combination of fewer columns."""
+        number = np.zeros(self.size, dtype=np.int64)
+        for name, size in zip(self.asked, self.sizes, strict=True):
+            if name in names:
+                number = number * size + self.codes(name)
+        return number
+
+
+def cells_of(domain: SensitiveDomain, names: tuple[str, ...]) -> Cells:
+    """Return the cells of the randomized columns among these names."""
+    return Cells(domain, tuple(name for name in domain.names if name in names))
+
+
+class Weights(Protocol):
+    """The weights of one sub-table's classes for cells; `sums` are [rows, classes], results [rows, cells]."""
+
+    @property
+    def least_chance(self) -> FloatArray:
+        """The probability with which each class is published, whatever the records have."""
+
+    def totals(self, sums: FloatArray) -> FloatArray:
+        """Return the sums of s a."""
+
+    def squares(self, sums: FloatArray) -> FloatArray:
+        """Return the sums of s a^2."""
+
+    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
+        """Return the sums of s a b, where b are the weights of all cells with the same number in `part`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValueWeights:
+    """Every value is a class. `cells` has the cell of each value, -1 where the condition excludes it."""
+
+    matrix: PerturbationMatrix
+    cells: IntArray
+    size: int
+
+    @property
+    def least_chance(self) -> FloatArray:
+        """The smallest probability with which each value is published."""
+        return self.matrix.least_chance
+
+    def totals(self, sums: FloatArray) -> FloatArray:
+        """Return P^-1 s, added up over the values of each cell."""
+        return self._whole(sums) if self._is_whole else self.collected(self.matrix.solve(sums))
+
+    def squares(self, sums: FloatArray) -> FloatArray:
+        """Return the sums of s a^2; cells that join several values need their weights one by one."""
+        if self._is_whole:
+            return self._whole(sums)
+        if self._used.size == np.unique(self.cells[self._used]).size:
+            return self.collected(self.matrix.inverse_squared_apply(sums))
+        squares = np.zeros((len(sums), self.size))
+        for cell in np.unique(self.cells[self._used]).tolist():
+            squares[:, cell] = sums @ self._weights(self.cells == cell) ** 2
+        return squares
+
+    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
+        """Return the sums of s a b: b is the same for all cells of a part."""
+        of_value = np.where(self.cells >= 0, part[self.cells], -1)
+        products = np.zeros((len(sums), self.size))
+        for number in np.unique(of_value[of_value >= 0]).tolist():
+            inside = of_value == number
+            products[:, part == number] = self.totals(sums * self._weights(inside))[:, part == number]
+        return products
+
+    @cached_property
+    def _used(self) -> IntArray:
+        return np.flatnonzero(self.cells >= 0)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all values are in one cell: then every weight is one, without any rounding."""
+        return bool(self.cells[0] >= 0 and (self.cells == self.cells[0]).all())
+
+    def _whole(self, sums: FloatArray) -> FloatArray:
+        whole = np.zeros((len(sums), self.size))
+        whole[:, self.cells[0]] = sums.sum(axis=1)
+        return whole
+
+    def _weights(self, values: Mask) -> FloatArray:
+        return np.ones(values.size) if values.all() else self.matrix.solve_transposed(values.astype(np.float64))
+
+    def collected(self, numbers: FloatArray) -> FloatArray:
+        """Return the numbers added up over the values of each cell."""
+        used, cells = self._used, self.cells[self._used]
+        collected = np.zeros((len(numbers), self.size))
+        if not used.size:
+            return collected
+        if (np.diff(cells) > 0).all():
+            collected[:, cells] = numbers[:, used]
+            return collected
+        order = np.argsort(cells, kind="stable")
+        present, first = np.unique(cells[order], return_index=True)
+        collected[:, present] = np.add.reduceat(numbers[:, used[order]], first, axis=1)
+        return collected
+
+
+@dataclass(frozen=True, eq=False)
+class ClassWeights:
+    """Few classes and one cell: the weights are given."""
+
+    weights: FloatArray
+    least_chance: FloatArray
+
+    def totals(self, sums: FloatArray) -> FloatArray:
+        """Return the sums of s a."""
+        return (sums @ self.weights)[:, None]
+
+    def squares(self, sums: FloatArray) -> FloatArray:
+        """Return the sums of s a^2."""
+        return (sums @ self.weights**2)[:, None]
+
+    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
+        """Return the sums of s a b: the only cell is all of its part."""
+        return self.squares(sums)
+
+
+_Term = Callable[[Weights, FloatArray, FloatArray], FloatArray]
+"""Of the weights, the sums and the sums that are not below chance."""
+
+
+def chosen_weights(table: SubTable, selected: Mask) -> ClassWeights:
+    """Return the weights of {selected, not selected} under a uniform matrix.
+
+    With k values selected, a = (1 - k q)/p for these and -k q/p for the others.
+    """
+    p, q, k = float(table.matrix.retention[0]), float(table.matrix.off_diagonal[0]), int(selected.sum())
+    if k == selected.size:
+        return ClassWeights(np.ones(2), np.array([1.0, 0.0]))
+    return ClassWeights(np.array([1 - k * q if k else 0.0, -k * q]) / p, np.array([k * q, (selected.size - k) * q]))
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """Estimates of every group and cell, [groups, cells]."""
+
+    mechanism: Mechanism
+    tally: Tally
+    condition: Condition
+    cells: Cells
+    rows: int  # of the whole release
+    target: Target
+    weight: str = ""
+
+    def total(self, number: Number) -> FloatArray:
+        """Return the estimated sums of a number."""
+        return self._summed(number, lambda weights, sums, likely: weights.totals(sums))
+
+    def covariance(self, one: Number, other: Number) -> FloatArray:
+        """Return the estimated covariance of the totals of two numbers in the same cell."""
+        squares = self._summed(one * other, lambda weights, sums, likely: weights.squares(likely))
+        return self._spread(one * other, squares, self._means(one, other))
+
+    def covariance_with_part(self, number: Number, part: IntArray, group_part: IntArray) -> FloatArray:
+        """Return the covariance of each total with the total of its part: cells and groups with equal numbers."""
+        squares = self._summed(number * number, lambda weights, sums, likely: weights.products(likely, part))
+        total = self.total(number)
+        return self._spread(number * number, squares, total * part_sums(total, part, group_part) / self.rows)
+
+    def part_variance(self, number: Number, part: IntArray, group_part: IntArray) -> FloatArray:
+        """Return the variance of the total of each cell's part."""
+        covariance = self.covariance_with_part(number, part, group_part)
+        return part_sums(covariance, part, group_part)
+
+    @cached_property
+    def possible(self) -> Mask:
+        """The cells that some record can belong to under the condition."""
+        if self.tally.detail != "values":
+            return np.ones(1, dtype=np.bool_)
+        possible = np.zeros(self.cells.size, dtype=np.bool_)
+        for pattern in self.tally.patterns:
+            possible[self.cells.of_code[self.condition.selected(pattern)]] = True
+        return possible
+
+    def _means(self, one: Number, other: Number) -> FloatArray | float:
+        return 0.0 if self.target == "table" else self.total(one) * self.total(other) / self.rows
+
+    def _spread(self, product: Number, squares: FloatArray, means: FloatArray | float) -> FloatArray:
+        if self.target == "table":
+            return squares - self._summed(product, lambda weights, sums, likely: weights.totals(likely))
+        rest = self._summed(product, lambda weights, sums, likely: weights.totals(sums - likely))
+        return (squares + rest - means) * (self.rows / max(self.rows - 1, 1))
+
+    def _summed(self, number: Number, term: _Term) -> FloatArray:
+        """Return a term of every sub-table and pattern, added up in the groups that it belongs to."""
+        added = np.zeros((self.tally.groups, self.cells.size))
+        sql = number.summed(self.weight)
+        for chosen, table, weights in self._selections:
+            sums = self.tally.sums[sql][table][chosen]
+            rows = self.tally.sums[ROWS.summed("")][table][chosen]
+            likely = not_below_chance(weights.least_chance, rows, sums)
+            added[self.tally.group_of[chosen]] += term(weights, sums, likely)  # a group is there once in a pattern
+        return added
+
+    @cached_property
+    def _selections(self) -> list[tuple[IntArray, int, Weights]]:
+        """The rows, the sub-table and the weights of each pattern of truths and each sub-table."""
+        return list(self._select())
+
+    def _select(self) -> Iterator[tuple[IntArray, int, Weights]]:
+        if self.tally.detail == "whole":
+            yield np.arange(self.tally.group_of.size, dtype=np.int64), 0, ClassWeights(np.ones(1), np.ones(1))
+            return
+        for number, pattern in enumerate(self.tally.patterns):
+            chosen = np.flatnonzero(self.tally.pattern_of == number)
+            selected = self.condition.selected(pattern)
+            for place, table in enumerate(self.mechanism.tables):
+                own = selected[table.codes]
+                if self.tally.detail == "chosen":
+                    yield chosen, place, chosen_weights(table, own)
+                elif own.any():
+                    cells = np.where(own, self.cells.of_code[table.codes], -1)
+                    yield chosen, place, ValueWeights(table.matrix, cells, self.cells.size)
+
+
+def part_sums(numbers: FloatArray, part: IntArray, group_part: IntArray) -> FloatArray:
+    """Return for each group and cell the sum over all groups and cells of its part."""
+    by_cell = np.zeros((len(numbers), int(part.max(initial=0)) + 1))
+    np.add.at(by_cell.T, part, numbers.T)
+    by_both = np.zeros((int(group_part.max(initial=0)) + 1, by_cell.shape[1]))
+    np.add.at(by_both, group_part, by_cell)
+    return by_both[group_part][:, part]
+
+
+def not_below_chance(least_chance: FloatArray, rows: FloatArray, sums: FloatArray) -> FloatArray:
+    """Return sums over the rows of each class, or their share by chance where few rows are due and fewer are there.
+
+    No value is published less often than by chance, n min_i P[y, i]. Where that is a small number and even fewer rows
+    have it, it takes their place in a variance: a value that nobody happens to publish would seem to have no error.
+    """
+    chance = rows.sum(axis=1, keepdims=True) * least_chance
+    due = sums.sum(axis=1, keepdims=True) * least_chance
+    return np.where((chance < FEW) & (rows < chance), due, sums)

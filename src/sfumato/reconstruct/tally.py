@@ -1,0 +1,267 @@
+"""Sums over the published rows of a release, by group and by what was published: all that corrections need.
+
+DuckDB groups by as little as the question allows (marginalise first, correct only what is asked):
+
+    whole     no randomized column matters: rows are only counted
+    chosen    a condition on the randomized columns, all matrices uniform: only whether the published value satisfies
+              it matters, for all other values have equal weights
+    values    everything else: by sub-table and published value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from sfumato.attributes import SensitiveDomain, label
+from sfumato.errors import ReleaseError, UsageError
+from sfumato.matrix import FloatArray
+from sfumato.mechanism import Mechanism
+from sfumato.reconstruct.answer import IntArray, Key, sorted_key
+from sfumato.reconstruct.conditions import Condition, fetched
+from sfumato.reconstruct.reading import quoted
+from sfumato.release import Release
+
+Detail = Literal["whole", "chosen", "values"]
+Truths = tuple[bool | None, ...]
+MOST_CELLS = 30_000_000
+"""Numbers that one sum may consist of: 240 MB."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of each record: the survey weight to a power, times columns, counted where other columns are known."""
+
+    weight: int = 1
+    columns: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+
+    def __mul__(self, other: Number) -> Number:
+        return Number(
+            self.weight + other.weight,
+            tuple(sorted(self.columns + other.columns)),
+            tuple(sorted({*self.known, *other.known})),
+        )
+
+    def summed(self, weight: str) -> str:
+        """Return its sum as SQL; a record with a missing factor adds nothing."""
+        factors = [weight] * self.weight if weight else []
+        product = " * ".join(f"CAST({quoted(name)} AS DOUBLE)" for name in (*factors, *self.columns))
+        known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.known)
+        return f"{f'sum({product})' if product else 'count(*)'}{f' FILTER (WHERE {known})' if known else ''}"
+
+
+ROWS = Number(weight=0)
+"""One for each row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Sums by row and class. A row is a group under one pattern of truths of the condition's atoms.
+
+    A class is what is told apart of the published values: see `Detail`. `sums` has an array [rows, classes] for each
+    sub-table (one for all of them where there is no detail).
+    """
+
+    keys: tuple[Key, ...]  # of the groups
+    groups: int
+    group_of: IntArray  # [rows]
+    patterns: tuple[Truths, ...]
+    pattern_of: IntArray  # [rows]
+    sums: dict[str, list[FloatArray]]
+    detail: Detail
+
+    def margin(self, names: Sequence[str]) -> Tally:
+        """Return the tally by fewer columns."""
+        keys = [key for key in self.keys if key.name in names]
+        if len(keys) == len(self.keys):
+            return self
+        merged, group = _distinct(keys, self.groups)
+        row, (group_of, pattern_of) = _unique([group[self.group_of], self.pattern_of], self.group_of.size)
+        sums = {sql: [_added(array, row, group_of.size) for array in arrays] for sql, arrays in self.sums.items()}
+        groups = int(group.max(initial=-1)) + 1
+        return replace(self, keys=merged, groups=groups, group_of=group_of, pattern_of=pattern_of, sums=sums)
+
+
+def tallied(
+    release: Release,
+    mechanism: Mechanism,
+    untouched: Sequence[str],
+    condition: Condition,
+    numbers: Iterable[Number],
+    weight: str,
+    detail: Detail,
+) -> Tally:
+    """Count and sum the published rows that the condition on untouched columns selects."""
+    sums = list(dict.fromkeys(number.summed(weight) for number in (ROWS, *numbers)))
+    found = fetched(release, _statement(mechanism, untouched, condition, sums, detail), "the query")
+    columns = iter(found.columns)
+    keys = [_key(name, next(columns)) for name in untouched]
+    truths = [_key("", next(columns)) for _ in _atoms(condition, detail)]
+    table, place = _places(mechanism, columns, found.num_rows, detail)
+    group_keys, group = _distinct(keys, found.num_rows)
+    groups = max(int(group.max(initial=-1)) + 1, 0 if untouched else 1)
+    patterns, pattern = _distinct(truths, found.num_rows)
+    row, (group_of, pattern_of) = _unique([group, pattern], found.num_rows)
+    if not untouched and not group_of.size:  # no row at all is a group too: the one of all rows
+        group_of, pattern_of = np.zeros((2, 1), dtype=np.int64)
+        patterns = tuple(Key("", (None,), np.zeros(1, dtype=np.int64)) for _ in truths)
+    sizes = _sizes(mechanism, detail)
+    if group_of.size * sum(sizes) > MOST_CELLS:
+        raise UsageError(
+            f"The answer needs {group_of.size * sum(sizes):,} numbers in memory; {MOST_CELLS:,} are possible.",
+            "Group by fewer columns, or ask for less.",
+        )
+    arrays = (_numbers(column) for column in columns)
+    if detail == "chosen":
+        filled = {sql: _both(next(arrays), next(arrays), table, row, (group_of.size, len(sizes))) for sql in sums}
+    else:
+        filled = {sql: _dense(next(arrays), table, row, place, group_of.size, sizes) for sql in sums}
+    columns_of_patterns = [key.column() for key in patterns]
+    truth_patterns = tuple(zip(*columns_of_patterns, strict=True)) if truths else ((),)
+    return Tally(group_keys, groups, group_of, truth_patterns, pattern_of, filled, detail)
+
+
+# --- the query that DuckDB answers ------------------------------------------------------------------------------------
+
+
+def _statement(
+    mechanism: Mechanism, untouched: Sequence[str], condition: Condition, sums: Sequence[str], detail: Detail
+) -> str:
+    """Return the query; everything in it is rebuilt from checked parts."""
+    columns = [quoted(name) for name in untouched]
+    columns += [f"CAST(({atom}) AS BOOLEAN)" for atom in _atoms(condition, detail)]
+    if detail == "values":
+        columns += [quoted(name) for name in mechanism.domain.names]
+    if detail != "whole" and mechanism.label:
+        columns.append(f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)")
+    if detail == "chosen":
+        sums = [each for sql in sums for each in (_filtered(sql, condition.values), sql)]
+    named = [f"{column} AS c{k}" for k, column in enumerate(columns)]
+    named += [f"coalesce({sql}, 0) AS s{k}" for k, sql in enumerate(sums)]
+    where = f" WHERE {condition.rows}" if condition.rows else ""
+    groups = f" GROUP BY {', '.join(f'c{k}' for k in range(len(columns)))}" if columns else ""
+    return f"SELECT {', '.join(named)} FROM release{where}{groups}"
+
+
+def _filtered(aggregate: str, condition: str) -> str:
+    if aggregate.endswith(")") and " FILTER (WHERE " in aggregate:
+        return f"{aggregate[:-1]} AND ({condition}))"
+    return f"{aggregate} FILTER (WHERE {condition})"
+
+
+def _atoms(condition: Condition, detail: Detail) -> tuple[str, ...]:
+    return condition.atoms if detail == "values" else ()
+
+
+def _sizes(mechanism: Mechanism, detail: Detail) -> list[int]:
+    """Return the number of classes of each sub-table."""
+    if detail == "whole":
+        return [1]
+    return [2 if detail == "chosen" else table.codes.size for table in mechanism.tables]
+
+
+# --- its answer, as arrays --------------------------------------------------------------------------------------------
+
+
+def _key(name: str, column: Any) -> Key:
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    codes = np.asarray(encoded.indices).astype(np.int64)
+    return sorted_key(name, encoded.dictionary.to_pylist(), codes)
+
+
+def _numbers(column: Any) -> FloatArray:
+    return np.asarray(column.combine_chunks().cast("double"), dtype=np.float64)
+
+
+def _distinct(keys: Sequence[Key], rows: int) -> tuple[tuple[Key, ...], IntArray]:
+    """Return the different combinations of keys in their order, and the number of that of each row."""
+    inverse, columns = _unique([key.codes for key in keys], rows)
+    return tuple(Key(key.name, key.values, codes) for key, codes in zip(keys, columns, strict=True)), inverse
+
+
+def _unique(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[IntArray]]:
+    """Return the number of each row's combination among the different ones, and these, sorted."""
+    combined = np.zeros(rows, dtype=np.int64)
+    radix = [int(column.max(initial=0)) + 1 for column in columns]
+    for size, column in zip(radix, columns, strict=True):
+        combined = np.unique(combined, return_inverse=True)[1] * size + column  # by rank, which keeps them small
+    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    return inverse.reshape(-1), [column[first] for column in columns]
+
+
+def _places(mechanism: Mechanism, columns: Any, rows: int, detail: Detail) -> tuple[IntArray, IntArray]:
+    """Return the sub-table of each row, and the place of its value among those of the sub-table."""
+    place = np.zeros(rows, dtype=np.int64)
+    values = [_part_codes(mechanism.domain, k, next(columns)) for k in range(_parts(mechanism, detail))]
+    table = np.zeros(rows, dtype=np.int64)
+    if detail != "whole" and mechanism.label:
+        table = np.asarray(next(columns).combine_chunks().fill_null(0)).astype(np.int64) - 1
+    wrong = (table < 0) | (table >= len(mechanism.tables))
+    if wrong.any():
+        raise _changed(f"a row of sub-table {int(table[wrong][0]) + 1}, and there is no such one")
+    if detail != "values":
+        return table, place
+    code = mechanism.domain.join([codes.astype(np.int32) for codes in values])
+    order = np.argsort(table, kind="stable")
+    ends = np.searchsorted(table[order], np.arange(len(mechanism.tables) + 1))
+    for number, own in enumerate(mechanism.tables):
+        chosen = order[ends[number] : ends[number + 1]]
+        place[chosen] = np.minimum(np.searchsorted(own.codes, code[chosen]), own.codes.size - 1)
+        unknown = own.codes[place[chosen]] != code[chosen]
+        if unknown.any():
+            value = mechanism.domain.labels[int(code[chosen][unknown][0])]
+            raise _changed(f"{value!r}, which is not a value of {mechanism.domain.name!r} of sub-table {number + 1}")
+    return table, place
+
+
+def _parts(mechanism: Mechanism, detail: Detail) -> int:
+    return len(mechanism.domain.parts) if detail == "values" else 0
+
+
+def _part_codes(domain: SensitiveDomain, k: int, column: Any) -> IntArray:
+    part = domain.parts[k]
+    index = {value: code for code, value in enumerate(part.values)}
+    key = _key(part.name, column)
+    unknown = [value for value in key.values if value not in index]
+    if unknown:
+        raise _changed(f"{label(unknown[0])!r}, which is not a value of {part.name!r}")
+    return np.array([index[value] for value in key.values], dtype=np.int64)[key.codes]
+
+
+def _changed(what: str) -> ReleaseError:
+    return ReleaseError(
+        f"The release holds {what}.", "It was changed after it was published: `sfumato verify` says what fails."
+    )
+
+
+def _dense(
+    numbers: FloatArray, table: IntArray, row: IntArray, place: IntArray, rows: int, sizes: Sequence[int]
+) -> list[FloatArray]:
+    """Return the sums as an array [rows, classes] for each sub-table."""
+    starts = np.concatenate([[0], np.cumsum(sizes)]) * rows
+    flat = starts[table] + row * np.asarray(sizes)[table] + place
+    filled = np.bincount(flat, weights=numbers, minlength=int(starts[-1])).astype(np.float64, copy=False)
+    return [filled[a:b].reshape(rows, size) for a, b, size in zip(starts, starts[1:], sizes, strict=False)]
+
+
+def _both(
+    chosen: FloatArray, everything: FloatArray, table: IntArray, row: IntArray, shape: tuple[int, int]
+) -> list[FloatArray]:
+    """Return the sums of the chosen values and of the others, [rows, 2] for each sub-table."""
+    filled = np.zeros((shape[1], shape[0], 2))
+    filled[table, row, 0] = chosen
+    filled[table, row, 1] = everything - chosen
+    return list(filled)
+
+
+def _added(array: FloatArray, row: IntArray, rows: int) -> FloatArray:
+    """Return the sums of the rows with the same number."""
+    order = np.argsort(row, kind="stable")
+    if not order.size:
+        return np.zeros((rows, array.shape[1]))
+    added: FloatArray = np.add.reduceat(array[order], np.searchsorted(row[order], np.arange(rows)), axis=0)
+    return added
