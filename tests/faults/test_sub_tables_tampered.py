@@ -57,7 +57,7 @@ def test_a_label_that_does_not_exist_is_found(label: int, tmp_path: Path) -> Non
     (release.folder / "manifest.json").write_text(json.dumps(manifest))
     changed = open_release(release.folder)
     assert "domain" in [c.name for c in changed.verify().checks if c.status == "fails"]
-    with pytest.raises(ReleaseError, match=f"not a value of 'job' of sub-table {label or 0}"):
+    with pytest.raises(ReleaseError, match=f"a row of sub-table {label or 0}"):
         changed.count(by="job")
 
 

@@ -25,12 +25,13 @@ from sfumato.reconstruct.answer import (
 )
 from sfumato.reconstruct.conditions import Condition, split_condition
 from sfumato.reconstruct.estimate import UNBIASED, mechanism_of
-from sfumato.reconstruct.figures import Figures, cells_of, part_sums
+from sfumato.reconstruct.figures import Cells, Figures, cells_of, part_sums
 from sfumato.reconstruct.query import Measure, Query, parse_query
 from sfumato.reconstruct.reading import manifest_types
 from sfumato.reconstruct.tally import Detail, Number, Tally, tallied
 from sfumato.release import Release
 
+_Partition = tuple[IntArray, IntArray]
 FIGURE = "figure"
 """The column that names the figure of a row, where a query asks for several."""
 
@@ -126,15 +127,17 @@ class _Asked:
         """Return the answer of a grouping set."""
         tally = self._tally(frozenset(next(large for large in self._largest if large >= set(names)))).margin(names)
         cells = cells_of(self.mechanism.domain, names)
-        figures = Figures(
-            self.mechanism, tally, self.condition, cells, self.release.manifest.data.rows, self.target, self.weight
-        )
+        rows, place = self.release.manifest.data.rows, cells.under(self.condition)
+        figures = Figures(self.mechanism, tally, place, cells.size, rows, self.target, self.weight)
         shown = np.flatnonzero(figures.possible)
         keys = {key.name: key.take(np.repeat(np.arange(tally.groups), shown.size)) for key in tally.keys}
         for part in self.mechanism.domain.parts:
             if part.name in cells.asked:
                 keys[part.name] = Key(part.name, part.values, np.tile(cells.codes(part.name)[shown], tally.groups))
-        numbers = [_figure(figures, measure, shown) for measure in self.query.measures]
+        numbers = [
+            _figure(figures, measure, _partition(tally, cells, measure.partition), shown)
+            for measure in self.query.measures
+        ]
         return _Part(keys, tally.groups * shown.size, numbers)
 
     def _tally(self, names: frozenset[str]) -> Tally:
@@ -165,7 +168,7 @@ def _summed(measure: Measure) -> list[Number]:
     return [*parts, *(one * other for one in parts for other in parts)]
 
 
-def _figure(figures: Figures, measure: Measure, shown: IntArray) -> _Numbers:
+def _figure(figures: Figures, measure: Measure, partition: _Partition, shown: IntArray) -> _Numbers:
     """Return value and standard error of every group and cell that is shown."""
     top, variance = figures.total(measure.top), figures.covariance(measure.top, measure.top)
     if not measure.is_quotient:
@@ -177,10 +180,9 @@ def _figure(figures: Figures, measure: Measure, shown: IntArray) -> _Numbers:
         cross = figures.covariance(measure.top, measure.bottom)
         below = figures.covariance(measure.bottom, measure.bottom)
     else:
-        part, group_part = _partition(figures, measure.partition or ())
-        bottom = part_sums(top, part, group_part)
-        cross = figures.covariance_with_part(measure.top, part, group_part)
-        below = figures.part_variance(measure.top, part, group_part)
+        bottom = part_sums(top, *partition)
+        cross = figures.covariance_with_part(measure.top, *partition)
+        below = figures.part_variance(measure.top, *partition)
     f = measure.factor
     parts = [f * top, bottom, f**2 * variance, f * cross, below]
     return _quotient_figure(Quotient(*(array[:, shown].ravel() for array in parts)))
@@ -193,13 +195,14 @@ def _quotient_figure(q: Quotient) -> _Numbers:
         return _Numbers(value, np.sqrt(np.maximum(variance, 0)) / q.bottom, q)
 
 
-def _partition(figures: Figures, names: tuple[str, ...]) -> tuple[IntArray, IntArray]:
+def _partition(tally: Tally, cells: Cells, names: tuple[str, ...] | None) -> _Partition:
     """Return the part of each cell and of each group; the total of a share is that of both."""
-    group_part = np.zeros(figures.tally.groups, dtype=np.int64)
-    for key in figures.tally.keys:
+    names = names or ()
+    group_part = np.zeros(tally.groups, dtype=np.int64)
+    for key in tally.keys:
         if key.name in names:
             group_part = np.unique(group_part, return_inverse=True)[1] * len(key.values) + key.codes
-    return figures.cells.margin(names), np.unique(group_part, return_inverse=True)[1]
+    return cells.margin(names), np.unique(group_part, return_inverse=True)[1]
 
 
 # --- the rows of the answer -------------------------------------------------------------------------------------------

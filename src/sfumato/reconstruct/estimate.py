@@ -123,9 +123,8 @@ class Counted:
         detail: Detail = "whole" if len(untouched) == len(by) else "values"
         tally = tallied(release, mechanism, untouched, condition, [COUNT], "", detail)
         cells = cells_of(domain, tuple(by))
-        return cls(
-            mechanism, tally, cells, Figures(mechanism, tally, condition, cells, release.manifest.data.rows, target)
-        )
+        rows = release.manifest.data.rows
+        return cls(mechanism, tally, cells, Figures(mechanism, tally, cells.under(condition), cells.size, rows, target))
 
     @property
     def rows(self) -> FloatArray:

@@ -28,7 +28,7 @@ from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
 from sfumato.reconstruct.answer import IntArray, Target
 from sfumato.reconstruct.conditions import Condition
-from sfumato.reconstruct.tally import ROWS, Number, Tally
+from sfumato.reconstruct.tally import ROWS, Number, Tally, Truths
 
 FEW = 10
 """Rows of a value that are expected by chance alone, below which their number is too uncertain to tell the error."""
@@ -68,6 +68,10 @@ class Cells:
         place = self.asked.index(name)
         return np.unravel_index(np.arange(self.size), self.sizes)[place].astype(np.int64)
 
+    def under(self, condition: Condition) -> Callable[[Truths], IntArray]:
+        """Return what gives the cell of each code under a pattern of truths; -1 where the condition excludes it."""
+        return lambda pattern: np.where(condition.selected(pattern), self.of_code, -1)
+
     def margin(self, names: tuple[str, ...]) -> IntArray:
         """Return the number of each cell's combination of fewer columns."""
         number = np.zeros(self.size, dtype=np.int64)
@@ -97,6 +101,9 @@ class Weights(Protocol):
 
     def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
         """Return the sums of s a b, where b are the weights of all cells with the same number in `part`."""
+
+    def by_class(self) -> FloatArray:
+        """Return the weights, [classes, cells]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +142,10 @@ class ValueWeights:
             inside = of_value == number
             products[:, part == number] = self.totals(sums * self._weights(inside))[:, part == number]
         return products
+
+    def by_class(self) -> FloatArray:
+        """Return the weights, [values, cells]."""
+        return self.totals(np.eye(self.matrix.size))
 
     @cached_property
     def _used(self) -> IntArray:
@@ -187,6 +198,10 @@ class ClassWeights:
         """Return the sums of s a b: the only cell is all of its part."""
         return self.squares(sums)
 
+    def by_class(self) -> FloatArray:
+        """Return the weights, [classes, 1]."""
+        return self.weights[:, None]
+
 
 _Term = Callable[[Weights, FloatArray, FloatArray], FloatArray]
 """Of the weights, the sums and the sums that are not below chance."""
@@ -209,8 +224,8 @@ class Figures:
 
     mechanism: Mechanism
     tally: Tally
-    condition: Condition
-    cells: Cells
+    place: Callable[[Truths], IntArray]  # the cell of each code of the domain under a pattern; -1: not meant
+    size: int  # how many cells there are
     rows: int  # of the whole release
     target: Target
     weight: str = ""
@@ -235,15 +250,37 @@ class Figures:
         covariance = self.covariance_with_part(number, part, group_part)
         return part_sums(covariance, part, group_part)
 
+    def blocks(self, number: Number) -> FloatArray:
+        """Return the covariances of the totals of each group's cells, [groups, cells, cells].
+
+        Given the table, totals of different groups are independent; in a population their covariance is what
+        -S S'/(n-1) gives. (That term is part of the blocks' own covariances, too.)
+        """
+        blocks = np.zeros((self.tally.groups, self.size, self.size))
+        for chosen, weights, sums, likely in self._terms(number * number):
+            by_class = weights.by_class()
+            moments = np.einsum("gy,yc,yd->gcd", likely, by_class, by_class, optimize=True)
+            taken = weights.totals(likely if self.target == "table" else likely - sums)
+            blocks[self.tally.group_of[chosen]] += moments - taken[:, :, None] * np.eye(self.size)
+        if self.target == "table":
+            return blocks
+        total = self.total(number)
+        return (blocks - total[:, :, None] * total[:, None, :] / self.rows) * self._sample_factor
+
     @cached_property
     def possible(self) -> Mask:
         """The cells that some record can belong to under the condition."""
         if self.tally.detail != "values":
             return np.ones(1, dtype=np.bool_)
-        possible = np.zeros(self.cells.size, dtype=np.bool_)
+        possible = np.zeros(self.size, dtype=np.bool_)
         for pattern in self.tally.patterns:
-            possible[self.cells.of_code[self.condition.selected(pattern)]] = True
+            cells = self.place(pattern)
+            possible[cells[cells >= 0]] = True
         return possible
+
+    @property
+    def _sample_factor(self) -> float:
+        return self.rows / max(self.rows - 1, 1)
 
     def _means(self, one: Number, other: Number) -> FloatArray | float:
         return 0.0 if self.target == "table" else self.total(one) * self.total(other) / self.rows
@@ -252,18 +289,21 @@ class Figures:
         if self.target == "table":
             return squares - self._summed(product, lambda weights, sums, likely: weights.totals(likely))
         rest = self._summed(product, lambda weights, sums, likely: weights.totals(sums - likely))
-        return (squares + rest - means) * (self.rows / max(self.rows - 1, 1))
+        return (squares + rest - means) * self._sample_factor
 
     def _summed(self, number: Number, term: _Term) -> FloatArray:
         """Return a term of every sub-table and pattern, added up in the groups that it belongs to."""
-        added = np.zeros((self.tally.groups, self.cells.size))
-        sql = number.summed(self.weight)
-        for chosen, table, weights in self._selections:
-            sums = self.tally.sums[sql][table][chosen]
-            rows = self.tally.sums[ROWS.summed("")][table][chosen]
-            likely = not_below_chance(weights.least_chance, rows, sums)
+        added = np.zeros((self.tally.groups, self.size))
+        for chosen, weights, sums, likely in self._terms(number):
             added[self.tally.group_of[chosen]] += term(weights, sums, likely)  # a group is there once in a pattern
         return added
+
+    def _terms(self, number: Number) -> Iterator[tuple[IntArray, Weights, FloatArray, FloatArray]]:
+        """Yield rows, weights, sums and the sums that are not below chance, of every sub-table and pattern."""
+        sql, rows_sql = number.summed(self.weight), ROWS.summed("")
+        for chosen, table, weights in self._selections:
+            sums, rows = self.tally.sums[sql][table][chosen], self.tally.sums[rows_sql][table][chosen]
+            yield chosen, weights, sums, not_below_chance(weights.least_chance, rows, sums)
 
     @cached_property
     def _selections(self) -> list[tuple[IntArray, int, Weights]]:
@@ -276,14 +316,13 @@ class Figures:
             return
         for number, pattern in enumerate(self.tally.patterns):
             chosen = np.flatnonzero(self.tally.pattern_of == number)
-            selected = self.condition.selected(pattern)
+            cells = self.place(pattern)
             for place, table in enumerate(self.mechanism.tables):
-                own = selected[table.codes]
+                own = cells[table.codes]
                 if self.tally.detail == "chosen":
-                    yield chosen, place, chosen_weights(table, own)
-                elif own.any():
-                    cells = np.where(own, self.cells.of_code[table.codes], -1)
-                    yield chosen, place, ValueWeights(table.matrix, cells, self.cells.size)
+                    yield chosen, place, chosen_weights(table, own >= 0)
+                elif (own >= 0).any():
+                    yield chosen, place, ValueWeights(table.matrix, own, self.size)
 
 
 def part_sums(numbers: FloatArray, part: IntArray, group_part: IntArray) -> FloatArray:
