@@ -29,7 +29,7 @@ from sfumato.errors import UsageError
 from sfumato.manifest import Column
 from sfumato.matrix import FloatArray
 from sfumato.policy import InputRule
-from sfumato.reconstruct.estimate import NAN
+from sfumato.reconstruct.answer import NAN
 from sfumato.reconstruct.reading import manifest_types
 from sfumato.release import Release, value_type
 

@@ -44,10 +44,14 @@ class Condition:
 
     def selected(self, truths: tuple[bool | None, ...]) -> npt.NDArray[np.bool_]:
         """Return the values of the domain that satisfy the condition in rows where the atoms have these truths."""
+        return np.equal(self.truth(truths), 1)
+
+    def truth(self, truths: tuple[bool | None, ...]) -> Truth:
+        """Return whether each value of the domain satisfies the condition in rows where the atoms have these truths."""
         result = np.ones(self._size)
         for tree in self._trees:
             result = np.minimum(result, self._truth(tree, truths))
-        return np.equal(result, 1)
+        return result
 
     def _truth(self, node: exp.Expression, truths: tuple[bool | None, ...]) -> Truth:
         if id(node) in self._leaves:
@@ -63,8 +67,13 @@ class Condition:
         return np.minimum(left, right) if isinstance(node, exp.And) else np.maximum(left, right)
 
 
-def split_condition(release: Release, tree: exp.Expression | None, domain: SensitiveDomain) -> Condition:
-    """Return a condition split by what it looks at; raise if some part cannot be asked."""
+def split_condition(
+    release: Release, tree: exp.Expression | None, domain: SensitiveDomain, *, selects: bool = True
+) -> Condition:
+    """Return a condition split by what it looks at; raise if some part cannot be asked.
+
+    Where it `selects`, its parts on untouched columns become a selection of rows; else all of it is a matter of truth.
+    """
     if tree is None:
         return Condition("", "", (), {}, {}, (), domain.size)
     types = manifest_types(release)
@@ -73,7 +82,7 @@ def split_condition(release: Release, tree: exp.Expression | None, domain: Sensi
     rows: list[exp.Expression] = []
     trees: list[exp.Expression] = []
     for part in _conjuncts(tree):
-        (trees if _randomized(part, domain) else rows).append(part)
+        (rows if selects and not _randomized(part, domain) else trees).append(part)
     leaves: dict[int, Truth] = {}
     atom_of: dict[int, int] = {}
     atoms: list[str] = []

@@ -40,11 +40,9 @@ class Number:
     known: tuple[str, ...] = ()
 
     def __mul__(self, other: Number) -> Number:
-        return Number(
-            self.weight + other.weight,
-            tuple(sorted(self.columns + other.columns)),
-            tuple(sorted({*self.known, *other.known})),
-        )
+        columns = self.columns + other.columns
+        known = {*self.known, *other.known} - {*columns}  # a product with a missing factor is missing anyway
+        return Number(self.weight + other.weight, tuple(sorted(columns)), tuple(sorted(known)))
 
     def summed(self, weight: str) -> str:
         """Return its sum as SQL; a record with a missing factor adds nothing."""
