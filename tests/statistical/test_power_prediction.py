@@ -30,7 +30,7 @@ from sfumato.mechanism import LABEL, Mechanism, SubTable
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.randomness import SecretKey, Step, simulation
 from sfumato.reconstruct import inverse
-from sfumato.reconstruct.power import Expected, Stratum, curve_of
+from sfumato.reconstruct.expectation import Expected, Stratum, curve_of
 from sfumato.requirement import Bound
 from tests.statistical.test_coverage import (
     EIGHT,

@@ -13,8 +13,10 @@ from scipy.stats import binom
 
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct import power as module
-from sfumato.reconstruct.power import Curve, Expected, Power, Stratum, curve_of
+from sfumato.reconstruct import expectation as module
+from sfumato.reconstruct.answer import Key
+from sfumato.reconstruct.expectation import Curve, Expected, Stratum, curve_of
+from sfumato.reconstruct.power import Power
 
 Z = NormalDist().inv_cdf(0.975)
 Z_CHANCE = NormalDist().inv_cdf(0.8)
@@ -351,8 +353,7 @@ def test_too_many_groups_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def result(**changes: Any) -> Power:
     values: dict[str, Any] = {
-        "by": ("sex", "job"),
-        "groups": (("F", "cook"), ("F", None)),
+        "keys": (Key("sex", ("F",), np.array([0, 0])), Key("job", ("cook", None), np.array([0, 1]))),
         "records": np.array([800.0, 800.0]),
         "share": np.array([0.1, 0.25]),
         "standard_error": np.array([20.0, 30.0]),
