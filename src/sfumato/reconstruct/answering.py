@@ -17,7 +17,6 @@ from sfumato.reconstruct.answer import (
     Answer,
     IntArray,
     Key,
-    Quotient,
     Target,
     check_target,
     sorted_key,
@@ -25,13 +24,13 @@ from sfumato.reconstruct.answer import (
 )
 from sfumato.reconstruct.conditions import Condition, split_condition
 from sfumato.reconstruct.estimate import UNBIASED, mechanism_of
-from sfumato.reconstruct.figures import Cells, Figures, cells_of, part_sums
-from sfumato.reconstruct.query import Measure, Query, parse_query
+from sfumato.reconstruct.figures import Figures, cells_of
+from sfumato.reconstruct.measures import Values, evaluate, numbers_of, partition
+from sfumato.reconstruct.query import Query, parse_query
 from sfumato.reconstruct.reading import manifest_types
-from sfumato.reconstruct.tally import Detail, Number, Tally, tallied
+from sfumato.reconstruct.tally import Detail, Tally, tallied
 from sfumato.release import Release
 
-_Partition = tuple[IntArray, IntArray]
 FIGURE = "figure"
 """The column that names the figure of a row, where a query asks for several."""
 
@@ -48,11 +47,11 @@ def sql(release: Release, text: str, *, weight: str = "", target: Target = "tabl
     asked = _Asked(release, mechanism, query, condition, weight, target)
     parts = [asked.part(names) for names in query.sets]
     keys = [_joined(name, [(part.keys.get(name), part.rows) for part in parts]) for name in query.by]
-    numbers = [_Numbers.joined([part.numbers[k] for part in parts]) for k in range(len(query.measures))]
+    numbers = [Values.joined([part.numbers[k] for part in parts]) for k in range(len(query.measures))]
     rows = _ordered(query, keys, [each.value for each in numbers])
     figure = _spread([measure.name for measure in query.measures], rows.size)
     keys = [key.take(np.repeat(rows, len(numbers))) for key in keys]
-    shown = _Numbers.interleaved([each.take(rows) for each in numbers])
+    shown = Values.interleaved([each.take(rows) for each in numbers])
     return Answer(
         tuple(keys) if len(numbers) == 1 else (*keys, Key(_unused(FIGURE, query.by), *figure)),
         shown.value,
@@ -71,40 +70,12 @@ def sql(release: Release, text: str, *, weight: str = "", target: Target = "tabl
 
 
 @dataclass(frozen=True, eq=False)
-class _Numbers:
-    """A figure of each row; its quotient is NaN where it is none."""
-
-    value: FloatArray
-    error: FloatArray
-    quotient: Quotient
-
-    def take(self, rows: IntArray) -> _Numbers:
-        return _Numbers(self.value[rows], self.error[rows], self.quotient.take(rows))
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Numbers]) -> _Numbers:
-        """Return the rows of one after those of the other."""
-        return cls._combined(parts, np.concatenate)
-
-    @classmethod
-    def interleaved(cls, figures: Sequence[_Numbers]) -> _Numbers:
-        """Return the figures of the first row, then those of the second, and so on."""
-        return cls._combined(figures, lambda arrays: np.stack(arrays, axis=1).ravel())
-
-    @classmethod
-    def _combined(cls, parts: Sequence[_Numbers], combine: Any) -> _Numbers:
-        names = Quotient.__dataclass_fields__
-        quotient = Quotient(*(combine([getattr(part.quotient, name) for part in parts]) for name in names))
-        return cls(combine([p.value for p in parts]), combine([p.error for p in parts]), quotient)
-
-
-@dataclass(frozen=True, eq=False)
 class _Part:
     """The answer of one grouping set, one row for each group and cell."""
 
     keys: dict[str, Key]
     rows: int
-    numbers: list[_Numbers]  # of each figure
+    numbers: list[Values]  # of each figure
 
 
 @dataclass(eq=False)
@@ -135,7 +106,7 @@ class _Asked:
             if part.name in cells.asked:
                 keys[part.name] = Key(part.name, part.values, np.tile(cells.codes(part.name)[shown], tally.groups))
         numbers = [
-            _figure(figures, measure, _partition(tally, cells, measure.partition), shown)
+            evaluate(figures, measure, partition(tally, cells, measure.partition), shown)
             for measure in self.query.measures
         ]
         return _Part(keys, tally.groups * shown.size, numbers)
@@ -147,7 +118,7 @@ class _Asked:
             if detail != "whole":
                 for table in self.mechanism.tables:
                     inverse.require_invertible(table.matrix)
-            numbers = [number for measure in self.query.measures for number in _summed(measure)]
+            numbers = [number for measure in self.query.measures for number in numbers_of(measure)]
             self._read[names] = tallied(
                 self.release, self.mechanism, untouched, self.condition, numbers, self.weight, detail
             )
@@ -160,49 +131,6 @@ class _Asked:
         if not self.condition.values:
             return "whole"
         return "chosen" if all(table.matrix.is_uniform for table in self.mechanism.tables) else "values"
-
-
-def _summed(measure: Measure) -> list[Number]:
-    """Return the numbers whose sums a figure needs."""
-    parts = [measure.top] if measure.bottom is None else [measure.top, measure.bottom]
-    return [*parts, *(one * other for one in parts for other in parts)]
-
-
-def _figure(figures: Figures, measure: Measure, partition: _Partition, shown: IntArray) -> _Numbers:
-    """Return value and standard error of every group and cell that is shown."""
-    top, variance = figures.total(measure.top), figures.covariance(measure.top, measure.top)
-    if not measure.is_quotient:
-        nothing = np.full(top[:, shown].size, np.nan)
-        value, error = measure.factor * top, abs(measure.factor) * np.sqrt(np.maximum(variance, 0))
-        return _Numbers(value[:, shown].ravel(), error[:, shown].ravel(), Quotient(*[nothing] * 5))
-    if measure.bottom is not None:
-        bottom = figures.total(measure.bottom)
-        cross = figures.covariance(measure.top, measure.bottom)
-        below = figures.covariance(measure.bottom, measure.bottom)
-    else:
-        bottom = part_sums(top, *partition)
-        cross = figures.covariance_with_part(measure.top, *partition)
-        below = figures.part_variance(measure.top, *partition)
-    f = measure.factor
-    parts = [f * top, bottom, f**2 * variance, f * cross, below]
-    return _quotient_figure(Quotient(*(array[:, shown].ravel() for array in parts)))
-
-
-def _quotient_figure(q: Quotient) -> _Numbers:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(q.bottom > 0, q.top / q.bottom, np.nan)
-        variance = q.top_variance - 2 * value * q.covariance + value**2 * q.bottom_variance
-        return _Numbers(value, np.sqrt(np.maximum(variance, 0)) / q.bottom, q)
-
-
-def _partition(tally: Tally, cells: Cells, names: tuple[str, ...] | None) -> _Partition:
-    """Return the part of each cell and of each group; the total of a share is that of both."""
-    names = names or ()
-    group_part = np.zeros(tally.groups, dtype=np.int64)
-    for key in tally.keys:
-        if key.name in names:
-            group_part = np.unique(group_part, return_inverse=True)[1] * len(key.values) + key.codes
-    return cells.margin(names), np.unique(group_part, return_inverse=True)[1]
 
 
 # --- the rows of the answer -------------------------------------------------------------------------------------------
@@ -252,7 +180,7 @@ def _unused(name: str, columns: Sequence[str]) -> str:
     return name
 
 
-def _notes(query: Query, shown: _Numbers, level: float) -> tuple[str, ...]:
+def _notes(query: Query, shown: Values, level: float) -> tuple[str, ...]:
     quotients = [measure.is_quotient for measure in query.measures]
     notes = [] if all(quotients) else [UNBIASED]
     if any(quotients):
