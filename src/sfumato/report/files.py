@@ -1,0 +1,151 @@
+"""Answers as files: CSV, JSON, Parquet and Arrow. A file is written whole or not at all, and never over another one."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sfumato.errors import UsageError
+
+NUMBERS = ("estimate", "standard_error", "lower", "upper")
+"""The figures of an answer; the columns before them say which group (and which figure) a row is about."""
+METADATA_KEY = b"sfumato"
+"""Under which Parquet and Arrow files hold the method, the target, the level and the notes, as JSON."""
+MUST_BE_QUOTED = frozenset(',"\r\n')
+
+Chosen = TypeVar("Chosen")
+
+
+def write_answer(table: Any, path: str | Path, about: Mapping[str, Any]) -> None:
+    """Write an answer; the suffix decides how. `about` has the keys method, target, level and notes."""
+    path = Path(path)
+    content = by_suffix(path, CONTENTS)
+    with new_file(path) as partial:
+        partial.write_bytes(content(_with_float_numbers(table), about))
+
+
+def by_suffix(path: Path, known: Mapping[str, Chosen]) -> Chosen:
+    """Return what belongs to the suffix of a file's name."""
+    for suffix, chosen in known.items():
+        if path.name.lower().endswith(suffix):
+            return chosen
+    raise UsageError(f"{str(path)!r} ends in no known suffix.", f"Known are {', '.join(known)}.")
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Give a hidden name beside the file to write to, and rename it when all is written; leave nothing on failure."""
+    if os.path.lexists(path):
+        raise UsageError(f"{str(path)!r} exists already.", "Choose another name, or remove it.")
+    if not path.parent.is_dir():
+        raise UsageError(f"There is no folder {str(path.parent)!r} to write {path.name!r} to.")
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        yield partial
+        os.rename(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _with_float_numbers(table: Any) -> Any:
+    """Return the table with floats even where a column of numbers has no value at all, and therefore no type."""
+    for place, name in enumerate(table.column_names):
+        if name in NUMBERS:
+            table = table.set_column(place, name, table.column(place).cast(pa.float64()))
+    return table
+
+
+# --- the formats ------------------------------------------------------------------------------------------------------
+
+
+def _csv(table: Any, about: Mapping[str, Any]) -> bytes:
+    """Return RFC 4180 text in UTF-8, its lines ended as in a release's data.csv."""
+    rows = [table.column_names, *(row.values() for row in rows_of(table))]
+    return "".join(",".join(map(_field, row)) + "\n" for row in rows).encode()
+
+
+def _json(table: Any, about: Mapping[str, Any]) -> bytes:
+    """Return the document that `sfumato estimate --json` prints (docs/json.md)."""
+    rows = [{k: _finite(v) if k in NUMBERS else _jsonable(v) for k, v in row.items()} for row in rows_of(table)]
+    document = {**{key: about[key] for key in ("method", "target", "level")}, "rows": rows, "notes": about["notes"]}
+    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _parquet(table: Any, about: Mapping[str, Any]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(_described(table, about), sink)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _arrow(table: Any, about: Mapping[str, Any]) -> bytes:
+    sink = pa.BufferOutputStream()
+    described = _described(table, about)
+    with pa.ipc.new_file(sink, described.schema) as writer:
+        writer.write_table(described)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+CONTENTS: dict[str, Callable[[Any, Mapping[str, Any]], bytes]] = {
+    ".csv": _csv,
+    ".json": _json,
+    ".parquet": _parquet,
+    ".arrow": _arrow,
+}
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _described(table: Any, about: Mapping[str, Any]) -> Any:
+    text = json.dumps(dict(about), ensure_ascii=False)
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA_KEY: text.encode()})
+
+
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """Return a dictionary for each row."""
+    columns = [_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a column's values; times with nanoseconds, which Python has not, as text."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        column = pc.replace_substring(column.cast(pa.string()), " ", "T")
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def _field(value: Any) -> str:
+    """Return a field of a CSV line. An empty text is quoted: without quotes it would be a missing value."""
+    text = _text(value)
+    if value == "" or not MUST_BE_QUOTED.isdisjoint(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def _text(value: Any) -> str:
+    """Return a value in full precision: "" for a missing one, ISO 8601 for a date or a time."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _jsonable(value: Any) -> Any:
+    """Return the value of a group; what JSON lacks becomes text, so that NaN stays another group than the missing."""
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return value if value is None or (finite and isinstance(value, bool | int | float | str)) else _text(value)
