@@ -17,7 +17,9 @@ import pytest
 import vl_convert
 
 from sfumato.errors import UsageError
-from sfumato.report.plots import COLOURS, PICTURES, SHAPES, error_bars, render, subtitle_of
+from sfumato.report.layout import COLOURS
+from sfumato.report.pictures import PICTURES, render
+from sfumato.report.plots import SHAPES, error_bars, subtitle_of
 
 INF = math.inf
 DIAGNOSES = [

@@ -149,9 +149,10 @@ class Answer:
 
     def plot(self, file: Any, title: str = "") -> None:
         """Draw the figures with error bars to a new file: .svg, .png, .pdf or .html."""
-        from sfumato.report.plots import error_bars, render
+        from sfumato.report.pictures import render
+        from sfumato.report.plots import error_bars, subtitle_of
 
-        render(error_bars(self.to_arrow(), self.by, title, "; ".join(self.notes), self.level), file)
+        render(error_bars(self.to_arrow(), self.by, title, subtitle_of(self.about()), self.level), file)
 
     def about(self) -> dict[str, Any]:
         """Return what is said of all rows."""
