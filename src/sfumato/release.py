@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.reconstruct.answer import Answer, Estimator, Target
+    from sfumato.reconstruct.power import Power
+    from sfumato.reconstruct.tables import JointTable
     from sfumato.verification import Verification
 
 MANIFEST_NAME = "manifest.json"
@@ -63,13 +65,44 @@ class Release:
     def sql(self, query: str, *, weight: str = "", target: Target = "table", level: float = 0.95) -> Answer:
         """Answer one SELECT over the table `release`, with standard errors and intervals.
 
-        COUNT(*), SUM(x), AVG(x) of an untouched numeric column, and shares, COUNT(*) / SUM(COUNT(*)) OVER (); any
-        WHERE over untouched and randomized columns; GROUP BY with CUBE, ROLLUP and GROUPING SETS; ORDER BY; LIMIT.
-        `weight` names a column of survey weights. Everything else is refused by name.
+        COUNT(*), SUM(x), AVG(x) of an untouched numeric column, quotients of counts and sums, and shares, COUNT(*) /
+        SUM(COUNT(*)) OVER (PARTITION BY ...), several in a query; any WHERE over untouched and randomized columns;
+        GROUP BY with CUBE, ROLLUP and GROUPING SETS; ORDER BY; LIMIT. `weight` names a column of survey weights.
+        Everything else is refused by name.
         """
         from sfumato.reconstruct.answering import sql
 
         return sql(self, query, weight=weight, target=target, level=level)
+
+    def table(
+        self,
+        columns: str | Sequence[str],
+        where: str = "",
+        *,
+        method: Estimator = "inverse",
+        target: Target = "table",
+        level: float = 0.95,
+    ) -> JointTable:
+        """Return the estimated joint table of some columns, an array with one axis for each, with its covariance."""
+        from sfumato.reconstruct.tables import table
+
+        return table(self, columns, where, method=method, target=target, level=level)
+
+    def power(
+        self,
+        by: str | Sequence[str] = (),
+        where: str = "",
+        *,
+        share: float | None = None,
+        width: float | None = None,
+        target: Target = "table",
+        level: float = 0.95,
+        chance: float = 0.8,
+    ) -> Power:
+        """Return what to expect of counts before they are asked: see `reconstruct.power.power`."""
+        from sfumato.reconstruct.power import power
+
+        return power(self, by, where, share=share, width=width, target=target, level=level, chance=chance)
 
     def verify(self) -> Verification:
         """Check all that the release alone proves: see `sfumato.verification`."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli import show
+from sfumato.cli import analyst, show
+from sfumato.cli.base import Json, NewFolder, PolicyPath, ReleasePath, Shuffle, TablePath, app, command
 from sfumato.errors import SfumatoError, UsageError
 
 if TYPE_CHECKING:
@@ -18,21 +17,8 @@ if TYPE_CHECKING:
     from sfumato.table import Table
 
 INTERRUPTED = 128 + 2
-app = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Publish microdata by blurring every record and keeping the picture. "
-    "Exit codes: 0 fine, 1 a request that cannot be met, 2 wrong use.",
-)
 
-TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV, CSV.gz, or a folder of Parquet files.")]
-PolicyPath = Annotated[Path, typer.Argument(help="The policy, in TOML.")]
-ReleasePath = Annotated[Path, typer.Argument(help="The folder of a release.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys (docs/json.md).")]
-Shuffle = Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")]
-NewFolder = Annotated[Path, typer.Option("--output", "-o", help="The new folder of the release.")]
+__all__ = ["analyst", "app", "main"]
 
 
 def main() -> None:
@@ -51,11 +37,6 @@ def main() -> None:
         sys.exit(0)
     except OSError as problem:  # of files beside the release: a plan, a key
         sys.exit(show.fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}."), as_json))
-
-
-def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command with an example in its help."""
-    return app.command(name, epilog=f"Example: {example}")
 
 
 @command("init", "sfumato init patients.parquet -o policy.toml")
@@ -163,55 +144,6 @@ def publish(
         print("NOT FOR RELEASE: drawn from a test seed, which anyone can repeat.")
 
 
-@command("estimate", "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\"")
-def estimate(
-    release: ReleasePath,
-    query: Annotated[
-        str, typer.Argument(help='One SELECT, e.g. "SELECT sex, AVG(age) FROM release GROUP BY sex".')
-    ] = "",
-    by: Annotated[
-        list[str] | None, typer.Option("--by", help="Columns to group by; repeat or separate by commas.")
-    ] = None,
-    where: Annotated[str, typer.Option("--where", help="A condition on untouched columns.")] = "",
-    weight: Annotated[str, typer.Option("--weight", help="A column of survey weights, for a query.")] = "",
-    method: Annotated[str, typer.Option("--method", help="inverse (unbiased), projected or em.")] = "inverse",
-    target: Annotated[str, typer.Option("--target", help="Intervals for this table, or for the population.")] = "table",
-    level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
-    as_json: Json = False,
-) -> None:
-    """Estimate counts with standard errors and intervals, from the release alone."""
-    from sfumato.release import open_release
-
-    opened = open_release(release)
-    if query:
-        if by or where or method != "inverse":
-            raise UsageError("--by, --where and --method do not go with a query.", "Say all of it in the query.")
-        answer = opened.sql(query, weight=weight, target=target, level=level)  # type: ignore[arg-type]
-    else:
-        if weight:
-            raise UsageError("--weight goes with a query.", 'E.g. "SELECT COUNT(*) FROM release".')
-        columns = _split_names(by or [], opened.column_names)
-        answer = opened.count(columns, where, method=method, target=target, level=level)  # type: ignore[arg-type]
-    if as_json:
-        show.print_json(
-            {
-                "method": answer.method,
-                "target": answer.target,
-                "level": answer.level,
-                "rows": [{k: _jsonable(v) for k, v in row.items()} for row in answer.rows()],
-                "notes": list(answer.notes),
-            }
-        )
-        return
-    numbers = ("estimate", "standard_error", "lower", "upper")
-    rows = [
-        [*(_shown(row[name]) for name in answer.by), *(_number(row[name]) for name in numbers)] for row in answer.rows()
-    ]
-    print(show.table([*answer.by, *numbers], rows, [False] * len(answer.by) + [True] * len(numbers)))
-    for note in answer.notes:
-        print(note)
-
-
 @command("verify", "sfumato verify release/")
 def verify(release: ReleasePath, as_json: Json = False) -> None:
     """Re-check all that a release alone proves; list what needs an audit. Exit code 1 if anything fails."""
@@ -259,9 +191,6 @@ def demo(
         print(result.story())
 
 
-SMALL = 5
-"""Numbers below are shown with more digits: shares, averages, small counts."""
-
 # --- shared -----------------------------------------------------------------------------------------------------------
 
 
@@ -286,21 +215,3 @@ def _planned(table: Table, quiet: bool, shuffle: bool = False) -> Plan:
         counted = profile(table, report)
     arguments = table.policy.plan_arguments()
     return plan(counted, **(arguments | {"shuffle": True} if shuffle else arguments))
-
-
-def _split_names(given: list[str], columns: tuple[str, ...]) -> list[str]:
-    """Return the column names; commas separate them, unless a column has one in its name."""
-    return [name for text in given for name in ([text] if text in columns else [t.strip() for t in text.split(",")])]
-
-
-def _shown(value: Any) -> str:
-    return "(missing)" if value is None else str(value)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f}" if abs(value) >= SMALL else f"{value:.4f}"
-
-
-def _jsonable(value: Any) -> Any:
-    finite = not isinstance(value, float) or math.isfinite(value)  # JSON has no NaN and no infinity
-    return value if value is None or (finite and isinstance(value, bool | int | float | str)) else str(value)

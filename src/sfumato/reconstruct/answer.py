@@ -25,12 +25,12 @@ import numpy.typing as npt
 from sfumato.attributes import label
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
+from sfumato.report.files import NUMBERS, document, write_answer
 
 Estimator = Literal["inverse", "projected", "em"]
 Target = Literal["table", "population"]
 ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em")
 TARGETS: tuple[Target, ...] = ("table", "population")
-NUMBERS = ("estimate", "standard_error", "lower", "upper")
 ALL = "(all)"
 """Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""
 NAN = float("nan")
@@ -109,6 +109,11 @@ class Answer:
         """The names of the columns of the groups."""
         return tuple(key.name for key in self.keys)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names that these columns have beside the figures: one that is called like a figure gets a mark."""
+        return tuple(f"{name}_" if name in NUMBERS else name for name in self.by)
+
     @cached_property
     def groups(self) -> tuple[tuple[Any, ...], ...]:
         """The values of each group."""
@@ -128,9 +133,9 @@ class Answer:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each group; None where no figure or error bar can be given."""
-        columns = {name: _without_nan(column) for name, column in self._numbers().items()}
+        columns = {name: _without_nan(column) for name, column in self.numbers().items()}
         return [
-            dict(zip(self.by, group, strict=True)) | {name: column[k] for name, column in columns.items()}
+            dict(zip(self.columns, group, strict=True)) | {name: column[k] for name, column in columns.items()}
             for k, group in enumerate(self.groups)
         ]
 
@@ -138,13 +143,15 @@ class Answer:
         """Return the rows as an Arrow table; null where no figure or error bar can be given."""
         import pyarrow as pa
 
-        numbers = {name: pa.array(column, mask=np.isnan(column)) for name, column in self._numbers().items()}
-        return pa.table({key.name: key.to_arrow() for key in self.keys} | numbers)
+        numbers = {name: pa.array(column, mask=np.isnan(column)) for name, column in self.numbers().items()}
+        return pa.table(dict(zip(self.columns, (key.to_arrow() for key in self.keys), strict=True)) | numbers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it with stable keys (docs/json.md)."""
+        return document(self.to_arrow(), self.about())
 
     def save(self, file: Any) -> None:
         """Write the rows to a new file: .csv, .json, .parquet or .arrow."""
-        from sfumato.report.files import write_answer
-
         write_answer(self.to_arrow(), file, self.about())
 
     def plot(self, file: Any, title: str = "") -> None:
@@ -152,17 +159,18 @@ class Answer:
         from sfumato.report.pictures import render
         from sfumato.report.plots import error_bars, subtitle_of
 
-        render(error_bars(self.to_arrow(), self.by, title, subtitle_of(self.about()), self.level), file)
+        render(error_bars(self.to_arrow(), self.columns, title, subtitle_of(self.about()), self.level), file)
 
     def about(self) -> dict[str, Any]:
         """Return what is said of all rows."""
         return {"method": self.method, "target": self.target, "level": self.level, "notes": list(self.notes)}
 
-    def _numbers(self) -> dict[str, FloatArray]:
+    def numbers(self) -> dict[str, FloatArray]:
+        """Return the figures by name, as arrays; NaN where none can be given."""
         return dict(zip(NUMBERS, (self.value, self.standard_error, *self.interval()), strict=True))
 
     def __repr__(self) -> str:
-        numbers = zip(*(column[:SHOWN].tolist() for column in self._numbers().values()), strict=True)
+        numbers = zip(*(column[:SHOWN].tolist() for column in self.numbers().values()), strict=True)
         lines = [
             f"{', '.join(label(v) for v in group) or 'all'}: {value:,.5g} ± {error:,.5g} [{low:,.5g}, {high:,.5g}]"
             for group, (value, error, low, high) in zip(self.groups, numbers, strict=False)

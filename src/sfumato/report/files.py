@@ -74,11 +74,14 @@ def _csv(table: Any, about: Mapping[str, Any]) -> bytes:
     return "".join(",".join(map(_field, row)) + "\n" for row in rows).encode()
 
 
-def _json(table: Any, about: Mapping[str, Any]) -> bytes:
-    """Return the document that `sfumato estimate --json` prints (docs/json.md)."""
+def document(table: Any, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `sfumato estimate --json` prints (docs/json.md)."""
     rows = [{k: _finite(v) if k in NUMBERS else _jsonable(v) for k, v in row.items()} for row in rows_of(table)]
-    document = {**{key: about[key] for key in ("method", "target", "level")}, "rows": rows, "notes": about["notes"]}
-    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return {**{key: value for key, value in about.items() if key != "notes"}, "rows": rows, "notes": about["notes"]}
+
+
+def _json(table: Any, about: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document(table, about), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _parquet(table: Any, about: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Pictures of Vega-Lite specifications, by vl-convert: nothing is loaded from anywhere, and equal input gives equal bytes."""
+"""Pictures of Vega-Lite specifications, by vl-convert; nothing is loaded from anywhere."""
 
 from __future__ import annotations
 

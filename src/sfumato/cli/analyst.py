@@ -1,0 +1,157 @@
+"""The analyst's commands: estimate, associate, power."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli import show
+from sfumato.cli.base import Json, ReleasePath, command, split_names
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from sfumato.reconstruct.answer import Answer
+    from sfumato.release import Release
+
+SMALL = 5
+"""Numbers below are shown with more digits: shares, averages, small counts."""
+
+Columns = Annotated[list[str] | None, typer.Option("--by", help="Columns to group by; repeat or separate by commas.")]
+Where = Annotated[str, typer.Option("--where", help="A condition on untouched columns.")]
+Target = Annotated[str, typer.Option("--target", help="Intervals for this table, or for the population.")]
+Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
+
+
+@command("estimate", "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\"")
+def estimate(
+    release: ReleasePath,
+    query: Annotated[
+        str, typer.Argument(help='One SELECT, e.g. "SELECT sex, AVG(age) FROM release GROUP BY sex".')
+    ] = "",
+    by: Columns = None,
+    where: Where = "",
+    weight: Annotated[str, typer.Option("--weight", help="A column of survey weights, for a query.")] = "",
+    method: Annotated[str, typer.Option("--method", help="inverse (unbiased), projected or em.")] = "inverse",
+    target: Target = "table",
+    level: Level = 0.95,
+    truth: Annotated[
+        Path | None, typer.Option("--truth", help="The table that was published: how near do the estimates come?")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A new file: .csv, .json, .parquet or .arrow.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate counts and other figures with standard errors and intervals, from the release alone."""
+    from sfumato.release import open_release
+
+    opened = open_release(release)
+    if query:
+        if by or where or method != "inverse" or truth:
+            raise UsageError(
+                "--by, --where, --method and --truth do not go with a query.", "Say all of it in the query."
+            )
+        answer = opened.sql(query, weight=weight, target=target, level=level)  # type: ignore[arg-type]
+    else:
+        if weight:
+            raise UsageError("--weight goes with a query.", 'E.g. "SELECT COUNT(*) FROM release".')
+        columns = split_names(by or [], opened.column_names)
+        if truth is not None:
+            _compare(opened, columns, where, method, truth, as_json)
+            return
+        answer = opened.count(columns, where, method=method, target=target, level=level)  # type: ignore[arg-type]
+    _save(answer, output, plot, query or ", ".join(["counts", *(f"by {name}" for name in answer.by[:1])]))
+    _print_answer(answer, as_json)
+
+
+def _compare(release: Release, columns: list[str], where: str, method: str, truth: Path, as_json: bool) -> None:
+    """Print how near the joint table of the columns comes to the true one."""
+    from sfumato.audit.nearness import nearness
+
+    if where:
+        raise UsageError("--where does not go with --truth.", "Distances are those of the whole table.")
+    found = nearness(release, truth, columns, method=method)  # type: ignore[arg-type]
+    if as_json:
+        show.print_json(found.to_dict())
+    else:
+        print(found.explain())
+
+
+def _save(answer: Answer, output: Path | None, plot: Path | None, title: str) -> None:
+    if output is not None:
+        answer.save(output)
+    if plot is not None:
+        answer.plot(plot, title)
+
+
+def _print_answer(answer: Answer, as_json: bool) -> None:
+    if as_json:
+        show.print_json(answer.to_dict())
+        return
+    names, numbers = answer.columns, answer.numbers()
+    rows = [
+        [*map(_shown, group), *(_number(column[k]) for column in numbers.values())]
+        for k, group in enumerate(answer.groups)
+    ]
+    print(show.table([*names, *numbers], rows, [False] * len(names) + [True] * len(numbers)))
+    for note in answer.notes:
+        print(note)
+
+
+@command("power", "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01")
+def power(
+    release: ReleasePath,
+    by: Columns = None,
+    where: Annotated[str, typer.Option("--where", help="A condition on any columns.")] = "",
+    share: Annotated[
+        float | None, typer.Option("--share", help="What share a cell is assumed to have; else the release's.")
+    ] = None,
+    width: Annotated[
+        float | None, typer.Option("--width", help="Half-width that the interval of a share shall have.")
+    ] = None,
+    chance: Annotated[float, typer.Option("--chance", help="With which a cell shall be told from 0.")] = 0.8,
+    target: Target = "table",
+    level: Level = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Say what to expect of a count before it is asked: its width, the rarest group seen, the records needed."""
+    from sfumato.release import open_release
+
+    opened = open_release(release)
+    columns = split_names(by or [], opened.column_names)
+    how: dict[str, Any] = {"target": target, "level": level, "chance": chance}
+    found = opened.power(columns, where, share=share, width=width, **how)
+    if as_json:
+        about = {"target": found.target, "level": found.level, "chance": found.chance}
+        show.print_json({**about, "rows": found.rows(), "notes": list(found.notes)})
+        return
+    shown = ["records", "assumed_share", "share_half_width", "least_share", "least_count", "records_to_see"]
+    shown += [] if width is None else ["records_for_width"]
+    rows = [
+        [*map(_shown, group), *(_figure(name, row[name]) for name in shown)]
+        for group, row in zip(found.groups, found.rows(), strict=True)
+    ]
+    print(show.table([*found.by, *shown], rows, [False] * len(found.by) + [True] * len(shown)))
+    for note in found.notes:
+        print(note)
+
+
+def _shown(value: Any) -> str:
+    return "(missing)" if value is None else str(value)
+
+
+def _number(value: float | None) -> str:
+    if value is None or value != value:
+        return "-"
+    return f"{value:,.1f}" if abs(value) >= SMALL else f"{value:.4f}"
+
+
+def _figure(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2%}" if "share" in name else f"{value:,.0f}"
