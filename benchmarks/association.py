@@ -25,7 +25,8 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct.association import Measure, associate, independence_test, two_by_two
+from sfumato.reconstruct.association import associate, independence_test
+from sfumato.reconstruct.risks import Strength, two_by_two
 
 FILE = "adult_complete_45222.parquet"
 LEVEL = 0.95
@@ -134,14 +135,14 @@ def show_measures(tables: dict[str, Counts], number: int) -> None:
     print()
 
 
-def figures(found: list[Measure], true: float) -> list[str]:
+def figures(found: list[Strength], true: float) -> list[str]:
     """Return the cells of one measure: truth, means, coverage, and how often 0 is left out."""
     means = [float(np.mean([getattr(measure, name) for measure in found])) for name in ("estimate", "naive")]
     away = float(np.mean([measure.lower > 0 for measure in found]))
     return [f"{true:.4f}", *(f"{mean:.4f}" for mean in means), f"{covered(found, true):.1%}", f"{away:.1%}"]
 
 
-def covered(found: list[Measure], true: float) -> float:
+def covered(found: list[Strength], true: float) -> float:
     """Return the share of intervals that hold the truth; what should be 0 may have been rounded to 1e-16."""
     return float(np.mean([measure.lower - 1e-12 <= true <= measure.upper + 1e-12 for measure in found]))
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.reconstruct.answer import Answer, Estimator, Target
+    from sfumato.reconstruct.association import Normaliser
+    from sfumato.reconstruct.comparing import Comparison
     from sfumato.reconstruct.power import Power
     from sfumato.reconstruct.tables import JointTable
     from sfumato.verification import Verification
@@ -87,6 +89,35 @@ class Release:
         from sfumato.reconstruct.tables import table
 
         return table(self, columns, where, method=method, target=target, level=level)
+
+    def association(
+        self,
+        first: str,
+        second: str,
+        where: str = "",
+        *,
+        target: Target = "table",
+        level: float = 0.95,
+        normaliser: Normaliser = "second",
+    ) -> Comparison:
+        """Return uncertainty coefficient, Cramer's V and a test of independence of two columns, with naive figures.
+
+        The uncertainty coefficient is AD Eq. (12): divided by the entropy of the second column, or of the first.
+        """
+        from sfumato.reconstruct.comparing import association
+
+        return association(self, first, second, where, target=target, level=level, normaliser=normaliser)
+
+    def risks(
+        self, exposed: str, outcome: str, where: str = "", *, target: Target = "table", level: float = 0.95
+    ) -> Comparison:
+        """Return risk difference, risk ratio and odds ratio of an outcome; both are conditions on any columns.
+
+        Records for which a condition is unknown (a missing value) are left out.
+        """
+        from sfumato.reconstruct.comparing import risks
+
+        return risks(self, exposed, outcome, where, target=target, level=level)
 
     def power(
         self,

@@ -29,7 +29,8 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct.association import IndependenceTest, Measure, associate, independence_test, two_by_two
+from sfumato.reconstruct.association import IndependenceTest, associate, independence_test
+from sfumato.reconstruct.risks import Strength, two_by_two
 
 RELEASES = 2_000
 LOWEST = float(binom.ppf(1e-6, RELEASES, 0.94)) / RELEASES
@@ -87,7 +88,7 @@ def exactly(truth: Counts) -> list[float]:
     return [m.estimate for m in associate(x, np.zeros_like(sampled), sampled, x, independent=True).measures]
 
 
-def coverage(found: list[tuple[Measure, ...]], true: list[float]) -> FloatArray:
+def coverage(found: list[tuple[Strength, ...]], true: list[float]) -> FloatArray:
     """Return the share of releases whose interval holds the truth, for each measure."""
     within = [[m.lower - 1e-12 <= t <= m.upper + 1e-12 for m, t in zip(row, true, strict=True)] for row in found]
     return np.mean(within, axis=0)

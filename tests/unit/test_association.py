@@ -16,12 +16,11 @@ from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.reconstruct.association import (
     Association,
-    Measure,
     Normaliser,
     associate,
     independence_test,
-    two_by_two,
 )
+from sfumato.reconstruct.risks import Strength, two_by_two
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 
@@ -431,7 +430,7 @@ def test_order_and_direction_do_not_matter(seed: int) -> None:
         assert other.test.statistic == pytest.approx(whole.test.statistic, rel=1e-7)
 
 
-def numbers(measure: Measure) -> list[float]:
+def numbers(measure: Strength) -> list[float]:
     return [measure.estimate, measure.standard_error, measure.lower, measure.upper, measure.naive, measure.bias]
 
 

@@ -103,6 +103,51 @@ def _print_answer(answer: Answer, as_json: bool) -> None:
         print(note)
 
 
+@command("associate", "sfumato associate release/ --between sex,diagnosis")
+def associate(
+    release: ReleasePath,
+    between: Annotated[list[str] | None, typer.Option("--between", help="Two columns, separated by a comma.")] = None,
+    exposed: Annotated[str, typer.Option("--exposed", help="A condition on any columns, for risks.")] = "",
+    outcome: Annotated[str, typer.Option("--outcome", help="A condition on any columns, for risks.")] = "",
+    where: Annotated[str, typer.Option("--where", help="A condition: which records are asked.")] = "",
+    normaliser: Annotated[
+        str, typer.Option("--normaliser", help="Whose entropy the uncertainty coefficient is divided by.")
+    ] = "second",
+    target: Target = "table",
+    level: Level = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Measure how strongly two columns go together, or compare risks (--exposed, --outcome), with intervals."""
+    from sfumato.release import open_release
+
+    opened = open_release(release)
+    how: dict[str, Any] = {"target": target, "level": level}
+    names = split_names(between or [], opened.column_names)
+    if names and (exposed or outcome):
+        raise UsageError("--between does not go with --exposed and --outcome.", "Ask for one of the two.")
+    if names:
+        if len(names) != 2:
+            raise UsageError(f"An association is between two columns, not {len(names)}.", "--between sex,diagnosis")
+        found = opened.association(names[0], names[1], where, normaliser=normaliser, **how)  # type: ignore[arg-type]
+    else:
+        found = opened.risks(exposed, outcome, where, **how)
+    if as_json:
+        show.print_json(found.to_dict())
+        return
+    columns = ["estimate", "standard_error", "lower", "upper", "naive", "bias"]
+    rows = [[m.name, *(_number(getattr(m, name)) for name in columns)] for m in found.measures]
+    print(show.table([found.what, *columns], rows, [False] + [True] * len(columns)))
+    if found.test is not None:
+        t = found.test
+        print(
+            f"Independence: chi-square {t.statistic:,.1f} with {t.degrees} degrees of freedom, p = {t.p_value:.3g}",
+            end="",
+        )
+        print(f" (published rows uncorrected: {t.naive_statistic:,.1f}, p = {t.naive_p_value:.3g}).")
+    for note in found.notes:
+        print(note)
+
+
 @command("power", "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01")
 def power(
     release: ReleasePath,

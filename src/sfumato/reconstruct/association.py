@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
+from sfumato.reconstruct.risks import Strength, check_level, two_by_two
 
 Normaliser = Literal["first", "second"]
 
@@ -35,20 +36,6 @@ LARGE = 1e6
 """Above this statistic the noncentral chi-square law is normal for our purposes (and slow to compute)."""
 ROUNDING = 1e-12
 """Variances below this part of the largest are rounding error of zero."""
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A measure of association with its interval. NaN where the release does not tell; ends may be infinite."""
-
-    name: str
-    estimate: float
-    standard_error: float
-    lower: float
-    upper: float
-    naive: float  # of the published rows, not corrected
-    bias: float  # naive - estimate
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,13 +53,13 @@ class IndependenceTest:
 class Association:
     """All that is said about two variables; `two_by_two` is empty unless both have two values."""
 
-    uncertainty: Measure
-    cramers_v: Measure
+    uncertainty: Strength
+    cramers_v: Strength
     test: IndependenceTest
-    two_by_two: tuple[Measure, ...] = ()
+    two_by_two: tuple[Strength, ...] = ()
 
     @property
-    def measures(self) -> tuple[Measure, ...]:
+    def measures(self) -> tuple[Strength, ...]:
         """All measures, in the order in which they are shown."""
         return (self.uncertainty, self.cramers_v, *self.two_by_two)
 
@@ -93,7 +80,7 @@ def associate(
     whatever `covariance` is for.
     """
     _check(x, published)
-    _check_level(level)
+    check_level(level)
     shares = _occupied(x, covariance)
     return Association(
         _uncertainty(shares, published, level, normaliser),
@@ -113,11 +100,6 @@ def _check(x: FloatArray, published: FloatArray) -> None:
         )
     if published.sum() <= 0:
         raise UsageError("No published row is left to measure an association in.", "Choose a wider condition.")
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise UsageError(f"A level of {level} is no probability.", "Give a level between 0 and 1, such as 0.95.")
 
 
 # --- shares and their noise -------------------------------------------------------------------------------------------
@@ -218,7 +200,7 @@ class _Fit:
 
 def _noncentrality(statistic: float, degrees: float, probability: float) -> float:
     """Return the noncentrality that gives a chi-square below `statistic` this probability; 0 if 0 gives less."""
-    from scipy.special import chdtr, chndtrinc  # type: ignore[import-untyped]
+    from scipy.special import chdtr, chndtrinc
 
     return float(chndtrinc(statistic, degrees, probability)) if chdtr(degrees, statistic) > probability else 0.0
 
@@ -226,7 +208,7 @@ def _noncentrality(statistic: float, degrees: float, probability: float) -> floa
 # --- uncertainty coefficient ------------------------------------------------------------------------------------------
 
 
-def _uncertainty(shares: _Shares, published: FloatArray, level: float, normaliser: Normaliser) -> Measure:
+def _uncertainty(shares: _Shares, published: FloatArray, level: float, normaliser: Normaliser) -> Strength:
     """Return U = I(X; Y)/H(Y), AD Eq. (12): the share of Y's entropy that X explains, between 0 and 1.
 
         I = sum p_ij log p_ij - sum p_i log p_i - sum p_j log p_j        H(Y) = -sum p_j log p_j
@@ -241,7 +223,7 @@ def _uncertainty(shares: _Shares, published: FloatArray, level: float, normalise
     information, entropy = cells.total - rows.total - columns.total, -columns.total
     naive = _plug_in_uncertainty(published)
     if entropy <= 0:
-        return Measure(name, math.nan, math.nan, 0.0, 1.0, naive, math.nan, "The noise hides the entropy.")
+        return Strength(name, math.nan, math.nan, 0.0, 1.0, naive, math.nan, "The noise hides the entropy.")
     value = information / entropy
     gradient = (cells.slope - rows.slope[:, None] - columns.slope + value * columns.slope) / entropy
     curved = cells.curvature[:, :, None, None] * shares.spread
@@ -251,7 +233,7 @@ def _uncertainty(shares: _Shares, published: FloatArray, level: float, normalise
     bias = (cells.bias - rows.bias - columns.bias) / entropy
     fit = _Fit(value, bias, shares.variance_of(gradient), second)
     estimate, (lower, upper) = _clipped(value), (_clipped(end) for end in fit.interval(level))
-    return Measure(name, estimate, fit.standard_error, lower, upper, naive, naive - estimate)
+    return Strength(name, estimate, fit.standard_error, lower, upper, naive, naive - estimate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +274,7 @@ def _clipped(value: float) -> float:
 # --- Cramer's V -------------------------------------------------------------------------------------------------------
 
 
-def _cramers_v(shares: _Shares, published: FloatArray, level: float) -> Measure:
+def _cramers_v(shares: _Shares, published: FloatArray, level: float) -> Strength:
     """Return V = sqrt(Phi2/min(r - 1, c - 1)), Phi2 = sum d_ij^2/(p_i p_j), d_ij = p_ij - p_i p_j.
 
     Phi2 = d'W d is a quadratic form: its bias is tr(W G) with G = Cov(d), and the second-order variance is
@@ -311,7 +293,7 @@ def _cramers_v(shares: _Shares, published: FloatArray, level: float) -> Measure:
     estimate, lower, upper = (math.sqrt(_clipped(value)) for value in (fit.value, *fit.interval(level)))
     naive = _plug_in_v(published)
     error = fit.standard_error / (2 * estimate) if estimate > 0 else math.nan
-    return Measure("Cramer's V", estimate, error, lower, upper, naive, naive - estimate)
+    return Strength("Cramer's V", estimate, error, lower, upper, naive, naive - estimate)
 
 
 def _floored(margin: FloatArray, variance: FloatArray) -> FloatArray:
@@ -402,123 +384,3 @@ def _upper_tail(statistic: float, degrees: int) -> float:
     from scipy.special import chdtrc
 
     return float(chdtrc(degrees, statistic)) if degrees else math.nan
-
-
-# --- 2 x 2: risks -----------------------------------------------------------------------------------------------------
-
-
-def two_by_two(
-    x: FloatArray, covariance: FloatArray, published: FloatArray, level: float = 0.95
-) -> tuple[Measure, ...]:
-    """Compare the risk of the exposed (first row) with that of the others; the outcome is the first column.
-
-    With cells a, b and c, d every measure is a quotient of products, and its interval is Fieller's:
-
-        risk difference   (ad - bc)/((a + b)(c + d))
-        risk ratio        a (c + d)/(c (a + b))
-        odds ratio        ad/(bc)
-
-    Where noise hides whether the denominator is 0 there is no upper end, and a note says which risk is not known.
-    """
-    if x.shape != (2, 2):
-        raise UsageError(
-            f"Risks are compared in a 2 x 2 table, not {' x '.join(map(str, x.shape))}.",
-            "Name one value of each variable: it is compared with all the others together.",
-        )
-    _check_level(level)
-    return tuple(
-        _compared(quotient, x.ravel(), covariance.reshape(4, 4), published.ravel(), level)
-        for quotient in (RISK_DIFFERENCE, RISK_RATIO, ODDS_RATIO)
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Quotient:
-    """A measure of a 2 x 2 table as a quotient of two sums of products of cells."""
-
-    name: str
-    top: FloatArray  # Q with value z'Q z/2 and gradient Q z, z the four cells
-    bottom: FloatArray
-    lowest: float
-    highest: float
-    positive: tuple[tuple[int, ...], ...]  # the sums of cells without which there is no estimate
-    top_hidden: str  # what to say where the numerator is not told apart from 0
-    bottom_hidden: str
-
-
-def _products(*pairs: tuple[int, int]) -> FloatArray:
-    """Return Q with z'Q z/2 = the sum of the products z_i z_j."""
-    q = np.zeros((4, 4))
-    for i, j in pairs:
-        q[i, j] = q[j, i] = 1
-    return q
-
-
-A, B, C, D = range(4)
-RISK_DIFFERENCE = _Quotient(
-    "risk difference",
-    _products((A, D)) - _products((B, C)),
-    _products((A, C), (A, D), (B, C), (B, D)),
-    -1.0,
-    1.0,
-    ((A, B), (C, D)),
-    "",
-    "The number of records in a row is not told apart from 0.",
-)
-RISK_RATIO = _Quotient(
-    "risk ratio",
-    _products((A, C), (A, D)),
-    _products((A, C), (B, C)),
-    0.0,
-    math.inf,
-    ((A, B), (C, D), (A,), (C,)),
-    "The first risk is not told apart from 0.",
-    "The second risk is not told apart from 0: there is no upper end.",
-)
-ODDS_RATIO = _Quotient(
-    "odds ratio",
-    _products((A, D)),
-    _products((B, C)),
-    0.0,
-    math.inf,
-    ((A,), (B,), (C,), (D,)),
-    "The first risk is not told apart from 0, or the second from 1.",
-    "The second risk is not told apart from 0, or the first from 1: there is no upper end.",
-)
-
-
-def _compared(quotient: _Quotient, z: FloatArray, covariance: FloatArray, counts: FloatArray, level: float) -> Measure:
-    top, bottom = (float(z @ q @ z) / 2 for q in (quotient.top, quotient.bottom))
-    gradients = np.array([quotient.top @ z, quotient.bottom @ z])
-    spread = gradients @ covariance @ gradients.T  # of top and bottom
-    lower, upper = _fieller(top, bottom, spread, level, quotient.lowest < 0)
-    notes = [
-        quotient.top_hidden if lower <= 0 else "",
-        quotient.bottom_hidden if math.isinf(upper) else "",
-    ]
-    estimate = error = math.nan
-    if all(z[list(cells)].sum() > 0 for cells in quotient.positive):
-        estimate = min(max(top / bottom, quotient.lowest), quotient.highest)
-        error = math.sqrt(max(np.array([1, -estimate]) @ spread @ np.array([1, -estimate]), 0.0)) / bottom
-    below = float(counts @ quotient.bottom @ counts)
-    naive = float(counts @ quotient.top @ counts) / below if below > 0 else math.nan
-    lower, upper = (min(max(end, quotient.lowest), quotient.highest) for end in (lower, upper))
-    note = " ".join(filter(None, notes))
-    return Measure(quotient.name, estimate, error, lower, upper, naive, naive - estimate, note)
-
-
-def _fieller(top: float, bottom: float, spread: FloatArray, level: float, signed: bool) -> tuple[float, float]:
-    """Return the ends of all t with (top - t bottom)^2 <= z^2 Var(top - t bottom): infinite where bottom may be 0.
-
-    The true bottom is positive, and so is the true top unless `signed`: an estimate below 0 counts as 0, so that the
-    interval is never empty.
-    """
-    top = top if signed else max(top, 0.0)
-    (v_top, v_both), (_, v_bottom) = spread * NormalDist().inv_cdf((1 + level) / 2) ** 2
-    square, mixed, constant = bottom**2 - v_bottom, top * bottom - v_both, top**2 - v_top
-    root = math.sqrt(max(mixed**2 - square * constant, 0.0))
-    if bottom > 0 and square > 0:
-        return (mixed - root) / square, (mixed + root) / square
-    if square < 0 < constant and not signed:
-        return (mixed - root) / square, math.inf
-    return -math.inf, math.inf

@@ -105,6 +105,9 @@ class Weights(Protocol):
     def by_class(self) -> FloatArray:
         """Return the weights, [classes, cells]."""
 
+    def inside(self, sums: FloatArray) -> FloatArray:
+        """Return the sums over the classes that lie in each cell."""
+
 
 @dataclass(frozen=True, eq=False)
 class ValueWeights:
@@ -146,6 +149,10 @@ class ValueWeights:
     def by_class(self) -> FloatArray:
         """Return the weights, [values, cells]."""
         return self.totals(np.eye(self.matrix.size))
+
+    def inside(self, sums: FloatArray) -> FloatArray:
+        """Return the sums over the values of each cell."""
+        return self.collected(sums)
 
     @cached_property
     def _used(self) -> IntArray:
@@ -202,6 +209,10 @@ class ClassWeights:
         """Return the weights, [classes, 1]."""
         return self.weights[:, None]
 
+    def inside(self, sums: FloatArray) -> FloatArray:
+        """Return the sums over the first class: the cell."""
+        return sums[:, :1]
+
 
 _Term = Callable[[Weights, FloatArray, FloatArray], FloatArray]
 """Of the weights, the sums and the sums that are not below chance."""
@@ -233,6 +244,10 @@ class Figures:
     def total(self, number: Number) -> FloatArray:
         """Return the estimated sums of a number."""
         return self._summed(number, lambda weights, sums, likely: weights.totals(sums))
+
+    def published(self) -> FloatArray:
+        """Return the published rows of each cell: what someone counts who does not correct."""
+        return self._summed(ROWS, lambda weights, sums, likely: weights.inside(sums))
 
     def covariance(self, one: Number, other: Number) -> FloatArray:
         """Return the estimated covariance of the totals of two numbers in the same cell."""
@@ -300,7 +315,7 @@ class Figures:
 
     def _terms(self, number: Number) -> Iterator[tuple[IntArray, Weights, FloatArray, FloatArray]]:
         """Yield rows, weights, sums and the sums that are not below chance, of every sub-table and pattern."""
-        sql, rows_sql = number.summed(self.weight), ROWS.summed("")
+        sql, rows_sql = number.summed(self.weight), ROWS.summed(self.weight)
         for chosen, table, weights in self._selections:
             sums, rows = self.tally.sums[sql][table][chosen], self.tally.sums[rows_sql][table][chosen]
             yield chosen, weights, sums, not_below_chance(weights.least_chance, rows, sums)

@@ -19,7 +19,6 @@ from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import Answer, Estimator, IntArray, Key, Target
 from sfumato.reconstruct.estimate import COUNT, Counted, Numbers, check_columns, check_method
-from sfumato.reconstruct.figures import ValueWeights
 from sfumato.reconstruct.tally import MOST_CELLS
 from sfumato.release import Release
 
@@ -166,7 +165,7 @@ def _filled(
         value=array(numbers.value),
         standard_error=array(numbers.error),
         unbiased=array(numbers.unbiased),
-        published=array(_published(counted)),
+        published=array(counted.figures.published()),
         rows=array(np.repeat(counted.rows, counted.cells.size)),
         method=method,
         target=target,
@@ -174,14 +173,3 @@ def _filled(
         notes=numbers.notes,
         _counted=counted,
     )
-
-
-def _published(counted: Counted) -> FloatArray:
-    """Return the published rows of every group and cell."""
-    if counted.tally.detail == "whole":
-        return counted.rows[:, None]
-    cells = counted.cells
-    published = np.zeros((counted.tally.groups, cells.size))
-    for own, rows in zip(counted.mechanism.tables, counted.published, strict=True):
-        published += ValueWeights(own.matrix, cells.of_code[own.codes], cells.size).collected(rows)
-    return published

@@ -1,0 +1,163 @@
+"""Associations and risks, asked of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from sfumato.attributes import SensitiveDomain
+from sfumato.errors import UsageError
+from sfumato.matrix import FloatArray
+from sfumato.reconstruct import inverse
+from sfumato.reconstruct.answer import IntArray, Target, check_target
+from sfumato.reconstruct.association import Association, IndependenceTest, Normaliser, associate
+from sfumato.reconstruct.conditions import Condition, split_condition
+from sfumato.reconstruct.estimate import COUNT, mechanism_of
+from sfumato.reconstruct.figures import Figures
+from sfumato.reconstruct.risks import Strength, two_by_two
+from sfumato.reconstruct.tables import table
+from sfumato.reconstruct.tally import Truths, tallied
+from sfumato.reconstruct.where import EXAMPLE, parsed
+from sfumato.release import Release
+
+NORMALISERS: tuple[Normaliser, ...] = ("first", "second")
+UNKNOWN = 0.5
+"""The truth of a condition on a missing value."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measures of association with intervals, each beside the figure of the published rows and its bias."""
+
+    what: str
+    measures: tuple[Strength, ...]
+    test: IndependenceTest | None
+    target: Target
+    level: float
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures with stable keys (docs/json.md); null where there is none, and for infinite ends."""
+        return {
+            "what": self.what,
+            "target": self.target,
+            "level": self.level,
+            "measures": [_finite(vars(measure)) for measure in self.measures],
+            "test": None if self.test is None else _finite(vars(self.test)),
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{m.name}: {m.estimate:.4g} ± {m.standard_error:.4g} [{m.lower:.4g}, {m.upper:.4g}], naive {m.naive:.4g}"
+            for m in self.measures
+        ]
+        return f"Comparison({self.what}, {self.target}, {self.level:.0%})\n" + "\n".join(lines)
+
+
+def association(
+    release: Release,
+    first: str,
+    second: str,
+    where: str = "",
+    *,
+    target: Target = "table",
+    level: float = 0.95,
+    normaliser: Normaliser = "second",
+) -> Comparison:
+    """Measure how strongly two columns go together: see `Release.association`."""
+    if normaliser not in NORMALISERS:
+        raise UsageError(
+            f"The uncertainty coefficient is divided by the entropy of the {' or the '.join(NORMALISERS)}."
+        )
+    if first == second:
+        raise UsageError("An association is between two different columns.")
+    joint = table(release, (first, second), where, target=target, level=level)
+    randomized = mechanism_of(release).domain.names
+    independent = not {first, second} <= set(randomized)
+    found: Association = associate(
+        joint.value,
+        joint.covariance(),
+        joint.covariance("population"),
+        joint.published,
+        independent,
+        level,
+        normaliser,
+    )
+    notes = ("The test of independence is for the population, whatever the intervals are for.", *_notes(found.measures))
+    return Comparison(f"{first} and {second}", found.measures, found.test, target, level, notes)
+
+
+def risks(
+    release: Release,
+    exposed: str,
+    outcome: str,
+    where: str = "",
+    *,
+    target: Target = "table",
+    level: float = 0.95,
+) -> Comparison:
+    """Compare the risk of an outcome between the records that satisfy a condition and the others: `Release.risks`."""
+    check_target(target, level)
+    mechanism = mechanism_of(release)
+    for each in mechanism.tables:
+        inverse.require_invertible(each.matrix)
+    conditions = _Conditions.of(release, where, exposed, outcome, mechanism.domain)
+    tally = tallied(release, mechanism, (), conditions.joined, [COUNT], "", "values")
+    figures = Figures(mechanism, tally, conditions.place, 4, release.manifest.data.rows, target)
+    cells: FloatArray = figures.total(COUNT).reshape(2, 2)
+    published = figures.published().reshape(2, 2)
+    measures = two_by_two(cells, figures.blocks(COUNT)[0], published, level)
+    what = f"{outcome} where {exposed}, against all others"
+    return Comparison(what, measures, None, target, level, _notes(measures))
+
+
+@dataclass(frozen=True)
+class _Conditions:
+    """Who is asked, who is exposed, and the outcome; the atoms of all three stand one after the other."""
+
+    where: Condition
+    exposed: Condition
+    outcome: Condition
+
+    @classmethod
+    def of(cls, release: Release, where: str, exposed: str, outcome: str, domain: SensitiveDomain) -> _Conditions:
+        trees = [_tree(text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
+        return cls(
+            split_condition(release, trees[0], domain),
+            *(split_condition(release, tree, domain, selects=False) for tree in trees[1:]),
+        )
+
+    @property
+    def joined(self) -> Condition:
+        """The selection of rows, with the atoms of all three."""
+        return replace(self.where, atoms=self.where.atoms + self.exposed.atoms + self.outcome.atoms)
+
+    def place(self, pattern: Truths) -> IntArray:
+        """Return the cell of each value: exposed with the outcome, or without; not exposed likewise; -1 if unknown."""
+        first, second = len(self.where.atoms), len(self.where.atoms) + len(self.exposed.atoms)
+        asked = self.where.selected(pattern[:first])
+        exposed, outcome = self.exposed.truth(pattern[first:second]), self.outcome.truth(pattern[second:])
+        known = asked & (exposed != UNKNOWN) & (outcome != UNKNOWN)
+        return np.where(known, 2 * (1 - exposed) + (1 - outcome), -1).astype(np.int64)
+
+
+def _tree(text: str, needed: str) -> exp.Expression | None:
+    if not text.strip():
+        if needed:
+            raise UsageError(f"--{needed} needs a condition: who are the exposed, and what is the outcome?", EXAMPLE)
+        return None
+    return parsed(text)
+
+
+def _notes(measures: tuple[Strength, ...]) -> tuple[str, ...]:
+    return tuple(f"{measure.name}: {measure.note}" for measure in measures if measure.note)
+
+
+def _finite(figures: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in figures.items()
+    }
