@@ -2,7 +2,8 @@
 
     table --profile--> Profile --plan(requirement)--> Plan --publish--> Release        the publisher
                        (private)                     (private)          (public)
-    Release --count--> Answer: estimates with standard errors and intervals            the analyst
+    Release --sql--> Answer: figures with standard errors and intervals                 the analyst
+            --table, association, risks, power-->  JointTable, Comparison, Power
     Release --verify--> Verification: what the release alone proves
 
     import sfumato as sf
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from sfumato.publishing import publish as publish
     from sfumato.randomness import SecretKey as SecretKey
     from sfumato.reconstruct.answer import Answer as Answer
+    from sfumato.reconstruct.comparing import Comparison as Comparison
+    from sfumato.reconstruct.power import Power as Power
+    from sfumato.reconstruct.tables import JointTable as JointTable
     from sfumato.release import Release as Release
     from sfumato.release import open_release as open_release
     from sfumato.requirement import Amplification as Amplification
@@ -51,11 +55,14 @@ _HOMES = {
     "Amplification": "requirement",
     "Answer": "reconstruct.answer",
     "CannotMeet": "errors",
+    "Comparison": "reconstruct.comparing",
     "FineGrainPrivacy": "requirement",
+    "JointTable": "reconstruct.tables",
     "LocalPrivacy": "requirement",
     "PerturbationMatrix": "matrix",
     "Plan": "plans",
     "Policy": "policy",
+    "Power": "reconstruct.power",
     "Profile": "profiles",
     "Release": "release",
     "RhoPrivacy": "requirement",

@@ -140,7 +140,7 @@ def exit_code(command: list[str]) -> int:
 def normal(line: str) -> str:
     """Return a line without its numbers, hashes, rules and spacing: these differ from release to release."""
     line = re.sub(r"\b[0-9a-f]{12,}\b", "#", line)
-    line = re.sub(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?%?", "#", line)
+    line = re.sub(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?%?|-?\binf\b|(?<= )-(?= |$)", "#", line)  # "-": there is no number
     return " ".join(re.sub(r"-{3,}", "---", line).split())
 
 
@@ -196,6 +196,8 @@ JSON_COMMANDS = {
     "plan": "sfumato plan sfumato-demo/private/clinic.parquet sfumato-demo/private/policy.toml --json",
     "publish": "sfumato publish sfumato-demo/private/clinic.parquet sfumato-demo/private/policy.toml -o new --json",
     "estimate": "sfumato estimate sfumato-demo/release --by diagnosis --json",
+    "associate": "sfumato associate sfumato-demo/release --between sex,diagnosis --json",
+    "power": "sfumato power sfumato-demo/release --by diagnosis --width 0.01 --json",
     "verify": "sfumato verify sfumato-demo/release --json",
     "key": "sfumato key new.key --json",
     "demo": "sfumato demo -o new-demo --json",

@@ -139,11 +139,8 @@ def associate(
     print(show.table([found.what, *columns], rows, [False] + [True] * len(columns)))
     if found.test is not None:
         t = found.test
-        print(
-            f"Independence: chi-square {t.statistic:,.1f} with {t.degrees} degrees of freedom, p = {t.p_value:.3g}",
-            end="",
-        )
-        print(f" (published rows uncorrected: {t.naive_statistic:,.1f}, p = {t.naive_p_value:.3g}).")
+        print(f"Independence: chi-square {t.statistic:,.1f}, {t.degrees} degrees of freedom, p = {t.p_value:.3g}.")
+        print(f"The published rows, uncorrected: {t.naive_statistic:,.1f}, p = {t.naive_p_value:.3g}.")
     for note in found.notes:
         print(note)
 

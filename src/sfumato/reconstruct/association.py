@@ -93,13 +93,13 @@ def associate(
 def _check(x: FloatArray, published: FloatArray) -> None:
     if x.ndim != 2 or x.shape != published.shape:
         raise ValueError(f"the estimated and the published table are one two-way table: {x.shape}, {published.shape}")
+    if published.sum() <= 0:
+        raise UsageError("No published row is left to measure an association in.", "Choose a wider condition.")
     if min(x.shape) < 2:
         raise UsageError(
             f"An association needs two values of each variable; the table is {x.shape[0]} x {x.shape[1]}.",
             "Choose another variable, or a condition that leaves more than one of its values.",
         )
-    if published.sum() <= 0:
-        raise UsageError("No published row is left to measure an association in.", "Choose a wider condition.")
 
 
 # --- shares and their noise -------------------------------------------------------------------------------------------
