@@ -244,10 +244,8 @@ Reader = Callable[[Any], Any]
 
 
 def _coded(column: Any) -> Any:
-    """Return a column as a dictionary whose indices have room for one more value."""
-    if not pa.types.is_dictionary(column.type):
-        return column.dictionary_encode()
-    return column if column.type.index_type.bit_width >= 32 else column.dictionary_decode().dictionary_encode()
+    """Return a column as a dictionary."""
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _values(dictionary: Any) -> list[Any]:

@@ -48,7 +48,11 @@ def with_nulls(texts: Any, missing: npt.NDArray[np.bool_]) -> Any:
 def codes_of(column: Any, null: int) -> npt.NDArray[Any]:
     """Return the codes of a dictionary column, `null` under nulls (what lies there is undefined)."""
     indices = column.indices
-    return as_numpy(indices.fill_null(null) if indices.null_count else indices)
+    if not indices.null_count:
+        return as_numpy(indices)
+    if null > np.iinfo(indices.type.to_pandas_dtype()).max:  # a full dictionary: there is no room for one more code
+        indices = indices.cast(pa.int64())
+    return as_numpy(indices.fill_null(null))
 
 
 def as_numpy(numbers: Any) -> npt.NDArray[Any]:
