@@ -56,13 +56,13 @@ CASES = [
     grouped("region, education, diagnosis", "uniform", 1.1),
     selected("uniform"),
     Case("two diagnoses of women", "uniform", MANY, MANY, 3),
-    Case("mean income of one diagnosis by sex", "uniform", MEAN, MEAN, 3),
+    Case("mean income of one diagnosis by sex", "uniform", MEAN, MEAN, None),
     grouped("diagnosis", "small-domain", 2.5),
     grouped("sex, diagnosis", "small-domain", 1.8),
     grouped("region, education, diagnosis", "small-domain", 1.8),
     selected("small-domain"),
     Case("two diagnoses of women", "small-domain", MANY, MANY, 3),
-    Case("mean income of one diagnosis by sex", "small-domain", MEAN, MEAN, 3),
+    Case("mean income of one diagnosis by sex", "small-domain", MEAN, MEAN, None),
     Case("cube of sex and diagnosis", "uniform", SET.format(columns="sex, diagnosis").replace(
         "GROUP BY sex, diagnosis", "GROUP BY CUBE (sex, diagnosis)"), SET.format(columns="sex, diagnosis"), None),
 ]  # fmt: skip
