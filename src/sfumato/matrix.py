@@ -214,11 +214,11 @@ class PerturbationMatrix:
         """Return P^-T y: y_i = p_i v_i + q_i sum(v); the weakest equation gives sum(v) = n without dividing by p_z."""
         p, q, z, others = self.retention, self.off_diagonal, self._weakest, self._others
         # sum_{i != z} (y_i - q_i n)/p_i + v_z = n  and  p_z v_z + q_z n = y_z
-        a, b = (y[others] / p[others]).sum(), (q[others] / p[others]).sum()
-        n = (y[z] + p[z] * a) / (q[z] + p[z] * (1 + b))
-        v = np.empty(self.size)
-        v[others] = (y[others] - q[others] * n) / p[others]
-        v[z] = n - v[others].sum()
+        a, b = (y[..., others] / p[others]).sum(axis=-1, keepdims=True), (q[others] / p[others]).sum()
+        n = (y[..., z : z + 1] + p[z] * a) / (q[z] + p[z] * (1 + b))
+        v = np.empty(y.shape)
+        v[..., others] = (y[..., others] - q[others] * n) / p[others]
+        v[..., z : z + 1] = n - v[..., others].sum(axis=-1, keepdims=True)
         return v
 
     @property
