@@ -49,7 +49,7 @@ class ProductMatrix:
         """Return the D x D matrix; for small domains and tests."""
         dense: FloatArray = np.ones((1, 1))
         for factor in self.factors:
-            dense = np.kron(dense, factor.dense())
+            dense = np.kron(dense, factor.dense()).astype(np.float64)
         return dense
 
     def apply(self, x: FloatArray) -> FloatArray:
