@@ -93,7 +93,7 @@ def _print_answer(answer: Answer, as_json: bool) -> None:
     if as_json:
         show.print_json(answer.to_dict())
         return
-    names, numbers = answer.columns, answer.numbers()
+    names, numbers = answer.by, answer.numbers()
     rows = [
         [*map(_shown, group), *(_number(column[k]) for column in numbers.values())]
         for k, group in enumerate(answer.groups)

@@ -109,11 +109,6 @@ class Answer:
         """The names of the columns of the groups."""
         return tuple(key.name for key in self.keys)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names that these columns have beside the figures: one that is called like a figure gets a mark."""
-        return tuple(f"{name}_" if name in NUMBERS else name for name in self.by)
-
     @cached_property
     def groups(self) -> tuple[tuple[Any, ...], ...]:
         """The values of each group."""
@@ -135,7 +130,7 @@ class Answer:
         """Return a dictionary for each group; None where no figure or error bar can be given."""
         columns = {name: _without_nan(column) for name, column in self.numbers().items()}
         return [
-            dict(zip(self.columns, group, strict=True)) | {name: column[k] for name, column in columns.items()}
+            dict(zip(self.by, group, strict=True)) | {name: column[k] for name, column in columns.items()}
             for k, group in enumerate(self.groups)
         ]
 
@@ -144,7 +139,7 @@ class Answer:
         import pyarrow as pa
 
         numbers = {name: pa.array(column, mask=np.isnan(column)) for name, column in self.numbers().items()}
-        return pa.table(dict(zip(self.columns, (key.to_arrow() for key in self.keys), strict=True)) | numbers)
+        return pa.table(dict(zip(self.by, (key.to_arrow() for key in self.keys), strict=True)) | numbers)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it with stable keys (docs/json.md)."""
@@ -159,7 +154,7 @@ class Answer:
         from sfumato.report.pictures import render
         from sfumato.report.plots import error_bars, subtitle_of
 
-        render(error_bars(self.to_arrow(), self.columns, title, subtitle_of(self.about()), self.level), file)
+        render(error_bars(self.to_arrow(), self.by, title, subtitle_of(self.about()), self.level), file)
 
     def about(self) -> dict[str, Any]:
         """Return what is said of all rows."""
