@@ -10,7 +10,6 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
-from sfumato.mechanism import Mechanism
 from sfumato.reconstruct import inverse
 from sfumato.reconstruct.answer import (
     ALL,
@@ -22,8 +21,9 @@ from sfumato.reconstruct.answer import (
     sorted_key,
     value_order,
 )
-from sfumato.reconstruct.conditions import Condition, split_condition
-from sfumato.reconstruct.estimate import UNBIASED, mechanism_of
+from sfumato.reconstruct.channel import Channel, randomization_of
+from sfumato.reconstruct.conditions import Condition, column_names, split_condition
+from sfumato.reconstruct.estimate import UNBIASED
 from sfumato.reconstruct.figures import Figures, cells_of
 from sfumato.reconstruct.measures import Values, evaluate, numbers_of, partition
 from sfumato.reconstruct.query import Query, parse_query
@@ -38,13 +38,14 @@ FIGURE = "figure"
 def sql(release: Release, text: str, *, weight: str = "", target: Target = "table", level: float = 0.95) -> Answer:
     """Answer a query: see `Release.sql`."""
     check_target(target, level)
-    mechanism = mechanism_of(release)
+    randomization = randomization_of(release)
     types = manifest_types(release)
-    query = parse_query(text, types, mechanism.domain.names)
-    if weight and (weight not in types or weight in mechanism.domain.names):
+    query = parse_query(text, types, randomization.names)
+    if weight and (weight not in types or weight in randomization.names):
         raise UsageError(f"There is no untouched column {weight!r} to weigh by.")
-    condition = split_condition(release, query.where, mechanism.domain)
-    asked = _Asked(release, mechanism, query, condition, weight, target)
+    channel = randomization.joint({*query.by, *column_names(query.where)})
+    condition = split_condition(release, query.where, channel.domain)
+    asked = _Asked(release, channel, query, condition, weight, target)
     parts = [asked.part(names) for names in query.sets]
     keys = [_joined(name, [(part.keys.get(name), part.rows) for part in parts]) for name in query.by]
     numbers = [Values.joined([part.numbers[k] for part in parts]) for k in range(len(query.measures))]
@@ -83,7 +84,7 @@ class _Asked:
     """A query to a release; published rows are read once for all grouping sets that lie in one of them."""
 
     release: Release
-    mechanism: Mechanism
+    channel: Channel
     query: Query
     condition: Condition
     weight: str
@@ -97,12 +98,12 @@ class _Asked:
     def part(self, names: tuple[str, ...]) -> _Part:
         """Return the answer of a grouping set."""
         tally = self._tally(frozenset(next(large for large in self._largest if large >= set(names)))).margin(names)
-        cells = cells_of(self.mechanism.domain, names)
+        cells = cells_of(self.channel.domain, names)
         rows, place = self.release.manifest.data.rows, cells.under(self.condition)
-        figures = Figures(self.mechanism, tally, place, cells.size, rows, self.target, self.weight)
+        figures = Figures(self.channel, tally, place, cells.size, rows, self.target, self.weight)
         shown = np.flatnonzero(figures.possible)
         keys = {key.name: key.take(np.repeat(np.arange(tally.groups), shown.size)) for key in tally.keys}
-        for part in self.mechanism.domain.parts:
+        for part in self.channel.domain.parts:
             if part.name in cells.asked:
                 keys[part.name] = Key(part.name, part.values, np.tile(cells.codes(part.name)[shown], tally.groups))
         numbers = [
@@ -113,24 +114,24 @@ class _Asked:
 
     def _tally(self, names: frozenset[str]) -> Tally:
         if names not in self._read:
-            untouched = [n for n in self.query.by if n in names and n not in self.mechanism.domain.names]
+            untouched = [n for n in self.query.by if n in names and n not in self.channel.domain.names]
             detail = self._detail(names)
             if detail != "whole":
-                for table in self.mechanism.tables:
+                for table in self.channel.tables:
                     inverse.require_invertible(table.matrix)
             numbers = [number for measure in self.query.measures for number in numbers_of(measure)]
             self._read[names] = tallied(
-                self.release, self.mechanism, untouched, self.condition, numbers, self.weight, detail
+                self.release, self.channel, untouched, self.condition, numbers, self.weight, detail
             )
         return self._read[names]
 
     def _detail(self, names: frozenset[str]) -> Detail:
         """Return how much has to be told apart of the published values."""
-        if names & set(self.mechanism.domain.names) or self.condition.atoms:
+        if names & set(self.channel.domain.names) or self.condition.atoms:
             return "values"
         if not self.condition.values:
             return "whole"
-        return "chosen" if all(table.matrix.is_uniform for table in self.mechanism.tables) else "values"
+        return "chosen" if all(table.matrix.is_uniform for table in self.channel.tables) else "values"
 
 
 # --- the rows of the answer -------------------------------------------------------------------------------------------

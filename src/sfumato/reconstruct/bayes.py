@@ -32,6 +32,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.reconstruct.channel import Matrix
+from sfumato.reconstruct.projection import project
 
 GAP = 1e-3
 """Nats of log-likelihood that the estimate may be below the maximum."""
@@ -66,7 +68,7 @@ class BayesResult:
 
 
 def iterate(
-    matrix: PerturbationMatrix,
+    matrix: Matrix,
     observed: FloatArray,
     gap: float = GAP,
     most: int = MOST_ITERATIONS,
@@ -82,7 +84,7 @@ def iterate(
         raise ValueError("published counts are not negative")
     x, gaps, done = np.zeros_like(counts), np.zeros(len(counts)), 0
     active = np.flatnonzero(counts.sum(axis=1) > 0)
-    begin = _closed_form(matrix, counts[active]) if start is None else np.reshape(start, counts.shape)[active]
+    begin = _start(matrix, counts[active]) if start is None else np.reshape(start, counts.shape)[active]
     x[active] = _scaled(begin, counts[active])
     while active.size:
         first = _step(matrix, counts[active], x[active])
@@ -107,7 +109,7 @@ class _Step:
     gap: FloatArray  # [groups], of the start
 
 
-def _step(matrix: PerturbationMatrix, observed: FloatArray, x: FloatArray) -> _Step:
+def _step(matrix: Matrix, observed: FloatArray, x: FloatArray) -> _Step:
     """Return x_i g_i, with log L(x) and the gap of x."""
     # what was never published adds nothing, even where nothing is expected
     expected = np.where(observed > 0, matrix.apply(x), 1.0)
@@ -116,7 +118,7 @@ def _step(matrix: PerturbationMatrix, observed: FloatArray, x: FloatArray) -> _S
     return _Step(x * gradient, (observed * np.log(expected)).sum(axis=-1), np.maximum(excess, 0))
 
 
-def _accelerated(matrix: PerturbationMatrix, observed: FloatArray, x0: FloatArray, x1: FloatArray) -> FloatArray:
+def _accelerated(matrix: Matrix, observed: FloatArray, x0: FloatArray, x1: FloatArray) -> FloatArray:
     """Return the next point: SQUAREM's if it is at least as likely as two plain EM steps, else those.
 
     With r = x1 - x0 and v = x2 - x1 - r, squared extrapolation goes to x0 + 2 a r + a^2 v with a = |r|/|v|, where
@@ -141,6 +143,16 @@ def _scaled(x: FloatArray, observed: FloatArray) -> FloatArray:
     """Return x with the sum of `observed`."""
     factor: FloatArray = observed.sum(axis=-1, keepdims=True) / x.sum(axis=-1, keepdims=True)
     return x * factor
+
+
+def _start(matrix: Matrix, observed: FloatArray) -> FloatArray:
+    """Return where to begin: the closed form, or for several columns the projected inverse mixed with equal shares."""
+    if isinstance(matrix, PerturbationMatrix):
+        return _closed_form(matrix, observed)
+    equal = np.broadcast_to(observed.mean(axis=-1, keepdims=True), observed.shape)
+    if not matrix.is_invertible:
+        return equal
+    return (1 - SHRINK) * project(matrix.solve(observed), observed.sum(axis=-1)) + SHRINK * equal
 
 
 # --- the maximum, up to one number --------------------------------------------------------------------------

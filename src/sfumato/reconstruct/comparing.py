@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +15,9 @@ from sfumato.matrix import FloatArray
 from sfumato.reconstruct import inverse
 from sfumato.reconstruct.answer import IntArray, Target, check_target
 from sfumato.reconstruct.association import Association, IndependenceTest, Normaliser, associate
-from sfumato.reconstruct.conditions import Condition, split_condition
-from sfumato.reconstruct.estimate import COUNT, mechanism_of
+from sfumato.reconstruct.channel import randomization_of
+from sfumato.reconstruct.conditions import Condition, column_names, split_condition
+from sfumato.reconstruct.estimate import COUNT
 from sfumato.reconstruct.figures import Figures
 from sfumato.reconstruct.risks import Strength, two_by_two
 from sfumato.reconstruct.tables import table
@@ -76,8 +78,7 @@ def association(
     if first == second:
         raise UsageError("An association is between two different columns.")
     joint = table(release, (first, second), where, target=target, level=level)
-    randomized = mechanism_of(release).domain.names
-    independent = not {first, second} <= set(randomized)
+    independent = randomization_of(release).are_independent(first, second)
     found: Association = associate(
         joint.value,
         joint.covariance(),
@@ -102,12 +103,13 @@ def risks(
 ) -> Comparison:
     """Compare the risk of an outcome between the records that satisfy a condition and the others: `Release.risks`."""
     check_target(target, level)
-    mechanism = mechanism_of(release)
-    for each in mechanism.tables:
+    trees = [_tree(text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
+    channel = randomization_of(release).joint(set().union(*map(column_names, trees)))
+    for each in channel.tables:
         inverse.require_invertible(each.matrix)
-    conditions = _Conditions.of(release, where, exposed, outcome, mechanism.domain)
-    tally = tallied(release, mechanism, (), conditions.joined, [COUNT], "", "values")
-    figures = Figures(mechanism, tally, conditions.place, 4, release.manifest.data.rows, target)
+    conditions = _Conditions.of(release, trees, channel.domain)
+    tally = tallied(release, channel, (), conditions.joined, [COUNT], "", "values")
+    figures = Figures(channel, tally, conditions.place, 4, release.manifest.data.rows, target)
     cells: FloatArray = figures.total(COUNT).reshape(2, 2)
     published = figures.published().reshape(2, 2)
     measures = two_by_two(cells, figures.blocks(COUNT)[0], published, level)
@@ -124,8 +126,7 @@ class _Conditions:
     outcome: Condition
 
     @classmethod
-    def of(cls, release: Release, where: str, exposed: str, outcome: str, domain: SensitiveDomain) -> _Conditions:
-        trees = [_tree(text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
+    def of(cls, release: Release, trees: Sequence[exp.Expression | None], domain: SensitiveDomain) -> _Conditions:
         return cls(
             split_condition(release, trees[0], domain),
             *(split_condition(release, tree, domain, selects=False) for tree in trees[1:]),

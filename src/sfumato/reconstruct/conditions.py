@@ -103,6 +103,11 @@ def split_condition(
     return Condition(where, values, tuple(atoms), leaves, atom_of, tuple(trees), domain.size)
 
 
+def column_names(tree: exp.Expression | None) -> set[str]:
+    """Return the columns that a condition names."""
+    return set() if tree is None else {column.name for column in tree.find_all(exp.Column)}
+
+
 def _conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
     while isinstance(tree, exp.Paren):
         tree = tree.this
@@ -114,7 +119,7 @@ def _conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
 
 
 def _randomized(tree: exp.Expression, domain: SensitiveDomain) -> bool:
-    return any(column.name in domain.names for column in tree.find_all(exp.Column))
+    return bool(column_names(tree) & set(domain.names))
 
 
 def _leaves(tree: exp.Expression, domain: SensitiveDomain) -> Iterator[exp.Expression]:

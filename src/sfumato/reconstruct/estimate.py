@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.errors import ReleaseError, UsageError
+from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
-from sfumato.mechanism import Mechanism
 from sfumato.reconstruct import bayes, inverse
 from sfumato.reconstruct.answer import ESTIMATORS, Answer, Estimator, Key, Target, check_target
+from sfumato.reconstruct.channel import Channel, randomization_of
 from sfumato.reconstruct.conditions import check_comparisons, split_condition
 from sfumato.reconstruct.figures import Cells, Figures, ValueWeights, cells_of
 from sfumato.reconstruct.projection import project
@@ -65,14 +65,6 @@ def count(
     )
 
 
-def mechanism_of(release: Release) -> Mechanism:
-    """Return how the release was randomized; raise if its manifest does not say it."""
-    try:
-        return release.manifest.mechanism_value
-    except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
-        raise ReleaseError(f"The mechanism of {str(release.folder)!r} cannot be read: {problem}.") from None
-
-
 def check_columns(release: Release, by: Sequence[str]) -> None:
     """Raise unless all are columns of the release, each once."""
     for name in by:
@@ -105,7 +97,7 @@ class Numbers:
 class Counted:
     """Published rows, counted by columns; and what can be estimated of them."""
 
-    mechanism: Mechanism
+    channel: Channel
     tally: Tally
     cells: Cells
     figures: Figures
@@ -113,18 +105,20 @@ class Counted:
     @classmethod
     def of(cls, release: Release, by: Sequence[str], where: str, target: Target) -> Counted:
         """Count the rows that satisfy a condition on untouched columns."""
-        mechanism = mechanism_of(release)
-        domain = mechanism.domain
+        randomization = randomization_of(release)
+        channel = randomization.joint(by)
+        domain = channel.domain
         if where.strip():
-            condition_sql(where, manifest_types(release), domain.names)  # refuses what looks at randomized columns
+            # refuses what looks at randomized columns
+            condition_sql(where, manifest_types(release), randomization.names)
             check_comparisons(release, parsed(where))
         condition = split_condition(release, parsed(where) if where.strip() else None, domain)
         untouched = [name for name in by if name not in domain.names]
         detail: Detail = "whole" if len(untouched) == len(by) else "values"
-        tally = tallied(release, mechanism, untouched, condition, [COUNT], "", detail)
+        tally = tallied(release, channel, untouched, condition, [COUNT], "", detail)
         cells = cells_of(domain, tuple(by))
         rows = release.manifest.data.rows
-        return cls(mechanism, tally, cells, Figures(mechanism, tally, cells.under(condition), cells.size, rows, target))
+        return cls(channel, tally, cells, Figures(channel, tally, cells.under(condition), cells.size, rows, target))
 
     @property
     def rows(self) -> FloatArray:
@@ -141,7 +135,7 @@ class Counted:
         """Return the columns of all groups and cells, in the order that was asked for."""
         size, groups = self.cells.size, self.tally.groups
         keys = {key.name: key.take(np.repeat(np.arange(groups), size)) for key in self.tally.keys}
-        for part in self.mechanism.domain.parts:
+        for part in self.channel.domain.parts:
             if part.name in self.cells.asked:
                 keys[part.name] = Key(part.name, part.values, np.tile(self.cells.codes(part.name), groups))
         return tuple(keys[name] for name in by)
@@ -151,9 +145,9 @@ class Counted:
         if self.tally.detail == "whole":
             return self._unbiased()
         if method != "em":
-            for table in self.mechanism.tables:
+            for table in self.channel.tables:
                 inverse.require_invertible(table.matrix)
-        if all(inverse.is_usable(table.matrix) for table in self.mechanism.tables):
+        if all(inverse.is_usable(table.matrix) for table in self.channel.tables):
             numbers = self._unbiased()
         else:
             nothing = np.full((self.tally.groups, self.cells.size), np.nan)
@@ -171,7 +165,7 @@ class Counted:
         return Numbers(value, error, value)
 
     def _likeliest(self) -> tuple[FloatArray, tuple[str, ...]]:
-        tables = self.mechanism.tables
+        tables = self.channel.tables
         gap = bayes.GAP / len(tables)  # log-likelihoods add up over the sub-tables
         results = [bayes.iterate(table.matrix, rows, gap) for table, rows in zip(tables, self.published, strict=True)]
         value = np.zeros((self.tally.groups, self.cells.size))

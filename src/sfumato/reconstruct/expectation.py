@@ -37,7 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import UsageError
-from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.matrix import FloatArray
+from sfumato.reconstruct.channel import Matrix
 
 MOST_TERMS = 10_000_000
 """Groups times cells times strata that are worked on at once."""
@@ -52,7 +53,7 @@ Codes = npt.NDArray[np.int64]
 class Stratum:
     """A matrix, the cell that each of its values belongs to (-1: none is asked), and how the values are spread."""
 
-    matrix: PerturbationMatrix
+    matrix: Matrix
     cells: Codes
     spread: FloatArray  # positive
 

@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.mechanism import Mechanism, SubTable
 from sfumato.reconstruct.answer import IntArray, Target
+from sfumato.reconstruct.channel import Channel, ChannelTable, Matrix
 from sfumato.reconstruct.conditions import Condition
 from sfumato.reconstruct.tally import ROWS, Number, Tally, Truths
 
@@ -113,7 +113,7 @@ class Weights(Protocol):
 class ValueWeights:
     """Every value is a class. `cells` has the cell of each value, -1 where the condition excludes it."""
 
-    matrix: PerturbationMatrix
+    matrix: Matrix
     cells: IntArray
     size: int
 
@@ -218,11 +218,12 @@ _Term = Callable[[Weights, FloatArray, FloatArray], FloatArray]
 """Of the weights, the sums and the sums that are not below chance."""
 
 
-def chosen_weights(table: SubTable, selected: Mask) -> ClassWeights:
+def chosen_weights(table: ChannelTable, selected: Mask) -> ClassWeights:
     """Return the weights of {selected, not selected} under a uniform matrix.
 
     With k values selected, a = (1 - k q)/p for these and -k q/p for the others.
     """
+    assert isinstance(table.matrix, PerturbationMatrix)
     p, q, k = float(table.matrix.retention[0]), float(table.matrix.off_diagonal[0]), int(selected.sum())
     if k == selected.size:
         return ClassWeights(np.ones(2), np.array([1.0, 0.0]))
@@ -233,7 +234,7 @@ def chosen_weights(table: SubTable, selected: Mask) -> ClassWeights:
 class Figures:
     """Estimates of every group and cell, [groups, cells]."""
 
-    mechanism: Mechanism
+    channel: Channel
     tally: Tally
     place: Callable[[Truths], IntArray]  # the cell of each code of the domain under a pattern; -1: not meant
     size: int  # how many cells there are
@@ -332,7 +333,7 @@ class Figures:
         for number, pattern in enumerate(self.tally.patterns):
             chosen = np.flatnonzero(self.tally.pattern_of == number)
             cells = self.place(pattern)
-            for place, table in enumerate(self.mechanism.tables):
+            for place, table in enumerate(self.channel.tables):
                 own = cells[table.codes]
                 if self.tally.detail == "chosen":
                     yield chosen, place, chosen_weights(table, own >= 0)

@@ -18,7 +18,9 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.errors import SingularMatrix
+from sfumato.kronecker import ProductMatrix
 from sfumato.matrix import WORDS, FloatArray, PerturbationMatrix
+from sfumato.reconstruct.channel import Matrix
 
 CONDITION_LIMIT = 1e9
 """Above this condition number half of the 16 digits of an estimate are rounding error."""
@@ -26,14 +28,17 @@ CONDITION_LIMIT = 1e9
 HINT = 'Ask for the likelihood estimate (method "em"): it needs no inverse.'
 
 
-def is_usable(matrix: PerturbationMatrix) -> bool:
+def is_usable(matrix: Matrix) -> bool:
     """Whether P^-1 o exists and is more than rounding error."""
     return matrix.is_invertible and matrix.condition_number <= CONDITION_LIMIT
 
 
-def require_invertible(matrix: PerturbationMatrix) -> None:
+def require_invertible(matrix: Matrix) -> None:
     """Raise SingularMatrix if P^-1 o does not exist, or would be all rounding error."""
-    if not matrix.is_invertible:
+    if isinstance(matrix, ProductMatrix):
+        for factor in matrix.factors:
+            require_invertible(factor)
+    elif isinstance(matrix, PerturbationMatrix) and not matrix.is_invertible:
         zeros = int((matrix.retention <= 2 * matrix.size / WORDS).sum())
         raise SingularMatrix(
             f"The perturbation matrix has no inverse: {zeros} of its {matrix.size} values have retention 0, and "

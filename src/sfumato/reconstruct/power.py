@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sfumato.attributes import SensitiveDomain, label
+from sfumato.attributes import label
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
-from sfumato.mechanism import Mechanism
 from sfumato.reconstruct import inverse
 from sfumato.reconstruct.answer import Key, Target, check_target, sorted_key
-from sfumato.reconstruct.conditions import Condition, counted, split_condition
-from sfumato.reconstruct.estimate import NO_ROW, count, mechanism_of
+from sfumato.reconstruct.channel import Channel, randomization_of
+from sfumato.reconstruct.conditions import Condition, column_names, counted, split_condition
+from sfumato.reconstruct.estimate import NO_ROW, count
 from sfumato.reconstruct.expectation import FARTHEST, Curve, Expected, Stratum, curve_of
 from sfumato.reconstruct.figures import FEW, Cells, cells_of
 from sfumato.reconstruct.projection import project
@@ -149,15 +149,16 @@ def power(
     """
     by = (by,) if isinstance(by, str) else tuple(by)
     _check(release, by, share, width, target, level, chance)
-    mechanism = mechanism_of(release)
-    for table in mechanism.tables:
+    tree = _tree(where)
+    channel = randomization_of(release).joint({*by, *column_names(tree)})
+    for table in channel.tables:
         inverse.require_invertible(table.matrix)
-    domain = mechanism.domain
-    condition = _condition(release, where, domain)
-    spread = _spread(release, mechanism)
-    sizes = _sizes(release, mechanism, [name for name in by if name not in domain.names], condition, where)
+    domain = channel.domain
+    condition = split_condition(release, tree, domain)
+    spread = _spread(release, channel)
+    sizes = _sizes(release, channel, [name for name in by if name not in domain.names], condition, where)
     cells = cells_of(domain, by)
-    strata, shown = _strata(mechanism, condition, cells, spread, sizes.kinds)
+    strata, shown = _strata(channel, condition, cells, spread, sizes.kinds)
     curve = curve_of(strata, shown, sizes.rows, release.manifest.data.rows if target == "population" else None)
     records = sizes.rows.sum(axis=1, keepdims=True)
     expected = Expected.of(curve, records, share, _two_sided(level), NormalDist().inv_cdf(chance), width)
@@ -174,7 +175,7 @@ def power(
         level,
         chance,
         (
-            *_assumptions(len(mechanism.tables), share, target, level, chance),
+            *_assumptions(len(channel.tables), share, target, level, chance),
             *_warnings(curve, sizes.rows, share),
         ),
     )
@@ -206,24 +207,24 @@ def _check(
 # --- what is known: the rows of each group, the release-wide distribution ---------------------------------------------
 
 
-def _condition(release: Release, where: str, domain: SensitiveDomain) -> Condition:
+def _tree(where: str) -> exp.Expression | None:
     try:
-        return split_condition(release, parsed(where) if where.strip() else None, domain)
+        return parsed(where) if where.strip() else None
     except RecursionError:
         raise UsageError("The condition is nested too deeply.", EXAMPLE) from None
 
 
-def _spread(release: Release, mechanism: Mechanism) -> list[FloatArray]:
+def _spread(release: Release, channel: Channel) -> list[FloatArray]:
     """Return the corrected counts of the values of each sub-table, in the whole release."""
-    labels = [] if mechanism.label is None else [mechanism.label]
-    answer = count(release, (*labels, *mechanism.domain.names))
-    size = mechanism.domain.size
+    labels = [] if channel.label is None else [channel.label]
+    answer = count(release, (*labels, *channel.domain.names))
+    size = channel.domain.size
     numbers = [int(group[0]) - 1 if labels else 0 for group in answer.groups[::size]]
     found = dict(zip(numbers, answer.value.reshape(-1, size), strict=True))
     nothing = np.zeros(size)
     return [
         np.maximum(project(found.get(number, nothing)[table.codes]), LEAST_RECORDS)
-        for number, table in enumerate(mechanism.tables)
+        for number, table in enumerate(channel.tables)
     ]
 
 
@@ -234,13 +235,11 @@ class _Sizes:
     rows: FloatArray  # [groups, strata]
 
 
-def _sizes(
-    release: Release, mechanism: Mechanism, untouched: Sequence[str], condition: Condition, where: str
-) -> _Sizes:
+def _sizes(release: Release, channel: Channel, untouched: Sequence[str], condition: Condition, where: str) -> _Sizes:
     """Count the published rows of each group and stratum that satisfy the untouched part of the condition."""
     found: dict[tuple[Any, ...], dict[tuple[Truths, int], int]] = {}
     width = len(untouched)
-    for *key, number, rows in counted(release, _statement(mechanism, untouched, condition), where):
+    for *key, number, rows in counted(release, _statement(channel, untouched, condition), where):
         of_group = found.setdefault(tuple(key[:width]), {})
         kind = tuple(key[width:]), number - 1
         of_group[kind] = of_group.get(kind, 0) + rows
@@ -264,11 +263,11 @@ def _keys(by: Sequence[str], sizes: _Sizes, cells: Cells, shown: Sequence[int]) 
     return tuple(keys[name] for name in by)
 
 
-def _statement(mechanism: Mechanism, untouched: Sequence[str], condition: Condition) -> str:
+def _statement(channel: Channel, untouched: Sequence[str], condition: Condition) -> str:
     columns = [
         *(f"{quoted(name)} AS k{k}" for k, name in enumerate(untouched)),
         *(f"CAST(({atom}) AS BOOLEAN) AS a{k}" for k, atom in enumerate(condition.atoms)),
-        f"CAST({quoted(mechanism.label)} AS INTEGER) AS label" if mechanism.label else "1 AS label",
+        f"CAST({quoted(channel.label)} AS INTEGER) AS label" if channel.label else "1 AS label",
         "count(*) AS n",
     ]
     where = f" WHERE {condition.rows}" if condition.rows else ""
@@ -276,7 +275,7 @@ def _statement(mechanism: Mechanism, untouched: Sequence[str], condition: Condit
 
 
 def _strata(
-    mechanism: Mechanism,
+    channel: Channel,
     condition: Condition,
     cells: Cells,
     spread: list[FloatArray],
@@ -286,12 +285,12 @@ def _strata(
     asked = {truths: np.where(condition.selected(truths), cells.of_code, -1) for truths, _ in kinds}
     shown = sorted({int(cell) for of_domain in asked.values() for cell in np.unique(of_domain)} - {-1})
     if not shown:
-        values = ", ".join(mechanism.domain.labels[:5]) + (", ..." if mechanism.domain.size > 5 else "")
-        raise UsageError(f"No value of {mechanism.domain.name!r} satisfies the condition.", f"Its values are {values}.")
+        values = ", ".join(channel.domain.labels[:5]) + (", ..." if channel.domain.size > 5 else "")
+        raise UsageError(f"No value of {channel.domain.name!r} satisfies the condition.", f"Its values are {values}.")
     strata = [
         Stratum(table.matrix, asked[truths][table.codes], spread[number])
         for truths, number in kinds
-        for table in (mechanism.tables[number],)
+        for table in (channel.tables[number],)
     ]
     return strata, shown
 

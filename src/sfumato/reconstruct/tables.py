@@ -142,7 +142,7 @@ def table(
 
 def _axes(counted: Counted, names: Sequence[str]) -> tuple[Axis, ...]:
     untouched = {key.name: key.values for key in counted.tally.keys}
-    randomized = {part.name: part.values for part in counted.mechanism.domain.parts}
+    randomized = {part.name: part.values for part in counted.channel.domain.parts}
     return tuple(Axis(name, untouched.get(name, randomized.get(name, ()))) for name in names)
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from sfumato.attributes import SensitiveDomain, label
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.matrix import FloatArray
-from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.answer import IntArray, Key, sorted_key
+from sfumato.reconstruct.channel import Channel
 from sfumato.reconstruct.conditions import Condition, fetched
 from sfumato.reconstruct.reading import quoted
 from sfumato.release import Release
@@ -88,7 +88,7 @@ class Tally:
 
 def tallied(
     release: Release,
-    mechanism: Mechanism,
+    channel: Channel,
     untouched: Sequence[str],
     condition: Condition,
     numbers: Iterable[Number],
@@ -97,11 +97,11 @@ def tallied(
 ) -> Tally:
     """Count and sum the published rows that the condition on untouched columns selects."""
     sums = list(dict.fromkeys(number.summed(weight) for number in (ROWS, *numbers)))
-    found = fetched(release, _statement(mechanism, untouched, condition, sums, detail), "the query")
+    found = fetched(release, _statement(channel, untouched, condition, sums, detail), "the query")
     columns = iter(found.columns)
     keys = [_key(name, next(columns)) for name in untouched]
     truths = [_key("", next(columns)) for _ in _atoms(condition, detail)]
-    table, place = _places(mechanism, columns, found.num_rows, detail)
+    table, place = _places(channel, columns, found.num_rows, detail)
     group_keys, group = _distinct(keys, found.num_rows)
     groups = max(int(group.max(initial=-1)) + 1, 0 if untouched else 1)
     patterns, pattern = _distinct(truths, found.num_rows)
@@ -109,7 +109,7 @@ def tallied(
     if not untouched and not group_of.size:  # no row at all is a group too: the one of all rows
         group_of, pattern_of = np.zeros((2, 1), dtype=np.int64)
         patterns = tuple(Key("", (None,), np.zeros(1, dtype=np.int64)) for _ in truths)
-    sizes = _sizes(mechanism, detail)
+    sizes = _sizes(channel, detail)
     if group_of.size * sum(sizes) > MOST_CELLS:
         raise UsageError(
             f"The answer needs {group_of.size * sum(sizes):,} numbers in memory; {MOST_CELLS:,} are possible.",
@@ -129,15 +129,15 @@ def tallied(
 
 
 def _statement(
-    mechanism: Mechanism, untouched: Sequence[str], condition: Condition, sums: Sequence[str], detail: Detail
+    channel: Channel, untouched: Sequence[str], condition: Condition, sums: Sequence[str], detail: Detail
 ) -> str:
     """Return the query; everything in it is rebuilt from checked parts."""
     columns = [quoted(name) for name in untouched]
     columns += [f"CAST(({atom}) AS BOOLEAN)" for atom in _atoms(condition, detail)]
     if detail == "values":
-        columns += [quoted(name) for name in mechanism.domain.names]
-    if detail != "whole" and mechanism.label:
-        columns.append(f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)")
+        columns += [quoted(name) for name in channel.domain.names]
+    if detail != "whole" and channel.label:
+        columns.append(f"TRY_CAST({quoted(channel.label)} AS INTEGER)")
     if detail == "chosen":
         sums = [each for sql in sums for each in (_filtered(sql, condition.values), sql)]
     named = [f"{column} AS c{k}" for k, column in enumerate(columns)]
@@ -157,11 +157,11 @@ def _atoms(condition: Condition, detail: Detail) -> tuple[str, ...]:
     return condition.atoms if detail == "values" else ()
 
 
-def _sizes(mechanism: Mechanism, detail: Detail) -> list[int]:
+def _sizes(channel: Channel, detail: Detail) -> list[int]:
     """Return the number of classes of each sub-table."""
     if detail == "whole":
         return [1]
-    return [2 if detail == "chosen" else table.codes.size for table in mechanism.tables]
+    return [2 if detail == "chosen" else table.codes.size for table in channel.tables]
 
 
 # --- its answer, as arrays --------------------------------------------------------------------------------------------
@@ -193,33 +193,33 @@ def _unique(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[IntA
     return inverse.reshape(-1), [column[first] for column in columns]
 
 
-def _places(mechanism: Mechanism, columns: Any, rows: int, detail: Detail) -> tuple[IntArray, IntArray]:
+def _places(channel: Channel, columns: Any, rows: int, detail: Detail) -> tuple[IntArray, IntArray]:
     """Return the sub-table of each row, and the place of its value among those of the sub-table."""
     place = np.zeros(rows, dtype=np.int64)
-    values = [_part_codes(mechanism.domain, k, next(columns)) for k in range(_parts(mechanism, detail))]
+    values = [_part_codes(channel.domain, k, next(columns)) for k in range(_parts(channel, detail))]
     table = np.zeros(rows, dtype=np.int64)
-    if detail != "whole" and mechanism.label:
+    if detail != "whole" and channel.label:
         table = np.asarray(next(columns).combine_chunks().fill_null(0)).astype(np.int64) - 1
-    wrong = (table < 0) | (table >= len(mechanism.tables))
+    wrong = (table < 0) | (table >= len(channel.tables))
     if wrong.any():
         raise _changed(f"a row of sub-table {int(table[wrong][0]) + 1}, and there is no such one")
     if detail != "values":
         return table, place
-    code = mechanism.domain.join([codes.astype(np.int32) for codes in values])
+    code = channel.domain.join([codes.astype(np.int32) for codes in values])
     order = np.argsort(table, kind="stable")
-    ends = np.searchsorted(table[order], np.arange(len(mechanism.tables) + 1))
-    for number, own in enumerate(mechanism.tables):
+    ends = np.searchsorted(table[order], np.arange(len(channel.tables) + 1))
+    for number, own in enumerate(channel.tables):
         chosen = order[ends[number] : ends[number + 1]]
         place[chosen] = np.minimum(np.searchsorted(own.codes, code[chosen]), own.codes.size - 1)
         unknown = own.codes[place[chosen]] != code[chosen]
         if unknown.any():
-            value = mechanism.domain.labels[int(code[chosen][unknown][0])]
-            raise _changed(f"{value!r}, which is not a value of {mechanism.domain.name!r} of sub-table {number + 1}")
+            value = channel.domain.labels[int(code[chosen][unknown][0])]
+            raise _changed(f"{value!r}, which is not a value of {channel.domain.name!r} of sub-table {number + 1}")
     return table, place
 
 
-def _parts(mechanism: Mechanism, detail: Detail) -> int:
-    return len(mechanism.domain.parts) if detail == "values" else 0
+def _parts(channel: Channel, detail: Detail) -> int:
+    return len(channel.domain.parts) if detail == "values" else 0
 
 
 def _part_codes(domain: SensitiveDomain, k: int, column: Any) -> IntArray:
