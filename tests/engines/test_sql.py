@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -21,7 +22,7 @@ from sfumato.methods import plan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.randomness import SecretKey
-from sfumato.reconstruct import figures
+from sfumato.reconstruct import figures, reading
 from sfumato.reconstruct.answer import ALL
 from sfumato.release import Release
 from sfumato.table import profile, scan
@@ -305,3 +306,20 @@ def test_on_the_command_line(release: Release) -> None:
     assert [set(row) for row in rows] == [{"sex", "estimate", "standard_error", "lower", "upper"}] * 3
     for wrong in ([text, "--by", "sex"], ["--weight", "w"], [text, "--weight", "job"]):
         assert isinstance(run.invoke(app, ["estimate", str(release.folder), *wrong]).exception, UsageError)
+
+
+def test_the_engine_itself_can_read_nothing_else(release: Release, tmp_path: Path) -> None:
+    """Even if something of a query reached it: no other file, no setting."""
+    (tmp_path / "other.csv").write_text("a\n1\n")
+    with reading.connected(release) as connection:
+        for text in (
+            f"SELECT * FROM read_csv('{tmp_path / 'other.csv'}')",
+            f"COPY release TO '{tmp_path / 'copy.csv'}'",
+            f"ATTACH '{tmp_path / 'x.db'}'",
+            "SET enable_external_access = true",
+            "INSTALL httpfs",
+        ):
+            with pytest.raises(duckdb.Error):
+                connection.sql(text).fetchall()
+        assert connection.sql("SELECT count(*) FROM release").fetchall() == [(ROWS,)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.csv"]

@@ -40,6 +40,8 @@ def connected(release: Release) -> Iterator[Any]:
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     try:
         connection.execute("SET TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
+        connection.execute(f"SET allowed_paths = [{_literal(str(release.data.absolute()))}, {_pattern(release)}]")
+        connection.execute("SET enable_external_access = false")  # no other file can be read or written
         connection.execute(f"CREATE VIEW release AS {_select(release)}")
         connection.execute("SET lock_configuration = true")
         yield connection
@@ -81,8 +83,7 @@ def manifest_types(release: Release) -> dict[str, str]:
 
 
 def _select(release: Release) -> str:
-    # the file of this name and no other: wildcards stand for themselves, folders named x=y are no columns
-    path = "'" + re.sub(r"([*?[])", r"[\1]", str(release.data.absolute())).replace("'", "''") + "'"
+    path = _pattern(release)  # folders named x=y are no columns
     if release.manifest.data.format == "parquet":
         return f"SELECT * FROM read_parquet({path}, hive_partitioning = false)"
     columns = ", ".join(
@@ -94,6 +95,15 @@ def _select(release: Release) -> str:
         "columns = "
         "{" + ", ".join(f"'{c.name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for c in release.manifest.columns) + "})"
     )
+
+
+def _pattern(release: Release) -> str:
+    """Return the data file's path for DuckDB: that file and no other, wildcards stand for themselves."""
+    return _literal(re.sub(r"([*?[])", r"[\1]", str(release.data.absolute())))
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def first_line(problem: Exception) -> str:
