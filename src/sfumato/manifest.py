@@ -128,7 +128,9 @@ class Manifest(Part):
     guarantee: GuaranteePart
     data: DataFile
     columns: tuple[Column, ...]
-    mechanism: MechanismPart
+    mechanisms: Annotated[tuple[MechanismPart, ...], Field(min_length=1)] = Field(
+        description="Each randomized columns of its own, independently of the others."
+    )
     discloses_frequencies: bool = Field(
         description="Whether the matrix was computed from the table's own frequencies, which it then tells."
     )
@@ -141,15 +143,25 @@ class Manifest(Part):
     readme_sha256: str
 
     @property
+    def mechanism(self) -> MechanismPart:
+        """The mechanism, where there is one."""
+        return self.mechanisms[0]
+
+    @property
     def domain(self) -> SensitiveDomain:
         """The randomized columns' domain."""
-        return codec.read_domains([part.model_dump() for part in self.mechanism.domain])
+        return codec.read_domains([part.model_dump() for mechanism in self.mechanisms for part in mechanism.domain])
+
+    @property
+    def mechanism_values(self) -> tuple[Mechanism, ...]:
+        """The mechanisms as values of the model: sub-tables with their matrices in integers."""
+        raw = [mechanism.model_dump() for mechanism in self.mechanisms]
+        return tuple(codec.read_mechanism(m["domain"], m["sub_tables"], m["sub_table_column"]) for m in raw)
 
     @property
     def mechanism_value(self) -> Mechanism:
-        """The mechanism as a value of the model: sub-tables with their matrices in integers."""
-        raw = self.mechanism.model_dump()
-        return codec.read_mechanism(raw["domain"], raw["sub_tables"], self.mechanism.sub_table_column)
+        """The mechanism as a value of the model, where there is one."""
+        return self.mechanism_values[0]
 
     @property
     def guarantee_value(self) -> Guarantee:

@@ -140,7 +140,7 @@ def _write_data(
     mapper = RowMapper(
         schema,
         source,
-        plan.mechanism,
+        (plan.mechanism,),
         key,
         record_key=table.policy.record_key,
         drawn=drawn_rows(table, key),
@@ -204,7 +204,7 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
         guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan))),
         data=data,
         columns=_columns(table, plan, schema),
-        mechanism=_mechanism(plan),
+        mechanisms=(_mechanism(plan),),
         discloses_frequencies=plan.discloses_frequencies,
         from_table=plan.from_table,
         observed_domains=plan.observed,

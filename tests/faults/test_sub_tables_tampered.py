@@ -64,25 +64,25 @@ def test_a_label_that_does_not_exist_is_found(label: int, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("edit", "fails"),
     [
-        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=["5"]), "guarantee, upward"),
-        (lambda m: m["mechanism"]["sub_tables"][1]["noise"].update(size=3), "matrix"),
-        (lambda m: m["mechanism"]["sub_tables"][1].update(values=[0, 0, 1]), "matrix"),
-        (lambda m: m["mechanism"]["sub_tables"][0]["values"].__setitem__(-1, 999), "matrix"),
-        (lambda m: m["mechanism"].update(sub_table_column=None), "matrix"),
-        (lambda m: m["mechanism"].update(kind="perturbation"), "guarantee, as stated"),
-        (lambda m: m["mechanism"].update(epsilon=1.0), "epsilon"),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["noise"].update(weights=["5"]), "guarantee, upward"),
+        (lambda m: m["mechanisms"][0]["sub_tables"][1]["noise"].update(size=3), "matrix"),
+        (lambda m: m["mechanisms"][0]["sub_tables"][1].update(values=[0, 0, 1]), "matrix"),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["values"].__setitem__(-1, 999), "matrix"),
+        (lambda m: m["mechanisms"][0].update(sub_table_column=None), "matrix"),
+        (lambda m: m["mechanisms"][0].update(kind="perturbation"), "guarantee, as stated"),
+        (lambda m: m["mechanisms"][0].update(epsilon=1.0), "epsilon"),
         (lambda m: m.update(from_table=False), "guarantee, as stated"),
         (lambda m: m.update(discloses_frequencies=False), "guarantee, as stated"),
         (lambda m: m.update(assurance="as-published"), "guarantee, as stated"),
-        (lambda m: m["mechanism"].update(minimum_sub_table=3000), "sub-table sizes"),
-        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(gamma="1000"), "bounds"),
-        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(rho1="1/1000"), "bounds"),
-        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(rho1=None), "bounds"),
-        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(rho2="1/4"), "bounds"),
+        (lambda m: m["mechanisms"][0].update(minimum_sub_table=3000), "sub-table sizes"),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["bounds"][0].update(gamma="1000"), "bounds"),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["bounds"][0].update(rho1="1/1000"), "bounds"),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["bounds"][0].update(rho1=None), "bounds"),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["bounds"][0].update(rho2="1/4"), "bounds"),
         (lambda m: m["guarantee"].update(scope="any predicate"), "guarantee, any predicate"),
         (lambda m: m["guarantee"].update(limits=[]), "guarantee, as stated"),
         (lambda m: m["guarantee"].update(prior="Any prior."), "guarantee, as stated"),
-        (lambda m: m["mechanism"]["sub_tables"].pop(), "domain"),
+        (lambda m: m["mechanisms"][0]["sub_tables"].pop(), "domain"),
     ],
 )
 def test_a_changed_manifest_is_found(edit: Callable[[Any], Any], fails: str, tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_the_release_holds_no_quota(tmp_path: Path) -> None:
     opened, made = planned(workers(), policy())
     release = publish(opened, made, tmp_path / "r", key=SecretKey.from_seed(1))
     content = json.loads((release.folder / "manifest.json").read_text())
-    assert set(content["mechanism"]) == {
+    assert set(content["mechanisms"][0]) == {
         "kind", "domain", "sub_table_column", "minimum_sub_table", "sub_tables", "epsilon",
     }  # fmt: skip
-    assert all(set(table) == {"values", "noise", "bounds"} for table in content["mechanism"]["sub_tables"])
+    assert all(set(table) == {"values", "noise", "bounds"} for table in content["mechanisms"][0]["sub_tables"])
     assert content["discloses_frequencies"]
     assert content["from_table"]

@@ -103,8 +103,8 @@ def test_a_changed_weight(change: int, release: Release) -> None:
 
 def test_less_noise_than_the_guarantee_needs_breaks_the_guarantee(release: Release) -> None:
     def quiet(content: dict[str, Any]) -> None:
-        weights = content["mechanism"]["sub_tables"][0]["noise"]["weights"]
-        content["mechanism"]["sub_tables"][0]["noise"]["weights"] = [str(int(w) // 2) for w in weights]
+        weights = content["mechanisms"][0]["sub_tables"][0]["noise"]["weights"]
+        content["mechanisms"][0]["sub_tables"][0]["noise"]["weights"] = [str(int(w) // 2) for w in weights]
 
     assert {"manifest", "guarantee, upward", "guarantee, downward", "epsilon"} <= failed(edited(release, quiet))
 
@@ -113,20 +113,20 @@ def test_less_noise_than_the_guarantee_needs_breaks_the_guarantee(release: Relea
     ("change", "also"),
     [
         (lambda m: m["guarantee"].update(sentence="Nothing can be learned."), set()),
-        (lambda m: m["mechanism"]["domain"][0]["values"].reverse(), set()),
+        (lambda m: m["mechanisms"][0]["domain"][0]["values"].reverse(), set()),
         (lambda m: m["data"].update(rows=1), {"rows"}),
         (lambda m: m["columns"].pop(0), {"columns"}),
-        (lambda m: m["mechanism"].update(epsilon=0.1), {"epsilon"}),
-        (lambda m: m["mechanism"].update(epsilon=None), {"epsilon"}),
-        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=["5"]), {"guarantee, upward"}),
-        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=[]), {"matrix"}),
-        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=["9" * 30] * 4), {"matrix"}),
-        (lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(size=10**13), {"matrix"}),
-        (lambda m: m["mechanism"]["sub_tables"][0]["bounds"][0].update(gamma="1/0"), {"matrix"}),
-        (lambda m: m["mechanism"]["sub_tables"][0].update(bounds=[]), {"matrix"}),
-        (lambda m: m["mechanism"].update(domain=[]), {"matrix"}),
-        (lambda m: m["mechanism"]["domain"][0].update(values=["flu"] * 4), {"matrix"}),
-        (lambda m: m["mechanism"]["domain"][0]["values"].__setitem__(0, "plague"), {"domain"}),
+        (lambda m: m["mechanisms"][0].update(epsilon=0.1), {"epsilon"}),
+        (lambda m: m["mechanisms"][0].update(epsilon=None), {"epsilon"}),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["noise"].update(weights=["5"]), {"guarantee, upward"}),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["noise"].update(weights=[]), {"matrix"}),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["noise"].update(weights=["9" * 30] * 4), {"matrix"}),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["noise"].update(size=10**13), {"matrix"}),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0]["bounds"][0].update(gamma="1/0"), {"matrix"}),
+        (lambda m: m["mechanisms"][0]["sub_tables"][0].update(bounds=[]), {"matrix"}),
+        (lambda m: m["mechanisms"][0].update(domain=[]), {"matrix"}),
+        (lambda m: m["mechanisms"][0]["domain"][0].update(values=["flu"] * 4), {"matrix"}),
+        (lambda m: m["mechanisms"][0]["domain"][0]["values"].__setitem__(0, "plague"), {"domain"}),
     ],
 )
 def test_a_changed_manifest(change: Callable[[dict[str, Any]], None], also: set[str], release: Release) -> None:
@@ -138,15 +138,15 @@ def test_a_changed_manifest(change: Callable[[dict[str, Any]], None], also: set[
 @pytest.mark.parametrize(
     "change",
     [
-        lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(weights=["9" * 30] * 4),
-        lambda m: m["mechanism"]["sub_tables"][0]["noise"].update(size=10**13),
-        lambda m: m["mechanism"].update(domain=[]),
-        lambda m: m["mechanism"]["domain"][0]["values"].__setitem__(0, "plague"),
+        lambda m: m["mechanisms"][0]["sub_tables"][0]["noise"].update(weights=["9" * 30] * 4),
+        lambda m: m["mechanisms"][0]["sub_tables"][0]["noise"].update(size=10**13),
+        lambda m: m["mechanisms"][0].update(domain=[]),
+        lambda m: m["mechanisms"][0]["domain"][0]["values"].__setitem__(0, "plague"),
         lambda m: m["data"].update(file="../r/" + m["data"]["file"]),
         lambda m: m["data"].update(file="/etc/passwd"),
         lambda m: m.update(manifest_version=2),
         lambda m: m.update(surprise=1),
-        lambda m: m.pop("mechanism"),
+        lambda m: m.pop("mechanisms"),
     ],
 )
 def test_an_estimate_from_a_broken_manifest_is_refused(

@@ -132,8 +132,8 @@ def test_a_statement_that_does_not_follow_fails(tmp_path: Path, change: dict[str
 def test_a_release_that_guarantees_nothing_fails(tmp_path: Path) -> None:
     release = publish(tmp_path)
     manifest = json.loads((release.folder / MANIFEST_NAME).read_text())
-    manifest["mechanism"]["sub_tables"][0]["bounds"] = [{"gamma": None, "rho1": None, "rho2": None, "given": ""}]
-    manifest["mechanism"]["sub_tables"][0]["noise"]["weights"] = ["0"]
+    manifest["mechanisms"][0]["sub_tables"][0]["bounds"] = [{"gamma": None, "rho1": None, "rho2": None, "given": ""}]
+    manifest["mechanisms"][0]["sub_tables"][0]["noise"]["weights"] = ["0"]
     (release.folder / MANIFEST_NAME).write_text(json.dumps(manifest))
     assert {"guarantee, upward", "guarantee, downward"} <= failures(release)
 

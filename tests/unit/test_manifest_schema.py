@@ -60,7 +60,7 @@ def test_a_real_manifest_satisfies_it(kind: str, schema: dict[str, Any], clinic:
         {"counts": [2, 2, 2, 2]},
         {"status": "perhaps"},
         {"manifest_version": 2},
-        {"mechanism": {}},
+        {"mechanisms": [{}]},
     ],
     ids=lambda change: next(iter(change)),
 )

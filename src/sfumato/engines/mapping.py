@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,24 @@ from sfumato.errors import PlanMismatch, TableError
 from sfumato.mechanism import LABEL, Mechanism
 from sfumato.randomness import SecretKey, Step, WordArray
 
+MOST_FILES = 1 << 32
+"""Of a table: beyond that the words of the next mechanism begin."""
+
 Dealt = Callable[[Batch, Mask | None, npt.NDArray[np.int32]], npt.NDArray[np.int32]]
 """Gives the sub-table of each kept row, from 0, by its sensitive value."""
 
 
 class RowMapper:
-    """Perturbs the sensitive columns, bins and checks the others, drops identifiers and rows that are left out."""
+    """Perturbs the columns of each mechanism, bins and checks the others, drops identifiers and rows that are left out.
+
+    `dealt` and `counts` go with one mechanism.
+    """
 
     def __init__(
         self,
         schema: Schema,
         source: Source,
-        mechanism: Mechanism,
+        mechanisms: Sequence[Mechanism],
         key: SecretKey,
         record_key: str | None = None,
         drawn: Mask | None = None,
@@ -40,20 +46,22 @@ class RowMapper:
         counts: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self._schema, self._source = schema, source
-        self._mechanism, self._domain, self._key = mechanism, mechanism.domain, key
+        self._mechanisms, self._key = mechanisms, key
+        parts = [part for mechanism in mechanisms for part in mechanism.domain.parts]
+        self._randomized = {part.name for part in parts}
         self._record_key, self._drawn, self._dealt = record_key, drawn, dealt
         self._published = [name for name in source.names if schema[name].role != "identifier"]
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
-        self._encoders = {part.name: Encoder(schema[part.name], part) for part in self._domain.parts}
+        self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
         self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
-        self._context = _context(mechanism) if record_key else b""
-        self._types = {part.name: _integer_type(part, source.column_type(part.name)) for part in self._domain.parts}
+        self._contexts = [_context(mechanism, k) for k, mechanism in enumerate(mechanisms)] if record_key else []
+        self._types = {part.name: _integer_type(part, source.column_type(part.name)) for part in parts}
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
-        self._due, self._seen = counts, np.zeros(self._domain.size, dtype=np.int64)
+        self._due, self._seen = counts, np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
     def _others(self) -> list[Attribute]:
-        return [self._schema[name] for name in self._published if self._schema[name].role != "sensitive"]
+        return [self._schema[name] for name in self._published if name not in self._randomized]
 
     def batches(self, reading_ahead: bool = False) -> Iterator[tuple[int, Any]]:
         """Yield (rows read, published rows) for each batch of the table, which may be read in a thread of its own."""
@@ -72,18 +80,17 @@ class RowMapper:
         if keep is not None:
             rows = _without_views(rows).filter(from_numpy(keep))
             codes = {name: column[keep] for name, column in codes.items()}
-        sensitive = self._domain.join(codes[name] for name in self._domain.names)
-        if self._due is not None:
-            self._seen += np.bincount(sensitive, minlength=self._seen.size)
-        words = (
-            self._words_by_place(batch, keep) if self._record_key is None else self._words_by_record(rows, sensitive)
-        )
-        labels = None if self._dealt is None else self._dealt(batch, keep, sensitive)
-        drawn = self._domain.split(self._mechanism.sample(sensitive, labels, words))
-        new = {
-            part.name: self._in_its_type(decoded(part, column), part.name)
-            for part, column in zip(self._domain.parts, drawn, strict=True)
-        }
+        new: dict[str, Any] = {}
+        labels: npt.NDArray[np.int32] | None = None
+        for number, mechanism in enumerate(self._mechanisms):
+            domain = mechanism.domain
+            true = domain.join(codes[name] for name in domain.names)
+            if self._due is not None:
+                self._seen += np.bincount(true, minlength=self._seen.size)
+            labels = None if self._dealt is None else self._dealt(batch, keep, true)
+            drawn = domain.split(mechanism.sample(true, labels, self._words(number, batch, keep, rows, true)))
+            for part, column in zip(domain.parts, drawn, strict=True):
+                new[part.name] = self._in_its_type(decoded(part, column), part.name)
         for attribute in self._others():
             name = attribute.name
             if attribute.bins:
@@ -116,11 +123,14 @@ class RowMapper:
         masks = [mask for mask in (complete_rows(rows, self._dropping), drawn) if mask is not None]
         return np.logical_and.reduce(masks) if masks else None
 
-    def _words_by_place(self, batch: Batch, keep: Mask | None) -> WordArray:
-        words = self._key.words(Step.PERTURB, batch.file, batch.start, batch.rows.num_rows)
+    def _words(self, number: int, batch: Batch, keep: Mask | None, rows: Any, true: npt.NDArray[np.int32]) -> WordArray:
+        """Return a word of each kept row for the mechanism of this number; every mechanism has words of its own."""
+        if self._record_key is not None:
+            return self._words_by_record(self._contexts[number], rows, true)
+        words = self._key.words(Step.PERTURB, batch.file + number * MOST_FILES, batch.start, batch.rows.num_rows)
         return words if keep is None else words[keep]
 
-    def _words_by_record(self, rows: Any, sensitive: npt.NDArray[np.int32]) -> WordArray:
+    def _words_by_record(self, context: bytes, rows: Any, true: npt.NDArray[np.int32]) -> WordArray:
         """Return a word for each record, the same in every release with this key, value, domain and matrix.
 
         The value is part of it: with one word for two values, a published value that changes would prove that neither
@@ -129,7 +139,7 @@ class RowMapper:
         name = self._record_key
         assert name is not None
         keys = key_bytes(rows.column(name), name, self._position)
-        messages = [self._context + code.to_bytes(4) + key for key, code in zip(keys, sensitive.tolist(), strict=True)]
+        messages = [context + code.to_bytes(4) + key for key, code in zip(keys, true.tolist(), strict=True)]
         return self._key.keyed_words(Step.PERTURB, messages)
 
     def _complain(self, name: str) -> None:
@@ -163,10 +173,11 @@ def changed_table() -> PlanMismatch:
     )
 
 
-def _context(mechanism: Mechanism) -> bytes:
-    """Return what a record's word depends on besides its key and value: the matrix and the domain."""
+def _context(mechanism: Mechanism, number: int) -> bytes:
+    """Return what a record's word depends on besides its key and value: the matrix, the domain, which mechanism."""
     labels = repr([part.labels for part in mechanism.domain.parts])  # 7 and "7" are the same value
-    return hashlib.sha256(mechanism.matrix.noise.tobytes() + labels.encode()).digest()[:16]
+    which = str(number) if number else ""
+    return hashlib.sha256(mechanism.matrix.noise.tobytes() + (labels + which).encode()).digest()[:16]
 
 
 def positioned(source: Source, columns: list[str]) -> Iterator[tuple[Batch, int]]:

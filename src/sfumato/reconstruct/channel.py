@@ -132,6 +132,6 @@ class Randomization:
 def randomization_of(release: Release) -> Randomization:
     """Return how the release was randomized; raise if its manifest does not say it."""
     try:
-        return Randomization((release.manifest.mechanism_value,))
+        return Randomization(release.manifest.mechanism_values)
     except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
         raise ReleaseError(f"The mechanism of {str(release.folder)!r} cannot be read: {problem}.") from None
