@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sfumato import row_order
+from sfumato import order_tests, row_order
 from sfumato.row_order import BlockTable, OrderTest, OrderWatch, SegmentSample
 
 Codes = NDArray[np.int32]
@@ -185,12 +185,12 @@ def scripted(hits: list[int]) -> Iterator[bool]:
 )
 def test_sequential_p_value(hits: list[int], p: float) -> None:
     draws = scripted(hits)
-    assert row_order.sequential_p(lambda count: np.array([next(draws) for _ in range(count)])) == p
+    assert order_tests.sequential_p(lambda count: np.array([next(draws) for _ in range(count)])) == p
 
 
 def test_fewest_draws_that_reach_the_level() -> None:
-    reached = [b for b in range(row_order.DRAWS + 1) if row_order.TESTS / (b + 1) <= row_order.LEVEL]
-    assert reached == [row_order.DRAWS]
+    reached = [b for b in range(order_tests.DRAWS + 1) if row_order.TESTS / (b + 1) <= row_order.LEVEL]
+    assert reached == [order_tests.DRAWS]
 
 
 def test_random_tables_are_those_of_permuted_rows() -> None:
@@ -202,7 +202,7 @@ def test_random_tables_are_those_of_permuted_rows() -> None:
     place = np.repeat(np.arange(3), blocks)
     orders = set(permutations(np.repeat(np.arange(3), classes).tolist()))
     exact = Counter(bytes(np.bincount(np.array(o) * 3 + place, minlength=9).astype(np.uint8)) for o in orders)
-    drawn = row_order.random_tables(classes, blocks, 60_000, np.random.default_rng(1))
+    drawn = order_tests.random_tables(classes, blocks, 60_000, np.random.default_rng(1))
     seen = Counter(bytes(table) for table in drawn.astype(np.uint8).reshape(-1, 9))
     assert set(seen) == set(exact)
     chi_square = sum((seen[t] - 1000 * exact[t]) ** 2 / (1000 * exact[t]) for t in exact)
@@ -212,7 +212,7 @@ def test_random_tables_are_those_of_permuted_rows() -> None:
 
 def test_random_tables_keep_the_margins() -> None:
     classes, blocks = np.array([400, 90, 31, 2]), np.array([64] * 8 + [11])
-    tables = row_order.random_tables(classes, blocks, 50, np.random.default_rng(1))
+    tables = order_tests.random_tables(classes, blocks, 50, np.random.default_rng(1))
     assert np.all(tables >= 0)
     assert np.all(tables.sum(axis=2) == classes)
     assert np.all(tables.sum(axis=1) == blocks)
@@ -220,33 +220,33 @@ def test_random_tables_keep_the_margins() -> None:
 
 def test_score_of_two_classes_and_two_blocks_is_the_usual_chi_square() -> None:
     table = np.array([[[30, 10], [20, 40]]])
-    score = row_order.BlockScore(table[0].sum(axis=1), table[0].sum(axis=0))
+    score = order_tests.BlockScore(table[0].sum(axis=1), table[0].sum(axis=0))
     chi_square = 100 * (30 * 40 - 10 * 20) ** 2 / (40 * 60 * 50 * 50)
-    assert score(table)[0] == pytest.approx(row_order.normal_score(np.array(chi_square), 1))
+    assert score(table)[0] == pytest.approx(order_tests.normal_score(np.array(chi_square), 1))
 
 
 def test_rare_classes_are_lumped() -> None:
     table = np.diag(np.arange(40, dtype=np.int64))
-    lumped = row_order.lump(table)
+    lumped = order_tests.lump(table)
     assert lumped.shape == (32, 40)
     assert lumped.sum(axis=1).tolist() == [*range(39, 8, -1), sum(range(9))]
-    assert row_order.lump(table[:20]).shape == (19, 40)
+    assert order_tests.lump(table[:20]).shape == (19, 40)
 
 
 def test_a_billion_rows_stay_within_the_generators_limit() -> None:
     table = np.full((3, 48), 30_000_000, dtype=np.int64)
-    assert row_order.within_limit(table).sum() < 10**9
-    assert row_order.block_test(table, np.random.default_rng(1)) == 1.0  # too even, not too uneven
+    assert order_tests.within_limit(table).sum() < 10**9
+    assert order_tests.block_test(table, np.random.default_rng(1)) == 1.0  # too even, not too uneven
     table[0, :24] += 60_000
-    assert row_order.block_test(table, np.random.default_rng(1)) == 1 / 2000
+    assert order_tests.block_test(table, np.random.default_rng(1)) == 1 / 2000
 
 
 @pytest.mark.parametrize("rows", [2, 499, 500, 501, 1_000, 1_001, 1_250])
 def test_equal_neighbours_do_not_straddle_segments(rows: int) -> None:
     same = np.zeros((1, rows), dtype=np.uint16)
     within = sum(len(same[0, i : i + 500]) - 1 for i in range(0, rows, 500))
-    assert row_order.equal_neighbours(same).tolist() == [within]
-    assert row_order.pairs_within(rows) == within
+    assert order_tests.equal_neighbours(same).tolist() == [within]
+    assert order_tests.pairs_within(rows) == within
 
 
 def test_the_centre_of_the_neighbour_test_is_the_mean(
@@ -255,8 +255,8 @@ def test_the_centre_of_the_neighbour_test_is_the_mean(
     monkeypatch.setattr(row_order, "SEGMENT", 4)
     values = np.array([0, 0, 0, 1, 1, 2], dtype=np.uint16)
     every = np.array(list(permutations(values.tolist())), dtype=np.uint16)
-    mean = row_order.equal_neighbours(every).mean()
-    assert mean == pytest.approx(row_order.pairs_within(6) * (3 * 2 + 2 * 1) / (6 * 5))
+    mean = order_tests.equal_neighbours(every).mean()
+    assert mean == pytest.approx(order_tests.pairs_within(6) * (3 * 2 + 2 * 1) / (6 * 5))
 
 
 # --- power (fixed seeds; 18 to 20 of 20 other seeds found the sorted, local and drifting tables) ------------
@@ -305,4 +305,4 @@ def test_a_shuffled_table_is_not_called_dependent() -> None:
 def test_the_table_of_the_stream_is_used_by_the_test() -> None:
     table = BlockTable(2)
     table.add(np.repeat(np.arange(2, dtype=np.int32), 20_000))
-    assert row_order.block_test(table.table(), np.random.default_rng(1)) == 1 / 2000
+    assert order_tests.block_test(table.table(), np.random.default_rng(1)) == 1 / 2000
