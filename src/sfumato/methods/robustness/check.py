@@ -1,0 +1,73 @@
+"""Check published groups: the largest posterior of each under a prior, and whether it exceeds 1/r."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.methods.robustness.bounds import prior_free_bound, swap_bound
+from sfumato.methods.robustness.posterior import MOST_STATES, Composition, FloatArray, Numbers, posterior, posteriors
+from sfumato.methods.robustness.prior import Prior
+
+CLOSE = 1e-9
+"""Relative distance to 1/r below which Fractions decide; the rounding of floats is below 1e-11."""
+BATCH = 2**21
+"""States computed at a time, over all groups of a batch."""
+
+
+def worst_posteriors(groups: Sequence[Composition], prior: Prior | None) -> FloatArray:
+    """Return the largest p(t:x) of each group, over its tuples and values.
+
+    Exact (PI Eq. (3)) up to rounding; for a group with more than `MOST_STATES` states the smaller of the swap bound and
+    the prior-free one. Without a prior: the largest that it can be under any.
+    """
+    worst: dict[Composition, float] = {}
+    for batch in _batches(set(groups)):
+        worst |= zip(batch, _worst_of_batch(batch, prior).tolist(), strict=True)
+    return np.array([worst[group] for group in groups])
+
+
+def breaches(groups: Sequence[Composition], prior: Prior | None, r: int) -> npt.NDArray[np.bool_]:
+    """Whether a group exceeds 1/r: decided exactly where floats are too close to call."""
+    worst = worst_posteriors(groups, prior) * r
+    close = {group for group, times_r in zip(groups, worst, strict=True) if abs(times_r - 1) < CLOSE}
+    decided = {group: _breaches_exactly(group, prior, r) for group in close}
+    return np.array([decided.get(group, times_r > 1) for group, times_r in zip(groups, worst, strict=True)])
+
+
+def _batches(groups: Iterable[Composition]) -> Iterator[list[Composition]]:
+    """Put groups with the same sizes and counts together, as many as fit."""
+    alike: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Composition]] = defaultdict(list)
+    for group in groups:
+        alike[group.sizes, group.counts].append(group)
+    for batch in alike.values():
+        length = max(1, BATCH // batch[0].states)
+        yield from (batch[start : start + length] for start in range(0, len(batch), length))
+
+
+def _worst_of_batch(batch: Sequence[Composition], prior: Prior | None) -> FloatArray:
+    sizes, counts = batch[0].sizes, batch[0].counts
+    largest = float(prior_free_bound(sizes, counts).max())
+    if prior is None:
+        return np.full(len(batch), largest)
+    weights = np.array([group.weights(prior.weights) for group in batch]).astype(np.float64)
+    if batch[0].states <= MOST_STATES:
+        return _largest(posteriors(weights, sizes, counts))
+    return np.minimum(largest, _largest(np.array([swap_bound(w, sizes, counts) for w in weights])))
+
+
+def _largest(posteriors: Numbers) -> FloatArray:
+    return np.asarray(posteriors.max(axis=(1, 2)), dtype=np.float64)
+
+
+def _breaches_exactly(group: Composition, prior: Prior | None, r: int) -> bool:
+    if prior is None or len(group.sizes) == 1:
+        return max(group.counts) * r > min(group.sizes)
+    if group.states > MOST_STATES:
+        return True
+    weights = np.vectorize(Fraction, otypes=[object])(group.weights(prior.weights).astype(object))
+    return bool((posterior(weights, group.sizes, group.counts) * r > 1).any())

@@ -1,0 +1,144 @@
+"""Bottom-up merging as published (PI section IV, end): until every group meets the Delta condition, PI Eq. (4).
+
+"Initially, each tuple forms an A-group. We repeat the following process until each A-group satisfies the Delta bounding
+condition with respect to any attribute set. [...] Such a group is merged with other existing groups so that the
+resulting group satisfies the condition." No value may occur twice in a group. Which groups to merge is left open. Here:
+
+- the next violating group is a single tuple, of the kind (cell and value) with most single tuples left;
+- single tuples are merged with it until the condition holds, each time one that leaves the smallest Delta_max over all
+  attribute sets and values; that is 0 within a cell, so those go first. Of equals one of the fullest kind is taken;
+- where that fails, the single tuple is merged with a group that meets the condition, if the union does;
+- what remains is in no group.
+
+The condition does not bound posteriors by 1/r: see `bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.methods.robustness.bounds import delta_ceiling
+from sfumato.methods.robustness.kinds import WITHHELD, Kinds, Order, cell_signatures, starts
+from sfumato.methods.robustness.posterior import FloatArray, IntArray
+from sfumato.methods.robustness.prior import Prior
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def merge_records(
+    cells: IntArray, values: IntArray, signatures: Sequence[IntArray], order: Order, r: int, priors: Sequence[Prior]
+) -> IntArray:
+    """Return the group of every record, numbered from 0, or `WITHHELD`. Arguments as of `group_records`."""
+    kinds = Kinds.of(cells, values)
+    rows = [prior.probabilities[cell_signatures(cells, codes)] for prior, codes in zip(priors, signatures, strict=True)]
+    known = np.array(rows)  # (attribute set, cell, value) -> p(s:x)
+    left = kinds.counts.copy()  # kind -> single tuples
+    groups = _grow_groups(kinds, left, known, r)
+    _join_groups(groups, kinds, left, known, r)
+    return _to_records(groups, kinds, order)
+
+
+@dataclass(eq=False)
+class _Spans:
+    """Groups by what the condition needs of them: the range of p(s:x) over their tuples, and their values."""
+
+    high: FloatArray  # (group, attribute set, value)
+    low: FloatArray
+    held: BoolArray  # (group, value)
+
+    def __getitem__(self, chosen: IntArray) -> _Spans:
+        return _Spans(self.high[chosen], self.low[chosen], self.held[chosen])
+
+    def __setitem__(self, chosen: IntArray, spans: _Spans) -> None:
+        self.high[chosen], self.low[chosen], self.held[chosen] = spans.high, spans.low, spans.held
+
+    def union(self, others: _Spans) -> _Spans:
+        """Return the unions of groups, pairwise; one goes with each of several."""
+        return _Spans(np.maximum(self.high, others.high), np.minimum(self.low, others.low), self.held | others.held)
+
+    def deviations(self) -> FloatArray:
+        """Return Delta_max of each group, over all attribute sets and all its values."""
+        return np.asarray(((self.high - self.low) * self.held[:, None]).max(axis=(1, 2)))
+
+    def meet(self, r: int) -> BoolArray:
+        """Whether each group meets PI Eq. (4) for every attribute set and value. It has as many tuples as values."""
+        size = self.held.sum(axis=1)
+        ceiling = delta_ceiling(np.maximum(r, size)[:, None, None], r, self.high)
+        fits = (self.high - self.low <= ceiling) | ~self.held[:, None]
+        return np.asarray(fits.all(axis=(1, 2)) & (size >= r))
+
+
+def _spans(kinds: Kinds, groups: Sequence[Sequence[int]], known: FloatArray) -> _Spans:
+    """Return the spans of groups of tuples of these kinds."""
+    members = np.array([kind for group in groups for kind in group])
+    sizes = np.array([len(group) for group in groups])
+    rows = known[:, kinds.cells[members]].transpose(1, 0, 2)
+    held = np.zeros((len(groups), known.shape[2]), dtype=np.bool_)
+    held[np.repeat(np.arange(len(groups)), sizes), kinds.values[members]] = True
+    first = starts(sizes)
+    return _Spans(np.maximum.reduceat(rows, first), np.minimum.reduceat(rows, first), held)
+
+
+def _grow_groups(kinds: Kinds, left: IntArray, known: FloatArray, r: int) -> list[list[int]]:
+    """Return groups, as lists of kinds, that meet the condition; take their tuples out of `left`."""
+    singles = _spans(kinds, [[kind] for kind in range(left.size)], known)
+    groups: list[list[int]] = []
+    seeds = left > 0
+    while (seeds & (left > 0)).any():
+        seed = int(np.argmax(left * seeds))
+        group = _grow(seed, kinds, left, singles, r)
+        if group:
+            left[group] -= 1
+            groups.append(group)
+        else:
+            seeds[seed] = False
+    return groups
+
+
+def _grow(seed: int, kinds: Kinds, left: IntArray, singles: _Spans, r: int) -> list[int]:
+    """Return a group that starts with one tuple, or nothing if no merging meets the condition."""
+    group, span = [seed], singles[np.array([seed])]
+    able = np.flatnonzero(left)
+    while len(group) < r or not span.meet(r)[0]:
+        able = able[~span.held[0, kinds.values[able]]]
+        if able.size == 0:
+            return []
+        alike = able[kinds.cells[able] == kinds.cells[seed]]
+        if alike.size == 0:
+            deviations = span.union(singles[able]).deviations()
+            alike = able[deviations == deviations.min()]
+        group.append(int(alike[np.argmax(left[alike])]))
+        span = span.union(singles[np.array(group[-1:])])
+    return group
+
+
+def _join_groups(groups: list[list[int]], kinds: Kinds, left: IntArray, known: FloatArray, r: int) -> None:
+    """Merge single tuples with groups that meet the condition, as long as a union does."""
+    if not groups:
+        return
+    spans, waiting = _spans(kinds, groups, known), -1
+    while waiting != left.sum():
+        waiting = int(left.sum())
+        for kind in np.flatnonzero(left).tolist():
+            able = np.flatnonzero(~spans.held[:, kinds.values[kind]])
+            unions = spans[able].union(_spans(kinds, [[kind]], known))
+            fits = np.flatnonzero(unions.meet(r))[: left[kind]]
+            spans[able[fits]] = unions[fits]
+            left[kind] -= fits.size
+            for number in able[fits].tolist():
+                groups[number].append(kind)
+
+
+def _to_records(groups: Sequence[Sequence[int]], kinds: Kinds, order: Order) -> IntArray:
+    """Give the records of each kind, in random order, to the groups that have it."""
+    members = np.array([kind for group in groups for kind in group], dtype=np.int64)
+    numbers = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    by_kind = np.argsort(members, kind="stable")
+    rank = np.arange(members.size) - np.searchsorted(members[by_kind], members[by_kind])
+    result = np.full(kinds.of_record.size, WITHHELD)
+    result[kinds.line(order)[starts(kinds.counts)[members[by_kind]] + rank]] = numbers[by_kind]
+    return result

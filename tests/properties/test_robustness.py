@@ -1,0 +1,513 @@
+"""r-robustness against slow oracles that share no code with it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import permutations, product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sfumato.errors import PolicyError, TableError
+from sfumato.methods.robustness import (
+    WITHHELD,
+    Composition,
+    Grouping,
+    Prior,
+    breaches,
+    compositions,
+    count_prior,
+    group_records,
+    leftovers,
+    meets_published_delta,
+    meets_repaired_delta,
+    merge_records,
+    posterior,
+    prior_free_bound,
+    read_prior,
+    swap_bound,
+    worst_posteriors,
+)
+from sfumato.methods.robustness import check as check_module
+from sfumato.methods.robustness.guests import guest_posterior
+from sfumato.methods.robustness.posterior import IntArray, posteriors
+
+Table = npt.NDArray[Any]
+Group = tuple[Table, list[int], list[int]]
+"""p(s:x) as Fractions, n_s, k_x."""
+
+
+# --- random groups, and the oracle --------------------------------------------------------------------------------
+
+
+def groups_at_random(seed: int, number: int, most: int = 6) -> Iterator[Group]:
+    """Random groups of 2 to `most` tuples: shared signatures, repeated values, zeros among the probabilities."""
+    rng = np.random.default_rng(seed)
+    for _ in range(number):
+        size = int(rng.integers(2, most + 1))
+        sizes, counts = (np.unique(rng.integers(0, size, size), return_counts=True)[1].tolist() for _ in range(2))
+        weights = rng.integers(1, 20, (len(sizes), len(counts))) * (rng.random((len(sizes), len(counts))) > 0.2)
+        yield np.vectorize(lambda w: Fraction(int(w), 97), otypes=[object])(weights), sizes, counts
+
+
+def by_enumeration(table: Table, sizes: Sequence[int], counts: Sequence[int]) -> Table | None:
+    """PI Eqs. (1)-(3) to the letter: all ways to give the values to the tuples. None: no possible world."""
+    tuples = [s for s, n in enumerate(sizes) for _ in range(n)]
+    values = [x for x, k in enumerate(counts) for _ in range(k)]
+    total, found = Fraction(0), np.full(table.shape, Fraction(0), dtype=object)
+    for world in permutations(values):
+        weight = prod(table[s, x] for s, x in zip(tuples, world, strict=True))
+        total += weight
+        for s in range(len(sizes)):
+            found[s, world[tuples.index(s)]] += weight  # for the first tuple of each signature
+    return found / total if total else None
+
+
+def test_posterior_equals_enumeration() -> None:
+    impossible = 0
+    for table, sizes, counts in groups_at_random(1, 150):
+        expected = by_enumeration(table, sizes, counts)
+        if expected is None:
+            impossible += 1
+            for kind in (object, np.float64):
+                with pytest.raises(PolicyError, match="no possible world"):
+                    posterior(table.astype(kind), sizes, counts)
+        else:
+            assert (posterior(table, sizes, counts) == expected).all()
+            floats = posterior(table.astype(np.float64), sizes, counts)
+            np.testing.assert_allclose(floats, expected.astype(np.float64), rtol=1e-13, atol=0)
+    assert 20 < impossible < 100
+
+
+def test_bounds_hold_for_every_group() -> None:
+    """swap >= exact and prior-free >= exact, always; and both are met with equality by some mixed groups."""
+    tight = Counter[str]()
+    for table, sizes, counts in groups_at_random(2, 150):
+        exact = by_enumeration(table, sizes, counts)
+        if exact is None:
+            continue
+        swap, free = swap_bound(table, sizes, counts), prior_free_bound(sizes, counts)
+        assert (swap >= exact).all()
+        assert (free >= exact.astype(np.float64) - 1e-15).all()
+        if len(sizes) > 1:
+            tight["swap"] += ((swap == exact) & (exact > 0) & (exact < 1)).any()
+            tight["free"] += ((free == exact.astype(np.float64)) & (free < 1)).any()
+    assert min(tight["swap"], tight["free"]) > 3
+
+
+def test_swap_bound_with_zeros_one_by_one() -> None:
+    half = Fraction(1, 2)
+    # p(t:x) = 0
+    assert swap_bound([[0 * half, half], [half, half]], [1, 1], [1, 1])[0, 0] == 0
+    # p(u:x) = 0: nobody to exchange with
+    assert swap_bound([[half, half], [0 * half, half]], [1, 1], [1, 1])[0, 0] == 1
+    # p(t:y) = 0 < p(u:y): t can have nothing but x
+    assert swap_bound([[half, 0 * half], [half, half]], [1, 1], [1, 1])[0, 0] == 1
+    # u can have nothing but x: t cannot have it
+    assert swap_bound([[half, half], [half, 0 * half]], [1, 1], [1, 1])[0, 0] == 0
+    # the same for one of two others: the other one is exchanged with
+    rows = [[half, half], [half, 0 * half], [half, half]]
+    assert swap_bound(rows, [1, 1, 1], [2, 1])[0, 0] >= posterior(rows, [1, 1, 1], [2, 1])[0, 0] == half
+
+
+def test_prior_free_bound_is_tight_over_all_priors() -> None:
+    """If x is possible for one signature only, its tuples share all of it."""
+    for n, k in ((3, 2), (4, 1), (5, 5)):
+        weights = [[Fraction(1), Fraction(1)], [Fraction(0), Fraction(1)]]
+        assert posterior(weights, [n, 2], [k, n + 2 - k])[0, 0] == Fraction(k, n)
+
+
+def test_repaired_delta_holds_with_repeated_values() -> None:
+    rng, met = np.random.default_rng(3), Counter[int]()
+    for _ in range(1500):
+        r, K = int(rng.integers(2, 4)), int(rng.integers(1, 3))
+        counts = rng.integers(1, K + 1, int(rng.integers(2, 7))).tolist()
+        size = sum(counts)
+        rows = rng.uniform(rng.choice([0.3, 0.6, 0.8]), 1, (size, len(counts)))
+        if meets_repaired_delta(rows, counts, r):
+            met[max(counts)] += 1
+            assert posterior(rows, [1] * size, counts).max() <= 1 / r
+    assert min(met[1], met[2]) > 15
+
+
+def test_repaired_delta_refuses_an_impossible_value() -> None:
+    with pytest.raises(PolicyError, match="contradicts"):
+        meets_repaired_delta([[0.0, 1.0], [0.0, 1.0]], [1, 1], 2)
+
+
+# --- large groups -------------------------------------------------------------------------------------------------
+
+
+def permanent(matrix: Table) -> float:
+    """Ryser's formula, with Fractions for exactness."""
+    n = len(matrix)
+    total = Fraction(0)
+    for chosen in product((0, 1), repeat=n):
+        sign = (-1) ** (n - sum(chosen))
+        total += sign * prod(sum(c * w for c, w in zip(chosen, row, strict=True)) for row in matrix)
+    return float(total)
+
+
+def test_posterior_of_tuples_that_all_differ() -> None:
+    """N = 8 against ratios of permanents; N = 14 sums to one in rows and columns."""
+    rng = np.random.default_rng(4)
+    weights = rng.integers(1, 50, (8, 8))
+    found = posterior(weights.astype(np.float64), [1] * 8, [1] * 8)
+    whole = permanent(weights.tolist())
+    for t, x in ((0, 0), (3, 5), (7, 2)):
+        minor = np.delete(np.delete(weights, t, 0), x, 1)
+        assert found[t, x] == pytest.approx(weights[t, x] * permanent(minor.tolist()) / whole, rel=1e-12)
+    largest = posterior(rng.random((14, 14)), [1] * 14, [1] * 14)
+    np.testing.assert_allclose([largest.sum(axis=0), largest.sum(axis=1)], 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("sizes", "counts"), [([20, 20], [1] * 40), ([1] * 12, [6, 6]), ([3, 9], [2, 4, 6])])
+def test_counts_of_shared_signatures_and_values(sizes: list[int], counts: list[int]) -> None:
+    """Both ways round: the transposed problem gives the same joint probabilities, n_s p(s:x)."""
+    rng = np.random.default_rng(5)
+    weights = rng.random((len(sizes), len(counts)))
+    joint = posterior(weights, sizes, counts) * np.array(sizes)[:, None]
+    other = posterior(weights.T, counts, sizes) * np.array(counts)[:, None]
+    np.testing.assert_allclose(joint, other.T, rtol=1e-12)
+    np.testing.assert_allclose(joint.sum(axis=0), counts, rtol=1e-12)
+    np.testing.assert_allclose(joint.sum(axis=1), sizes, rtol=1e-12)
+
+
+def test_posterior_is_free_of_scale_and_does_not_underflow() -> None:
+    weights = np.array([[1.0, 1e-18, 1e-9], [1e-15, 1.0, 1.0]])
+    sizes, counts = [15, 15], [10, 10, 10]
+    exact = posterior(np.vectorize(Fraction, otypes=[object])(weights), sizes, counts).astype(np.float64)
+    for factor in (1.0, 1e-200, 1e200):
+        np.testing.assert_allclose(posterior(weights * factor, sizes, counts), exact, rtol=1e-12)
+
+
+def test_a_batch_is_its_groups() -> None:
+    rng = np.random.default_rng(6)
+    weights = rng.random((50, 3, 4))
+    together = posteriors(weights, [2, 1, 2], [1, 1, 1, 2])
+    for one, found in zip(weights, together, strict=True):
+        np.testing.assert_allclose(found, posterior(one, [2, 1, 2], [1, 1, 1, 2]), rtol=1e-14)
+
+
+# --- checks of many groups ----------------------------------------------------------------------------------------
+
+
+def random_table(seed: int) -> tuple[IntArray, IntArray, list[IntArray]]:
+    """Cells of two attributes, values that depend on them, and the attribute sets {first}, {second}, {both}."""
+    rng = np.random.default_rng(seed)
+    rows, m = int(rng.integers(20, 400)), int(rng.integers(3, 9))
+    first, second = rng.integers(0, 2, rows), rng.integers(0, int(rng.integers(2, 5)), rows)
+    tilt = rng.dirichlet(np.full(m, rng.choice([0.5, 2.0, 20.0])), 10)
+    cells = first * 5 + second
+    values = np.array([rng.choice(m, p=tilt[c]) for c in cells])
+    packed = [np.unique(codes, return_inverse=True)[1] for codes in (cells, values, first, second)]
+    return packed[0], packed[1], [packed[2], packed[3], packed[0]]
+
+
+def test_worst_posteriors_group_by_group() -> None:
+    for seed in range(10):
+        _, values, (_, codes, _) = random_table(seed)
+        prior = count_prior(codes, values)
+        groups = np.random.default_rng(seed).integers(-1, values.size // 5, values.size)
+        groups = np.where(groups < 0, WITHHELD, np.unique(groups, return_inverse=True)[1] - (groups.min() < 0))
+        found = worst_posteriors(compositions(groups, codes, values), prior)
+        free = worst_posteriors(compositions(groups, codes, values), None)
+        for number in range(int(groups.max()) + 1):
+            group = Composition.of(codes[groups == number].tolist(), values[groups == number].tolist())
+            expected = posterior(group.weights(prior.probabilities), group.sizes, group.counts).max()
+            assert found[number] == pytest.approx(expected, rel=1e-12)
+            assert free[number] == min(1, max(group.counts) / min(group.sizes)) >= found[number] - 1e-12
+
+
+def test_groups_too_large_for_an_exact_answer_get_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, values, (_, codes, _) = random_table(3)
+    prior = count_prior(codes, values)
+    found = compositions(np.arange(values.size) // 6, codes, values)
+    exact = worst_posteriors(found, prior)
+    monkeypatch.setattr(check_module, "MOST_STATES", 1)
+    bound = worst_posteriors(found, prior)
+    assert (bound >= exact - 1e-12).all()
+    assert (bound <= worst_posteriors(found, None)).all()
+
+
+def test_breaches_are_decided_exactly() -> None:
+    """Rows (n, n+1) and (n, n): p(t1:y) is above 1/2 by 1/(4n+2), far below the rounding of floats."""
+    n = 10**18
+    for step, beyond in ((1, True), (0, False)):
+        prior = Prior(np.array([[n, n + step], [n, n]]), np.array([2 * n + step, 2 * n]))
+        groups = [Composition.of([0, 1], [0, 1])]
+        assert worst_posteriors(groups, prior)[0] == pytest.approx(0.5, abs=1e-15)
+        assert breaches(groups, prior, 2).tolist() == [beyond]
+
+
+# --- the deal -----------------------------------------------------------------------------------------------------
+
+
+def most_groups(counts: Sequence[int], r: int) -> int:
+    """g by its definition."""
+    return max(g for g in range(sum(counts) + 1) if sum(min(n, g) for n in counts) >= r * g)
+
+
+def check_grouping(found: Grouping, cells: IntArray, values: IntArray, r: int) -> None:
+    """What every grouping keeps."""
+    groups = found.groups
+    assert sorted(set(groups[groups != WITHHELD].tolist())) == list(range(found.number))
+    surplus = 0
+    for cell in np.unique(cells):
+        counts = np.bincount(values[cells == cell])
+        g = most_groups(counts.tolist(), r)
+        surplus += int(np.maximum(0, counts - g).sum())
+        lost = values[(cells == cell) & (groups == WITHHELD)]
+        assert (counts[lost] > g).all()
+    assert found.leftover == leftovers(cells, values, r) == surplus
+    withheld = int(np.count_nonzero(groups == WITHHELD))
+    assert withheld == sum(part.withheld for part in found.withheld) == found.leftover - found.guests
+    for part in found.withheld:
+        here = (cells == part.cell) & (groups == WITHHELD)
+        assert (part.withheld, set(part.values)) == (here.sum(), set(values[here].tolist()))
+        largest = np.bincount(values[cells == part.cell]).max()
+        assert part.largest_r * largest <= part.records < (part.largest_r + 1) * largest
+
+
+@pytest.mark.parametrize("r", [2, 3, 5])
+def test_the_deal(r: int) -> None:
+    """One cell and no value twice in a group, r records at least, the leftovers of the formula."""
+    for seed in range(40):
+        cells, values, signatures = random_table(seed)
+        order = np.random.default_rng(seed).permutation(cells.size)
+        found = group_records(cells, values, signatures, order, r)
+        assert found.guests == 0
+        check_grouping(found, cells, values, r)
+        for number in range(found.number):
+            members = found.groups == number
+            assert len(set(cells[members])) == 1
+            assert len(set(values[members])) == members.sum() >= r
+
+
+def test_no_grouping_inside_a_cell_keeps_more() -> None:
+    """r k <= N in every group bounds the published counts by r c_x <= sum c: the best such c, by enumeration."""
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        counts, r = rng.integers(0, 6, 4), int(rng.integers(2, 5))
+        best = max(sum(c) for c in product(*(range(n + 1) for n in counts)) if r * max(c) <= sum(c))
+        values = np.repeat(np.arange(4), counts)
+        if values.size:
+            assert values.size - leftovers(np.zeros_like(values), values, r) == best
+
+
+def test_records_are_told_apart_by_their_random_numbers_only() -> None:
+    """Another file order, the same groups."""
+    for seed in range(10):
+        cells, values, signatures = random_table(seed)
+        priors = [count_prior(codes, values) for codes in signatures]
+        rng = np.random.default_rng(seed)
+        order, moved = rng.permutation(cells.size), rng.permutation(cells.size)
+        found = group_records(cells, values, signatures, order, 2, priors).groups
+        codes = [codes[moved] for codes in signatures]
+        assert (group_records(cells[moved], values[moved], codes, order[moved], 2, priors).groups == found[moved]).all()
+
+
+def test_words_do_as_well_as_a_permutation() -> None:
+    cells, values, signatures = random_table(1)
+    words = np.random.default_rng(1).integers(0, 2**64, cells.size, dtype=np.uint64)
+    found = [group_records(cells, values, signatures, o, 2).groups for o in (words, np.argsort(np.argsort(words)))]
+    assert (found[0] == found[1]).all()
+
+
+# --- one who knows the algorithm ----------------------------------------------------------------------------------
+
+Release = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+
+
+def release_of(cells: IntArray, values: IntArray, order: IntArray, r: int, priors: list[Prior] | None) -> Release:
+    """All that is published: who is in which group, and the values of each group."""
+    groups = group_records(cells, values, [cells], order, r, priors).groups
+    held = [tuple(sorted(values[groups == number].tolist())) for number in range(int(groups.max()) + 1)]
+    return tuple(groups.tolist()), tuple(held)
+
+
+def test_knowing_the_algorithm_does_not_help_against_the_deal() -> None:
+    """Exact Bayes over all tables of four records in one cell and all orders, for a skewed prior."""
+    cells, r = np.zeros(4, dtype=np.int64), 2
+    prior = [Fraction(6, 10), Fraction(3, 10), Fraction(1, 10)]
+    chance: dict[Release, dict[tuple[int, ...], Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for world in product(range(3), repeat=4):
+        for order in permutations(range(4)):
+            release = release_of(cells, np.array(world), np.array(order), r, None)
+            chance[release][world] += prod(prior[x] for x in world)
+    certain = 0
+    for (groups, _), worlds in chance.items():
+        total = sum(worlds.values())
+        for t, x in product(range(4), range(3)):
+            belief = sum(p for world, p in worlds.items() if world[t] == x) / total
+            assert groups[t] == WITHHELD or belief <= Fraction(1, r)
+            certain += groups[t] == WITHHELD and belief > Fraction(1, r)
+    assert certain > 0  # what withheld records hold can be inferred
+
+
+def test_knowing_the_algorithm_tells_a_guest() -> None:
+    """Cell A has the value 0 twice and 1 once, cell B has 2 and 3; the second 0 is seated with B for r = 2.
+
+    The posterior is .469; but A's records with 0 are the only ones that can be left over.
+    """
+    cells, values = np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 2, 3])
+    prior = Prior(np.array([[40, 20, 20, 20], [34, 6, 30, 30]]), np.array([100, 100]))
+    groups, held = published = release_of(cells, values, np.arange(5), 2, [prior])
+    assert (groups, held) == ((0, 1, 0, 1, 1), ((0, 1), (0, 2, 3)))
+    found = posterior([[40.0, 20.0, 20.0], [34.0, 30.0, 30.0]], [1, 2], [1, 1, 1])
+    assert found.max() == found[0, 0] == pytest.approx(0.469, abs=1e-3)
+    possible = set()
+    for first, second in product(permutations(held[0]), permutations(held[1])):
+        world = np.array([first[0], second[0], first[1], second[1], second[2]])
+        if any(release_of(cells, world, np.array(o), 2, [prior]) == published for o in permutations(range(5))):
+            possible.add(int(world[1]))
+    assert possible == {0}
+
+
+# --- guests -------------------------------------------------------------------------------------------------------
+
+
+def test_guest_posterior_equals_the_exact_one() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(300):
+        m = int(rng.integers(2, 6))
+        counts = rng.integers(0, 3, m)
+        value = int(rng.integers(m))
+        counts[value] += 1
+        if counts.sum() < 2:
+            continue
+        guest, host = rng.random(m) * (rng.random(m) > 0.2), rng.random(m)
+        guest[value] += 0.1
+        host[value] *= rng.random() > 0.2 or counts[value] > 1
+        held = np.flatnonzero(counts)
+        exact = posterior(np.array([guest, host])[:, held], [1, int(counts.sum()) - 1], counts[held].tolist())
+        assert guest_posterior(guest, host[None], counts[None], value)[0] == pytest.approx(exact.max(), rel=1e-12)
+
+
+@pytest.mark.parametrize("r", [2, 3])
+def test_groups_with_guests_are_robust_for_every_attribute_set(r: int) -> None:
+    guests = 0
+    for seed in range(30):
+        cells, values, signatures = random_table(seed)
+        priors = [count_prior(codes, values) for codes in signatures]
+        order = np.random.default_rng(seed).permutation(cells.size)
+        found = group_records(cells, values, signatures, order, r, priors)
+        guests += found.guests
+        check_grouping(found, cells, values, r)
+        for codes, prior in zip(signatures, priors, strict=True):
+            assert not breaches(compositions(found.groups, codes, values), prior, r).any()
+        for number in range(found.number):
+            members = found.groups == number
+            home = np.bincount(cells[members]).argmax()
+            guest = members & (cells != home)
+            assert guest.sum() <= 1
+            hosts = np.bincount(values[members & (cells == home)], minlength=values.max() + 1)
+            assert (hosts[values[guest]] == 0).all()
+            assert r * hosts.max() <= hosts.sum()  # r-robust also for one who knows the guest's value
+        plain = group_records(cells, values, signatures, order, r).groups
+        assert (found.groups[plain != WITHHELD] != WITHHELD).all()
+    assert guests > 10
+
+
+# --- merging as published -----------------------------------------------------------------------------------------
+
+
+def test_merging_as_published_meets_its_condition() -> None:
+    merged = 0
+    for seed in range(15):
+        cells, values, signatures = random_table(seed)
+        priors = [count_prior(codes, values) for codes in signatures]
+        groups = merge_records(cells, values, signatures, np.arange(cells.size), 2, priors)
+        for number in range(int(groups.max()) + 1):
+            members = np.flatnonzero(groups == number)
+            merged += len(set(cells[members].tolist())) > 1
+            held = values[members]
+            for codes, prior in zip(signatures, priors, strict=True):
+                rows = prior.probabilities[np.ix_(codes[members], held)]
+                assert meets_published_delta(rows, [int(np.count_nonzero(held == x)) for x in held], 2)
+    assert merged > 10
+
+
+def test_merging_where_nothing_can_be_merged() -> None:
+    cells = np.array([0, 0, 1])
+    prior = Prior(np.array([[1], [1]]), np.array([1, 1]))
+    assert merge_records(cells, np.zeros_like(cells), [cells], np.arange(3), 2, [prior]).tolist() == [WITHHELD] * 3
+
+
+# --- priors and bad input -----------------------------------------------------------------------------------------
+
+HEADER = "sex,value,probability\n"
+GOOD = HEADER + "F,flu,0.7\nF,HIV,0.003\nF,cold,0.297\nM,flu,1/3\nM,HIV,2/3\nX,flu,1\n"
+SEEN = np.array([[3, 0, 1], [1, 2, 0]])
+
+
+def read(path: Path, text: str) -> Prior:
+    path.write_text(text, encoding="utf-8")
+    return read_prior(path, ["sex"], [("F",), ("M",)], ["flu", "HIV", "cold"], SEEN)
+
+
+def test_a_prior_from_a_file(tmp_path: Path) -> None:
+    prior = read(tmp_path / "prior.csv", GOOD)
+    assert prior.weights.tolist() == [[700, 3, 297], [1, 2, 0]]
+    assert prior.totals.tolist() == [1000, 3]
+    assert prior.probabilities[0].tolist() == [0.7, 0.003, 0.297]
+
+
+def test_columns_of_a_prior_in_any_order(tmp_path: Path) -> None:
+    lines = [",".join(reversed(line.split(","))) for line in GOOD.splitlines()]
+    assert (read(tmp_path / "a.csv", "\n".join(lines)).weights == read(tmp_path / "b.csv", GOOD).weights).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOOD.replace("M,flu,1/3\nM,HIV,2/3\n", ""), r"says nothing of \(M\)"),
+        (GOOD.replace("0.297", "0.2"), r"of \(F\) sum to 0.903, not to 1"),
+        (GOOD.replace("M,HIV,2/3", "M,cold,2/3"), r"contradicts the table: it gives 'HIV' probability 0 for \(M\)"),
+        (GOOD.replace("0.003", "-0.003"), "line 3: a probability lies between 0 and 1"),
+        (GOOD.replace("0.003", "rare"), "line 3: probability must be a finite number"),
+        (GOOD.replace("F,HIV,0.003", "F,flu,0.003"), r"line 3: 'flu' is listed twice for \(F\)"),
+        (GOOD.replace("F,HIV,0.003", "F,HIV"), "line 3: 2 field"),
+        (GOOD.replace("sex,", "gender,"), "must have the columns sex, value, probability"),
+        (GOOD.replace("0.7", "0.7" + "0" * 20 + "1"), "too many digits"),
+        ("", "must have the columns"),
+    ],
+)
+def test_a_wrong_prior_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        read(tmp_path / "prior.csv", text)
+
+
+def test_a_prior_that_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="cannot be read"):
+        read_prior(tmp_path / "none.csv", ["sex"], [("F",)], ["flu"], SEEN)
+
+
+def test_wrong_calls_are_refused() -> None:
+    cells, values, order = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.arange(4)
+    with pytest.raises(PolicyError, match="at least 2"):
+        group_records(cells, values, [cells], order, 1)
+    with pytest.raises(TableError, match="no rows"):
+        group_records(cells[:0], values[:0], [cells[:0]], order[:0], 2)
+    with pytest.raises(ValueError, match="same random number"):
+        group_records(cells, values, [cells], np.array([0, 1, 1, 2]), 2)
+    with pytest.raises(ValueError, match="different signatures"):
+        group_records(cells, values, [values], order, 2)
+    with pytest.raises(PolicyError, match="contradicts the table"):
+        group_records(cells, values, [cells], order, 2, [Prior(np.array([[1, 0], [1, 1]]), np.array([1, 2]))])
+
+
+def test_a_table_of_which_nothing_can_be_published() -> None:
+    cells, values = np.array([0, 0, 1]), np.array([0, 0, 1])
+    priors = [Prior(np.ones((2, 2), dtype=np.int64), np.array([2, 2]))]
+    for known in (None, priors):
+        found = group_records(cells, values, [cells], np.arange(3), 2, known)
+        assert (found.groups.tolist(), found.number, found.leftover) == ([WITHHELD] * 3, 0, 3)
+    told = found.withheld[0].told("(F)", ["flu", "HIV"])
+    assert told == "(F): 2 of 2 record(s) withheld, with 'flu'. Leave an attribute out, so that cells merge."
