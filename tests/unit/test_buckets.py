@@ -108,7 +108,7 @@ def test_over_all_deals_estimates_are_unbiased_and_the_variance_is_exact(name: s
     found = np.array([fit.estimate(f).value[0] for fit in fits])
     assert found.mean(axis=0) == pytest.approx(truth @ f, abs=1e-12)
 
-    a = stratum.group_weights(f, slice(None))
+    ((_, a),) = stratum.group_weights(f)
     spread = stratum.groups * stratum.counts.times(sigma[:, None], slice(None))[:, 0]
     expected = (a * spread[:, None]).T @ a - (f * (stratum.records * sigma)[:, None]).T @ f
     assert np.allclose(np.cov(found.T, bias=True), expected, atol=1e-12)
@@ -138,7 +138,7 @@ def test_two_numbers_of_a_record_over_all_deals(name: str) -> None:
         one.append(deal.fit(np.array(group), laid).estimate(f).value[0])
         two.append(deal.fit(np.array(group), other[[code[number] for number in laid]]).estimate(f).value[0])
     inside = np.array([np.cov(z[np.array(value) == y], other[np.array(value) == y])[0, 1] for y in range(m)])
-    a = stratum.group_weights(f, slice(None))
+    ((_, a),) = stratum.group_weights(f)
     spread = stratum.groups * stratum.counts.times(inside[:, None], slice(None))[:, 0]
     expected = (a * spread[:, None]).T @ a - (f * (stratum.records * inside)[:, None]).T @ f
     both = np.cov(np.array(one).T, np.array(two).T, bias=True)
@@ -300,6 +300,24 @@ def test_covariance_of_columns_with_all_columns_of_their_part() -> None:
     sampled = one.covariance(two, pairing=part, target="population") - given * n / (n - 1)
     whole_sampled = two.estimate(target="population").standard_error ** 2 - whole * n / (n - 1)
     assert sampled[1:].sum(axis=0) == pytest.approx(whole_sampled[1])
+
+
+def test_covariance_with_a_number_that_is_constant_in_each_stratum() -> None:
+    """Given the table it is none; in a population n/(n-1) (sum of z z' - T T'/n), where z z' is z times a total."""
+    rng = np.random.default_rng(12)
+    for _ in range(20):
+        group, value, stratum, m = random_table(rng, strata=2)
+        level, w, n = np.array([2.0, 5.0]), rng.normal(size=group.size), group.size
+        deal = dealt(group, value, m, stratum)
+        one, two = deal.fit(group, level[stratum][group]), deal.fit(group, w)
+        inside = deal.fit(group, w, stratum[group], 2).estimate()
+        told = two.estimate().identified[0]
+        products = level @ inside.value
+        expected = n / (n - 1) * (products - one.estimate().value * two.estimate().value / n)[0]
+        for first, second in (one, two), (two, one):
+            assert first.covariance(second)[0][told] == pytest.approx(0, abs=1e-12)
+            found = first.covariance(second, target="population")[0]
+            assert found[told] == pytest.approx(expected[told], rel=1e-6, abs=1e-7)
 
 
 def test_numbers_of_different_records_have_no_covariance() -> None:
