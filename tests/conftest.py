@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.policy import Policy
 from sfumato.reconstruct import inverse
+
+settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing
+settings.load_profile("untimed")
 
 
 @pytest.fixture

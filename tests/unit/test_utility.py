@@ -17,6 +17,8 @@ from sfumato.audit.utility import CubeErrors, RelativeErrors, cube_errors, dista
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
 
+NEAR = {"rel": 1e-12, "abs": 1e-12}
+
 
 def table(rows: object) -> FloatArray:
     return np.array(rows, dtype=np.float64)
@@ -164,10 +166,10 @@ def test_distances_equal_their_slow_sums(tables: tuple[FloatArray, FloatArray], 
     raised = {c: max(x, floor) for c, x in h.items()}
     g = {c: x / sum(raised.values()) for c, x in raised.items()}
     found = distances(*tables, None if floor_in_64ths is None else float(floor))
-    assert found.l1 == pytest.approx(float(sum(abs(pi[c] - h[c]) for c in pi)), rel=1e-12, abs=1e-12)
+    assert found.l1 == pytest.approx(float(sum(abs(pi[c] - h[c]) for c in pi)), **NEAR)
     assert found.total_variation == found.l1 / 2
-    assert found.l2**2 == pytest.approx(float(sum((pi[c] - h[c]) ** 2 for c in pi)), rel=1e-12, abs=1e-12)
-    assert found.chi_square == pytest.approx(float(sum((pi[c] - g[c]) ** 2 / g[c] for c in pi)), rel=1e-12, abs=1e-12)
+    assert found.l2**2 == pytest.approx(float(sum((pi[c] - h[c]) ** 2 for c in pi)), **NEAR)
+    assert found.chi_square == pytest.approx(float(sum((pi[c] - g[c]) ** 2 / g[c] for c in pi)), **NEAR)
     assert found.kl == pytest.approx(
         math.fsum(pi[c] * math.log(pi[c] / g[c]) for c in pi if pi[c]), rel=1e-12, abs=1e-12
     )
