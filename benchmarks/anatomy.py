@@ -45,8 +45,8 @@ def anatomy(source: Path, target: Path, diversity: str) -> Callable[[], None]:
     def run() -> None:
         table, key = scan(source, policy), SecretKey.fresh()
         counted = profile(table)
-        groups, kept = eligible(np.sort(counted.counts)[::-1].tolist(), ell)
-        withheld = np.maximum(counted.counts - kept, 0)
+        groups = most_groups(counted.counts.tolist(), ell)
+        withheld = np.maximum(counted.counts - groups, 0)
         mapper = RowMapper(table.schema, table.source, (), key)
         codes = sensitive_codes(table.source, table.schema, counted.domain)
         rows = (batch for _, batch in mapper.batches())
@@ -58,12 +58,12 @@ def anatomy(source: Path, target: Path, diversity: str) -> Callable[[], None]:
     return run
 
 
-def eligible(counts: list[int], ell: int) -> tuple[int, int]:
-    """Return the most groups of at least l records, and so the most records of a value, that allow a deal."""
-    most = sum(counts) // ell
-    while sum(min(count, most) for count in counts) < ell * most:
-        most = sum(min(count, most) for count in counts) // ell
-    return most, most
+def most_groups(counts: list[int], ell: int) -> int:
+    """Return the most groups of at least l records, none with a value twice, if the excess of a value is withheld."""
+    groups = sum(counts) // ell
+    while (kept := sum(min(count, groups) for count in counts)) < ell * groups:
+        groups = kept // ell
+    return groups
 
 
 def write(batches: Iterator[Any], path: Path) -> None:

@@ -180,7 +180,8 @@ def _order_inside(groups: GroupNumbers, done: int, key: SecretKey) -> Order:
 
     A word belongs to a place in the order by group and row, so that the order does not depend on what the parts are.
     """
-    groups = groups - groups.min()
-    by_group = stable_order(groups)
-    inside = random_order(groups[by_group], lambda attempt: key.words(Step.GROUP_ORDER, attempt, done, groups.size))
-    return by_group[inside].astype(np.uint32)
+    by_group = stable_order(groups - groups.min())
+    in_order = groups.take(by_group)
+    in_order -= in_order[0]
+    inside = random_order(in_order, lambda attempt: key.words(Step.GROUP_ORDER, attempt, done, groups.size))
+    return by_group.take(inside)

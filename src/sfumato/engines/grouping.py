@@ -31,7 +31,8 @@ from sfumato.engines.spill import Place, SpillFile
 from sfumato.randomness import SecretKey, Step, WordArray
 
 GroupNumbers = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.uint32]
+"""Row numbers inside a batch or a part."""
 
 WITHHELD = -1
 """The group of a row that is not published."""
@@ -73,7 +74,7 @@ class Groups:
         """Return the deal with the values in random order."""
         one_class = np.zeros(counts.size, dtype=np.int64)
         order = random_order(one_class, lambda attempt: key.words(Step.ANATOMY, 1 + attempt, 0, counts.size))
-        return cls(counts, withheld, order, number)
+        return cls(counts, withheld, order.astype(np.int64), number)
 
     @cached_property
     def kept(self) -> Ints:
@@ -105,16 +106,17 @@ class Groups:
     def compositions(self) -> Iterator[Composition]:
         """Give the values of each group, which the deal tells without looking at a row."""
         ends = np.cumsum(self.kept[self.order])
+        values = np.append(self.order, self.counts.size).astype(np.int32)
         turns = -(-self.rows // self.number)
         at_once = max(1, LINES_AT_ONCE // turns)
         for first in range(0, self.number, at_once):
             groups = np.arange(first, min(first + at_once, self.number))
             places = groups + self.number * np.arange(turns)[:, np.newaxis]
             dealt = np.searchsorted(ends, places, side="right")  # the number of values where the deal is over
-            codes = np.sort(np.append(self.order, self.counts.size)[dealt].T, axis=1)
+            codes = np.sort(values.take(dealt).T, axis=1)
             filled = codes < self.counts.size
             number = np.repeat(groups, filled.sum(axis=1)).astype(np.int32)
-            yield number, codes[filled].astype(np.int32), np.ones(number.size, dtype=np.int64)
+            yield number, codes[filled], np.ones(number.size, dtype=np.int64)
 
 
 def compositions(groups: GroupNumbers, codes: Codes) -> Iterator[Composition]:
@@ -150,13 +152,13 @@ def order_by_word(classes: npt.NDArray[np.integer], words: WordArray) -> Rows | 
     packed <<= row_bits
     packed |= np.arange(words.size, dtype=np.uint64)
     packed.sort()
-    order = (packed & np.uint64((1 << int(row_bits)) - 1)).view(np.int64)
+    order = (packed & np.uint64((1 << int(row_bits)) - 1)).astype(np.uint32)
     packed >>= row_bits
     equal = packed[1:] == packed[:-1]
     return _settled(order, np.flatnonzero(equal), classes, words) if equal.any() else order
 
 
-def _settled(order: Rows, ties: Rows, classes: npt.NDArray[np.integer], words: WordArray) -> Rows | None:
+def _settled(order: Rows, ties: Ints, classes: npt.NDArray[np.integer], words: WordArray) -> Rows | None:
     """Sort the rows at each place and the next one, where leading bits are equal, by whole words."""
     places = np.union1d(ties, ties + 1)
     rows = order[places]
@@ -310,7 +312,7 @@ def stable_order(keys: npt.NDArray[np.integer]) -> Rows:
     packed |= np.arange(keys.size, dtype=packed.dtype)
     packed.sort()
     packed &= packed.dtype.type((1 << row_bits) - 1)
-    return packed.astype(np.int64)
+    return packed.astype(np.uint32, copy=False)
 
 
 def _as_bytes(numbers: npt.NDArray[np.integer]) -> memoryview:
