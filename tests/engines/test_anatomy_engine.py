@@ -240,6 +240,15 @@ def test_given_groups_are_published_as_they_are(records: list[tuple[int, int]], 
     }
 
 
+def test_groups_without_a_row_give_no_tables() -> None:
+    domain, codes = domain_of(2), [0, 1, 0]
+    withheld = np.full(3, WITHHELD)
+    tables = regrouped(
+        batches_of(codes, [2], domain), np.array(codes), withheld, domain, SecretKey.from_seed(1), Path("/tmp")
+    )
+    assert (list(tables.rows), list(tables.values)) == ([], [])
+
+
 # --- chance ---------------------------------------------------------------------------------------------------------
 
 

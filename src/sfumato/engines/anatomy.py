@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.attributes import Schema, SensitiveDomain
@@ -80,8 +81,8 @@ def anatomized(
 
 def regrouped(
     batches: Iterable[Any],
-    codes: Codes,
-    group_of_row: GroupNumbers,
+    codes: npt.NDArray[np.integer],
+    group_of_row: npt.NDArray[np.integer],
     domain: SensitiveDomain,
     key: SecretKey,
     folder: Path,

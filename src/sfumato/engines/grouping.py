@@ -119,7 +119,7 @@ class Groups:
             yield number, codes[filled], np.ones(number.size, dtype=np.int64)
 
 
-def compositions(groups: GroupNumbers, codes: Codes) -> Iterator[Composition]:
+def compositions(groups: npt.NDArray[np.integer], codes: npt.NDArray[np.integer]) -> Iterator[Composition]:
     """Give the values of each group, counted over the rows; both arrays are as long as the table."""
     published = groups != WITHHELD
     values = int(codes.max(initial=0)) + 1
