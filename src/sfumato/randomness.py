@@ -43,6 +43,8 @@ class Step(IntEnum):
     PERSON = 3  # which of a person's rows is kept
     HASH = 4  # keyed hashes of identifiers, so that no identifier is written to a temporary file
     ALLOCATE = 5  # which sub-table a row is dealt to
+    ANATOMY = 6  # which group a row is dealt to, and whether it is withheld
+    GROUP_ORDER = 7  # the order of the rows inside a group
 
 
 @dataclass(frozen=True)

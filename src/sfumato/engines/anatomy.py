@@ -1,0 +1,188 @@
+"""Anatomy's two tables: the published columns with the number of each row's group, and the values of each group.
+
+    values of the rows --> DealtRows --> group of each row --> QI table          (age, sex, ..., group)
+    counts             --> Groups    --> compositions      --> sensitive table   (group, disease, count)
+
+Groups come in ascending order, their rows in random order: the place of a row in the file tells its group and nothing
+else. Rows are scattered by group range to one temporary file, and every range is sorted by (group, fresh word). What is
+spilled holds no sensitive value, but other originals: the file has mode 0600 and no name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.attributes import Schema, SensitiveDomain
+from sfumato.engines.allocation import Codes, Ints
+from sfumato.engines.arrays import as_numpy, from_numpy
+from sfumato.engines.base import Source
+from sfumato.engines.encoding import Encoder
+from sfumato.engines.grouping import (
+    WITHHELD,
+    Composition,
+    DealtRows,
+    GivenRows,
+    GroupNumbers,
+    Groups,
+    RowGroups,
+    compositions,
+    random_order,
+    stable_order,
+)
+from sfumato.engines.mapping import changed_table, decoded, positioned
+from sfumato.engines.pipeline import ahead
+from sfumato.engines.selection import Mask, complete_rows, dropping
+from sfumato.engines.shuffle import Order, _Spill
+from sfumato.engines.spill import SpillFile
+from sfumato.randomness import SecretKey, Step
+
+GROUP = "group"
+"""The column with the number of a row's group, from 1; last in the QI table, first in the sensitive table."""
+COUNT = "count"
+"""The column of the sensitive table that says how many rows of the group have the value."""
+
+
+class TwoTables(NamedTuple):
+    """Batches of the QI table and of the sensitive table, both by ascending group."""
+
+    rows: Iterator[Any]
+    values: Iterator[Any]
+
+
+def anatomized(
+    batches: Iterable[Any],
+    codes: Iterable[Codes],
+    domain: SensitiveDomain,
+    counts: Ints,
+    withheld: Ints,
+    groups: int,
+    key: SecretKey,
+    folder: Path,
+) -> TwoTables:
+    """Deal the rows to groups, none of which gets a value twice, and give both tables.
+
+    batches: the published columns; those of the domain are left out. codes: the values of the same rows in the same
+    order, in batches of any size; they are read first. counts: the rows of each value. withheld: how many of them are
+    left out, which ones by chance.
+    """
+    key = _for_once(key)
+    deal = Groups.drawn(counts, withheld, groups, key)
+    return TwoTables(
+        _dealt(_without(batches, domain), codes, deal, key, folder), _in_arrow(deal.compositions(), domain)
+    )
+
+
+def regrouped(
+    batches: Iterable[Any],
+    codes: npt.NDArray[np.integer],
+    group_of_row: npt.NDArray[np.integer],
+    domain: SensitiveDomain,
+    key: SecretKey,
+    folder: Path,
+) -> TwoTables:
+    """Give both tables for groups that are known: that of each row, from 0, or `WITHHELD`."""
+    number, published = int(group_of_row.max()) + 1, int(np.count_nonzero(group_of_row != WITHHELD))
+    given = GivenRows(group_of_row)
+    rows = _gathered(_without(batches, domain), given, number, published, _for_once(key), folder)
+    return TwoTables(rows, _in_arrow(compositions(group_of_row, codes), domain))
+
+
+def sensitive_codes(
+    source: Source, schema: Schema, domain: SensitiveDomain, drawn: Mask | None = None
+) -> Iterator[Codes]:
+    """Give the values of all rows that are published; `drawn` says which rows are drawn of their persons."""
+    encoders, drops = [Encoder(schema[part.name], part) for part in domain.parts], dropping(schema)
+    names = list(dict.fromkeys([*domain.names, *(a.name for a in drops)]))
+    for batch, position in positioned(source, names):
+        columns = [encoder.encode(batch.rows.column(encoder.attribute.name), position) for encoder in encoders]
+        chosen = None if drawn is None else drawn[position : position + batch.rows.num_rows]
+        masks = [mask for mask in (complete_rows(batch.rows, drops), chosen) if mask is not None]
+        if masks:
+            keep = np.logical_and.reduce(masks)
+            columns = [column[keep] for column in columns]
+        if any(encoder.refused for encoder in encoders):
+            raise changed_table()
+        yield domain.join(columns)
+
+
+def _for_once(key: SecretKey) -> SecretKey:
+    """Return the key, or a fresh one for a key that is kept: no order or group may come back in a later release."""
+    return SecretKey.fresh() if key.kept else key
+
+
+def _without(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[Any]:
+    for batch in batches:
+        yield batch.drop_columns(list(domain.names))
+        del batch
+
+
+def _in_arrow(lines: Iterable[Composition], domain: SensitiveDomain) -> Iterator[Any]:
+    """Give the lines of the sensitive table with values instead of codes."""
+    names = [GROUP, *domain.names, COUNT]
+    for number, codes, counts in lines:
+        values = [decoded(part, column) for part, column in zip(domain.parts, domain.split(codes), strict=True)]
+        columns = [from_numpy(number + np.int32(1)), *values, from_numpy(counts)]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+# --- the QI table ---------------------------------------------------------------------------------------------------
+
+
+def _dealt(batches: Iterable[Any], codes: Iterable[Codes], deal: Groups, key: SecretKey, folder: Path) -> Iterator[Any]:
+    with closing(DealtRows(deal, key, folder)) as groups:
+        groups.deal(codes)
+        yield from _gathered(batches, groups, deal.number, deal.rows, key, folder)
+
+
+def _gathered(
+    batches: Iterable[Any], groups: RowGroups, number: int, rows: int, key: SecretKey, folder: Path
+) -> Iterator[Any]:
+    """Yield the rows by group, those of a group in random order; `rows` is about their number, which sets the parts."""
+    spill, done = _GroupSpill(SpillFile(folder), rows), 0
+    with closing(spill.file):
+        for batch in ahead(batches):
+            _scatter(batch, groups.next(batch.num_rows), number, spill)
+            del batch
+        groups.finish()
+        pa.default_memory_pool().release_unused()  # what reading needed, putting in order does not
+        for part, count in enumerate(spill.counts):
+            if count:
+                yield spill.part(part, _order_inside(spill.groups(part), done, key))
+                done += count
+
+
+def _scatter(batch: Any, groups: GroupNumbers, number: int, spill: _Spill) -> None:
+    """Put the rows that are not withheld to the part that holds their groups."""
+    published = groups != WITHHELD
+    if not published.all():
+        batch, groups = batch.filter(from_numpy(published)), groups[published]
+    # the place of the group among all, as a fraction of 2^64: parts are ranges of it
+    words = ((groups.astype(np.uint64) << np.uint64(32)) // np.uint64(number)) << np.uint64(32)
+    spill.scatter(batch.append_column(GROUP, from_numpy(groups + np.int32(1))), words)
+
+
+class _GroupSpill(_Spill):
+    """Rows by group range; the group is the last column."""
+
+    def groups(self, part: int) -> GroupNumbers:
+        """Return the groups of the rows of a part, in the order in which these came."""
+        return np.concatenate([as_numpy(batch.column(batch.num_columns - 1)) for batch in self._read(part)])
+
+
+def _order_inside(groups: GroupNumbers, done: int, key: SecretKey) -> Order:
+    """Return the order by group, inside a group by fresh words; `done` rows have gone before.
+
+    A word belongs to a place in the order by group and row, so that the order does not depend on what the parts are.
+    """
+    by_group = stable_order(groups - groups.min())
+    in_order = groups.take(by_group)
+    in_order -= in_order[0]
+    inside = random_order(in_order, lambda attempt: key.words(Step.GROUP_ORDER, attempt, done, groups.size))
+    return by_group.take(inside)

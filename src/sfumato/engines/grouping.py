@@ -1,0 +1,320 @@
+"""The deal of Anatomy: which group each row goes to, exactly and by chance, in bounded memory.
+
+Records stand in order of value, the values in random order, the records of a value in random order, and are dealt in
+turn: the record at position i goes to group i mod g. The first records of a value are withheld, as many as is planned.
+
+    group = (offset[value] + rank - withheld[value]) mod g
+
+The rank of a row among the rows of its value comes of an external sort. Every row is dealt to a part by its secret
+word, and a part is sorted by (value, fresh word); rows are dealt to parts alike and independently, so all orders of a
+value's rows are equally likely, however large the parts turn out. The groups of a part are written back in the order in
+which its rows came. When the rows are read again, the same words tell which part holds the next group of each: no row
+number is stored, and the order of rows is all that the two readings must share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.engines.allocation import Codes, Ints
+from sfumato.engines.mapping import changed_table
+from sfumato.engines.pipeline import ahead, side_by_side
+from sfumato.engines.spill import Place, SpillFile
+from sfumato.randomness import SecretKey, Step, WordArray
+
+GroupNumbers = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.uint32]
+"""Row numbers inside a batch or a part."""
+
+WITHHELD = -1
+"""The group of a row that is not published."""
+MOST_GROUPS = (1 << 31) - 1
+PART_ROWS = 1 << 18
+"""Rows of a part, about: few enough that the leading bits of their words mostly decide their order."""
+LINES_AT_ONCE = 1 << 19
+"""Lines of the sensitive table that are made at a time, about."""
+ATTEMPTS = 1 << 20
+"""Streams of words between a part and the next, for orders that have to be drawn again."""
+
+Composition = tuple[GroupNumbers, Codes, Ints]
+"""Group, value and count: the lines of the sensitive table for some groups, in order of group and value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """How the records of each value are dealt to `number` groups. No group gets a value twice.
+
+    counts: the records of each value. withheld: of them, those that are not published. order: the values, as they are
+    dealt.
+    """
+
+    counts: Ints
+    withheld: Ints
+    order: Ints
+    number: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= MOST_GROUPS:
+            raise ValueError(f"{self.number:,} groups")
+        if (self.withheld < 0).any() or (self.withheld > self.counts).any():
+            raise ValueError("more records are withheld than there are, or fewer than none")
+        if self.kept.max(initial=0) > self.number or self.rows < self.number:
+            raise ValueError("a value would come twice to a group, or a group would be empty")
+
+    @classmethod
+    def drawn(cls, counts: Ints, withheld: Ints, number: int, key: SecretKey) -> Groups:
+        """Return the deal with the values in random order."""
+        one_class = np.zeros(counts.size, dtype=np.int64)
+        order = random_order(one_class, lambda attempt: key.words(Step.ANATOMY, 1 + attempt, 0, counts.size))
+        return cls(counts, withheld, order.astype(np.int64), number)
+
+    @cached_property
+    def kept(self) -> Ints:
+        """The published records of each value."""
+        return self.counts - self.withheld
+
+    @property
+    def rows(self) -> int:
+        """All published records."""
+        return int(self.kept.sum())
+
+    @cached_property
+    def offsets(self) -> Ints:
+        """Where in the deal the published records of each value begin."""
+        in_order = self.kept[self.order]
+        offsets = np.empty_like(in_order)
+        offsets[self.order] = np.cumsum(in_order) - in_order
+        return offsets
+
+    def group_of(self, codes: npt.NDArray[np.integer], ranks: Ints) -> GroupNumbers:
+        """Return the group of each record, from 0, by its value and its rank among the value's records."""
+        places = (self.offsets - self.withheld).take(codes)
+        places += ranks
+        groups = (places % self.number).astype(np.int32)
+        if self.withheld.any():
+            groups[ranks < self.withheld.take(codes)] = WITHHELD
+        return groups
+
+    def compositions(self) -> Iterator[Composition]:
+        """Give the values of each group, which the deal tells without looking at a row."""
+        ends = np.cumsum(self.kept[self.order])
+        values = np.append(self.order, self.counts.size).astype(np.int32)
+        turns = -(-self.rows // self.number)
+        at_once = max(1, LINES_AT_ONCE // turns)
+        for first in range(0, self.number, at_once):
+            groups = np.arange(first, min(first + at_once, self.number))
+            places = groups + self.number * np.arange(turns)[:, np.newaxis]
+            dealt = np.searchsorted(ends, places, side="right")  # the number of values where the deal is over
+            codes = np.sort(values.take(dealt).T, axis=1)
+            filled = codes < self.counts.size
+            number = np.repeat(groups, filled.sum(axis=1)).astype(np.int32)
+            yield number, codes[filled], np.ones(number.size, dtype=np.int64)
+
+
+def compositions(groups: npt.NDArray[np.integer], codes: npt.NDArray[np.integer]) -> Iterator[Composition]:
+    """Give the values of each group, counted over the rows; both arrays are as long as the table."""
+    published = groups != WITHHELD
+    values = int(codes.max(initial=0)) + 1
+    pairs, counts = np.unique(groups[published].astype(np.int64) * values + codes[published], return_counts=True)
+    for start in range(0, pairs.size, LINES_AT_ONCE):
+        lines = slice(start, start + LINES_AT_ONCE)
+        number, value = np.divmod(pairs[lines], values)
+        yield number.astype(np.int32), value.astype(np.int32), counts[lines]
+
+
+def random_order(classes: npt.NDArray[np.integer], draw: Callable[[int], WordArray]) -> Rows:
+    """Return the rows by class, those of a class by word. `draw` gives the words of an attempt.
+
+    Words are drawn again if two rows of a class have the same: so all orders inside a class are equally likely.
+    """
+    return next(order for attempt in count() if (order := order_by_word(classes, draw(attempt))) is not None)
+
+
+def order_by_word(classes: npt.NDArray[np.integer], words: WordArray) -> Rows | None:
+    """Return the order by (class, word); None if two rows have the same of both.
+
+    Class, leading bits of the word and row number are packed in 64 bits, so that a plain sort yields the order. The few
+    rows that these bits do not tell apart are sorted again by their whole words.
+    """
+    row_bits, packed = np.uint64(max(words.size - 1, 1).bit_length()), classes.astype(np.uint64)
+    class_bits = np.uint64(max(int(classes.max(initial=0)), 1).bit_length())
+    packed <<= np.uint64(64) - class_bits
+    packed |= words >> class_bits
+    packed >>= row_bits
+    packed <<= row_bits
+    packed |= np.arange(words.size, dtype=np.uint64)
+    packed.sort()
+    order = (packed & np.uint64((1 << int(row_bits)) - 1)).astype(np.uint32)
+    packed >>= row_bits
+    equal = packed[1:] == packed[:-1]
+    return _settled(order, np.flatnonzero(equal), classes, words) if equal.any() else order
+
+
+def _settled(order: Rows, ties: Ints, classes: npt.NDArray[np.integer], words: WordArray) -> Rows | None:
+    """Sort the rows at each place and the next one, where leading bits are equal, by whole words."""
+    places = np.union1d(ties, ties + 1)
+    rows = order[places]
+    rows = rows[np.lexsort((words[rows], classes[rows]))]
+    if ((words[rows[1:]] == words[rows[:-1]]) & (classes[rows[1:]] == classes[rows[:-1]])).any():
+        return None
+    order[places] = rows
+    return order
+
+
+class RowGroups(Protocol):
+    """The group of every row, in the order of the rows, given batch by batch."""
+
+    def next(self, rows: int) -> GroupNumbers:
+        """Return the groups of the next rows."""
+        ...
+
+    def finish(self) -> None:
+        """Raise unless every row got its group."""
+        ...
+
+
+class _Ranked(NamedTuple):
+    """The rows of a part: value and rank among the part's rows of that value; and how many rows its values have."""
+
+    codes: npt.NDArray[np.integer]
+    ranks: Ints
+    values: npt.NDArray[np.integer]
+    counts: Ints
+
+
+class DealtRows:
+    """Deals the rows; their groups lie in a nameless file."""
+
+    def __init__(self, deal: Groups, key: SecretKey, folder: Path) -> None:
+        self._deal, self._key = deal, key
+        self._total = int(deal.counts.sum())
+        self._parts = max(1, -(-self._total // PART_ROWS))
+        self._stored = np.min_scalar_type(max(deal.counts.size - 1, 0))  # of a value's code
+        self._pieces: list[list[Place]] = [[] for _ in range(self._parts)]
+        self._cursors: list[int] = []
+        self._given = 0
+        self._file = SpillFile(folder)
+
+    def deal(self, codes: Iterable[Codes]) -> None:
+        """Read the value of every row, and deal."""
+        seen, position = np.zeros_like(self._deal.counts), 0
+        for of_batch in ahead(codes):
+            seen += np.bincount(of_batch, minlength=seen.size)
+            self._scatter(of_batch, position)
+            position += of_batch.size
+        if not np.array_equal(seen, self._deal.counts):
+            raise changed_table()
+        before = np.zeros_like(seen)  # rows of each value in the parts so far
+        for of_part in side_by_side(self._ranked, range(self._parts)):
+            ranks = of_part.ranks + before.take(of_part.codes)
+            before[of_part.values] += of_part.counts
+            groups = self._deal.group_of(of_part.codes, ranks)
+            self._cursors.append(self._file.append(_as_bytes(groups) if groups.size else b"")[0])
+
+    def next(self, rows: int) -> GroupNumbers:
+        """Return the groups of the next rows."""
+        if self._given + rows > self._total:
+            raise changed_table()
+        order, counts = self._by_part(self._given, rows)
+        by_part, groups, start = np.empty(rows, dtype=np.int32), np.empty(rows, dtype=np.int32), 0
+        for part, number in enumerate(counts):
+            if number:
+                view = _as_bytes(by_part[start : start + number])
+                self._file.read_into((self._cursors[part], len(view)), view)
+                self._cursors[part] += len(view)
+            start += number
+        groups[order] = by_part
+        self._given += rows
+        return groups
+
+    def finish(self) -> None:
+        """Raise unless every row got its group."""
+        if self._given != self._total:
+            raise changed_table()
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._file.close()
+
+    def _by_part(self, position: int, rows: int) -> tuple[Rows, list[int]]:
+        """Return the rows in order of their parts, and how many go to each part."""
+        words = self._key.words(Step.ANATOMY, 0, position, rows)
+        words >>= np.uint64(32)
+        words *= np.uint64(self._parts)
+        words >>= np.uint64(32)
+        return stable_order(words), np.bincount(words.view(np.int64), minlength=self._parts).tolist()
+
+    def _scatter(self, codes: Codes, position: int) -> None:
+        order, counts = self._by_part(position, codes.size)
+        by_part, start = codes.astype(self._stored)[order], 0
+        for part, number in enumerate(counts):
+            if number:
+                self._pieces[part].append(self._file.append(_as_bytes(by_part[start : start + number])))
+            start += number
+
+    def _ranked(self, part: int) -> _Ranked:
+        codes = self._read(part)
+        order = random_order(codes, lambda attempt: self._words(part, attempt, codes.size))
+        in_order = codes[order]
+        starts = np.flatnonzero(np.diff(in_order, prepend=in_order[:1]) != 0)
+        starts = np.concatenate([[0], starts]) if codes.size else starts
+        counts = np.diff(starts, append=codes.size)
+        ranks = np.empty(codes.size, dtype=np.int64)
+        ranks[order] = np.arange(codes.size) - np.repeat(starts, counts)
+        return _Ranked(codes, ranks, in_order[starts], counts)
+
+    def _words(self, part: int, attempt: int, rows: int) -> WordArray:
+        return self._key.words(Step.ANATOMY, (1 + part) * ATTEMPTS + attempt, 0, rows)
+
+    def _read(self, part: int) -> npt.NDArray[np.integer]:
+        content = bytearray(sum(length for _, length in self._pieces[part]))
+        start = 0
+        for offset, length in self._pieces[part]:
+            self._file.read_into((offset, length), memoryview(content)[start : start + length])
+            start += length
+        return np.frombuffer(content, dtype=self._stored)
+
+
+class GivenRows:
+    """The same for groups that are known: that of each row, from 0, or `WITHHELD`."""
+
+    def __init__(self, groups: npt.NDArray[np.integer]) -> None:
+        self._groups, self._given = groups, 0
+
+    def next(self, rows: int) -> GroupNumbers:
+        """Return the groups of the next rows."""
+        groups = self._groups[self._given : self._given + rows].astype(np.int32)
+        if groups.size < rows:
+            raise changed_table()
+        self._given += rows
+        return groups
+
+    def finish(self) -> None:
+        """Raise unless every row got its group."""
+        if self._given != self._groups.size:
+            raise changed_table()
+
+
+def stable_order(keys: npt.NDArray[np.integer]) -> Rows:
+    """Return the stable order by small keys: a plain sort of (key, row), packed in as few bits as hold them."""
+    row_bits = max(keys.size - 1, 1).bit_length()
+    wide = (int(keys.max(initial=0)) + 1) << row_bits > 1 << 32
+    packed: npt.NDArray[Any] = keys.astype(np.uint64 if wide else np.uint32)
+    packed <<= packed.dtype.type(row_bits)
+    packed |= np.arange(keys.size, dtype=packed.dtype)
+    packed.sort()
+    packed &= packed.dtype.type((1 << row_bits) - 1)
+    return packed.astype(np.uint32, copy=False)
+
+
+def _as_bytes(numbers: npt.NDArray[np.integer]) -> memoryview:
+    """Return the memory of some numbers, at least one."""
+    return numbers.data.cast("B")
