@@ -1,0 +1,120 @@
+"""The joint table of counts: all that the choice of parameters needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import Infeasible
+from sfumato.matrix import FloatArray
+from sfumato.methods.response.channels import IntArray
+
+MOST_CELLS = 1 << 26
+"""Cells of the domain above which nothing is evaluated: some 3 GB, and minutes to an hour for a search."""
+
+ARRAYS = 6
+"""Arrays of all cells that are held at a time."""
+
+SECONDS = 7e-9
+"""Time of a product, for each cell and axis; measured."""
+
+SEARCH = 25
+"""Evaluations that a search takes, for each attribute; measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointTable:
+    """Counts of quasi-identifiers times the sensitive attribute. Only groups that occur are stored."""
+
+    sizes: tuple[int, ...]  # d_1 .. d_m of the quasi-identifiers, then d_s
+    groups: IntArray  # [groups, m]: the codes of each group that occurs, once
+    counts: FloatArray  # [groups, d_s]: its records of each sensitive value
+
+    def __post_init__(self) -> None:
+        if self.groups.shape != (len(self.counts), len(self.sizes) - 1) or self.counts.shape[1:] != self.sizes[-1:]:
+            raise ValueError("there is a code for each quasi-identifier and a count for each sensitive value")
+        if not len(self.counts) or self.counts.min() < 0 or self.counts.sum(axis=1).min() <= 0:
+            raise ValueError("a joint table has records, and some in every group")
+        if (self.groups < 0).any() or (self.groups >= np.array(self.sizes[:-1])).any():
+            raise ValueError("a code is outside its domain")
+        if (self.counts % 1).any() or self.counts.sum() >= 2**53:
+            raise ValueError("counts are whole numbers with a sum below 2^53")
+
+    @classmethod
+    def from_array(cls, counts: npt.ArrayLike) -> JointTable:
+        """Return the table of an array with an axis for each quasi-identifier, and the sensitive one last."""
+        array = np.asarray(counts, dtype=np.float64)
+        groups = np.argwhere(array.sum(axis=-1) > 0)
+        return cls(array.shape, groups.astype(np.int64), array[tuple(groups.T)])
+
+    @classmethod
+    def from_cells(cls, sizes: Sequence[int], cells: IntArray, counts: npt.ArrayLike) -> JointTable:
+        """Return the table of its occupied cells (a code for each quasi-identifier, then the sensitive one)."""
+        groups, place = np.unique(cells[:, :-1], axis=0, return_inverse=True)
+        table = np.zeros((len(groups), sizes[-1]))
+        np.add.at(table, (place.ravel(), cells[:, -1]), np.asarray(counts, dtype=np.float64))
+        return cls(tuple(sizes), groups.astype(np.int64), table)
+
+    @property
+    def records(self) -> int:
+        """N."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def group_sizes(self) -> FloatArray:
+        """The records of each group."""
+        total: FloatArray = self.counts.sum(axis=1)
+        return total
+
+    @property
+    def shares(self) -> FloatArray:
+        """[groups, d_s]: pi(u | QI), the risk of a cell without any randomization."""
+        return self.counts / self.group_sizes[:, None]
+
+    @property
+    def single_valued(self) -> IntArray:
+        """The numbers of the groups whose records all have the same sensitive value."""
+        return np.flatnonzero((self.counts > 0).sum(axis=1) == 1)
+
+    @property
+    def group_cells(self) -> int:
+        """The cells of the quasi-identifiers' domain, occupied or not."""
+        return math.prod(self.sizes[:-1])
+
+    def check_size(self, dense: bool) -> None:
+        """Refuse a domain that is too large (with the sensitive attribute, if `dense`), and say what it would take."""
+        cells, axes = self.group_cells * (self.sizes[-1] if dense else 1), len(self.sizes) - 1
+        if cells <= MOST_CELLS:
+            return
+        once = 2 * cells * axes * SECONDS
+        raise Infeasible(
+            f"The domain has {cells:,} cells, above {MOST_CELLS:,}: one evaluation of the risk would take about "
+            f"{ARRAYS * 8 * cells / 1e9:,.0f} GB and {once:,.0f} s, and a search for parameters some "
+            f"{SEARCH * axes * once / 3600:,.1f} h.",
+            "Merge values, leave out an attribute, or have the risk of some cells estimated (`sampled_risk`).",
+        )
+
+    @cached_property
+    def places(self) -> IntArray:
+        """The place of each group in the flat domain of the quasi-identifiers."""
+        places: IntArray = np.ravel_multi_index(tuple(self.groups.T), self.sizes[:-1]).astype(np.int64)
+        return places
+
+    @cached_property
+    def group_array(self) -> FloatArray:
+        """pi_QI, dense: an axis for each quasi-identifier."""
+        array = np.zeros(self.sizes[:-1])
+        array.flat[self.places] = self.group_sizes
+        return array
+
+    @cached_property
+    def array(self) -> FloatArray:
+        """The whole table, dense: the sensitive axis last."""
+        array = np.zeros((self.group_cells, self.sizes[-1]))
+        array[self.places] = self.counts
+        return array.reshape(self.sizes)

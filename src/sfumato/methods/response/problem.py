@@ -1,0 +1,150 @@
+"""AD Problem 1: minimise an objective over the retentions, while the risk of every cell stays within its limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.objectives import OBJECTIVES, Objective, ObjectiveName
+from sfumato.methods.response.risks import RISKS, Risk, RiskName
+
+Scope = Literal["sensitive", "quasi_identifiers", "both"]
+Limit = Fraction | float | npt.NDArray[np.float64]
+"""A limit for all records, or an array that broadcasts to the joint table: one for every cell. From 1 on it is none."""
+
+UNIT = 2.0**-53
+"""The largest relative error of one rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """Parameters that keep the limit, in the integers that are sampled, and what they cost."""
+
+    channels: Channels  # of each quasi-identifier, then of the sensitive attribute
+    risk: float  # of the cell that is nearest to its limit: an upper bound, rounding is allowed for
+    worst: tuple[int, ...]  # the codes of that cell
+    objective: float
+    expected_error: float  # of the inverse estimate of the joint table, in the objective's distance
+
+    @property
+    def diagonal(self) -> tuple[float, ...]:
+        """AD's p = P[i, i] of each attribute."""
+        return tuple(channel.diagonal for channel in self.channels)
+
+    @property
+    def kappa(self) -> float:
+        """prod ||P_i^-1||_F^2 / d_i."""
+        return kappa(self.channels)
+
+    @property
+    def noise(self) -> tuple[int, ...]:
+        """Q = 2^64 q of each attribute: the integers that are sampled."""
+        return tuple(channel.noise for channel in self.channels)
+
+    @property
+    def matrices(self) -> tuple[PerturbationMatrix, ...]:
+        """The same as matrices."""
+        return tuple(channel.matrix for channel in self.channels)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The problem in x, the log-retentions of the attributes that may be randomized."""
+
+    table: JointTable
+    risk: type[Risk]
+    limits: FloatArray  # [groups, d_s], or [1, d_s] for a risk of released cells; infinite where there is none
+    objective: Objective
+    free: tuple[int, ...]
+
+    def channels(self, x: FloatArray) -> Channels:
+        """Return the channels of all attributes."""
+        channels = list(untouched(self.table.sizes))
+        for axis, value in zip(self.free, x, strict=True):
+            channels[axis] = Channel.from_log_retention(self.table.sizes[axis], float(value))
+        return tuple(channels)
+
+    def at(self, x: FloatArray) -> Risk:
+        """Return the risk at x."""
+        return self.risk(self.table, self.channels(x))
+
+    def ratio(self, risk: Risk) -> FloatArray:
+        """Return the risk of every cell over its limit, flat."""
+        return (risk.values.reshape(-1, self.limits.shape[1]) / self.limits).ravel()
+
+    def largest(self, x: FloatArray) -> float:
+        """Return the largest ratio of a risk to its limit."""
+        return float(self.ratio(self.at(x)).max())
+
+    def cost(self, x: FloatArray) -> float:
+        """Return the logarithm of the objective."""
+        return math.log(self.objective.value(self.channels(x)))
+
+    def cost_slope(self, x: FloatArray) -> FloatArray:
+        """Return its gradient."""
+        return self.objective.log_gradient(self.channels(x))[list(self.free)]
+
+    @property
+    def margin(self) -> float:
+        """A factor above 1 that no ratio is computed too small by: twice the roundings cover their higher orders."""
+        return 1 + 2 * UNIT * self.risk.rounding(self.table.sizes)
+
+    def sampled(self, x: FloatArray) -> Risk:
+        """Return the risk at the integers next to x, which would be sampled."""
+        return self.risk(self.table, tuple(channel.sampled() for channel in self.channels(x)))
+
+    def kept(self, x: FloatArray) -> bool:
+        """Whether these integers keep every limit, for certain."""
+        return float(self.ratio(self.sampled(x)).max()) * self.margin <= 1
+
+    def response(self, x: FloatArray) -> Response:
+        """Return what the integers next to x, which keep the limits, give."""
+        point = self.sampled(x)
+        cell = int(self.ratio(point).argmax())
+        group, value = divmod(cell, self.limits.shape[1])
+        limit = float(self.limits[group % len(self.limits), value])
+        return Response(
+            channels=point.channels,
+            risk=min(float(point.values[cell]) * self.margin, limit),
+            worst=tuple(point.cell_codes(np.array([cell]))[0].tolist()),
+            objective=self.objective.value(point.channels),
+            expected_error=self.objective.expected_error(point.channels),
+        )
+
+
+def pose(
+    table: JointTable, limit: Limit, risk: RiskName, scope: Scope, fixed: Collection[int], objective: ObjectiveName
+) -> Problem:
+    """Return the problem that is meant by these words."""
+    kind = RISKS[risk]
+    return Problem(
+        table, kind, _limits(table, limit, kind), OBJECTIVES[objective](table), free(table, kind, scope, fixed)
+    )
+
+
+def free(table: JointTable, risk: type[Risk], scope: Scope, fixed: Collection[int] = ()) -> tuple[int, ...]:
+    """Return the attributes that may be randomized: those of the scope that are not fixed and that the risk can see."""
+    last = len(table.sizes) - 1
+    if not set(fixed) <= set(range(last + 1)):
+        raise ValueError(f"fixed attributes are numbers from 0 to {last}")
+    axes = {"sensitive": range(last, last + 1), "quasi_identifiers": range(last), "both": range(last + 1)}[scope]
+    return tuple(k for k in axes if table.sizes[k] > 1 and k not in fixed and (k < last or risk.sees_sensitive))
+
+
+def _limits(table: JointTable, limit: Limit, risk: type[Risk]) -> FloatArray:
+    given = np.asarray(limit, dtype=np.float64)
+    if not (given > 0).all():
+        raise ValueError("a limit on a risk is positive")
+    limits: FloatArray = np.broadcast_to(np.where(given < 1, given, np.inf), table.sizes)[tuple(table.groups.T)]
+    if risk.of_released:  # a released group mixes records: the strictest limit of each value holds
+        limits = np.where(table.counts > 0, limits, np.inf).min(axis=0, keepdims=True)
+    return limits

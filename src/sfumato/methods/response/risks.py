@@ -1,0 +1,272 @@
+"""Three risks of attribute disclosure under linking, and their gradients.
+
+P acts on the quasi-identifiers (QI), P_s on the sensitive attribute S. pi is the joint table, pi_a the size of QI group
+a, lambda = P pi_QI its expected release, and h(b, u) = (P pi(., u))_b / lambda_b the share of u in released group b.
+
+- `Reconstruction` (AD Eqs. (6)-(8), as published): of a person in the occupied cell (a, u),
+
+      risk = pi(a, u)/pi_a * eta_a * sigma(a, u)
+      eta_a       = pi_a     sum_b P[b, a]^2 / lambda_b              the QI is reconstructed by sampling, Eq. (7), (9)
+      sigma(a, u) = pi(a, u) sum_v P_s[v, u]^2 / (P_s pi(a, .))_v    so is S, given the right QI, Eq. (8)
+
+  It bounds no inference: hits by wrongly linked rows are not counted, and guessing the likeliest value hits more often
+  than sampling.
+- `Posterior` (proved): h(b, u) for every b and u: the belief of somebody who knows the released QI of a person's row
+  and nothing else. Noise in S does not lower it: it speaks of the true S of the rows in a released group.
+- `Link` (an option): (P^T h)(a, u) for every occupied cell: how often somebody hits who draws one of the rows with the
+  released QI of the person, and takes its true S; all hits are counted.
+
+Every cell of `Reconstruction` and the maximum of `Posterior` are non-decreasing in each retention. `Link` is not, nor
+is its maximum.
+
+Gradients are by x = log r. C_k means centring along axis k: an array minus its mean there. Then d(P y)/dx_k = C_k P y.
+With the eigenvalues e1 = p^2 + (d-1) q^2 on constants and ec = p^2 - q^2 on the rest, and z = (P o P) y,
+dz/dx_k = (e1'/e1) mean_k z + (ec'/ec) C_k z.
+
+All terms are sums and products of numbers that are not negative, so the relative error of a risk is at most (roundings)
+2^-53, up to higher orders: `rounding` counts them, for channels made by `Channel.from_noise`. (Underflow can only drop
+terms below 1e-200.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from sfumato.matrix import FloatArray
+from sfumato.methods.response.channels import Channel, Channels, IntArray, forward, product
+from sfumato.methods.response.joint import JointTable
+
+RiskName = Literal["reconstruction", "posterior", "link"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Risk:
+    """A risk of a table under channels (quasi-identifiers, then the sensitive attribute)."""
+
+    table: JointTable
+    channels: Channels
+
+    name: ClassVar[RiskName]
+    monotone: ClassVar[bool] = True
+    """Whether less retention never raises the largest risk."""
+    of_released: ClassVar[bool] = False
+    """Whether cells are those of the released domain (b, u), not the occupied ones of the table."""
+    sees_sensitive: ClassVar[bool] = False
+    """Whether noise in S lowers the risk."""
+    dense: ClassVar[bool] = True
+    """Whether arrays have all cells of the joint domain, not only of the quasi-identifiers'."""
+
+    def __post_init__(self) -> None:
+        self.table.check_size(self.dense)
+
+    @property
+    def quasi(self) -> Channels:
+        """The channels of the quasi-identifiers."""
+        return self.channels[:-1]
+
+    @cached_property
+    def released(self) -> FloatArray:
+        """lambda = P pi_QI."""
+        return forward(self.quasi, self.table.group_array)
+
+    def cell_codes(self, cells: IntArray) -> IntArray:
+        """Return the codes of cells: a column for each quasi-identifier, then the sensitive value."""
+        group, value = np.divmod(cells, self.table.sizes[-1])
+        if self.of_released:
+            return np.column_stack([*np.unravel_index(group, self.table.sizes[:-1]), value])
+        return np.column_stack([self.table.groups[group], value])
+
+
+class Reconstruction(_Risk):
+    """AD Eq. (6), cell by cell of [groups, d_s]; 0 where nobody is."""
+
+    name = "reconstruction"
+    sees_sensitive = True
+    dense = False
+
+    @staticmethod
+    def rounding(sizes: Sequence[int]) -> int:
+        """P costs d + 2 roundings along an axis, P o P d + 5; products, quotients, the limit and the ratio one each."""
+        return sum(2 * d + 7 for d in sizes) + 7
+
+    @cached_property
+    def linking(self) -> FloatArray:
+        """eta_a / pi_a over the whole domain of the quasi-identifiers: AD Eq. (9)."""
+        return _return(self.quasi, self.released)
+
+    @cached_property
+    def published(self) -> FloatArray:
+        """P_s pi(a, .): [groups, d_s]."""
+        return forward(self.channels[-1:], self.table.counts, first=1)
+
+    @cached_property
+    def guessing(self) -> FloatArray:
+        """sigma(a, u) / pi(a, u)."""
+        return _return(self.channels[-1:], self.published, first=1)
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """The risk of every cell, flat."""
+        counts = self.table.counts
+        sigma = (counts > 0) if self.channels[-1].off_diagonal == 0 else counts * self.guessing
+        return (counts * self.linking.ravel()[self.table.places, None] * sigma).ravel()
+
+    def gradient(self, cells: IntArray) -> FloatArray:
+        """Return d log(risk)/dx of these occupied cells: [cells, attributes]."""
+        group, value = np.divmod(cells, self.table.sizes[-1])
+        place = self.table.places[group]
+        linking = self.linking.ravel()[place]
+        columns = [
+            _return_slope(self.quasi, self.released, self.linking, k).ravel()[place] / linking
+            for k in range(len(self.quasi))
+        ]
+        published, guessing = self.published[group], self.guessing[group]
+        slope = _return_slope(self.channels[-1:], published, guessing, 0, first=1)
+        own = np.arange(len(cells)), value
+        return np.column_stack([*columns, slope[own] / guessing[own]])
+
+
+class Posterior(_Risk):
+    """h(b, u), cell by cell of the released domain times d_s; 0 where nothing is released."""
+
+    name = "posterior"
+    of_released = True
+
+    @staticmethod
+    def rounding(sizes: Sequence[int]) -> int:
+        """Two products, a sum over S, a quotient, the limit and the ratio to it."""
+        return 2 * sum(d + 2 for d in sizes[:-1]) + sizes[-1] + 4
+
+    @cached_property
+    def joint(self) -> FloatArray:
+        """P pi(., u) for every u."""
+        return forward(self.quasi, self.table.array)
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """h(b, u), shaped like the table."""
+        return self.joint * _reciprocal(self.released)[..., None]
+
+    @property
+    def values(self) -> FloatArray:
+        """h, flat."""
+        return self.shares.ravel()
+
+    def gradient(self, cells: IntArray) -> FloatArray:
+        """Return d log h/dx_k = mean_k(lambda)/lambda - mean_k(P pi_u)/(P pi_u)."""
+        codes = tuple(self.cell_codes(cells).T)
+        joint, released = self.joint[codes], self.released[codes[:-1]]
+        columns = [
+            _mean_at(self.released, k, codes[:-1]) / released - _mean_at(self.joint, k, codes) / joint
+            for k in range(len(self.quasi))
+        ]
+        return np.column_stack([*columns, np.zeros(len(cells))])
+
+
+class Link(_Risk):
+    """(P^T h)(a, u), cell by cell of [groups, d_s]; 0 where nobody is."""
+
+    name = "link"
+    monotone = False
+
+    @staticmethod
+    def rounding(sizes: Sequence[int]) -> int:
+        """One product more than `Posterior`."""
+        return Posterior.rounding(sizes) + sum(d + 2 for d in sizes[:-1])
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """h."""
+        return Posterior(self.table, self.channels)
+
+    @cached_property
+    def hits(self) -> FloatArray:
+        """P^T h over the whole domain."""
+        return forward(self.quasi, self.posterior.shares)
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """The risk of every cell, flat."""
+        return np.where(self.table.counts > 0, _rows(self.hits)[self.table.places], 0.0).ravel()
+
+    def gradient(self, cells: IntArray) -> FloatArray:
+        """Return d log(risk)/dx, from dlink/dx_k = C_k link + P^T dh/dx_k."""
+        group, value = np.divmod(cells, self.table.sizes[-1])
+        own = self.table.places[group], value
+        hits = _rows(self.hits)[own]
+        columns = [_rows(self._slope(k))[own] / hits for k in range(len(self.quasi))]
+        return np.column_stack([*columns, np.zeros(len(cells))])
+
+    def _slope(self, k: int) -> FloatArray:
+        h, released = self.posterior, self.posterior.released
+        turn = h.shares * released.mean(axis=k, keepdims=True)[..., None] - h.joint.mean(axis=k, keepdims=True)
+        turn *= _reciprocal(released)[..., None]
+        return _centred(self.hits, k) + forward(self.quasi, turn)
+
+
+Risk = Reconstruction | Posterior | Link
+RISKS: dict[RiskName, type[Reconstruction] | type[Posterior] | type[Link]] = {
+    "reconstruction": Reconstruction,
+    "posterior": Posterior,
+    "link": Link,
+}
+
+
+def row_posterior(posterior: float, sensitive: Channel) -> float:
+    """Return the belief of somebody who also sees the row's released S.
+
+    Released v = u is worst and multiplies the odds of u by p_s/q_s: to 1 where S is untouched.
+
+    >>> round(row_posterior(0.2, Channel.from_diagonal(3, 0.6)), 6)  # odds 1/4 times 3
+    0.428571
+    """
+    p, q = sensitive.diagonal, sensitive.off_diagonal
+    return p * posterior / (p * posterior + q * (1 - posterior))
+
+
+# --- (P o P)^T (1/lambda), the way there and back ---------------------------------------------------------------------
+
+
+def _return(channels: Iterable[Channel], released: FloatArray, first: int = 0) -> FloatArray:
+    """g = (P o P)^T (1/lambda). Where lambda is 0, P[b, a] is 0 for every occupied a: nothing is lost."""
+    return product([channel.squared for channel in channels], _reciprocal(released), first)
+
+
+def _return_slope(channels: Channels, released: FloatArray, g: FloatArray, k: int, first: int = 0) -> FloatArray:
+    """dg/dx_k = (e1'/e1) mean_k g + (ec'/ec) C_k g - (P o P)^T (C_k lambda / lambda^2)."""
+    r, d = channels[k].retention, channels[k].size
+    constant = 2 * (d - 1) * r**2 / (1 + (d - 1) * r**2)
+    centred = 2 * (r + (1 - 2 * r) / d) / (r + 2 * (1 - r) / d)
+    axis = first + k
+    inverse = _reciprocal(released)
+    turn = _centred(released, axis) * inverse * inverse  # in this order: the square alone can overflow
+    slope: FloatArray = (constant - centred) * g.mean(axis=axis, keepdims=True) + centred * g
+    slope -= product([channel.squared for channel in channels], turn, first)
+    return slope
+
+
+def _reciprocal(x: FloatArray) -> FloatArray:
+    """1/x, and 0 where x is 0."""
+    return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0)
+
+
+def _centred(x: FloatArray, axis: int) -> FloatArray:
+    centred: FloatArray = x - x.mean(axis=axis, keepdims=True)
+    return centred
+
+
+def _mean_at(x: FloatArray, axis: int, codes: tuple[IntArray, ...]) -> FloatArray:
+    """The mean along an axis, at these cells."""
+    where = tuple(np.zeros_like(code) if k == axis else code for k, code in enumerate(codes))
+    at: FloatArray = x.mean(axis=axis, keepdims=True)[where]
+    return at
+
+
+def _rows(x: FloatArray) -> FloatArray:
+    """Flatten the quasi-identifiers."""
+    return x.reshape(-1, x.shape[-1])

@@ -1,0 +1,246 @@
+"""The least randomization that keeps a risk within its limit, found by sequential quadratic programming.
+
+In x = log r the objective log(kappa) is convex, and the largest log-risk nearly so. SLSQP runs on a working set of the
+worst cells; cells that its result violates join, until there are none. The result is then rounded to integer noise
+weights and slid towards a point inside until the risk of every cell, evaluated on these integers with a rigorous margin
+for rounding, is within its limit. So the bound holds for certain; the optimum is "no better point found", and one start
+was enough wherever many were compared.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.matrix import FloatArray
+from sfumato.methods.response.channels import IntArray
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.objectives import ObjectiveName
+from sfumato.methods.response.problem import Limit, Problem, Response, Scope, pose
+from sfumato.methods.response.reach import NOTHING, RiskOutOfReach, out_of_reach
+from sfumato.methods.response.risks import Risk, RiskName
+
+HIGHEST = -1e-9
+"""The highest log-retention tried by SLSQP: at r = 1 itself gradients are 0/0 where a cell is empty."""
+
+UNTOUCHED = 1e-7
+"""An attribute that would lose less than this of its retention is left as it is."""
+
+WORST = 32
+"""How many of the worst cells join the working set at a time."""
+
+ROUNDS = 20
+"""How often cells may join."""
+
+VIOLATED = 1e-9
+"""The excess, relative to its limit, from which on a cell joins; sliding mends what is smaller."""
+
+HALVINGS = 48
+"""Sliding starts with 2^-48 of the way inside."""
+
+SCALES = (1.0, 0.5, 0.25, 2.0)
+"""Starts of the search, relative to the first."""
+
+REACHED = 1 - 1e-6
+"""A result whose largest ratio to a limit is below this is no optimum."""
+
+BISECTIONS = 20
+
+SPREAD = (0.1, 1.0, 4.0)
+"""Where the search for the least risk starts, if that is not at no retention: -log r of all attributes."""
+
+
+def solve(
+    table: JointTable,
+    limit: Limit,
+    *,
+    risk: RiskName = "posterior",
+    scope: Scope = "both",
+    fixed: Collection[int] = (),
+    objective: ObjectiveName = "kappa",
+) -> Response:
+    """Return the parameters with the least objective found, among those that keep every limit; see AD Problem 1.
+
+    `fixed` are attributes, by number, that stay untouched though they are in scope. Raises `RiskOutOfReach`.
+
+    >>> table = JointTable.from_array([[20, 30, 22], [12, 8, 8]])  # AD Table 1: 28 women, 12 of them with cancer
+    >>> found = solve(table, 1 / 3, risk="reconstruction", scope="quasi_identifiers")
+    >>> [round(p, 4) for p in found.diagonal], found.worst, found.risk <= 1 / 3
+    ([0.7879, 1.0], (0, 1), True)
+    """
+    given = pose(table, limit, risk, scope, fixed, objective)
+    untouched = np.zeros(len(given.free))
+    if given.kept(untouched):
+        return given.response(untouched)
+    inside = _inside(given)
+    return given.response(_best(given, inside, _first_within(given, untouched, inside)))
+
+
+def trade_off(
+    table: JointTable,
+    limits: Iterable[Limit],
+    *,
+    risk: RiskName = "posterior",
+    scope: Scope = "both",
+    fixed: Collection[int] = (),
+    objective: ObjectiveName = "kappa",
+) -> list[Response | RiskOutOfReach]:
+    """Return what each limit costs, or why it cannot be kept."""
+    curve: list[Response | RiskOutOfReach] = []
+    for limit in limits:
+        try:
+            curve.append(solve(table, limit, risk=risk, scope=scope, fixed=fixed, objective=objective))
+        except RiskOutOfReach as error:
+            curve.append(error)
+    return curve
+
+
+# --- points within the limits -----------------------------------------------------------------------------------------
+
+
+def _inside(given: Problem) -> FloatArray:
+    """Return a point within the limits: without retention, or (for a risk that is not monotone) a better one."""
+    nothing = np.full(len(given.free), NOTHING)
+    candidates = [nothing]
+    if not given.risk.monotone:
+        starts = [np.full(len(given.free), -t) for t in SPREAD]
+        candidates += starts + [_search(given, x, nothing, least=True) for x in starts]
+    best = min(candidates, key=given.largest)
+    if not given.kept(best):
+        raise out_of_reach(given, best)
+    return best
+
+
+def _first_within(given: Problem, x: FloatArray, inside: FloatArray) -> FloatArray:
+    """Return the first of x and the points x + 2^k (inside - x), k <= 0, within the limits: by bisection on k."""
+    if given.kept(x):
+        return x
+    low, high = -HALVINGS, 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if given.kept(x + 2.0**middle * (inside - x)) else (middle, high)
+    return x + 2.0**high * (inside - x)
+
+
+def _slid(given: Problem, x: FloatArray, inside: FloatArray) -> FloatArray:
+    """Return the first point within the limits on the way inside.
+
+    An attribute that loses next to nothing is left untouched, if the others can make up for it.
+    """
+    nearly = x > -UNTOUCHED
+    end = np.where(nearly, 0, inside)
+    if nearly.any() and given.kept(end):
+        return _first_within(given, np.where(nearly, 0, x), end)
+    return _first_within(given, x, inside)
+
+
+def _best(given: Problem, inside: FloatArray, start: FloatArray) -> FloatArray:
+    """Return the best point found, from one start if its result reaches the limits, as an optimum does."""
+    floor, best = _floor(given, start), start
+    for scale in SCALES:
+        found = _slid(given, _search(given, scale * start, floor), inside)
+        best = min(best, found, key=given.cost)
+        if given.largest(found) > REACHED:
+            break
+    return best
+
+
+def _floor(given: Problem, start: FloatArray) -> FloatArray:
+    """Return the point below which any attribute costs more by itself than all do at the start: by bisection."""
+    floor, most = np.full(len(start), NOTHING), given.cost(start)
+    for k in range(len(start)):
+        high = 0.0
+        for _ in range(BISECTIONS):
+            alone = np.zeros(len(start))
+            alone[k] = (floor[k] + high) / 2
+            floor[k], high = (alone[k], high) if given.cost(alone) > most else (floor[k], alone[k])
+    return floor
+
+
+# --- sequential quadratic programming ---------------------------------------------------------------------------------
+
+
+def _search(given: Problem, x: FloatArray, floor: FloatArray, least: bool = False) -> FloatArray:
+    """Return the best point found from x: of least objective within the limits, or (`least`) of least largest ratio."""
+    cells = _worst(given, x, 0.0)
+    for _ in range(ROUNDS):
+        found, level = _programmed(given, x, floor, cells, least)
+        if not np.isfinite(found).all():
+            break
+        x = found
+        new = np.setdiff1d(_worst(given, x, math.exp(level + VIOLATED)), cells)
+        if not new.size:
+            break
+        cells = np.concatenate([cells, new])
+    return x
+
+
+def _worst(given: Problem, x: FloatArray, above: float) -> IntArray:
+    """Return the cells with the largest ratios, as far as these are above a level."""
+    ratio = given.ratio(given.at(x))
+    cells = np.argpartition(ratio, -WORST)[-WORST:] if ratio.size > WORST else np.arange(ratio.size)
+    return cells[ratio[cells] > above]
+
+
+def _programmed(
+    given: Problem, x: FloatArray, floor: FloatArray, cells: IntArray, least: bool
+) -> tuple[FloatArray, float]:
+    """Return SLSQP's solution and the level with log(ratio) <= level in these cells.
+
+    The level is 0 and the objective is minimised; or (`least`) the level is a variable too, and is minimised.
+    """
+    n, free = len(x), list(given.free)
+
+    @lru_cache(maxsize=2)  # SLSQP asks for values and slopes one after the other
+    def at(key: bytes) -> Risk:
+        return given.at(np.frombuffer(key)[:n])
+
+    def room(z: FloatArray) -> FloatArray:
+        return (z[n] if least else 0.0) - np.log(given.ratio(at(z.tobytes()))[cells])
+
+    def room_slope(z: FloatArray) -> FloatArray:
+        slope = -at(z.tobytes()).gradient(cells)[:, free]
+        return np.column_stack([slope, np.ones(len(cells))]) if least else slope
+
+    def cost(z: FloatArray) -> float:
+        return float(z[n]) if least else given.cost(z)
+
+    def cost_slope(z: FloatArray) -> FloatArray:
+        return np.eye(n + 1)[n] if least else given.cost_slope(z)
+
+    x = np.clip(x, floor, HIGHEST)
+    start = np.append(x, math.log(given.largest(x))) if least else x
+    lower, upper = np.append(floor, [-np.inf] * least), np.append(np.full(n, HIGHEST), [np.inf] * least)
+    z = np.clip(_slsqp(cost, cost_slope, room, room_slope, start, lower, upper), lower, upper)
+    return z[:n], float(z[n]) if least else 0.0
+
+
+def _slsqp(
+    cost: Callable[[FloatArray], float],
+    cost_slope: Callable[[FloatArray], FloatArray],
+    room: Callable[[FloatArray], FloatArray],
+    room_slope: Callable[[FloatArray], FloatArray],
+    start: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+) -> FloatArray:
+    """Return the point of least cost where there is room and between the bounds, as far as SciPy finds it."""
+    from scipy.optimize import Bounds, minimize  # type: ignore[import-untyped]  # a second that only solving needs
+
+    with warnings.catch_warnings():  # a step beyond a bound by the last digit is clipped, and warned of
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = minimize(
+            cost,
+            start,
+            jac=cost_slope,
+            bounds=Bounds(lower, upper),
+            constraints={"type": "ineq", "fun": room, "jac": room_slope},
+            method="SLSQP",
+            options={"ftol": 1e-12, "maxiter": 100},
+        )
+    solution: FloatArray = found.x
+    return solution
