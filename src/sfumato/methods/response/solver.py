@@ -229,7 +229,7 @@ def _slsqp(
     upper: FloatArray,
 ) -> FloatArray:
     """Return the point of least cost where there is room and between the bounds, as far as SciPy finds it."""
-    from scipy.optimize import Bounds, minimize  # type: ignore[import-untyped]  # a second that only solving needs
+    from scipy.optimize import Bounds, minimize  # a second that only solving needs
 
     with warnings.catch_warnings():  # a step beyond a bound by the last digit is clipped, and warned of
         warnings.simplefilter("ignore", RuntimeWarning)
