@@ -59,7 +59,7 @@ class ResponseFigures:
     kappa: float
     expected_l2: float  # E ||pi_hat - pi||^2 = (kappa - 1)/N of the inverse estimate of the joint table
     expected_error: float  # the same in the distance of the objective
-    risks: dict[str, float]  # the largest of each kind; of the limited one an upper bound
+    risks: dict[str, float]  # the largest of each kind
     guesser_mean: float  # how often the best guesser is right in the limit of many records
     guesser_maximum: float  # the same of the records of the worst group
     groups: int  # combinations of quasi-identifiers that occur

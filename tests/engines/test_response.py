@@ -91,6 +91,14 @@ def test_every_format_gives_the_same_rows(source: str, form: str, tmp_path: Path
     assert {m.kind for m in release.manifest.mechanisms} == {METHOD}
 
 
+def test_untouched_columns_are_counted_exactly(tmp_path: Path) -> None:
+    """Under `posterior` the sensitive column is published as it is; by itself its counts are the true ones."""
+    answer = released(people(), asked(), folder=tmp_path / "r").count(by="disease")
+    truth = Counter(people()["disease"].to_pylist())
+    assert {group[0]: value for group, value in zip(answer.groups, answer.value, strict=True)} == pytest.approx(truth)
+    assert answer.standard_error == pytest.approx(0, abs=1e-6)
+
+
 def test_as_published_the_sensitive_column_is_randomized_too(tmp_path: Path) -> None:
     release = released(people(), asked("l = 9", AS_PUBLISHED), folder=tmp_path / "r")
     assert holds(release)

@@ -237,6 +237,25 @@ def test_a_plan_is_kept_and_read_again(tmp_path: Path) -> None:
         load_plan(file)
 
 
+def test_the_json_page_lists_the_keys() -> None:
+    group = '[[requirement.groups]]\nwhere = { sex = "F" }\nrisk_limit = "2/5"'
+    made = planned(clinic(), policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC)).to_dict()
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    section = page.split("## Plan of `randomized-response`\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
+    assert [key for line in lines for key in re.findall(r"`(\w+)`", line.split("|")[1])] == list(made)
+    named = set(re.findall(r"`(\w+)`", section))
+    for nested in ("attributes", "binding", "trade_off", "mechanisms", "limits"):
+        assert set(made[nested][0]) <= named, nested
+    assert set(made["risks"]) <= named
+
+
+def test_a_group_of_no_value_is_an_error() -> None:
+    group = '[[requirement.groups]]\nwhere = { sex = "X" }\nl = 2'
+    with pytest.raises(PolicyError, match="names 'X', which is not a value of 'sex'"):
+        planned(clinic(), policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC))
+
+
 def test_it_explains_itself() -> None:
     text = planned(clinic(), policy(AS_PUBLISHED, roles=CLINIC)).explain()
     for line in (
