@@ -215,6 +215,12 @@ def test_the_survey_tries_the_policy(tmp_path: Path) -> None:
     assert found.sensitive.values == 4
 
 
+def test_the_survey_says_what_lone_records_cost() -> None:
+    lone = scan(people(), asked(roles=ROLES | {"age": "quasi_identifier"}))
+    warnings = survey(lone.source, lone).warnings
+    assert any("it takes much noise in the quasi-identifiers to hide it" in warning for warning in warnings)
+
+
 # --- what verify notices ----------------------------------------------------------------------------------------------
 
 
