@@ -15,6 +15,8 @@ import sfumato as sf
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.kronecker import ProductMatrix
 from sfumato.methods import plan
+from sfumato.methods.response import Channel, Reconstruction
+from sfumato.methods.response.planner import joint_table, limit_array
 from sfumato.plans import Plan, load_plan
 from sfumato.policy import Policy
 from sfumato.requirement import GroupLimit, LocalPrivacy, RhoPrivacy, RiskLimit
@@ -187,6 +189,39 @@ def test_the_posterior_is_limited_for_all_and_for_groups() -> None:
     belief = dense_posterior(clinic(), strict)
     assert belief[:, 0].max() <= 0.36 < belief[:, 1].max()
     assert "disease cancer: 36%; all others: 90%" in strict.guarantee.sentence
+
+
+def test_each_cell_has_the_strictest_limit_of_its_groups() -> None:
+    """Two sensitive columns are one axis; against a loop over all records."""
+    rows = [(s, a, d, o) for s in "FM" for a in (5, 15, 25) for d in ("flu", "gout") for o in ("ill", "well")]
+    table = pa.table(dict(zip(("sex", "age", "disease", "outcome"), map(list, zip(*rows, strict=True)), strict=True)))
+    groups = [
+        ({"sex": ["F"]}, "1/5"),
+        ({"disease": ["gout"], "age": ["[0, 10)", "[10, 20)"]}, "1/7"),
+        ({"outcome": ["ill"], "sex": ["M"]}, "9/10"),
+    ]
+    limit = RiskLimit(
+        "1/2", tuple(GroupLimit(tuple((k, tuple(v)) for k, v in where.items()), n) for where, n in groups)
+    )
+    counted = profile(scan(table, policy(roles=ROLES | {"outcome": "sensitive"})))
+    found = limit_array(counted, limit)
+    assert found.shape == (2, 3, 4)
+    for code, values in enumerate(counted.domain.values):
+        record = dict(zip(counted.domain.names, values, strict=True))
+        own = [Fraction(n) for where, n in groups if all(record[name] in named for name, named in where.items())]
+        assert found.ravel()[code] == float(min(own, default=Fraction(1, 2))), record
+
+
+def test_groups_keep_their_own_limits() -> None:
+    """A limit for women alone, on the paper's risk, evaluated on the integers that are sampled."""
+    group = '[[requirement.groups]]\nwhere = { sex = "F" }\nrisk_limit = 0.15'
+    asked = policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC)
+    made = planned(clinic(), asked)
+    channels = tuple(Channel.from_noise(m.matrix.size, int(m.matrix.noise[0])) for m in made.mechanisms)
+    risk = Reconstruction(joint_table(profile(scan(clinic(), asked))), channels).values.reshape(2, 3)
+    assert risk[0].max() <= 0.15 < risk[1].max() <= 1 / 3
+    assert {cell.values[0] for cell in made.figures.binding} == {"F"}
+    assert made.figures.binding[0].limit == pytest.approx(0.15)
 
 
 def test_noise_in_the_sensitive_column_does_not_lower_the_posterior() -> None:
