@@ -39,13 +39,17 @@ def make_policy(
     requirement: str = "rho1 = 0.2\nrho2 = 0.5",
     method: str = "uniform",
     extra: str = "",
+    options: str = "",
 ) -> Policy:
-    """Return a policy from roles ("sensitive", or "sensitive; missing = 'drop'" with more keys after semicolons)."""
+    """Return a policy from roles ("sensitive", or "sensitive; missing = 'drop'" with more keys after semicolons).
+
+    `extra` are lines at the top, `options` more lines of the method's section.
+    """
     lines = [extra]
     for name, role in roles.items():
         first, *more = role.split(";")
         lines += [f'[columns."{name}"]', f'role = "{first}"', *(part.strip() for part in more)]
-    lines += ["[method]", f'name = "{method}"', "[requirement]", requirement]
+    lines += ["[method]", f'name = "{method}"', options, "[requirement]", requirement]
     return Policy.parse("\n".join(lines))
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.matrix import PerturbationMatrix as PerturbationMatrix
     from sfumato.methods import plan as plan
     from sfumato.plans import Plan as Plan
+    from sfumato.plans import load_plan as load_plan
     from sfumato.policy import Policy as Policy
     from sfumato.profiles import Profile as Profile
     from sfumato.publishing import publish as publish
@@ -41,11 +42,14 @@ if TYPE_CHECKING:
     from sfumato.release import open_release as open_release
     from sfumato.requirement import Amplification as Amplification
     from sfumato.requirement import FineGrainPrivacy as FineGrainPrivacy
+    from sfumato.requirement import GroupLimit as GroupLimit
     from sfumato.requirement import LocalPrivacy as LocalPrivacy
     from sfumato.requirement import RhoPrivacy as RhoPrivacy
+    from sfumato.requirement import RiskLimit as RiskLimit
     from sfumato.requirement import Tolerance as Tolerance
     from sfumato.requirement import ValueRequirement as ValueRequirement
     from sfumato.requirement import tolerance as tolerance
+    from sfumato.response_plan import ResponsePlan as ResponsePlan
     from sfumato.table import Table as Table
     from sfumato.table import profile as profile
     from sfumato.table import scan as scan
@@ -57,6 +61,7 @@ _HOMES = {
     "CannotMeet": "errors",
     "Comparison": "reconstruct.comparing",
     "FineGrainPrivacy": "requirement",
+    "GroupLimit": "requirement",
     "JointTable": "reconstruct.tables",
     "LocalPrivacy": "requirement",
     "PerturbationMatrix": "matrix",
@@ -65,7 +70,9 @@ _HOMES = {
     "Power": "reconstruct.power",
     "Profile": "profiles",
     "Release": "release",
+    "ResponsePlan": "response_plan",
     "RhoPrivacy": "requirement",
+    "RiskLimit": "requirement",
     "SecretKey": "randomness",
     "SfumatoError": "errors",
     "Table": "table",
@@ -73,6 +80,7 @@ _HOMES = {
     "UsageError": "errors",
     "ValueRequirement": "requirement",
     "Verification": "verification",
+    "load_plan": "plans",
     "open_release": "release",
     "plan": "methods",
     "profile": "table",

@@ -18,7 +18,7 @@ from typing import Literal
 from sfumato.attributes import SensitiveDomain
 from sfumato.matrix import PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
-from sfumato.requirement import Bound
+from sfumato.requirement import Bound, RiskLimit
 
 Direction = Literal["upward", "downward"]
 Scope = Literal["any predicate", "single values"]
@@ -44,6 +44,19 @@ PRIOR_OF_SUB_TABLE = (
 )
 PRIOR = "Any prior on the record's value, also one that depends on its quasi-identifiers."
 PER_ROW = "Per row: a person with several rows, or a second release of the same people, adds up."
+SEES_QUASI_IDENTIFIERS = (
+    "Sees the published quasi-identifiers of one row and nothing else of it; knows the matrices and the table's "
+    "distribution; holds records to be independent draws from it; sees the release once."
+)
+LINKS = (
+    "Knows which quasi-identifiers a person is published with, takes one of the rows that are published with these and "
+    "learns its true value; knows nothing else of these rows; sees the release once."
+)
+RECONSTRUCTS = (
+    "Knows a person's true quasi-identifiers; draws the true quasi-identifiers of a row, and then its true value, at "
+    "random from their distributions given what is published of it; sees the release once."
+)
+OWN_DISTRIBUTION = "The table's own distribution: how many records have each combination of values."
 NOT_OF = "Says nothing of what an adversary knows beforehand, nor of columns that are published untouched."
 
 
@@ -164,6 +177,90 @@ def _partition_limits(mechanism: Mechanism, bounds: Sequence[Bound], assurance: 
     yield (
         "The sub-tables are computed from the table: which values occur is published, and each matrix tells the "
         "largest share of a protected value in its sub-table."
+    )
+    yield PER_ROW
+    yield NOT_OF
+
+
+@dataclass(frozen=True)
+class ResponseClaim:
+    """What randomized response limits: which risk, of which columns, to how much."""
+
+    risk: Literal["posterior", "link", "reconstruction"]
+    quasi_identifiers: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    limit: RiskLimit
+
+
+def state_response_guarantee(claim: ResponseClaim, mechanisms: Sequence[Mechanism]) -> Guarantee:
+    """Return the guarantee of randomized response: AD, with what SOUNDNESS.md says of it."""
+    adversary = {"posterior": SEES_QUASI_IDENTIFIERS, "link": LINKS, "reconstruction": RECONSTRUCTS}
+    return Guarantee(
+        sentence=_risk_sentence(claim),
+        adversary=adversary[claim.risk],
+        prior=OWN_DISTRIBUTION,
+        scope="single values",
+        directions=UPWARD,
+        limits=tuple(_response_limits(claim, mechanisms)),
+    )
+
+
+def _risk_sentence(claim: ResponseClaim) -> str:
+    quasi, value = ", ".join(claim.quasi_identifiers), " / ".join(claim.sensitive)
+    what = {
+        "posterior": (
+            f"For each combination of {quasi} that can be published and each {value} x: who sees that a row is "
+            "published with the combination believes that its true value is x by"
+        ),
+        "link": (
+            f"For each record and its {value} x: who takes one of the rows that are published with the same {quasi} as "
+            "the record hits one whose true value is x, by the expected shares and averaged over the noise, with "
+            "probability"
+        ),
+        "reconstruction": (
+            f"For each {quasi} and each {value} x that occur together: that a person with these quasi-identifiers has "
+            "x, and that drawing first the true quasi-identifiers and then the true value of its published row gives "
+            "these and x, has a probability (AD Eq. (6)) of"
+        ),
+    }
+    return f"{what[claim.risk]} {_risk_limits(claim)}."
+
+
+def _risk_limits(claim: ResponseClaim) -> str:
+    overall, groups = Fraction(claim.limit.limit), claim.limit.groups
+    if not groups:
+        return f"at most {percent(overall)}"
+    own = "; ".join(f"{group.told}: {percent(Fraction(group.limit))}" for group in groups)
+    whose = "of all records with x" if claim.risk == "posterior" else "of the record"
+    return f"at most the strictest limit {whose} ({own}; all others: {percent(overall)})"
+
+
+def _response_limits(claim: ResponseClaim, mechanisms: Sequence[Mechanism]) -> Iterator[str]:
+    value = " / ".join(claim.sensitive)
+    randomized = {name: mechanism for mechanism in mechanisms for name in mechanism.domain.names}
+    yield (
+        f"Whoever knows the table's distribution and a person's true quasi-identifiers guesses the likeliest {value} "
+        "there: no mechanism helps against that, and the distribution can be estimated from the release."
+    )
+    if claim.risk == "reconstruction":
+        yield (
+            "It bounds no inference: hits by wrongly linked rows are not counted, and guessing the likeliest value "
+            "hits more often than drawing one."
+        )
+    else:
+        yield (
+            f"Not for one who sees the published {value} of the row too: it is "
+            + ("randomized, and tells more." if claim.sensitive[0] in randomized else "the true one.")
+        )
+    if claim.risk == "link":
+        yield "Shares are expected ones: among few rows with the same quasi-identifiers the record's own weighs more."
+    if claim.sensitive[0] not in randomized:
+        yield f"{value} is published untouched: its local epsilon is infinite."
+    if fixed := [name for name in claim.quasi_identifiers if name not in randomized]:
+        yield f"Published untouched: {', '.join(fixed)}."
+    yield (
+        "The matrices were computed from the table: the limit holds for this table only, and who knows nearly all of "
+        "it may learn from them."
     )
     yield PER_ROW
     yield NOT_OF

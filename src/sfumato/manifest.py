@@ -15,14 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato import codec
 from sfumato.attributes import SensitiveDomain
-from sfumato.guarantee import Guarantee
+from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
+from sfumato.requirement import GroupLimit, RiskLimit
 
 MANIFEST_VERSION = 1
 FRACTION = r"^[0-9]+(/[0-9]+)?$"
 
 
-Kind = Literal["perturbation", "small-domain"]
+Kind = Literal["perturbation", "small-domain", "randomized-response"]
 Treatment = Literal["randomized", "binned", "untouched", "sub-table"]
 
 
@@ -113,6 +114,30 @@ class MechanismPart(Part):
     epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
 
 
+class GroupLimitPart(Part):
+    """Records with a risk limit of their own."""
+
+    where: dict[str, tuple[str | bool | int, ...]] = Field(description="Columns, and the values that count of each.")
+    limit: Annotated[str, Field(pattern=FRACTION)]
+
+
+class ResponsePart(Part):
+    """What randomized response limits; exact fractions as text."""
+
+    risk: Literal["posterior", "link", "reconstruction"]
+    scope: Literal["sensitive", "quasi-identifiers", "both"] = Field(description="What could be randomized.")
+    quasi_identifiers: tuple[str, ...] = Field(description="Columns that records are linked by; fixed ones too.")
+    sensitive: tuple[str, ...] = Field(description="Columns whose values are at risk.")
+    limit: Annotated[str, Field(pattern=FRACTION)] = Field(description="Of all records that no group names.")
+    groups: tuple[GroupLimitPart, ...] = Field(description="A record of several groups has the strictest limit.")
+
+    @property
+    def claim(self) -> ResponseClaim:
+        """The part as a value of the model."""
+        groups = tuple(GroupLimit(tuple(group.where.items()), group.limit) for group in self.groups)
+        return ResponseClaim(self.risk, self.quasi_identifiers, self.sensitive, RiskLimit(self.limit, groups))
+
+
 class Manifest(Part):
     """Describes a release."""
 
@@ -131,6 +156,7 @@ class Manifest(Part):
     mechanisms: Annotated[tuple[MechanismPart, ...], Field(min_length=1)] = Field(
         description="Each randomized columns of its own, independently of the others."
     )
+    response: ResponsePart | None = Field(None, description="What randomized response limits; null for other methods.")
     discloses_frequencies: bool = Field(
         description="Whether the matrix was computed from the table's own frequencies, which it then tells."
     )
@@ -184,6 +210,19 @@ def json_schema() -> str:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "sfumato release manifest, version 1"
     return json.dumps(schema, indent=2) + "\n"
+
+
+def response_part(claim: ResponseClaim, scope: str) -> ResponsePart:
+    """Return the claim as it is written."""
+    groups = tuple(GroupLimitPart(where=dict(g.where), limit=str(g.limit)) for g in claim.limit.groups)  # type: ignore[arg-type]
+    return ResponsePart(
+        risk=claim.risk,
+        scope=scope,  # type: ignore[arg-type]
+        quasi_identifiers=claim.quasi_identifiers,
+        sensitive=claim.sensitive,
+        limit=str(claim.limit.limit),
+        groups=groups,
+    )
 
 
 def mechanism_part(mechanism: Mechanism, kind: Kind, minimum_sub_table: int | None) -> MechanismPart:

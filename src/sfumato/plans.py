@@ -6,8 +6,6 @@ policy by their hashes.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,15 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato import codec
+from sfumato import codec, plan_files
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.guarantee import Guarantee, violations
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism
+from sfumato.plan_files import PLAN_VERSION, sealed, written
 from sfumato.requirement import Bound
+from sfumato.response_plan import RESPONSE, ResponsePlan
 
-PLAN_VERSION = 1
 TIGHT = 1e-9
 """A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
 
@@ -98,6 +97,11 @@ class Plan:
     def domain(self) -> SensitiveDomain:
         """The sensitive domain."""
         return self.mechanism.domain
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """The one mechanism."""
+        return (self.mechanism,)
 
     @property
     def matrix(self) -> PerturbationMatrix:
@@ -192,15 +196,8 @@ class Plan:
 
     def require(self, table_hash: str, policy_hash: str) -> None:
         """Raise unless table and policy are the ones that were signed off and the matrix keeps its bounds."""
-        for what, signed, now in (
-            ("policy", self.policy_hash, policy_hash),
-            ("table", self.table_hash, table_hash),
-        ):
-            if signed != now:
-                raise PlanMismatch(
-                    f"The {what} is not the one that was planned: its hash is {now[:12]}, the plan's {signed[:12]}.",
-                    f"Plan again with the {what} as it is now, and have the new plan signed off.",
-                )
+        plan_files.require_same("policy", self.policy_hash, policy_hash)
+        plan_files.require_same("table", self.table_hash, table_hash)
         if self.partition is not None:
             self._check_quotas()
         for table in self.mechanism.tables:
@@ -271,61 +268,60 @@ class Plan:
             "table_hash": self.table_hash,
             "policy_hash": self.policy_hash,
         }
-        return content | {"plan_hash": _content_hash(content)}
+        return sealed(content)
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
+        return written(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Plan:
+        """Return the plan of what `to_dict` gave."""
+        other, partition = raw["other_assurance"], raw["partition"]
+        counts = np.array(raw["counts"], dtype=np.int64)
+        quotas = [raw["counts"]] if raw["quotas"] is None else raw["quotas"]
+        return cls(
+            method=raw["method"],
+            assurance=raw["assurance"],
+            counts=counts,
+            mechanism=codec.read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"]),
+            quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
+            guarantee=codec.read_guarantee(raw["guarantee"]),
+            shuffle=raw["shuffle"],
+            partition=None
+            if partition is None
+            else PartitionFigures(**{**partition, "unprotected": tuple(partition["unprotected"])}),
+            notes=tuple(raw["notes"]),
+            loosenings=tuple(Loosening(**{**x, "values": tuple(x["values"])}) for x in raw["loosening"]),
+            other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
+            dropped=raw["dropped"],
+            observed=tuple(raw["observed"]),
+            discloses_frequencies=raw["discloses_frequencies"],
+            from_table=raw["from_table"],
+            table_hash=raw["table_hash"],
+            policy_hash=raw["policy_hash"],
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
-        """Read a plan that `to_json` wrote."""
-        try:
-            raw = json.loads(Path(path).read_text(encoding="utf-8"))
-            if raw["plan_version"] != PLAN_VERSION:
-                raise ValueError(f"it has version {raw['plan_version']}")
-            if raw["plan_hash"] != _content_hash({k: v for k, v in raw.items() if k != "plan_hash"}):
-                raise PlanMismatch(
-                    f"The plan {str(path)!r} is not as it was made: its content does not fit its hash.",
-                    "Plan again, and have the new plan signed off.",
-                )
-            other, partition = raw["other_assurance"], raw["partition"]
-            counts = np.array(raw["counts"], dtype=np.int64)
-            quotas = [raw["counts"]] if raw["quotas"] is None else raw["quotas"]
-            return cls(
-                method=raw["method"],
-                assurance=raw["assurance"],
-                counts=counts,
-                mechanism=codec.read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"]),
-                quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
-                guarantee=codec.read_guarantee(raw["guarantee"]),
-                shuffle=raw["shuffle"],
-                partition=None
-                if partition is None
-                else PartitionFigures(**{**partition, "unprotected": tuple(partition["unprotected"])}),
-                notes=tuple(raw["notes"]),
-                loosenings=tuple(Loosening(**{**x, "values": tuple(x["values"])}) for x in raw["loosening"]),
-                other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
-                dropped=raw["dropped"],
-                observed=tuple(raw["observed"]),
-                discloses_frequencies=raw["discloses_frequencies"],
-                from_table=raw["from_table"],
-                table_hash=raw["table_hash"],
-                policy_hash=raw["policy_hash"],
-            )
-        except FileNotFoundError:
-            raise UsageError(
-                f"There is no plan file {str(path)!r}.", "Make one: sfumato plan ... -o plan.json"
-            ) from None
-        except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError) as problem:
-            raise UsageError(f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.") from None
+        """Read a plan that `to_json` wrote; see `load_plan` for plans of all methods."""
+        plan = load_plan(path)
+        if not isinstance(plan, cls):
+            raise UsageError(f"{str(path)!r} is a plan of the method {plan.method}.", "Read it with load_plan.")
+        return plan
+
+
+AnyPlan = Plan | ResponsePlan
+
+
+def load_plan(path: str | Path) -> AnyPlan:
+    """Read a plan of any method."""
+    raw = plan_files.read(path)
+    try:
+        return ResponsePlan.from_dict(raw) if raw["method"] == RESPONSE else Plan.from_dict(raw)
+    except (ValueError, KeyError, TypeError) as problem:
+        raise plan_files.no_plan(path, problem) from None
 
 
 def _listed(figures: PartitionFigures) -> dict[str, Any]:
     return {**vars(figures), "unprotected": list(figures.unprotected)}
-
-
-def _content_hash(content: dict[str, Any]) -> str:
-    """Return the sha256 of a plan's content: what was signed off is what is published."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()

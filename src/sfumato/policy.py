@@ -22,15 +22,20 @@ from sfumato.mechanism import LABEL
 from sfumato.requirement import (
     Amplification,
     FineGrainPrivacy,
+    GroupLimit,
     LocalPrivacy,
+    Number,
     Requirement,
     RhoPrivacy,
+    RiskLimit,
     Tolerance,
     ValueRequirement,
     exact,
 )
 
-MethodName = Literal["uniform", "fine-grain", "small-domain"]
+MethodName = Literal["uniform", "fine-grain", "small-domain", "randomized-response"]
+RESPONSE: MethodName = "randomized-response"
+Risk = Literal["posterior", "link", "reconstruction"]
 Assurance = Literal["proved", "as-published"]
 Probability = float | str
 Repeated = Literal["error", "keep-one", "per-row"]
@@ -91,19 +96,39 @@ class MethodRule(Section):
     weights: Literal["observed", "equal"] | dict[str, Probability] = "observed"
     minimum_sub_table: Annotated[int, Field(ge=1)] = 1000
     delta: Probability = 0.05
+    scope: Literal["sensitive", "quasi-identifiers", "both"] = "both"
+    risk: Risk | None = None
+    fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    objective: Literal["l2", "chi-square"] = "l2"
 
     @model_validator(mode="after")
     def _keys_fit(self) -> MethodRule:
-        only_for = {
+        only_for: dict[str, tuple[MethodName, ...]] = {
             "retention_floor": ("uniform", "fine-grain"),
             "weights": ("fine-grain",),
             "minimum_sub_table": ("small-domain",),
             "delta": ("small-domain",),
+            **dict.fromkeys(("scope", "risk", "fixed", "objective"), (RESPONSE,)),
         }
         for key, methods in only_for.items():
             if key in self.model_fields_set and self.name not in methods:
                 raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}")
+        if (self.limited_risk == "reconstruction") != (self.assurance == "as-published"):
+            raise ValueError(
+                f'the risk {self.limited_risk} does not go with assurance = "{self.assurance}": reconstruction (AD as '
+                "published) bounds no inference; posterior and link are the ones that are proved"
+            )
+        if self.name == RESPONSE and self.scope == "sensitive" and self.limited_risk != "reconstruction":
+            raise ValueError(
+                f'scope = "sensitive" randomizes nothing that the risk {self.limited_risk} depends on: noise in the '
+                "sensitive columns does not lower it"
+            )
         return self
+
+    @property
+    def limited_risk(self) -> Risk:
+        """The risk that randomized response limits: by default the one of the assurance."""
+        return self.risk or ("posterior" if self.assurance == "proved" else "reconstruction")
 
 
 class ValueRule(Section):
@@ -115,8 +140,30 @@ class ValueRule(Section):
     given: str = ""
 
 
+class GroupRule(Section):
+    """A risk limit of its own for the records with these values: `l` or `risk_limit`."""
+
+    where: dict[str, str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]]
+    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
+    risk_limit: Probability | None = None
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> GroupRule:
+        if (self.l is None) == (self.risk_limit is None):
+            raise ValueError("give either l or risk_limit")
+        return self
+
+    def limit(self) -> GroupLimit:
+        """Return the rule as a value of the model."""
+        where = tuple((name, v if isinstance(v, tuple) else (v,)) for name, v in self.where.items())
+        return GroupLimit(where, _limit(self.l, self.risk_limit))
+
+
 class RequirementRule(Section):
-    """One of: rho1 and rho2 (with `values` for exceptions); values alone; tolerance and rho1; gamma; epsilon."""
+    """One of: rho1 and rho2 (with `values` for exceptions); values alone; tolerance and rho1; gamma; epsilon.
+
+    Randomized response takes another one: l or risk_limit, with `groups` for exceptions.
+    """
 
     rho1: Literal["observed"] | Probability | dict[str, Probability] | None = None
     rho2: Probability | None = None
@@ -125,6 +172,9 @@ class RequirementRule(Section):
     tolerance: Probability | None = None
     gamma: Probability | None = None
     epsilon: Probability | None = None
+    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
+    risk_limit: Probability | None = None
+    groups: Annotated[tuple[GroupRule, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
     def _one_kind(self) -> RequirementRule:
@@ -132,13 +182,15 @@ class RequirementRule(Section):
             "tolerance": self.tolerance is not None,
             "gamma": self.gamma is not None,
             "epsilon": self.epsilon is not None,
+            "l": self.l is not None,
+            "risk_limit": self.risk_limit is not None,
             "rho2 or values": self.rho2 is not None or bool(self.values),
         }
         stated = [kind for kind, given in kinds.items() if given]
         if len(stated) != 1:
             raise ValueError(
                 f"state one requirement; this states {' and '.join(stated) if stated else 'none'} "
-                "(choose rho1 and rho2, values, tolerance with rho1, gamma, or epsilon)"
+                "(choose rho1 and rho2, values, tolerance with rho1, gamma, epsilon, l, or risk_limit)"
             )
         if self.tolerance is not None and not (self.rho1 == "observed" or isinstance(self.rho1, dict)):
             raise ValueError(
@@ -147,8 +199,10 @@ class RequirementRule(Section):
             )
         if self.tolerance is None and (isinstance(self.rho1, dict) or self.rho1 == "observed"):
             raise ValueError('rho1 = "observed" or a table of rho1 goes with a tolerance')
-        if (self.gamma is not None or self.epsilon is not None) and self.rho1 is not None:
-            raise ValueError("gamma or epsilon stand alone, without rho1")
+        if stated[0] in ("gamma", "epsilon", "l", "risk_limit") and self.rho1 is not None:
+            raise ValueError("gamma or epsilon stand alone, without rho1; so do l and risk_limit")
+        if self.groups and stated[0] not in ("l", "risk_limit"):
+            raise ValueError("groups go with an l or a risk_limit for all other records")
         if self.tolerance is None and (self.rho1 is None) != (self.rho2 is None):
             raise ValueError("rho1 and rho2 go together")
         if self.others and (self.rho2 is not None or not self.values):
@@ -161,6 +215,8 @@ class RequirementRule(Section):
             return Amplification(self.gamma)
         if self.epsilon is not None:
             return LocalPrivacy(self.epsilon)
+        if self.l is not None or self.risk_limit is not None:
+            return RiskLimit(_limit(self.l, self.risk_limit), tuple(group.limit() for group in self.groups))
         if self.tolerance is not None:
             return Tolerance(self.tolerance, self.rho1)  # type: ignore[arg-type]
         overall = None if self.rho2 is None else RhoPrivacy(self.rho1, self.rho2)  # type: ignore[arg-type]
@@ -168,6 +224,11 @@ class RequirementRule(Section):
             return overall
         entries = tuple(ValueRequirement(v.value, v.rho1, v.rho2, v.given) for v in self.values)
         return FineGrainPrivacy(entries, overall, self.others == "unprotected")
+
+
+def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E741
+    """Return the limit that is stated by one of the two."""
+    return Fraction(1, l) if l is not None else risk_limit or 0
 
 
 class OutputRule(Section):
@@ -216,6 +277,14 @@ class Policy(Section):
                 raise ValueError(f"{what} names {name!r}, which is sensitive; it must be another column")
         if self.method.name == "small-domain":
             self._check_dealing()
+        if self.method.name == RESPONSE:
+            self._check_response()
+        limits_risk = self.requirement.l is not None or self.requirement.risk_limit is not None
+        if limits_risk != (self.method.name == RESPONSE):
+            raise ValueError(
+                "l and risk_limit limit a risk under linking: they go with the method randomized-response, which takes "
+                f"no other requirement; the method is {self.method.name}"
+            )
         # numbers are checked where the values are made: raise now, not when the table is read
         self.plan_arguments()
         _ = self.attributes
@@ -232,6 +301,34 @@ class Policy(Section):
             )
         if LABEL in {name.lower() for name in self.columns}:
             raise ValueError(f"the column name {LABEL!r} is taken: small-domain adds a column of that name")
+
+    def _check_response(self) -> None:
+        """What is linked by, and what is limited, must be among the columns; and the table must be the one counted."""
+        names = self.linked
+        if not names:
+            raise ValueError(
+                "no column is a quasi_identifier: randomized-response limits what is learned by linking on these"
+            )
+        if wrong := [name for name in self.method.fixed if name not in names]:
+            raise ValueError(f"method.fixed names {wrong[0]!r}, which is not a quasi_identifier")
+        if set(names) <= set(self.method.fixed) and (
+            self.method.scope == "quasi-identifiers" or self.method.limited_risk != "reconstruction"
+        ):
+            raise ValueError("all quasi-identifiers are fixed: nothing is left that could lower the risk")
+        linked = self.attributes.names("quasi_identifier", "sensitive")
+        for group in self.requirement.groups:
+            if wrong := [name for name in group.where if name not in linked]:
+                raise ValueError(
+                    f"requirement.groups names {wrong[0]!r}, which is neither a quasi_identifier nor sensitive"
+                )
+        for what, name in (("person.column", self.person and self.person.column), ("record_key", self.record_key)):
+            if name in names:
+                raise ValueError(f"{what} names {name!r}, which may be randomized; it must be another column")
+        if self.person and self.person.repeated == "keep-one":
+            raise ValueError(
+                'person.repeated = "keep-one" does not go with randomized-response: the risk is that of the published '
+                "rows, and which ones these are is known only when they are drawn"
+            )
 
     @property
     def retention_floor(self) -> Fraction:
@@ -279,6 +376,11 @@ class Policy(Section):
         """The stated attributes."""
         return Schema(tuple(rule.attribute(name) for name, rule in self.columns.items()))
 
+    @property
+    def linked(self) -> tuple[str, ...]:
+        """The quasi-identifiers, if the method counts and may randomize them; else none."""
+        return tuple(self.attributes.names("quasi_identifier")) if self.method.name == RESPONSE else ()
+
     def plan_arguments(self) -> dict[str, Any]:
         """Return what the policy asks of a plan: `sf.plan(profile, **policy.plan_arguments())`."""
         return {
@@ -289,6 +391,10 @@ class Policy(Section):
             "weights": self.method.weights,
             "minimum_sub_table": self.method.minimum_sub_table,
             "delta": self.delta,
+            "scope": self.method.scope,
+            "risk": self.method.limited_risk,
+            "fixed": self.method.fixed,
+            "objective": self.method.objective,
             "shuffle": self.output.order == "shuffle",
         }
 
@@ -326,6 +432,6 @@ def _reason(error: Any) -> str:
 
 
 _SECTIONS: tuple[type[Section], ...] = (
-    Policy, ColumnRule, BinRule, PersonRule, MethodRule, ValueRule, RequirementRule, OutputRule, InputRule,
+    Policy, ColumnRule, BinRule, PersonRule, MethodRule, ValueRule, GroupRule, RequirementRule, OutputRule, InputRule,
 )  # fmt: skip
 _KEYS = sorted({key for section in _SECTIONS for key in section.model_fields})

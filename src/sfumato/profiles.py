@@ -16,13 +16,27 @@ RARE = 5
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What counting found. Private: never part of a release."""
+    """What counting found. Private: never part of a release.
+
+    The domain is that of the sensitive columns; where quasi-identifiers are to be randomized too, these come first.
+    """
 
     domain: SensitiveDomain
     counts: npt.NDArray[np.int64]  # code -> records
     order: OrderTest
-    observed: tuple[str, ...] = ()  # sensitive columns whose domain was read off the table
+    observed: tuple[str, ...] = ()  # columns of the domain whose domain was read off the table
     dropped: int = 0  # rows left out because a value is missing or another row of the person was drawn
+    quasi_identifiers: tuple[str, ...] = ()  # the first columns of the domain, where they are counted too
+
+    @property
+    def quasi_domain(self) -> SensitiveDomain:
+        """The quasi-identifiers' part of the domain."""
+        return SensitiveDomain(self.domain.parts[: len(self.quasi_identifiers)])
+
+    @property
+    def sensitive_domain(self) -> SensitiveDomain:
+        """The sensitive columns' part of the domain."""
+        return SensitiveDomain(self.domain.parts[len(self.quasi_identifiers) :])
 
     @property
     def rows(self) -> int:

@@ -30,10 +30,13 @@ from sfumato.manifest import (
     GuaranteePart,
     Manifest,
     MechanismPart,
+    ResponsePart,
     Treatment,
     mechanism_part,
+    response_part,
 )
-from sfumato.plans import Plan
+from sfumato.methods.response.planner import counts_hash
+from sfumato.plans import AnyPlan, Plan
 from sfumato.policy import Policy
 from sfumato.randomness import SecretKey, release_id
 from sfumato.release import (
@@ -47,14 +50,15 @@ from sfumato.release import (
 )
 from sfumato.release_readme import readme
 from sfumato.requirement import RhoPrivacy, exact
-from sfumato.table import Table, check_identities, drawn_rows, no_progress, widened
+from sfumato.response_plan import RESPONSE, ResponsePlan
+from sfumato.table import Table, check_identities, drawn_rows, no_progress, profile, widened
 
 Progress = Callable[[int], None]
 
 
 def publish(
     table: Table,
-    plan: Plan,
+    plan: AnyPlan,
     folder: str | Path,
     *,
     key: SecretKey | None = None,
@@ -71,6 +75,8 @@ def publish(
         plan.require(table.hash(), table.policy.hash())
     _check_asked(table, plan)
     check_identities(table)
+    if isinstance(plan, ResponsePlan) and not plan.table_hash:
+        plan.require_counts(counts_hash(profile(table)))
     with _new_folder(Path(folder)) as partial:
         data, schema = _write_data(table, plan, key, partial, format or table.policy.output.format, progress)
         manifest = _manifest(table, plan, key, data, schema)
@@ -81,7 +87,7 @@ def publish(
     return open_release(folder)
 
 
-def _check_asked(table: Table, plan: Plan) -> None:
+def _check_asked(table: Table, plan: AnyPlan) -> None:
     """Raise unless the plan is for what the policy asks: the release names the policy by its hash."""
     method = table.policy.method
     if (method.name, method.assurance) != (plan.method, plan.assurance) or not _meets(plan, table.policy):
@@ -91,8 +97,12 @@ def _check_asked(table: Table, plan: Plan) -> None:
         )
 
 
-def _meets(plan: Plan, policy: Policy) -> bool:
+def _meets(plan: AnyPlan, policy: Policy) -> bool:
     requirement = policy.requirement.requirement()
+    if isinstance(plan, ResponsePlan):
+        method = policy.method
+        stated = (requirement, method.limited_risk, method.scope, method.fixed, method.objective)
+        return stated == (plan.claim.limit, plan.claim.risk, plan.scope, plan.fixed, plan.objective)
     if plan.partition is None:
         return requirement.bounds(plan.domain, plan.counts.tolist()) == plan.bounds
     if not isinstance(requirement, RhoPrivacy):
@@ -125,7 +135,7 @@ def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
 
 def _write_data(
     table: Table,
-    plan: Plan,
+    plan: AnyPlan,
     key: SecretKey,
     folder: Path,
     format: Literal["parquet", "csv"],
@@ -136,16 +146,16 @@ def _write_data(
     rows = 0
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
     kind = CsvFormat(source.wide) if format == "csv" else ParquetFormat()
-    dealer = Dealer(table.source, table.schema, plan.mechanism, plan.quotas, key) if plan.mechanism.label else None
+    dealer = _dealer(table, plan, key)
     mapper = RowMapper(
         schema,
         source,
-        (plan.mechanism,),
+        plan.mechanisms,
         key,
         record_key=table.policy.record_key,
         drawn=drawn_rows(table, key),
         dealt=dealer.labels if dealer else None,
-        counts=plan.counts if plan.partition else None,
+        counts=plan.counts if isinstance(plan, Plan) and plan.partition else None,
     )
     stopped = threading.Event()
     # a shuffle keeps more in memory, and has work enough for two threads without this one
@@ -168,6 +178,13 @@ def _write_data(
             writer.abandon()
         raise
     return DataFile(file=path.name, format=format, rows=rows, sha256=sha256, shuffled=plan.shuffle), seen
+
+
+def _dealer(table: Table, plan: AnyPlan, key: SecretKey) -> Dealer | None:
+    """Return who deals records to sub-tables, if there are several."""
+    if not isinstance(plan, Plan) or not plan.mechanism.label:
+        return None
+    return Dealer(table.source, table.schema, plan.mechanism, plan.quotas, key)
 
 
 def _pieces(published: Iterator[Any], kind: Format, stopped: threading.Event) -> Generator[Piece, None, None]:
@@ -193,7 +210,7 @@ def _reported(mapped: Iterator[tuple[int, Any]], progress: Progress, stopped: th
 # --- the manifest ---------------------------------------------------------------------------------------------------
 
 
-def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: Any) -> Manifest:
+def _manifest(table: Table, plan: AnyPlan, key: SecretKey, data: DataFile, schema: Any) -> Manifest:
     return Manifest(
         release_id=release_id(),
         created=datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -204,7 +221,8 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
         guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan))),
         data=data,
         columns=_columns(table, plan, schema),
-        mechanisms=(_mechanism(plan),),
+        mechanisms=tuple(_mechanisms(plan)),
+        response=_response(plan),
         discloses_frequencies=plan.discloses_frequencies,
         from_table=plan.from_table,
         observed_domains=plan.observed,
@@ -214,25 +232,35 @@ def _manifest(table: Table, plan: Plan, key: SecretKey, data: DataFile, schema: 
     )
 
 
-def _mechanism(plan: Plan) -> MechanismPart:
-    if plan.partition is None:
-        return mechanism_part(plan.mechanism, "perturbation", None)
-    least = plan.partition.minimum_size if plan.mechanism.label else 0
-    return mechanism_part(plan.mechanism, "small-domain", least or None)
+def _mechanisms(plan: AnyPlan) -> Iterator[MechanismPart]:
+    if isinstance(plan, ResponsePlan):
+        yield from (mechanism_part(mechanism, RESPONSE, None) for mechanism in plan.mechanisms)
+    elif plan.partition is None:
+        yield mechanism_part(plan.mechanism, "perturbation", None)
+    else:
+        least = plan.partition.minimum_size if plan.mechanism.label else 0
+        yield mechanism_part(plan.mechanism, "small-domain", least or None)
 
 
-def _columns(table: Table, plan: Plan, schema: Any) -> tuple[Column, ...]:
+def _response(plan: AnyPlan) -> ResponsePart | None:
+    return response_part(plan.claim, plan.scope) if isinstance(plan, ResponsePlan) else None
+
+
+def _columns(table: Table, plan: AnyPlan, schema: Any) -> tuple[Column, ...]:
+    randomized = {name for mechanism in plan.mechanisms for name in mechanism.domain.names}
+    labels = {mechanism.label for mechanism in plan.mechanisms}
+
     def treatment(name: str) -> Treatment:
-        if name in plan.domain.names:
+        if name in randomized:
             return "randomized"
-        if name == plan.mechanism.label:
+        if name in labels:
             return "sub-table"
         return "binned" if table.schema[name].bins else "untouched"
 
     return tuple(Column(name=f.name, type=value_type(f.type), treatment=treatment(f.name)) for f in schema)
 
 
-def _with_limits(table: Table, plan: Plan) -> Guarantee:
+def _with_limits(table: Table, plan: AnyPlan) -> Guarantee:
     """Return the guarantee with the limits that come of how this table is published."""
     limits = list(plan.guarantee.limits)
     if not plan.shuffle:
@@ -241,7 +269,7 @@ def _with_limits(table: Table, plan: Plan) -> Guarantee:
         )
     if table.policy.person and table.policy.person.repeated == "per-row":
         limits.append("Several rows of one person may be published: what is learned of a person adds up over them.")
-    dropped = [name for name in plan.domain.names if table.schema[name].missing == "drop"]
+    dropped = [a.name for a in table.schema.attributes if _tells(table, a.name) and a.missing == "drop"]
     if dropped:
         limits.append(
             f"Rows without a value of {', '.join(dropped)} were left out: who is known to be in the table "
@@ -251,7 +279,14 @@ def _with_limits(table: Table, plan: Plan) -> Guarantee:
     return replace(plan.guarantee, limits=tuple(limits))
 
 
-def _second_release(table: Table, plan: Plan) -> str:
+def _tells(table: Table, name: str) -> bool:
+    """Whether that a row is left out tells the value of a column that the release hides."""
+    return name in (*table.policy.linked, *table.schema.names("sensitive"))
+
+
+def _second_release(table: Table, plan: AnyPlan) -> str:
+    if isinstance(plan, ResponsePlan):
+        return _second_response(bool(table.policy.record_key))
     both = "downward" in plan.guarantee.directions
     if table.policy.record_key:
         return (
@@ -275,6 +310,20 @@ def _second_release(table: Table, plan: Plan) -> str:
         "up. The factor by "
         f"which the odds of the strictest value can {'change' if both else 'rise'} is squared, from "
         f"{rounded_up(strictest)} to {rounded_up(strictest**2)}."
+    )
+
+
+def _second_response(keyed: bool) -> str:
+    if keyed:
+        return (
+            "Records keep their draws in later releases with the same key file, domains and matrices, which only the "
+            "same plan has. Of a record that did not change these tell nothing new; a published value that changed "
+            "tells that the true one did. With other matrices fresh noise is drawn, and the two add up: the limit is "
+            "for one release."
+        )
+    return (
+        "The key was discarded: a second release of the same people draws fresh noise, and the two add up: rows that "
+        "can be told to be of one person tell more of its true quasi-identifiers, and the limit is for one release."
     )
 
 

@@ -54,7 +54,7 @@ def readme(manifest: Manifest) -> str:
             f"- {manifest.second_release}",
             *_disclosures(manifest),
             "",
-            "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest.",
+            _verified(manifest),
             "",
             "## Codebook",
             "",
@@ -93,6 +93,15 @@ def _disclosures(manifest: Manifest) -> list[str]:
     if manifest.observed_domains:
         lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur in the table.")
     return lines
+
+
+def _verified(manifest: Manifest) -> str:
+    if manifest.response is None:
+        return "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
+    return (
+        "`sfumato verify .` re-checks the integer matrices of the manifest and what follows from them. That the risk "
+        "is within its limit depends on the original table, which only its publisher has."
+    )
 
 
 def _row(column: Column) -> str:

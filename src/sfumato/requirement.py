@@ -1,12 +1,14 @@
 """What the publisher asks for, and what it means for each value.
 
-Every requirement comes down to one number per sensitive value, its gamma: no published value may change the odds of
-"this record's value is x_i" by more than that factor.
+Nearly every requirement comes down to one number per sensitive value, its gamma: no published value may change the odds
+of "this record's value is x_i" by more than that factor.
 
     (rho1, rho2)   a prior of at most rho1 must not become a posterior above rho2, nor a prior of at least rho2 one
                    below rho1:  gamma = rho2/rho1 * (1-rho1)/(1-rho2)                    FG Def. 1, Eq. (5); SDR Eq. (6)
     tolerance      rho1_i = f_i, rho2_i = theta f_i; no requirement where f_i >= 1/theta                  FG section V
     epsilon        local differential privacy: gamma = exp(epsilon)
+
+A limit on a risk under linking (`RiskLimit`) is of another kind: it has no gamma, and one method takes it.
 
 Numbers are exact: 0.1 and "1/10" both mean one tenth.
 """
@@ -248,7 +250,53 @@ class Tolerance:
         return self.rho1 == "observed"
 
 
-Requirement = RhoPrivacy | Amplification | LocalPrivacy | FineGrainPrivacy | Tolerance
+@dataclass(frozen=True)
+class GroupLimit:
+    """A limit for the records that have, in each of the named columns, one of the named values: AD section IV-B."""
+
+    where: tuple[tuple[str, tuple[Value, ...]], ...]
+    limit: Number
+
+    def __post_init__(self) -> None:
+        if not self.where or not all(values for _, values in self.where):
+            raise PolicyError("A group needs a column and a value at least.", 'E.g. where = { sex = "F" }.')
+        object.__setattr__(self, "limit", _risk_limit(self.limit, f" of {self.told}"))
+
+    @property
+    def told(self) -> str:
+        """The group in words."""
+        return " and ".join(f"{name} {' or '.join(map(label, values))}" for name, values in self.where)
+
+
+@dataclass(frozen=True)
+class RiskLimit:
+    """The risk of a record stays within a limit: 1/l, or a probability. A limit of 1 is none.
+
+    A record of stated groups takes the strictest limit of these groups, all others `limit`.
+    """
+
+    limit: Number
+    groups: tuple[GroupLimit, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limit", _risk_limit(self.limit))
+        if min(self.limits) == 1:
+            raise PolicyError("A limit of 1 on a risk is none: nothing would be required.")
+
+    @property
+    def limits(self) -> tuple[Fraction, ...]:
+        """That of all other records, then those of the groups."""
+        return (exact(self.limit), *(exact(group.limit) for group in self.groups))
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Raise: it limits a risk of the whole table, not the odds of values."""
+        raise PolicyError(
+            "A limit on a risk (l or risk_limit) goes with the method randomized-response only.",
+            "State rho1 and rho2, values, a tolerance, gamma or epsilon; or choose that method.",
+        )
+
+
+Requirement = RhoPrivacy | Amplification | LocalPrivacy | FineGrainPrivacy | Tolerance | RiskLimit
 
 
 def tolerance(theta: Number, rho1: Literal["observed"] | Mapping[str, Number] = "observed") -> Tolerance:
@@ -273,6 +321,16 @@ def _tolerated(theta: Fraction, rho1: Fraction) -> Bound:
     if rho1 * theta >= 1:
         return NO_BOUND
     return Bound.of_rho(rho1, theta * rho1) if rho1 else Bound(theta)
+
+
+def _risk_limit(number: Number, where: str = "") -> Fraction:
+    limit = exact(number, f"risk_limit{where}")
+    if not 0 < limit <= 1:
+        raise PolicyError(
+            f"risk_limit{where} must be above 0 and at most 1, not {_shown(limit)}.",
+            "It is a probability; l = 3 means a limit of 1/3.",
+        )
+    return limit
 
 
 def _check_gamma(gamma: Fraction, stated: str, small: str) -> None:

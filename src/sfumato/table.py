@@ -52,7 +52,7 @@ def scan(table: Any, policy: Policy) -> Table:
     _check_names([name for name in source.names if policy.columns[name].role != "identifier"])
     _check_kinds(source, policy.attributes)
     if isinstance(source, CsvSource):
-        source.coded = frozenset(policy.attributes.names("sensitive"))
+        source.coded = frozenset([*policy.linked, *policy.attributes.names("sensitive")])
     return Table(source, policy)
 
 
@@ -96,9 +96,13 @@ def _is_opaque(kind: Any) -> bool:
 
 
 def profile(table: Table, progress: Progress = no_progress) -> Profile:
-    """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it."""
+    """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it.
+
+    For randomized response the quasi-identifiers are counted too: the joint table.
+    """
     check_identities(table)
-    return count_sensitive(table.source, table.schema, progress, drawn_rows(table, SecretKey.fresh()))
+    drawn = drawn_rows(table, SecretKey.fresh())
+    return count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked)
 
 
 def widened(table: Table) -> tuple[Source, Schema]:
@@ -113,6 +117,7 @@ def widened(table: Table) -> tuple[Source, Schema]:
         for a in table.schema.attributes
         if a.role in ("quasi_identifier", "other") and not a.bins and a.declared is None
     }
+    untouched = {name: missing for name, missing in untouched.items() if name not in table.policy.linked}
     untouched.pop(table.policy.record_key or "", None)
     source = table.source.widened(untouched)
     runs = {name: Attribute(name, "other", untouched[run[0]]) for name, run in source.wide.items()}

@@ -7,7 +7,7 @@ cannot be seen from outside; that the published frequencies are possible under i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -21,8 +21,10 @@ from sfumato.guarantee import (
     exceeds_any_predicate,
     state_guarantee,
     state_partition_guarantee,
+    state_response_guarantee,
     violations,
 )
+from sfumato.manifest import ResponsePart
 from sfumato.matrix import amplification
 from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
@@ -31,6 +33,7 @@ from sfumato.requirement import Bound
 
 PERTURBATIONS = ("uniform", "fine-grain")
 SMALL_DOMAIN = "small-domain"
+RESPONSE = "randomized-response"
 Status = Literal["holds", "fails", "needs audit"]
 
 FALSE_ALARM = 1e-9
@@ -123,15 +126,42 @@ def _seal(release: Release) -> Iterator[Check]:
 def _guarantee(release: Release) -> Iterator[Check]:
     manifest = release.manifest
     try:
-        mechanism = manifest.mechanism_value
+        mechanisms = manifest.mechanism_values
     except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
         yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
         return
-    columns = sum(table.matrix.size for table in mechanism.tables)
-    of_tables = f" in {len(mechanism.tables)} sub-tables" if mechanism.label else ""
+    tables = [table for mechanism in mechanisms for table in mechanism.tables]
+    columns = sum(table.matrix.size for table in tables)
+    of_tables = f" in {len(tables)} sub-tables" if mechanisms[0].label else ""
+    of_tables = f" in {len(mechanisms)} matrices" if len(mechanisms) > 1 else of_tables
     yield Check("matrix", "holds", f"{columns} columns of integers{of_tables}, each summing to 2^64.")
+    if manifest.response is not None:
+        yield _stated_response(release, manifest.response, mechanisms)
+    else:
+        yield from _bounds(release, mechanisms)
+    for mechanism, part in zip(mechanisms, manifest.mechanisms, strict=True):
+        stated, real = part.epsilon, mechanism.epsilon
+        same = (stated is None) == math.isinf(real) and (stated is None or math.isclose(stated, real))
+        yield _check(
+            _of("epsilon", mechanism, mechanisms),
+            same,
+            f"{_shown(stated)}, as stated.",
+            f"{_shown(real)}, not {_shown(stated)}.",
+        )
+    secret = manifest.status == "release"
+    yield _check("secret key", secret, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
+
+
+def _of(what: str, mechanism: Mechanism, mechanisms: Sequence[Mechanism]) -> str:
+    """Return the name of a check, with the columns where there are several mechanisms."""
+    return what if len(mechanisms) == 1 else f"{what} of {mechanism.domain.name}"
+
+
+def _bounds(release: Release, mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
+    """The bounds on the odds of values, on the integers of the one mechanism."""
+    manifest, mechanism = release.manifest, mechanisms[0]
     yield _consistent(mechanism, manifest.method)
-    yield _stated(release, mechanism)
+    yield _stated(release, mechanisms)
     for direction in _due_guarantee(release, mechanism).directions:
         yield _kept(mechanism, direction)
     if manifest.guarantee.scope == "any predicate":
@@ -142,11 +172,6 @@ def _guarantee(release: Release) -> Iterator[Check]:
             "No two entries of a row of the matrix differ by more than the strictest factor, in exact integers.",
             "The odds of some statement can change by more than the strictest factor.",
         )
-    stated, real = manifest.mechanism.epsilon, mechanism.epsilon
-    same = (stated is None) == math.isinf(real) and (stated is None or math.isclose(stated, real))
-    yield _check("epsilon", same, f"{_shown(stated)}, as stated.", f"{_shown(real)}, not {_shown(stated)}.")
-    secret = manifest.status == "release"
-    yield _check("secret key", secret, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
 
 
 def _consistent(mechanism: Mechanism, method: str) -> Check:
@@ -199,13 +224,52 @@ def _due_guarantee(release: Release, mechanism: Mechanism) -> Guarantee:
     )
 
 
-def _stated(release: Release, mechanism: Mechanism) -> Check:
-    """The stated guarantee must be the one that follows from method, assurance, bounds and matrices."""
-    manifest = release.manifest
-    due, stated = _due_guarantee(release, mechanism), manifest.guarantee_value
+def _differing(stated: Guarantee, due: Guarantee) -> list[str]:
+    """Return the parts in which a stated guarantee is not the one that is due; it may have more limits."""
     parts = ("sentence", "adversary", "prior", "scope", "directions")
     wrong = [part for part in parts if getattr(stated, part) != getattr(due, part)]
-    wrong += [] if set(due.limits) <= set(stated.limits) else ["limits"]
+    return wrong if set(due.limits) <= set(stated.limits) else [*wrong, "limits"]
+
+
+def _stated_response(release: Release, response: ResponsePart, mechanisms: Sequence[Mechanism]) -> Check:
+    """The stated guarantee must follow from risk, limits and columns; the matrices must be those of the method.
+
+    That the limit is kept depends on the private table.
+    """
+    manifest = release.manifest
+    try:
+        due = state_response_guarantee(response.claim, mechanisms)
+    except UsageError as problem:
+        return Check("guarantee, as stated", "fails", f"The limit cannot be read: {problem.message}")
+    wrong = _differing(manifest.guarantee_value, due)
+    good = {
+        "assurance": (response.risk == "reconstruction") == (manifest.assurance == "as-published"),
+        "from_table": manifest.from_table,
+        "shuffled": manifest.data.shuffled,
+        "method": manifest.method == RESPONSE and all(part.kind == RESPONSE for part in manifest.mechanisms),
+        "scope": {mechanism.domain.names for mechanism in mechanisms} <= _in_scope(response),
+        "matrices": all(m.is_whole and m.matrix.is_uniform and m.matrix.noise[0] > 0 for m in mechanisms),
+        "columns": {*response.quasi_identifiers, *response.sensitive} <= set(release.column_names),
+    }
+    wrong += [name for name, is_good in good.items() if not is_good]
+    return _check(
+        "guarantee, as stated",
+        not wrong,
+        "It is what follows from the method, the risk, its limits and the columns.",
+        f"Not what follows from the method, the risk, its limits and the columns: {', '.join(wrong)}.",
+    )
+
+
+def _in_scope(response: ResponsePart) -> set[tuple[str, ...]]:
+    """Return the columns that may be randomized: each quasi-identifier by itself, the sensitive ones together."""
+    quasi = {(name,) for name in response.quasi_identifiers} if response.scope != "sensitive" else set()
+    return quasi | ({response.sensitive} if response.scope != "quasi-identifiers" else set())
+
+
+def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
+    """The stated guarantee must be the one that follows from method, assurance, bounds and matrices."""
+    manifest, mechanism = release.manifest, mechanisms[0]
+    wrong = _differing(manifest.guarantee_value, _due_guarantee(release, mechanism))
     from_table = bool(manifest.observed_domains) or manifest.method == SMALL_DOMAIN
     wrong += ["from_table"] if from_table and not manifest.from_table else []
     if manifest.method == SMALL_DOMAIN:
@@ -214,9 +278,8 @@ def _stated(release: Release, mechanism: Mechanism) -> Check:
         due_minimum = manifest.assurance == "proved" and mechanism.label is not None
         wrong += [] if has_minimum == due_minimum else ["minimum_sub_table"]
     kind = "small-domain" if manifest.method == SMALL_DOMAIN else "perturbation"
-    known = manifest.mechanism.kind == kind and (
-        manifest.method == SMALL_DOMAIN or (manifest.method in PERTURBATIONS and mechanism.is_whole)
-    )
+    known = len(mechanisms) == 1 and manifest.mechanism.kind == kind
+    known &= manifest.method == SMALL_DOMAIN or (manifest.method in PERTURBATIONS and mechanism.is_whole)
     return _check(
         "guarantee, as stated",
         not wrong and known,
@@ -226,18 +289,14 @@ def _stated(release: Release, mechanism: Mechanism) -> Check:
 
 
 def _rows(release: Release) -> Iterator[Check]:
-    manifest, mechanism = release.manifest, release.manifest.mechanism_value
-    domain = mechanism.domain
-    randomized = [*domain.names, *([mechanism.label] if mechanism.label else [])]
+    manifest, mechanisms = release.manifest, release.manifest.mechanism_values
+    randomized = [*manifest.randomized, *(m.label for m in mechanisms if m.label)]
     with connected(release) as connection:
         names = [row[0] for row in connection.sql("DESCRIBE release").fetchall()]
         total = connection.sql("SELECT count(*) FROM release").fetchall()[0][0]
         # a data file without the randomized columns is told by the check of the columns
         present = set(randomized) <= set(names)
-        select = ", ".join(quoted(n) for n in domain.names)
-        label = f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)" if mechanism.label else "1"
-        query = f"SELECT {select}, {label} AS label, count(*) FROM release GROUP BY ALL"
-        counted = connection.sql(query).fetchall() if present else []
+        counted = [connection.sql(_count_query(m)).fetchall() if present else [] for m in mechanisms]
     yield _check(
         "columns",
         names == list(release.column_names),
@@ -245,26 +304,44 @@ def _rows(release: Release) -> Iterator[Check]:
         f"They are {names}.",
     )
     yield _check("rows", total == manifest.data.rows, f"{total:,} rows, as stated.", f"{total:,} rows, not as stated.")
+    if not present:
+        yield Check("domain", "fails", f"The data lack one of {randomized}.")
+        return
+    for mechanism, rows in zip(mechanisms, counted, strict=True):
+        yield from _drawn(release, mechanism, mechanisms, rows)
+
+
+def _count_query(mechanism: Mechanism) -> str:
+    select = ", ".join(quoted(n) for n in mechanism.domain.names)
+    label = f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)" if mechanism.label else "1"
+    return f"SELECT {select}, {label} AS label, count(*) FROM release GROUP BY ALL"
+
+
+def _drawn(
+    release: Release, mechanism: Mechanism, mechanisms: Sequence[Mechanism], counted: list[Any]
+) -> Iterator[Check]:
+    """What a mechanism published must lie in its domain, and be possible under its matrices."""
+    domain = mechanism.domain
     observed, outside = _by_sub_table(mechanism, counted)
     yield _check(
-        "domain",
-        present and not outside,
+        _of("domain", mechanism, mechanisms),
+        not outside,
         f"Every published {domain.name} is one of {domain.size} values"
         + (", and one of its sub-table's." if mechanism.label else "."),
-        f"{len(outside)} published value(s) lie outside the domain, e.g. {outside[:3]}."
-        if present
-        else f"The data lack one of {randomized}.",
+        f"{len(outside)} published value(s) lie outside the domain, e.g. {outside[:3]}.",
     )
-    if present and not outside and total:
-        yield _possible(mechanism, observed)
-        if least := manifest.mechanism.minimum_sub_table:
-            smallest = min(sum(of_table.values()) for of_table in observed)
-            yield _check(
-                "sub-table sizes",
-                smallest >= least,
-                f"Each has at least {least:,} rows; the smallest {smallest:,}.",
-                f"The smallest has {smallest:,} rows, fewer than the stated {least:,}.",
-            )
+    if outside or not counted:
+        return
+    cells = sum(table.codes.size for m in mechanisms for table in m.tables)
+    yield _possible(_of("published frequencies", mechanism, mechanisms), mechanism, observed, cells)
+    if least := release.manifest.mechanism.minimum_sub_table:
+        smallest = min(sum(of_table.values()) for of_table in observed)
+        yield _check(
+            "sub-table sizes",
+            smallest >= least,
+            f"Each has at least {least:,} rows; the smallest {smallest:,}.",
+            f"The smallest has {smallest:,} rows, fewer than the stated {least:,}.",
+        )
 
 
 def _by_sub_table(mechanism: Mechanism, counted: list[Any]) -> tuple[list[dict[int, int]], list[Any]]:
@@ -281,9 +358,11 @@ def _by_sub_table(mechanism: Mechanism, counted: list[Any]) -> tuple[list[dict[i
     return observed, outside
 
 
-def _possible(mechanism: Mechanism, observed: list[dict[int, int]]) -> Check:
-    """Every value's share of its sub-table must lie between what it gets from no record and what from all."""
-    cells = sum(len(of_table) for of_table in observed)
+def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], cells: int) -> Check:
+    """Every value's share of its sub-table must lie between what it gets from no record and what from all.
+
+    `cells` are the values of all sub-tables of all mechanisms: the false alarm is for all of them together.
+    """
     odd, widest = [], 0.0
     for number, (table, of_table) in enumerate(zip(mechanism.tables, observed, strict=True), start=1):
         matrix, total = table.matrix, sum(of_table.values())
@@ -293,10 +372,10 @@ def _possible(mechanism: Mechanism, observed: list[dict[int, int]]) -> Check:
         widest = max(widest, margin)
         for place, (code, rows) in enumerate(of_table.items()):
             if not matrix.least_chance[place] - margin <= rows / total <= matrix.diagonal[place] + margin:
-                name = repr(mechanism.domain.labels[code])
-                odd.append(f"{name} in sub-table {number}" if mechanism.label else name)
+                value = repr(mechanism.domain.labels[code])
+                odd.append(f"{value} in sub-table {number}" if mechanism.label else value)
     return _check(
-        "published frequencies",
+        name,
         not odd,
         f"Each value's share is possible under the matrix (within {widest:.2g}; false alarm {FALSE_ALARM:g}).",
         f"Impossible under the matrix for {', '.join(odd[:5])}: the column was not drawn with it.",
@@ -316,12 +395,21 @@ def _metadata(release: Release) -> Iterator[Check]:
 
 
 def _private(release: Release) -> Iterator[Check]:
-    columns = ", ".join(repr(part.name) for part in release.manifest.mechanism.domain)
+    manifest = release.manifest
+    columns = ", ".join(repr(part.name) for mechanism in manifest.mechanisms for part in mechanism.domain)
     yield Check(
         "drawing",
         "needs audit",
-        f"That {columns} was drawn with this matrix, each row by itself, from a secret key.",
+        f"That {columns} was drawn with this matrix, each row by itself, from a secret key."
+        if len(manifest.mechanisms) == 1
+        else f"That {columns} were drawn with these matrices, each row and column by itself, from a secret key.",
     )
+    if manifest.response is not None:
+        yield Check(
+            "risk",
+            "needs audit",
+            f"That the risk {manifest.response.risk} of the table, with these matrices, is within its limit.",
+        )
     if release.manifest.mechanism.sub_table_column:
         yield Check(
             "dealing",

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from sfumato.cli.clinic import clinic
 from sfumato.errors import UsageError
 from sfumato.methods import plan
-from sfumato.plans import Plan
+from sfumato.plans import AnyPlan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.release import Release
@@ -108,7 +108,7 @@ class Demo:
     """What happened."""
 
     folder: Path
-    plan: Plan
+    plan: AnyPlan
     release: Release
     replies: tuple[Reply, ...]
     verification: Verification

@@ -13,7 +13,7 @@ from sfumato.cli.base import Json, NewFolder, PolicyPath, ReleasePath, Shuffle, 
 from sfumato.errors import SfumatoError, UsageError
 
 if TYPE_CHECKING:
-    from sfumato.plans import Plan
+    from sfumato.plans import AnyPlan
     from sfumato.table import Table
 
 INTERRUPTED = 128 + 2
@@ -115,7 +115,7 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
-    from sfumato.plans import Plan
+    from sfumato.plans import load_plan
     from sfumato.publishing import check_new, publish
     from sfumato.randomness import SecretKey
 
@@ -129,7 +129,7 @@ def publish(
     else:
         if shuffle:
             raise UsageError("--shuffle cannot change a plan that was signed off.", "Plan with it instead.")
-        made = Plan.load(plan_file)
+        made = load_plan(plan_file)
     with show.progress_bar("Publishing", made.rows + made.dropped, as_json) as report:
         release = publish(opened, made, output, key=key, progress=report)
     manifest = release.manifest
@@ -206,7 +206,7 @@ def _scanned(table: Path, policy: Path) -> Table:
     return scan(table, Policy.load(policy))
 
 
-def _planned(table: Table, quiet: bool, shuffle: bool = False) -> Plan:
+def _planned(table: Table, quiet: bool, shuffle: bool = False) -> AnyPlan:
     """Count and plan as the policy asks."""
     from sfumato.methods import plan
     from sfumato.table import profile

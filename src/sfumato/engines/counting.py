@@ -1,8 +1,8 @@
-"""Counting: one pass over the sensitive columns gives the domain, the counts and the test of the row order."""
+"""Counting: one pass over the columns that may be randomized gives domain, counts and the test of the row order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,21 @@ Codes = npt.NDArray[np.int32]
 Progress = Callable[[int], None]
 
 
-def count_sensitive(source: Source, schema: Schema, progress: Progress, drawn: Mask | None = None) -> Profile:
+def count_sensitive(
+    source: Source,
+    schema: Schema,
+    progress: Progress,
+    drawn: Mask | None = None,
+    quasi_identifiers: Sequence[str] = (),
+) -> Profile:
     """Return the profile of the sensitive columns, counted over the rows that would be published.
 
+    The joint table of `quasi_identifiers` and the sensitive columns is counted where the former are named.
     `drawn` says which rows are drawn of their persons. An observed domain has the values of the other rows too: when
     the table is published, other rows may be drawn.
     """
-    attributes = [fitted(schema[name], source.column_type(name)) for name in schema.names("sensitive")]
+    names = [*quasi_identifiers, *schema.names("sensitive")]
+    attributes = [fitted(schema[name], source.column_type(name)) for name in names]
     encoders = [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in attributes]
     drops, tally, dropped = dropping(schema), _Tally(), 0
     columns = list(dict.fromkeys(a.name for a in (*attributes, *drops)))
@@ -51,10 +59,11 @@ def count_sensitive(source: Source, schema: Schema, progress: Progress, drawn: M
     if domain.size > MOST_VALUES:
         raise PolicyError(
             f"{domain.name!r} has {domain.size:,} combinations of values, more than {MOST_VALUES:,}.",
-            "Bin the columns, or declare fewer of them sensitive.",
+            "Bin the columns, or give some of them another role.",
         )
     observed = tuple(a.name for a in attributes if a.declared is None)
-    return Profile(domain, tally.counts(encoders, domain), tally.watch.test(), observed, dropped)
+    counts = tally.counts(encoders, domain)
+    return Profile(domain, counts, tally.watch.test(), observed, dropped, tuple(quasi_identifiers))
 
 
 def _domain(encoder: Encoder) -> Domain:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods import perturbation, small_domain
 from sfumato.methods.perturbation import Assurance, Weights
-from sfumato.plans import Plan
+from sfumato.methods.response import planner
+from sfumato.methods.response.planner import ObjectiveWord, ScopeWord
+from sfumato.methods.response.risks import RiskName
+from sfumato.plans import AnyPlan
 from sfumato.profiles import Profile
 from sfumato.requirement import Number, Requirement, exact
+from sfumato.response_plan import RESPONSE
 
-METHODS = (*perturbation.METHODS, small_domain.METHOD)
+METHODS = (*perturbation.METHODS, small_domain.METHOD, RESPONSE)
 
 __all__ = ["METHODS", "plan"]
 
@@ -24,20 +30,32 @@ def plan(
     weights: Weights = "observed",
     minimum_sub_table: int = small_domain.MINIMUM_SIZE,
     delta: Number = "1/20",
+    scope: ScopeWord = "both",
+    risk: RiskName = "posterior",
+    fixed: Sequence[str] = (),
+    objective: ObjectiveWord = "l2",
     shuffle: bool = False,
-) -> Plan:
+) -> AnyPlan:
     """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
 
     `weights` are the frequencies for which fine-grain perturbation maximises record utility: the table's own (then the
     matrix tells something of them), equal ones, or a table of public ones. `retention_floor` is for both perturbation
     methods. `minimum_sub_table` (records; for the proved version) and `delta` (the error bounds' confidence is
-    1 - delta) are for small domain randomization. `shuffle` asks for a shuffle; without it the rows are shuffled only
-    where their order tells of the sensitive value.
+    1 - delta) are for small domain randomization. `scope`, `risk`, `fixed` (names of quasi-identifiers) and
+    `objective` are for randomized response, which always shuffles. `shuffle` asks for a shuffle; without it the rows
+    are shuffled only where their order tells of the sensitive value.
     """
     if method not in METHODS:
         raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")
     if profile.rows == 0:
         raise TableError("The table has no rows to publish.")
+    if method == RESPONSE:
+        return planner.plan(profile, requirement, assurance, scope, risk, fixed, objective)
+    if profile.quasi_identifiers:
+        raise PolicyError(
+            f"The profile counts quasi-identifiers, which {method} does not randomize.",
+            "Count again with a policy that asks for this method.",
+        )
     if profile.domain.size < 2:
         raise TableError(
             f"{profile.domain.name!r} has one value only: every release tells it of everybody.",

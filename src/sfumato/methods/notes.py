@@ -7,6 +7,11 @@ from sfumato.profiles import RARE, Profile
 
 def profile_notes(profile: Profile) -> list[str]:
     """Return what the domain and the row order tell."""
+    return [*domain_notes(profile), profile.order.statement]
+
+
+def domain_notes(profile: Profile) -> list[str]:
+    """Return what the domain tells."""
     notes = []
     if profile.observed:
         notes.append(
@@ -17,7 +22,6 @@ def profile_notes(profile: Profile) -> list[str]:
             notes.append(
                 f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed by the domain: {some(rare)}."
             )
-    notes.append(profile.order.statement)
     return notes
 
 

@@ -53,7 +53,7 @@ def survey(source: Source, table: Table | None = None, progress: Progress = no_p
     if table is None:
         rows, columns = describe_columns(source, progress)
         return Survey(source.description, rows, columns, tuple(column_warnings(columns)))
-    passes = 4 if table.policy.person is None else 5
+    passes = 4 + (table.policy.person is not None) + bool(table.policy.linked)
     return _under_policy(table, shared(progress, passes))
 
 
@@ -69,6 +69,8 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
     columns = tuple(replace(c, role=table.schema[c.name].role) for c in columns)
     # not `table.profile`: it stops at a repeated person, which a survey has to tell of
     profile = count_sensitive(table.source, table.schema, progress)
+    linked = table.policy.linked
+    joint = count_sensitive(table.source, table.schema, progress, None, linked) if linked else profile
     uniqueness, problems = _uniqueness(table, progress)
     prediction = find_predictors(table, profile, columns, rows, progress)
     found = Survey(
@@ -81,7 +83,7 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         row_order=RowOrder(profile.order.dependent, profile.order.p_value, profile.order.statement),
         prediction=prediction,
         persons=_persons(table, progress),
-        feasibility=survey_feasibility(profile, table.policy),
+        feasibility=survey_feasibility(profile, table.policy, joint),
     )
     warnings = [*column_warnings(columns), *problems, *policy_warnings(found, table.policy)]
     return replace(found, warnings=tuple(warnings))

@@ -17,6 +17,8 @@ from sfumato.survey.model import Feasible
 EPSILONS = (0.5, 1, 2, 3)
 TOLERANCES = (2, 3, 5, 10)
 SHARES = (2, 5)
+OPTIONS = ("retention_floor", "weights", "minimum_sub_table", "delta", "scope", "risk", "fixed", "objective")
+"""What a policy's own case takes besides."""
 MOST_PARTITIONED = 1_000
 """For a larger domain small domain randomization is planned only if the policy asks for it."""
 MOST_VALUES = 5_000
@@ -33,12 +35,12 @@ class _Case:
     more: dict[str, Any] = field(default_factory=dict)  # other arguments of a plan
 
 
-def survey_feasibility(profile: Profile, policy: Policy) -> tuple[Feasible, ...]:
-    """Return what each case gives, the policy's own first."""
-    cases = [_of_policy(policy)]
+def survey_feasibility(profile: Profile, policy: Policy, joint: Profile) -> tuple[Feasible, ...]:
+    """Return what each case gives, the policy's own first, which is planned on the profile `joint`."""
+    cases: list[_Case] = []
     if profile.domain.size <= MOST_VALUES:
         cases += [*_standard_cases(), *_small_domain_cases(profile)]
-    return tuple(_tried(profile, case) for case in cases)
+    return (_tried(joint, _of_policy(policy)), *(_tried(profile, case) for case in cases))
 
 
 def _of_policy(policy: Policy) -> _Case:
@@ -49,11 +51,7 @@ def _of_policy(policy: Policy) -> _Case:
         _shown(policy.requirement),
         method.assurance,
         from_policy=True,
-        more={
-            name: value
-            for name, value in policy.plan_arguments().items()
-            if name in ("retention_floor", "weights", "minimum_sub_table", "delta")
-        },
+        more={name: value for name, value in policy.plan_arguments().items() if name in OPTIONS},
     )
 
 
@@ -77,9 +75,10 @@ def _small_domain_cases(profile: Profile) -> Iterator[_Case]:
 
 def _shown(rule: RequirementRule) -> str:
     """Return the policy's requirement in a few characters."""
-    for name in ("epsilon", "gamma", "tolerance"):
+    for name in ("epsilon", "gamma", "tolerance", "l", "risk_limit"):
         if (number := getattr(rule, name)) is not None:
-            return f"{name} = {number}"
+            groups = f" and {len(rule.groups)} group(s)" if rule.groups else ""
+            return f"{name} = {number}{groups}"
     several = f"{len(rule.values)} per value" if rule.values else ""
     overall = f"rho {rule.rho1} to {rule.rho2}" if rule.rho2 is not None else ""
     return " and ".join(text for text in (overall, several) if text)
@@ -108,9 +107,9 @@ def _tried(profile: Profile, case: _Case) -> Feasible:
     except (CannotMeet, UsageError) as problem:
         return result(problem.message)
     return result(
-        retention_low=min(float(table.matrix.retention.min()) for table in made.mechanism.tables),
-        retention_high=max(float(table.matrix.retention.max()) for table in made.mechanism.tables),
+        retention_low=min(float(table.matrix.retention.min()) for m in made.mechanisms for table in m.tables),
+        retention_high=max(float(table.matrix.retention.max()) for m in made.mechanisms for table in m.tables),
         record_utility=made.record_utility,
-        invertible=made.mechanism.is_invertible,
+        invertible=all(mechanism.is_invertible for mechanism in made.mechanisms),
         total_variation=made.total_variation,
     )

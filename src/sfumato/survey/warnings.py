@@ -34,7 +34,7 @@ def policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:
     yield from _missing(survey.columns, policy)
     yield from _infeasible(survey.feasibility or ())
     yield from _repeated(survey)
-    yield from _unique(survey)
+    yield from _unique(survey, policy)
     if survey.prediction and survey.sensitive:
         yield from _predicted(survey.prediction, survey.sensitive)
         yield from _rare(survey.sensitive)
@@ -77,13 +77,20 @@ def _repeated(survey: Survey) -> Iterator[str]:
         yield f"{fact} The guarantee is per row: what is learned of a person adds up over the rows."
 
 
-def _unique(survey: Survey) -> Iterator[str]:
+def _unique(survey: Survey, policy: Policy) -> Iterator[str]:
     u = survey.uniqueness
-    if u is not None and u.unique_share >= MANY_UNIQUE:
+    if u is None or u.unique_share < MANY_UNIQUE:
+        return
+    alone = f"{u.unique_share:.1%} of the records are alone with their quasi-identifiers"
+    if policy.linked:
         yield (
-            f"{u.unique_share:.1%} of the records are alone with their quasi-identifiers: whoever knows "
-            "these finds the record, and only the noise on the sensitive value protects it. Coarser bins "
-            "help."
+            f"{alone}: a group of one record has one sensitive value, and it takes much noise in the quasi-identifiers "
+            "to hide it. Coarser bins help."
+        )
+    else:
+        yield (
+            f"{alone}: whoever knows these finds the record, and only the noise on the sensitive value protects it. "
+            "Coarser bins help."
         )
 
 

@@ -34,6 +34,7 @@ class JointTable:
     sizes: tuple[int, ...]  # d_1 .. d_m of the quasi-identifiers, then d_s
     groups: IntArray  # [groups, m]: the codes of each group that occurs, once
     counts: FloatArray  # [groups, d_s]: its records of each sensitive value
+    names: tuple[str, ...] = ()  # of the attributes, for messages; without them their numbers are told
 
     def __post_init__(self) -> None:
         if self.groups.shape != (len(self.counts), len(self.sizes) - 1) or self.counts.shape[1:] != self.sizes[-1:]:
@@ -53,12 +54,14 @@ class JointTable:
         return cls(array.shape, groups.astype(np.int64), array[tuple(groups.T)])
 
     @classmethod
-    def from_cells(cls, sizes: Sequence[int], cells: IntArray, counts: npt.ArrayLike) -> JointTable:
+    def from_cells(
+        cls, sizes: Sequence[int], cells: IntArray, counts: npt.ArrayLike, names: Sequence[str] = ()
+    ) -> JointTable:
         """Return the table of its occupied cells (a code for each quasi-identifier, then the sensitive one)."""
         groups, place = np.unique(cells[:, :-1], axis=0, return_inverse=True)
         table = np.zeros((len(groups), sizes[-1]))
         np.add.at(table, (place.ravel(), cells[:, -1]), np.asarray(counts, dtype=np.float64))
-        return cls(tuple(sizes), groups.astype(np.int64), table)
+        return cls(tuple(sizes), groups.astype(np.int64), table, tuple(names))
 
     @property
     def records(self) -> int:

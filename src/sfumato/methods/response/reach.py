@@ -66,7 +66,8 @@ def _hint(problem: Problem, least: float) -> str:
     """Say what would work: more attributes or fewer records, or a limit that can be kept."""
     wider = replace(problem, free=free(problem.table, problem.risk, "both"))
     if wider.free != problem.free and wider.kept(np.full(len(wider.free), NOTHING)):
-        missing = [str(axis) for axis in sorted({*wider.free} - {*problem.free})]
+        names = problem.table.names or range(len(problem.table.sizes))
+        missing = [str(names[axis]) for axis in sorted({*wider.free} - {*problem.free})]
         hint = f"Randomize attribute(s) {', '.join(missing)} too"
     else:
         hint = "Suppress records with the most frequent sensitive values"

@@ -1,0 +1,123 @@
+"""The plan of randomized response in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.guarantee import percent
+from sfumato.requirement import exact
+
+if TYPE_CHECKING:
+    from sfumato.response_plan import ResponsePlan
+
+RISKS = {
+    "posterior": "belief in a value by who sees the published quasi-identifiers of a row",
+    "link": "hits by who links on the published quasi-identifiers",
+    "reconstruction": "right row and right value by drawing, AD Eq. (6)",
+}
+
+
+def explain_response(plan: ResponsePlan) -> str:
+    """Return what will happen, what is limited, what binds, what it costs."""
+    return "\n".join(
+        [
+            *_what(plan),
+            "",
+            "Guarantee",
+            f"  {plan.guarantee.sentence}",
+            f"  Adversary: {plan.guarantee.adversary}",
+            f"  Prior: {plan.guarantee.prior}",
+            f"  Holds for {plan.guarantee.scope}, {' and '.join(plan.guarantee.directions)}.",
+            *(f"  Limit: {limit}" for limit in plan.guarantee.limits),
+            "",
+            *_attributes(plan),
+            "",
+            *_risks(plan),
+            "",
+            *_binding(plan),
+            "",
+            *_cost(plan),
+            "",
+            *_trade_off(plan),
+            "",
+            "Notes",
+            *(f"  - {note}" for note in plan.notes),
+        ]
+    )
+
+
+def _what(plan: ResponsePlan) -> list[str]:
+    return [
+        f"{plan.rows:,} records in {plan.figures.groups:,} groups by {', '.join(plan.claim.quasi_identifiers)}; "
+        f"{plan.figures.single_valued:,} of these have a single {' / '.join(plan.claim.sensitive)}. "
+        f"Method {plan.method}, assurance {plan.assurance}.",
+        f"Each record keeps its {', its '.join(_randomized(plan))} each with a probability of its own, and otherwise "
+        "gets another value, all others alike; each by itself. All other published columns stay as they are, but for "
+        "bins. Then the rows are shuffled.",
+    ]
+
+
+def _randomized(plan: ResponsePlan) -> list[str]:
+    return [attribute.name for attribute in plan.figures.attributes if attribute.diagonal < 1]
+
+
+def _attributes(plan: ResponsePlan) -> list[str]:
+    lines = [f"  {'attribute':30} {'values':>7} {'p':>9} {'retention':>10} {'epsilon':>9}"]
+    for a in plan.figures.attributes:
+        epsilon = "infinite" if a.epsilon is None else f"{a.epsilon:.4f}"
+        lines.append(f"  {a.name[:30]:30} {a.values:>7,} {a.diagonal:>9.6f} {a.retention:>10.4f} {epsilon:>9}")
+    return ["Attributes: p is the probability that a value stays; 1 leaves the column untouched", *lines]
+
+
+def _risks(plan: ResponsePlan) -> list[str]:
+    figures = plan.figures
+    lines = [
+        f"  {name:15} {risk:.6f}  {RISKS[name]}" + ("; limited" if name == plan.claim.risk else "")
+        for name, risk in figures.risks.items()
+    ]
+    return [
+        "Largest risks",
+        *lines,
+        f"  {'best guesser':15} {figures.guesser_maximum:.6f}  at most; {figures.guesser_mean:.6f} on average over the "
+        "records: who estimates the table from many such records and guesses; no limit holds this",
+    ]
+
+
+def _binding(plan: ResponsePlan) -> list[str]:
+    figures = plan.figures
+    if not figures.binding:
+        return ["No cell is at its limit."]
+    head = ", ".join(plan.claim.quasi_identifiers) + " / " + " / ".join(plan.claim.sensitive)
+    lines = [f"  {', '.join(b.values[:-1])} / {b.values[-1]}: {b.risk:.6f} of {b.limit:.6f}" for b in figures.binding]
+    more = figures.binding_cells - len(lines)
+    return [f"What binds: {head}", *lines, *([f"  ... and {more:,} more"] if more else [])]
+
+
+def _cost(plan: ResponsePlan) -> list[str]:
+    figures = plan.figures
+    return [
+        "Utility and cost",
+        f"  kappa = {figures.kappa:.6g}: the estimated joint table has the expected squared error (kappa - 1)/N = "
+        f"{figures.expected_l2:.4g}",
+        *(
+            [f"  expected chi-square distance of the estimated joint table: {figures.expected_error:.4g}"]
+            if plan.objective == "chi-square"
+            else []
+        ),
+        f"  expected share of records with no value changed: {plan.record_utility:.4f}",
+    ]
+
+
+def _trade_off(plan: ResponsePlan) -> list[str]:
+    if not plan.figures.trade_off:
+        return ["No trade-off curve: the domain is large, and each point costs as much as the plan."]
+    names = [a.name for a in plan.figures.attributes]
+    lines = [f"  {'l':>2} {'kappa':>12} {'L2 error':>10}  p of {', '.join(names)}"]
+    for point in plan.figures.trade_off:
+        if point.kappa is None or point.expected_l2 is None or point.diagonal is None:
+            lines.append(f"  {point.l:>2} cannot be kept: the least risk is {point.least_risk or 1:.6f}")
+        else:
+            kept = ", ".join(f"{p:.4f}" for p in point.diagonal)
+            lines.append(f"  {point.l:>2} {point.kappa:>12.6g} {point.expected_l2:>10.4g}  {kept}")
+    stated = percent(exact(plan.claim.limit.limit))
+    return [f"What another limit 1/l for all records would cost (stated: {stated})", *lines]

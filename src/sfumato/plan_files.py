@@ -1,0 +1,59 @@
+"""What plan files of all methods share: their version, the seal, and what they are bound to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import PlanMismatch, UsageError
+
+PLAN_VERSION = 1
+
+
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan's content with its hash: what was signed off is what is published."""
+    return content | {"plan_hash": _content_hash(content)}
+
+
+def written(plan: dict[str, Any]) -> str:
+    """Return a plan as JSON."""
+    return json.dumps(plan, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Return the content of a plan file, if it is as it was made."""
+    try:
+        raw: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        if raw["plan_version"] != PLAN_VERSION:
+            raise ValueError(f"it has version {raw['plan_version']}")
+        if raw["plan_hash"] != _content_hash({k: v for k, v in raw.items() if k != "plan_hash"}):
+            raise PlanMismatch(
+                f"The plan {str(path)!r} is not as it was made: its content does not fit its hash.",
+                "Plan again, and have the new plan signed off.",
+            )
+    except FileNotFoundError:
+        raise UsageError(f"There is no plan file {str(path)!r}.", "Make one: sfumato plan ... -o plan.json") from None
+    except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError) as problem:
+        raise no_plan(path, problem) from None
+    return raw
+
+
+def no_plan(path: str | Path, problem: Exception) -> UsageError:
+    """Return what is raised where a file is not a plan."""
+    return UsageError(f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.")
+
+
+def require_same(what: str, signed: str, now: str) -> None:
+    """Raise unless the table, or the policy, is the one that was planned."""
+    if signed != now:
+        raise PlanMismatch(
+            f"The {what} is not the one that was planned: its hash is {now[:12]}, the plan's {signed[:12]}.",
+            f"Plan again with the {what} as it is now, and have the new plan signed off.",
+        )
+
+
+def _content_hash(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,77 @@
+"""Randomized response on the command line: profile, plan, publish the signed plan, verify, estimate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_commands import as_json, run
+from tests.engines.tools import patients
+
+POLICY = """
+[columns.name]
+role = "identifier"
+[columns.age]
+role = "quasi_identifier"
+bins = { width = 100 }
+[columns.sex]
+role = "quasi_identifier"
+[columns.disease]
+role = "sensitive"
+[method]
+name = "randomized-response"
+assurance = "as-published"
+[requirement]
+l = 7
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pq.write_table(patients(), tmp_path / "t.parquet")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_from_the_table_to_an_answer() -> None:
+    code, out, _ = run("profile", "t.parquet", "policy.toml")
+    assert (code, "l = 7 (policy)" in out) == (0, True)
+    code, out, _ = run("plan", "t.parquet", "policy.toml", "-o", "plan.json")
+    assert code == 0
+    assert "Method randomized-response, assurance as-published." in out
+    assert "What another limit 1/l for all records would cost" in out
+    code, out, _ = run("publish", "t.parquet", "policy.toml", "--plan", "plan.json", "-o", "r")
+    assert (code, "Published 300 records" in out) == (0, True)
+    code, out, _ = run("verify", "r")
+    assert (code, "needs audit  risk" in out) == (0, True)
+    rows = as_json("estimate", "r", "SELECT sex, disease, COUNT(*) FROM release GROUP BY sex, disease")["rows"]
+    assert sum(row["estimate"] for row in rows) == pytest.approx(300)
+
+
+def test_json_of_plan_and_release() -> None:
+    plan = as_json("plan", "t.parquet", "policy.toml")
+    assert (plan["method"], plan["risk"], plan["limit"]) == ("randomized-response", "reconstruction", "1/7")
+    manifest = as_json("publish", "t.parquet", "policy.toml", "-o", "r")["manifest"]
+    assert manifest["response"]["limit"] == "1/7"
+    assert [part["domain"][0]["name"] for part in manifest["mechanisms"]] == [
+        a["name"] for a in plan["attributes"] if a["diagonal"] < 1
+    ]
+    assert as_json("verify", "r")["holds"]
+
+
+def test_what_cannot_be_had_is_1(folder: Path) -> None:
+    (folder / "policy.toml").write_text(POLICY.replace("l = 7", "l = 900"))
+    error = run("plan", "t.parquet", "policy.toml")
+    assert error[0] == 1
+    assert "Infeasible: The risk 'reconstruction' is" in error[2]
+
+
+def test_another_table_is_not_published(folder: Path) -> None:
+    assert run("plan", "t.parquet", "policy.toml", "-o", "plan.json")[0] == 0
+    pq.write_table(patients(299), folder / "t.parquet")
+    code, _, err = run("publish", "t.parquet", "policy.toml", "--plan", "plan.json", "-o", "r")
+    assert (code, "PlanMismatch: The table is not the one that was planned" in err) == (1, True)
+    assert not (folder / "r").exists()

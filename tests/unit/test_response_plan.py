@@ -1,0 +1,317 @@
+"""Plans of randomized response: the policy that asks for them, what they limit, say and keep."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
+from sfumato.kronecker import ProductMatrix
+from sfumato.methods import plan
+from sfumato.methods.response import Channel, Reconstruction
+from sfumato.methods.response.planner import joint_table, limit_array
+from sfumato.plans import Plan, load_plan
+from sfumato.policy import Policy
+from sfumato.requirement import GroupLimit, LocalPrivacy, RhoPrivacy, RiskLimit
+from sfumato.response_plan import ResponsePlan
+from sfumato.table import profile, scan
+from tests.conftest import make_policy
+
+ROLES = {"sex": "quasi_identifier", "age": "quasi_identifier; bins = { width = 10 }", "disease": "sensitive"}
+
+
+def policy(method: str = "", requirement: str = "l = 3", roles: dict[str, str] | None = None, top: str = "") -> Policy:
+    return make_policy(roles or ROLES, requirement, "randomized-response", top, method)
+
+
+def clinic() -> pa.Table:
+    """AD Table 1: 72 men and 28 women; 12 of the women have cancer."""
+    cells = {"M": {"cancer": 20, "flu": 30, "gout": 22}, "F": {"cancer": 12, "flu": 8, "gout": 8}}
+    rows = [(sex, disease) for sex, of_sex in cells.items() for disease, n in of_sex.items() for _ in range(n)]
+    return pa.table({"sex": [sex for sex, _ in rows], "disease": [disease for _, disease in rows]})
+
+
+CLINIC = {"sex": "quasi_identifier", "disease": "sensitive"}
+AS_PUBLISHED = 'assurance = "as-published"'
+
+
+def planned(table: Any, asked: Policy) -> ResponsePlan:
+    made = plan(profile(scan(table, asked)), **asked.plan_arguments())
+    assert isinstance(made, ResponsePlan)
+    return made
+
+
+# --- the policy -------------------------------------------------------------------------------------------------------
+
+ERRORS: dict[str, tuple[dict[str, Any], str]] = {
+    "another requirement": ({"requirement": "epsilon = 1"}, "takes no other requirement"),
+    "two limits": ({"requirement": "l = 2\nrisk_limit = 0.5"}, "this states l and risk_limit"),
+    "l too small": ({"requirement": "l = 1"}, "requirement.l: input should be greater than or equal to 2"),
+    "a limit above one": ({"requirement": "risk_limit = 1.5"}, "risk_limit must be above 0 and at most 1, not 1.5"),
+    "no limit at all": ({"requirement": "risk_limit = 1"}, "nothing would be required"),
+    "a limit of zero": ({"requirement": "risk_limit = 0"}, "risk_limit must be above 0 and at most 1, not 0"),
+    "with rho1": ({"requirement": "l = 2\nrho1 = 0.1"}, "stand alone, without rho1"),
+    "a group without limit": (
+        {"requirement": 'l = 2\n[[requirement.groups]]\nwhere = { sex = "F" }'},
+        "give either l or risk_limit",
+    ),
+    "a group of another column": (
+        {"requirement": 'l = 2\n[[requirement.groups]]\nwhere = { city = "A" }\nl = 3'},
+        "requirement.groups names 'city', which is neither a quasi_identifier nor sensitive",
+    ),
+    "an empty group": (
+        {"requirement": "l = 2\n[[requirement.groups]]\nwhere = {}\nl = 3"},
+        "A group needs a column and a value",
+    ),
+    "reconstruction is not proved": ({"method": 'risk = "reconstruction"'}, "bounds no inference"),
+    "posterior is not as published": ({"method": f'risk = "link"\n{AS_PUBLISHED}'}, "risk link does not go with"),
+    "noise in S alone": ({"method": 'scope = "sensitive"'}, "randomizes nothing that the risk posterior depends on"),
+    "fixed and sensitive": ({"method": 'fixed = ["disease"]'}, "names 'disease', which is not a quasi_identifier"),
+    "all fixed": ({"method": 'fixed = ["sex", "age"]'}, "nothing is left that could lower the risk"),
+    "a key of another method": ({"method": "delta = 0.1"}, "delta does not go with randomized-response"),
+    "no quasi-identifier": (
+        {"roles": {"sex": "other", "disease": "sensitive"}},
+        "no column is a quasi_identifier",
+    ),
+    "a randomized record key": ({"top": 'record_key = "age"'}, "record_key names 'age', which may be randomized"),
+    "rows that are drawn": (
+        {
+            "roles": {**ROLES, "id": "identifier"},
+            "top": 'person = { column = "id", repeated = "keep-one" }',
+        },
+        "known only when they are drawn",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_does_not_fit_is_an_error(case: str) -> None:
+    changes, message = ERRORS[case]
+    with pytest.raises(PolicyError, match=re.escape(message)):
+        policy(**changes)
+
+
+@pytest.mark.parametrize("key", ['scope = "both"', 'risk = "link"', 'fixed = ["sex"]', 'objective = "l2"'])
+def test_other_methods_take_none_of_its_keys(key: str) -> None:
+    with pytest.raises(PolicyError, match="does not go with uniform, only with randomized-response"):
+        Policy.parse(f'[columns.a]\nrole = "sensitive"\n[method]\nname = "uniform"\n{key}\n[requirement]\nepsilon = 1')
+
+
+def test_other_methods_take_no_limit_on_a_risk() -> None:
+    with pytest.raises(PolicyError, match="they go with the method randomized-response"):
+        Policy.parse('[columns.a]\nrole = "sensitive"\n[method]\nname = "uniform"\n[requirement]\nl = 2')
+    for method in ("uniform", "small-domain"):
+        counted = profile(scan(clinic().select(["disease"]), policy_of_disease()))
+        with pytest.raises(PolicyError):
+            plan(counted, method=method, requirement=RiskLimit("1/2"))
+
+
+def policy_of_disease() -> Policy:
+    return Policy.parse('[columns.disease]\nrole = "sensitive"\n[method]\nname = "uniform"\n[requirement]\nepsilon = 1')
+
+
+def test_it_takes_a_limit_on_a_risk_and_a_joint_table_only() -> None:
+    joint = profile(scan(clinic(), policy(roles=CLINIC)))
+    for other in (LocalPrivacy(1), RhoPrivacy(0.1, 0.2)):
+        with pytest.raises(PolicyError, match="takes a limit on a risk"):
+            plan(joint, method="randomized-response", requirement=other)
+    with pytest.raises(PolicyError, match="does not go with the assurance"):
+        plan(joint, method="randomized-response", requirement=RiskLimit("1/3"), risk="reconstruction")
+    with pytest.raises(PolicyError, match="'disease' is to be fixed"):
+        plan(joint, method="randomized-response", requirement=RiskLimit("1/3"), fixed=["disease"])
+    with pytest.raises(PolicyError, match="counts quasi-identifiers, which uniform does not randomize"):
+        plan(joint, method="uniform", requirement=LocalPrivacy(1))
+    alone = profile(scan(clinic().select(["disease"]), policy_of_disease()))
+    with pytest.raises(PolicyError, match="The profile has no quasi-identifiers"):
+        plan(alone, method="randomized-response", requirement=RiskLimit("1/3"))
+    same = clinic().select(["sex"]).append_column("disease", pa.array(["flu"] * 100))
+    with pytest.raises(TableError, match="'disease' has one value only"):
+        planned(same, policy(roles=CLINIC))
+
+
+def test_numbers_are_exact() -> None:
+    asked = policy(requirement='risk_limit = 0.1\n[[requirement.groups]]\nwhere = { sex = ["F", "M"] }\nl = 7')
+    assert asked.requirement.requirement() == RiskLimit(
+        Fraction(1, 10), (GroupLimit((("sex", ("F", "M")),), Fraction(1, 7)),)
+    )
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_joint_table_is_counted() -> None:
+    counted = profile(scan(clinic(), policy(roles=CLINIC)))
+    assert counted.quasi_identifiers == ("sex",)
+    assert (counted.quasi_domain.names, counted.sensitive_domain.names) == (("sex",), ("disease",))
+    assert counted.counts.reshape(2, 3).tolist() == [[12, 8, 8], [20, 30, 22]]
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_worked_example() -> None:
+    """AD Table 1 under a limit of 1/3 on the reconstruction of who the quasi-identifiers belong to."""
+    made = planned(clinic(), policy(f'scope = "quasi-identifiers"\n{AS_PUBLISHED}', roles=CLINIC))
+    sex, disease = made.figures.attributes
+    assert (round(sex.diagonal, 4), disease.diagonal, disease.epsilon) == (0.7879, 1.0, None)
+    assert [mechanism.domain.names for mechanism in made.mechanisms] == [("sex",)]
+    assert made.figures.risks["reconstruction"] == pytest.approx(1 / 3, rel=1e-9)
+    assert made.figures.expected_l2 == pytest.approx((made.figures.kappa - 1) / 100)
+    assert made.figures.guesser_mean == 0.42
+    assert made.figures.guesser_maximum == pytest.approx(12 / 28)
+    assert [cell.values for cell in made.figures.binding] == [("M", "flu")]
+    assert [point.l for point in made.figures.trade_off] == list(range(2, 8))
+
+
+def dense_posterior(table: pa.Table, made: ResponsePlan) -> Any:
+    """h(b, u) from the definition, with the dense matrix; rows b, columns u."""
+    domain = profile(scan(table, policy(roles=CLINIC))).domain
+    counts = np.zeros(domain.sizes)
+    for row in table.to_pylist():
+        counts[tuple(part.index[row[part.name]] for part in domain.parts)] += 1
+    released = ProductMatrix(tuple(m.matrix for m in made.mechanisms)).apply(counts.T).T
+    return released / released.sum(axis=1, keepdims=True)
+
+
+def test_the_posterior_is_limited_for_all_and_for_groups() -> None:
+    """With a stricter limit for a value's records, every belief in the value keeps it."""
+    loose = planned(clinic(), policy(requirement="risk_limit = 0.42", roles=CLINIC))
+    assert dense_posterior(clinic(), loose).max() <= 0.42
+    group = 'risk_limit = 0.9\n[[requirement.groups]]\nwhere = { disease = "cancer" }\nrisk_limit = 0.36'
+    strict = planned(clinic(), policy(requirement=group, roles=CLINIC))
+    belief = dense_posterior(clinic(), strict)
+    assert belief[:, 0].max() <= 0.36 < belief[:, 1].max()
+    assert "disease cancer: 36%; all others: 90%" in strict.guarantee.sentence
+
+
+def test_each_cell_has_the_strictest_limit_of_its_groups() -> None:
+    """Two sensitive columns are one axis; against a loop over all records."""
+    rows = [(s, a, d, o) for s in "FM" for a in (5, 15, 25) for d in ("flu", "gout") for o in ("ill", "well")]
+    table = pa.table(dict(zip(("sex", "age", "disease", "outcome"), map(list, zip(*rows, strict=True)), strict=True)))
+    groups = [
+        ({"sex": ["F"]}, "1/5"),
+        ({"disease": ["gout"], "age": ["[0, 10)", "[10, 20)"]}, "1/7"),
+        ({"outcome": ["ill"], "sex": ["M"]}, "9/10"),
+    ]
+    limit = RiskLimit(
+        "1/2", tuple(GroupLimit(tuple((k, tuple(v)) for k, v in where.items()), n) for where, n in groups)
+    )
+    counted = profile(scan(table, policy(roles=ROLES | {"outcome": "sensitive"})))
+    found = limit_array(counted, limit)
+    assert found.shape == (2, 3, 4)
+    for code, values in enumerate(counted.domain.values):
+        record = dict(zip(counted.domain.names, values, strict=True))
+        own = [Fraction(n) for where, n in groups if all(record[name] in named for name, named in where.items())]
+        assert found.ravel()[code] == float(min(own, default=Fraction(1, 2))), record
+
+
+def test_groups_keep_their_own_limits() -> None:
+    """A limit for women alone, on the paper's risk, evaluated on the integers that are sampled."""
+    group = '[[requirement.groups]]\nwhere = { sex = "F" }\nrisk_limit = 0.15'
+    asked = policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC)
+    made = planned(clinic(), asked)
+    channels = tuple(Channel.from_noise(m.matrix.size, int(m.matrix.noise[0])) for m in made.mechanisms)
+    risk = Reconstruction(joint_table(profile(scan(clinic(), asked))), channels).values.reshape(2, 3)
+    assert risk[0].max() <= 0.15 < risk[1].max() <= 1 / 3
+    assert {cell.values[0] for cell in made.figures.binding} == {"F"}
+    assert made.figures.binding[0].limit == pytest.approx(0.15)
+
+
+def test_noise_in_the_sensitive_column_does_not_lower_the_posterior() -> None:
+    made = planned(clinic(), policy(requirement="risk_limit = 0.42", roles=CLINIC))
+    assert made.figures.attributes[1].diagonal == 1
+    assert "disease is published untouched: its local epsilon is infinite." in made.guarantee.limits
+    assert any("does not lower the risk posterior" in note for note in made.notes)
+    assert any("believes in a value by up to 1.0000" in note for note in made.notes)
+
+
+def test_it_says_what_cannot_be_had() -> None:
+    """Of 32% cancer nobody can make believers of less; the groups are named."""
+    with pytest.raises(Infeasible, match=r"at the least, above its limit of 0.25.*any / flu") as error:
+        planned(clinic(), policy(requirement="l = 4", roles=CLINIC))
+    assert "ask for a limit above 0.38" in error.value.hint
+    single = pa.table({"sex": ["F", "F", "M", "M"], "disease": ["flu", "flu", "flu", "gout"]})
+    with pytest.raises(Infeasible, match=r"'F / flu'") as error:
+        planned(single, policy(f'scope = "sensitive"\n{AS_PUBLISHED}', "l = 2", CLINIC))
+    assert error.value.hint == "Suppress records with the most frequent sensitive values."
+    with pytest.raises(Infeasible, match=r"'F / cancer'") as error:
+        planned(clinic(), policy(f'scope = "sensitive"\n{AS_PUBLISHED}', "l = 6", CLINIC))
+    assert "Randomize attribute(s) sex too, or ask for a limit above 0.18" in error.value.hint
+
+
+def test_it_randomizes_nothing_for_nothing() -> None:
+    with pytest.raises(Infeasible, match=r"keeps the limit .* nothing would be randomized"):
+        planned(clinic(), policy(requirement="risk_limit = 0.9", roles=CLINIC))
+
+
+def test_a_plan_is_kept_and_read_again(tmp_path: Path) -> None:
+    group = '[[requirement.groups]]\nwhere = { sex = "F" }\nrisk_limit = "2/5"'
+    asked = policy(f'{AS_PUBLISHED}\nobjective = "chi-square"', f"l = 3\n{group}", CLINIC)
+    made = planned(clinic(), asked).bound_to("table", "policy")
+    file = tmp_path / "plan.json"
+    file.write_text(made.to_json(), encoding="utf-8")
+    again = load_plan(file)
+    assert isinstance(again, ResponsePlan)
+    assert again.to_dict() == made.to_dict()
+    assert (again.claim, again.figures, again.guarantee) == (made.claim, made.figures, made.guarantee)
+    assert again.explain() == made.explain()
+    again.require("table", "policy")
+    with pytest.raises(PlanMismatch, match="The table is not the one that was planned"):
+        again.require("another", "policy")
+    with pytest.raises(sf.UsageError, match="plan of the method randomized-response"):
+        Plan.load(file)
+    file.write_text(made.to_json().replace('"rows": 100', '"rows": 101'), encoding="utf-8")
+    with pytest.raises(PlanMismatch, match="not as it was made"):
+        load_plan(file)
+
+
+def test_the_json_page_lists_the_keys() -> None:
+    group = '[[requirement.groups]]\nwhere = { sex = "F" }\nrisk_limit = "2/5"'
+    made = planned(clinic(), policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC)).to_dict()
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    section = page.split("## Plan of `randomized-response`\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
+    assert [key for line in lines for key in re.findall(r"`(\w+)`", line.split("|")[1])] == list(made)
+    named = set(re.findall(r"`(\w+)`", section))
+    for nested in ("attributes", "binding", "trade_off", "mechanisms", "limits"):
+        assert set(made[nested][0]) <= named, nested
+    assert set(made["risks"]) <= named
+
+
+def test_a_group_of_no_value_is_an_error() -> None:
+    group = '[[requirement.groups]]\nwhere = { sex = "X" }\nl = 2'
+    with pytest.raises(PolicyError, match="names 'X', which is not a value of 'sex'"):
+        planned(clinic(), policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC))
+
+
+def test_it_explains_itself() -> None:
+    text = planned(clinic(), policy(AS_PUBLISHED, roles=CLINIC)).explain()
+    for line in (
+        "100 records in 2 groups by sex; 0 of these have a single disease. Method randomized-response, assurance "
+        "as-published.",
+        "Each record keeps its sex, its disease each with a probability of its own",
+        "Limit: It bounds no inference: hits by wrongly linked rows are not counted",
+        "reconstruction  0.333333  right row and right value by drawing, AD Eq. (6); limited",
+        "best guesser    0.428571  at most; 0.420000 on average over the records",
+        "What binds: sex / disease",
+        "  F / cancer: 0.333333 of 0.333333",
+        "What another limit 1/l for all records would cost (stated: 1/3)",
+        "no mechanism helps against it",
+    ):
+        assert line in text
+
+
+@pytest.mark.parametrize("risk", ["posterior", "link"])
+def test_the_proved_risks_name_who_is_not_covered(risk: str) -> None:
+    made = planned(clinic(), policy(f'risk = "{risk}"', "risk_limit = 0.42", CLINIC))
+    assert made.figures.risks[risk] <= 0.42
+    assert "42%" in made.guarantee.sentence
+    assert "Not for one who sees the published disease of the row too: it is the true one." in made.guarantee.limits
+    assert any(limit.startswith("Shares are expected ones") for limit in made.guarantee.limits) == (risk == "link")
