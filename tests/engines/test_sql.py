@@ -58,7 +58,7 @@ def policy(method: str = "uniform") -> Policy:
     )
 
 
-@pytest.fixture(scope="module", params=["uniform", "fine-grain", "small-domain"])
+@pytest.fixture(scope="module", params=["uniform", "fine-grain"])  # sub-tables: test_sql_oracle
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Release:
     folder = tmp_path_factory.mktemp(request.param) / "r"
     return released(people(ROWS), policy(request.param), folder=folder, shuffle=False)
@@ -279,7 +279,7 @@ def test_intervals_of_every_figure_cover(tmp_path: Path) -> None:
         ("SELECT COUNT(*) FROM release GROUP BY age / 10", "groups are columns"),
         ("SELECT COUNT(*) FROM release GROUP BY ALL", "leaves open"),
         ("SELECT SUM(job) FROM release", "'job' is randomized"),
-        ("SELECT SUM(sex) FROM release", "type string"),
+        ("SELECT SUM(sex) FROM release", "hold no number"),
         ("SELECT AVG(age + 1) FROM release", "only a column"),
         ("SELECT COUNT(*) FROM release WHERE job = sex", "with another one"),
         ("SELECT COUNT(*) FROM release WHERE wage > 3", "no column 'wage'"),

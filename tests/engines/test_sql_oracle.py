@@ -151,7 +151,7 @@ class Dense:
 
     def __init__(self, release: Release) -> None:
         self.release = release
-        mechanism = json.loads((release.folder / "manifest.json").read_text())["mechanism"]
+        mechanism = json.loads((release.folder / "manifest.json").read_text())["mechanisms"][0]
         self.names = [part["name"] for part in mechanism["domain"]]
         self.values = list(product(*(part["values"] for part in mechanism["domain"])))
         self.inverses = [self._inverse(part) for part in mechanism["sub_tables"]]

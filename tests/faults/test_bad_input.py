@@ -137,7 +137,9 @@ def test_an_empty_table(tmp_path: Path) -> None:
     refused(tmp_path / "t.parquet", "no rows", tmp_path, policy=declared)
 
 
-@pytest.mark.parametrize(("name", "text"), [("t.csv", b""), ("t.csv.gz", gzip.compress(b"", mtime=0)), ("t.csv", b"\n\n")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("t.csv", b""), ("t.csv.gz", gzip.compress(b"", mtime=0)), ("t.csv", b"\n\n")]
+)
 def test_a_file_without_a_header(name: str, text: bytes, tmp_path: Path) -> None:
     refused(csv(text, tmp_path, name), "no header line", tmp_path)
 

@@ -62,20 +62,23 @@ def estimate(
             raise UsageError("--weight goes with a query.", 'E.g. "SELECT COUNT(*) FROM release".')
         columns = split_names(by or [], opened.column_names)
         if truth is not None:
-            _compare(opened, columns, where, method, truth, as_json)
+            if where or output or plot or target != "table":
+                raise UsageError(
+                    "--where, --target, --output and --plot do not go with --truth.",
+                    "It compares the whole table; --json prints the figures for a program.",
+                )
+            _compare(opened, columns, method, level, truth, as_json)
             return
         answer = opened.count(columns, where, method=method, target=target, level=level)  # type: ignore[arg-type]
     _save(answer, output, plot, query or ", ".join(["counts", *(f"by {name}" for name in answer.by[:1])]))
     _print_answer(answer, as_json)
 
 
-def _compare(release: Release, columns: list[str], where: str, method: str, truth: Path, as_json: bool) -> None:
+def _compare(release: Release, columns: list[str], method: str, level: float, truth: Path, as_json: bool) -> None:
     """Print how near the joint table of the columns comes to the true one."""
     from sfumato.audit.nearness import nearness
 
-    if where:
-        raise UsageError("--where does not go with --truth.", "Distances are those of the whole table.")
-    found = nearness(release, truth, columns, method=method)  # type: ignore[arg-type]
+    found = nearness(release, truth, columns, method=method, level=level)  # type: ignore[arg-type]
     if as_json:
         show.print_json(found.to_dict())
     else:

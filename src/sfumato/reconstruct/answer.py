@@ -61,7 +61,8 @@ class Key:
         import pyarrow as pa
 
         values = [v if v is None else label(v) for v in self.values] if ALL in self.values else list(self.values)
-        return pa.array(values).take(pa.array(self.codes))
+        large = any(isinstance(v, int) and v >= 2**63 for v in values)
+        return pa.array(values, type=pa.uint64() if large else None).take(pa.array(self.codes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +104,7 @@ class Answer:
     level: float
     notes: tuple[str, ...] = ()
     quotient: Quotient | None = None
+    figure: str = ""  # the column that names the figure of a row, where there are several
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -154,7 +156,10 @@ class Answer:
         from sfumato.report.pictures import render
         from sfumato.report.plots import error_bars, subtitle_of
 
-        render(error_bars(self.to_arrow(), self.by, title, subtitle_of(self.about()), self.level), file)
+        table, by = self.to_arrow(), [name for name in self.by if name != self.figure]
+        if self.figure:
+            table = table.rename_columns(["figure" if name == self.figure else name for name in table.column_names])
+        render(error_bars(table, by, title, subtitle_of(self.about()), self.level), file)
 
     def about(self) -> dict[str, Any]:
         """Return what is said of all rows."""

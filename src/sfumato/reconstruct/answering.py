@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.errors import UsageError
+from sfumato.errors import SingularMatrix, UsageError
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct import inverse
 from sfumato.reconstruct.answer import (
@@ -22,39 +22,45 @@ from sfumato.reconstruct.answer import (
     value_order,
 )
 from sfumato.reconstruct.channel import Channel, randomization_of
-from sfumato.reconstruct.conditions import Condition, column_names, split_condition
-from sfumato.reconstruct.estimate import UNBIASED
+from sfumato.reconstruct.conditions import Condition, check_numbers, column_names, not_too_deep, split_condition
+from sfumato.reconstruct.estimate import NO_ROW, UNBIASED
 from sfumato.reconstruct.figures import Figures, cells_of
 from sfumato.reconstruct.measures import Values, evaluate, numbers_of, partition
-from sfumato.reconstruct.query import Query, parse_query
+from sfumato.reconstruct.query import NUMERIC, Query, parse_query
 from sfumato.reconstruct.reading import manifest_types
-from sfumato.reconstruct.tally import Detail, Tally, tallied
+from sfumato.reconstruct.tally import ROWS, Detail, Tally, tallied
 from sfumato.release import Release
 
 FIGURE = "figure"
 """The column that names the figure of a row, where a query asks for several."""
 
 
+@not_too_deep
 def sql(release: Release, text: str, *, weight: str = "", target: Target = "table", level: float = 0.95) -> Answer:
     """Answer a query: see `Release.sql`."""
     check_target(target, level)
     randomization = randomization_of(release)
     types = manifest_types(release)
     query = parse_query(text, types, randomization.names)
-    if weight and (weight not in types or weight in randomization.names):
-        raise UsageError(f"There is no untouched column {weight!r} to weigh by.")
+    _check_numbers(release, query, weight, types, randomization.names)
     channel = randomization.joint({*query.by, *column_names(query.where)})
     condition = split_condition(release, query.where, channel.domain)
     asked = _Asked(release, channel, query, condition, weight, target)
-    parts = [asked.part(names) for names in query.sets]
+    try:
+        parts = [asked.part(names) for names in query.sets]
+    except SingularMatrix as problem:
+        raise SingularMatrix(
+            problem.message, "Ask for counts with --by and --method em: they need no inverse."
+        ) from None
     keys = [_joined(name, [(part.keys.get(name), part.rows) for part in parts]) for name in query.by]
     numbers = [Values.joined([part.numbers[k] for part in parts]) for k in range(len(query.measures))]
     rows = _ordered(query, keys, [each.value for each in numbers])
     figure = _spread([measure.name for measure in query.measures], rows.size)
     keys = [key.take(np.repeat(rows, len(numbers))) for key in keys]
     shown = Values.interleaved([each.take(rows) for each in numbers])
+    figure_name = _unused(FIGURE, query.by) if len(numbers) > 1 else ""
     return Answer(
-        tuple(keys) if len(numbers) == 1 else (*keys, Key(_unused(FIGURE, query.by), *figure)),
+        (*keys, Key(figure_name, *figure)) if figure_name else tuple(keys),
         shown.value,
         shown.error,
         shown.value,
@@ -62,9 +68,25 @@ def sql(release: Release, text: str, *, weight: str = "", target: Target = "tabl
         "inverse",
         target,
         level,
-        _notes(query, shown, level),
+        (*asked.warnings(), *_notes(query, shown)),
         shown.quotient,
+        figure_name,
     )
+
+
+def _check_numbers(
+    release: Release, query: Query, weight: str, types: dict[str, str], randomized: tuple[str, ...]
+) -> None:
+    """Raise unless the weight is an untouched column, and what is summed is a number, in text or not."""
+    if weight and (weight not in types or weight in randomized):
+        raise UsageError(f"There is no untouched column {weight!r} to weigh by.")
+    if weight and not types[weight].startswith((*NUMERIC, "string")):
+        raise UsageError(f"{weight!r} is of type {types[weight]}: it cannot be a weight.")
+    totals = [total for measure in query.measures for total in (measure.top, measure.bottom) if total is not None]
+    summed = {name for total in totals for name in total.columns} | ({weight} if weight else set())
+    for name in sorted(summed):
+        if types[name] == "string":
+            check_numbers(release, name)
 
 
 # --- one grouping set -------------------------------------------------------------------------------------------------
@@ -111,6 +133,18 @@ class _Asked:
             for measure in self.query.measures
         ]
         return _Part(keys, tally.groups * shown.size, numbers)
+
+    def warnings(self) -> list[str]:
+        """Return what is odd about the condition: nobody can satisfy it, or no row does."""
+        tallies = list(self._read.values())
+        selected = [self.condition.selected(pattern) for tally in tallies for pattern in tally.patterns]
+        warnings = []
+        if self.condition.values and not any(values.any() for values in selected):
+            warnings.append(f"No value of {self.channel.domain.name!r} satisfies the condition.")
+        rows = ROWS.summed("")
+        if self.condition.rows and not any(array.any() for tally in tallies for array in tally.sums[rows]):
+            warnings.append(NO_ROW)
+        return warnings
 
     def _tally(self, names: frozenset[str]) -> Tally:
         if names not in self._read:
@@ -181,11 +215,11 @@ def _unused(name: str, columns: Sequence[str]) -> str:
     return name
 
 
-def _notes(query: Query, shown: Values, level: float) -> tuple[str, ...]:
+def _notes(query: Query, shown: Values) -> tuple[str, ...]:
     quotients = [measure.is_quotient for measure in query.measures]
     notes = [] if all(quotients) else [UNBIASED]
     if any(quotients):
         notes.append("A quotient of two estimates is unbiased only nearly; its interval is Fieller's.")
     if np.isnan(shown.value).any():
-        notes.append("No figure where the estimated total to divide by is not positive.")
+        notes.append("No figure where the estimated total to divide by is not positive, or a number is NaN.")
     return tuple(notes)

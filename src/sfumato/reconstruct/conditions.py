@@ -7,9 +7,10 @@ SQL's logic of three values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import duckdb
 import numpy as np
@@ -23,6 +24,8 @@ from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line,
 from sfumato.reconstruct.where import EXAMPLE, as_sql, check, compared_as_numbers
 from sfumato.release import Release
 
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
 MOST_ATOMS = 8
 """Conditions on untouched columns that may be mixed with randomized ones by OR and NOT; each doubles the groups."""
 
@@ -65,6 +68,19 @@ class Condition:
             return 1 - self._truth(node.this, truths)
         left, right = self._truth(node.this, truths), self._truth(node.expression, truths)
         return np.minimum(left, right) if isinstance(node, exp.And) else np.maximum(left, right)
+
+
+def not_too_deep(function: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """Turn the error of a condition that is nested too deeply into a message."""
+
+    @wraps(function)
+    def guarded(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        try:
+            return function(*given, **named)
+        except RecursionError:
+            raise UsageError("The condition is nested too deeply.", EXAMPLE) from None
+
+    return guarded
 
 
 def split_condition(
@@ -166,11 +182,12 @@ def check_comparisons(release: Release, tree: exp.Expression) -> None:
     for name in compared_as_numbers(tree, manifest_types(release), binned):
         if name in binned:
             raise _about_bins(release, name)
-        _check_numbers(release, name)
+        check_numbers(release, name)
 
 
 def _about_bins(release: Release, name: str) -> UsageError:
-    query = f"SELECT DISTINCT {quoted(name)} AS bin FROM release WHERE bin IS NOT NULL ORDER BY bin LIMIT 4"
+    column = quoted(name)
+    query = f"SELECT DISTINCT {column} FROM release WHERE {column} IS NOT NULL ORDER BY 1 LIMIT 4"
     shown = ", ".join(_literal(bin_label) for (bin_label,) in counted(release, query, ""))
     return UsageError(
         f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
@@ -178,7 +195,8 @@ def _about_bins(release: Release, name: str) -> UsageError:
     )
 
 
-def _check_numbers(release: Release, name: str) -> None:
+def check_numbers(release: Release, name: str) -> None:
+    """Raise if a column of text holds something that is no number."""
     column = quoted(name)
     query = (
         f"SELECT count(*) AS texts, min({column}) AS example FROM release "
@@ -188,7 +206,7 @@ def _check_numbers(release: Release, name: str) -> None:
     if texts:
         raise UsageError(
             f"{name!r} is text, and {texts:,} row(s) hold no number there, e.g. {example!r}: "
-            "it cannot be compared with a number.",
+            "it cannot be taken as a number.",
             f"Compare it with texts in quotes, e.g. {column} = {_literal(example)}.",
         )
 
@@ -200,16 +218,16 @@ def _literal(text: str) -> str:
 def counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query; what does not fit in the condition is told by it."""
     # by way of Arrow: DuckDB itself needs another package for times with a zone
-    columns = fetched(release, query, where).columns
+    columns = fetched(release, query, f"The condition {where!r}" if where.strip() else "").columns
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def fetched(release: Release, query: str, where: str) -> Any:
-    """Return the rows of a query as an Arrow table; what does not fit in the condition is told by it."""
+def fetched(release: Release, query: str, what: str) -> Any:
+    """Return the rows of a query as an Arrow table. What does not fit is told of `what` was asked, if that is said."""
     with connected(release) as connection:
         try:
             return connection.sql(query).to_arrow_table()
         except CONDITION_ERRORS as problem:
-            if not where.strip():
+            if not what:
                 raise
-            raise UsageError(f"The condition {where!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
+            raise UsageError(f"{what} does not fit: {first_line(problem)}.", EXAMPLE) from None

@@ -21,12 +21,12 @@ from sfumato.matrix import FloatArray
 from sfumato.reconstruct import bayes, inverse
 from sfumato.reconstruct.answer import ESTIMATORS, Answer, Estimator, Key, Target, check_target
 from sfumato.reconstruct.channel import Channel, randomization_of
-from sfumato.reconstruct.conditions import check_comparisons, split_condition
+from sfumato.reconstruct.conditions import not_too_deep, split_condition
 from sfumato.reconstruct.figures import Cells, Figures, ValueWeights, cells_of
 from sfumato.reconstruct.projection import project
 from sfumato.reconstruct.reading import manifest_types
 from sfumato.reconstruct.tally import ROWS, Detail, Number, Tally, tallied
-from sfumato.reconstruct.where import condition_sql, parsed
+from sfumato.reconstruct.where import check, parsed
 from sfumato.release import Release
 
 COUNT = Number()
@@ -35,6 +35,7 @@ UNBIASED = "Unbiased; estimates of rare groups can be negative, and groups that 
 BIASED = "Never negative, and therefore biased near zero; the interval is the unbiased estimate's, cut to the possible."
 
 
+@not_too_deep
 def count(
     release: Release,
     by: str | Sequence[str] = (),
@@ -108,11 +109,10 @@ class Counted:
         randomization = randomization_of(release)
         channel = randomization.joint(by)
         domain = channel.domain
-        if where.strip():
-            # refuses what looks at randomized columns
-            condition_sql(where, manifest_types(release), randomization.names)
-            check_comparisons(release, parsed(where))
-        condition = split_condition(release, parsed(where) if where.strip() else None, domain)
+        tree = parsed(where) if where.strip() else None
+        if tree is not None:
+            check(tree, manifest_types(release), randomization.names)  # refuses what looks at randomized columns
+        condition = split_condition(release, tree, domain)
         untouched = [name for name in by if name not in domain.names]
         detail: Detail = "whole" if len(untouched) == len(by) else "values"
         tally = tallied(release, channel, untouched, condition, [COUNT], "", detail)

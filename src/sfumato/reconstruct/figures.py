@@ -241,6 +241,7 @@ class Figures:
     rows: int  # of the whole release
     target: Target
     weight: str = ""
+    floored: bool = True  # whether classes that few rows have count for what is due by chance, in variances
 
     def total(self, number: Number) -> FloatArray:
         """Return the estimated sums of a number."""
@@ -286,7 +287,7 @@ class Figures:
     @cached_property
     def possible(self) -> Mask:
         """The cells that some record can belong to under the condition."""
-        if self.tally.detail != "values":
+        if self.size == 1:
             return np.ones(1, dtype=np.bool_)
         possible = np.zeros(self.size, dtype=np.bool_)
         for pattern in self.tally.patterns:
@@ -319,7 +320,7 @@ class Figures:
         sql, rows_sql = number.summed(self.weight), ROWS.summed(self.weight)
         for chosen, table, weights in self._selections:
             sums, rows = self.tally.sums[sql][table][chosen], self.tally.sums[rows_sql][table][chosen]
-            yield chosen, weights, sums, not_below_chance(weights.least_chance, rows, sums)
+            yield chosen, weights, sums, not_below_chance(weights.least_chance, rows, sums) if self.floored else sums
 
     @cached_property
     def _selections(self) -> list[tuple[IntArray, int, Weights]]:

@@ -20,14 +20,14 @@ from sfumato.matrix import FloatArray
 from sfumato.reconstruct import inverse
 from sfumato.reconstruct.answer import Key, Target, check_target, sorted_key
 from sfumato.reconstruct.channel import Channel, randomization_of
-from sfumato.reconstruct.conditions import Condition, column_names, counted, split_condition
+from sfumato.reconstruct.conditions import Condition, column_names, counted, not_too_deep, split_condition
 from sfumato.reconstruct.estimate import NO_ROW, count
 from sfumato.reconstruct.expectation import FARTHEST, Curve, Expected, Stratum, curve_of
 from sfumato.reconstruct.figures import FEW, Cells, cells_of
 from sfumato.reconstruct.projection import project
 from sfumato.reconstruct.reading import manifest_types, quoted
 from sfumato.reconstruct.tally import Truths
-from sfumato.reconstruct.where import EXAMPLE, check, parsed
+from sfumato.reconstruct.where import check, parsed
 from sfumato.release import Release
 
 LEAST_RECORDS = 0.5
@@ -82,7 +82,7 @@ class Power:
         """Return a dictionary for each group and cell; None where there is no such number."""
         columns = self._columns()
         return [
-            dict(zip(self.by, group, strict=True))
+            dict(zip((f"{name}_" if name in columns else name for name in self.by), group, strict=True))
             | {name: None if np.isnan(column[k]) else float(column[k]) for name, column in columns.items()}
             for k, group in enumerate(self.groups)
         ]
@@ -130,6 +130,7 @@ def _two_sided(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
+@not_too_deep
 def power(
     release: Release,
     by: str | Sequence[str] = (),
@@ -149,7 +150,7 @@ def power(
     """
     by = (by,) if isinstance(by, str) else tuple(by)
     _check(release, by, share, width, target, level, chance)
-    tree = _tree(where)
+    tree = parsed(where) if where.strip() else None
     channel = randomization_of(release).joint({*by, *column_names(tree)})
     for table in channel.tables:
         inverse.require_invertible(table.matrix)
@@ -205,13 +206,6 @@ def _check(
 
 
 # --- what is known: the rows of each group, the release-wide distribution ---------------------------------------------
-
-
-def _tree(where: str) -> exp.Expression | None:
-    try:
-        return parsed(where) if where.strip() else None
-    except RecursionError:
-        raise UsageError("The condition is nested too deeply.", EXAMPLE) from None
 
 
 def _spread(release: Release, channel: Channel) -> list[FloatArray]:

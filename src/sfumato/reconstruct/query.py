@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import sqlglot
@@ -24,7 +24,7 @@ from sfumato.errors import UsageError
 from sfumato.reconstruct.tally import Number
 
 EXAMPLE = "A query looks like: SELECT sex, diagnosis, COUNT(*) FROM release WHERE age > 40 GROUP BY sex, diagnosis"
-PARTS = {"expressions", "from_", "from", "where", "group", "order", "limit", "offset", "kind"}
+PARTS = {"expressions", "from_", "from", "where", "group", "order", "limit", "offset"}
 """What a SELECT may consist of (sqlglot's names)."""
 INSTEAD = {
     "having": "Read the rows that you want of the answer.",
@@ -78,6 +78,8 @@ class Query:
 
 def parse_query(text: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Query:
     """Return a query, checked against the release's columns and their types."""
+    if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise UsageError("The query holds a broken character.", EXAMPLE)
     try:
         return _parsed(text, columns, randomized)
     except RecursionError:
@@ -147,8 +149,11 @@ def _check_source(select: exp.Select) -> None:
     if not isinstance(table, exp.Table) or table.name.lower() != "release" or table.args.get("db"):
         named = "no table" if table is None else repr(table.sql(dialect="duckdb"))
         raise UsageError(f"A query reads FROM release; this one reads {named}.", EXAMPLE)
-    if table.args.get("joins") or table.args.get("sample"):
-        raise UsageError("A join or a sample cannot be corrected.", "A release is one table.")
+    alias = table.args.get("alias")
+    others = [part for part, content in table.args.items() if content and part not in ("this", "alias")]
+    if others or (alias is not None and alias.args.get("columns")):
+        what = others[0].rstrip("_").upper() if others else "An alias with columns"
+        raise UsageError(f"{what} cannot be corrected or is not known here.", "A release is one table: FROM release")
 
 
 # --- what is selected -------------------------------------------------------------------------------------------------
@@ -161,12 +166,14 @@ def _outputs(
     for item in select.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
         if isinstance(inner, exp.Column):
+            if item.alias:
+                raise UsageError(f"{item.sql(dialect='duckdb')}: groups keep the names of their columns.", EXAMPLE)
             shown.append(_column(inner, columns))
         else:
             measures.append(_measure(inner, item.alias, columns, randomized))
     if not measures:
         raise UsageError("A query asks for a figure; this one has none.", EXAMPLE)
-    return tuple(shown), tuple(measures)
+    return tuple(dict.fromkeys(shown)), tuple(measures)
 
 
 def _measure(node: exp.Expression, alias: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Measure:
@@ -193,6 +200,10 @@ def _quotient(
     top = _total(top_node, columns, randomized)
     if top is None or less == 0:
         raise _refused(text)
+    if isinstance(bottom_node, exp.Literal) and not bottom_node.is_string and float(bottom_node.name):
+        return replace(
+            _measure(top_node, alias, columns, randomized), text=text, factor=factor * more / float(bottom_node.name)
+        )
     scale = factor * more / less
     if not isinstance(bottom_node, exp.Window):
         bottom = _total(bottom_node, columns, randomized)
@@ -202,8 +213,10 @@ def _quotient(
     if any(bottom_node.args.get(part) for part in ("order", "spec")):
         raise _refused(text)
     whole = bottom_node.this
-    if not isinstance(whole, exp.Sum) or _total(_factor(whole.this)[1], columns, randomized) != top:
+    inside, summed = _factor(whole.this) if isinstance(whole, exp.Sum) else (0.0, whole)
+    if not inside or _total(summed, columns, randomized) != top:
         raise _refused(text)
+    scale /= inside
     names = tuple(name for part in bottom_node.args.get("partition_by") or () for name in _names(part, columns))
     return Measure(alias or "share", text, top, partition=names, factor=scale)
 
@@ -211,7 +224,7 @@ def _quotient(
 def _total(node: exp.Expression, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Number | None:
     """Return the number that is summed by COUNT(*), COUNT(x) or SUM(x); None for anything else."""
     if isinstance(node, exp.Count) and not node.args.get("expressions"):
-        if isinstance(node.this, exp.Star):
+        if isinstance(node.this, exp.Star | exp.Literal):
             return Number()
         if isinstance(node.this, exp.Column):
             name = _column(node.this, columns)
@@ -231,7 +244,7 @@ def _factor(node: exp.Expression) -> tuple[float, exp.Expression]:
         node = node.this
     if isinstance(node, exp.Mul):
         for constant, rest in ((node.this, node.expression), (node.expression, node.this)):
-            if isinstance(constant, exp.Literal) and not constant.is_string:
+            if isinstance(constant, exp.Literal) and not constant.is_string and float(constant.name):
                 factor, inner = _factor(rest)
                 return float(constant.name) * factor, inner
     return 1.0, node
@@ -251,7 +264,7 @@ def _numeric_column(node: exp.Expression, columns: Mapping[str, str], randomized
             f"{name!r} is randomized: its published values cannot be summed.",
             f"Ask for counts by it (GROUP BY {name}) and weigh them yourself.",
         )
-    if not columns[name].startswith(NUMERIC):
+    if not columns[name].startswith((*NUMERIC, "string")):  # a column of a CSV file may be a number in text
         raise UsageError(f"{name!r} is of type {columns[name]}: it cannot be summed or averaged.")
     return name
 
@@ -288,6 +301,8 @@ def _sets_of(node: exp.Expression, columns: Mapping[str, str]) -> list[tuple[str
     if not isinstance(node, exp.Cube | exp.Rollup | exp.GroupingSets):
         return [_names(node, columns)]
     items = [_names(part, columns) for part in node.expressions]
+    if isinstance(node, exp.Cube) and 2 ** len(items) > MOST_SETS:
+        raise UsageError(f"A cube of {len(items)} columns has more than {MOST_SETS} grouping sets.", "Ask for fewer.")
     if isinstance(node, exp.Cube):
         sizes = range(len(items), -1, -1)
         return [tuple(n for item in chosen for n in item) for size in sizes for chosen in combinations(items, size)]
@@ -312,6 +327,8 @@ def _terms(order: exp.Expression | None) -> list[exp.Expression]:
 
 def _order(term: exp.Expression, by: tuple[str, ...], measures: tuple[Measure, ...]) -> tuple[str, bool]:
     inner = term.this
+    if term.args.get("nulls_first"):
+        raise UsageError("NULLS FIRST is not known here: missing values always come last.")
     text = inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb")
     known = {name: name for name in by}
     known |= {"estimate": measures[0].name} if len(measures) == 1 else {}
@@ -328,7 +345,8 @@ def _order(term: exp.Expression, by: tuple[str, ...], measures: tuple[Measure, .
 def _number(node: exp.Expression | None, what: str) -> int | None:
     if node is None:
         return None
-    literal = node.expression
-    if not isinstance(literal, exp.Literal) or not literal.name.isdigit():
+    literal = node.args.get("expression")
+    others = [part for part, content in node.args.items() if content and part != "expression"]
+    if others or not isinstance(literal, exp.Literal) or literal.is_string or not literal.name.isdecimal():
         raise UsageError(f"{what} takes a number.", EXAMPLE)
     return int(literal.name)

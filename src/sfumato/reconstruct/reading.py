@@ -27,7 +27,8 @@ LARGEST_DECIMAL = 38
 
 
 CONDITION_ERRORS = (
-    duckdb.BinderException, duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.TypeMismatchException,
+    duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException, duckdb.NotImplementedException,
+    duckdb.OutOfRangeException, duckdb.ParserException, duckdb.SyntaxException, duckdb.TypeMismatchException,
 )  # fmt: skip
 """What DuckDB raises where a condition does not fit the columns."""
 

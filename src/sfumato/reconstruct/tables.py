@@ -17,7 +17,8 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
-from sfumato.reconstruct.answer import Answer, Estimator, IntArray, Key, Target
+from sfumato.reconstruct.answer import Answer, Estimator, IntArray, Key, Target, check_target
+from sfumato.reconstruct.conditions import not_too_deep
 from sfumato.reconstruct.estimate import COUNT, Counted, Numbers, check_columns, check_method
 from sfumato.reconstruct.tally import MOST_CELLS
 from sfumato.release import Release
@@ -58,8 +59,12 @@ class JointTable:
             return lower, upper
         return np.clip(lower, 0, self.rows), np.clip(upper, 0, self.rows)
 
-    def covariance(self, target: Target | None = None) -> FloatArray:
-        """Return the covariance of the unbiased estimates, [cells, cells], in the order of `value.ravel()`."""
+    def covariance(self, target: Target | None = None, *, floored: bool = True) -> FloatArray:
+        """Return the covariance of the unbiased estimates, [cells, cells], in the order of `value.ravel()`.
+
+        `floored`: values that few rows have count for what is due by chance, as in every standard error.
+        """
+        check_target(target or self.target, self.level)
         cells = self.value.size
         if cells > MOST_COVARIANCES:
             raise UsageError(
@@ -67,7 +72,7 @@ class JointTable:
                 "possible.",
                 "Ask for fewer columns; `standard_error` has the diagonal of any table.",
             )
-        figures = replace(self._counted.figures, target=target or self.target)
+        figures = replace(self._counted.figures, target=target or self.target, floored=floored)
         size, place = figures.size, self._flat_cells()
         covariance = np.zeros((cells, cells))
         for group, block in enumerate(figures.blocks(COUNT)):
@@ -114,6 +119,7 @@ class JointTable:
         return np.ravel_multi_index([keys[axis.name] for axis in self.axes], self.value.shape).astype(np.int64)
 
 
+@not_too_deep
 def table(
     release: Release,
     columns: str | Sequence[str],

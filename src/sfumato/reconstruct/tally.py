@@ -10,7 +10,7 @@ DuckDB groups by as little as the question allows (marginalise first, correct on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -44,14 +44,16 @@ class Number:
         known = {*self.known, *other.known} - {*columns}  # a product with a missing factor is missing anyway
         return Number(self.weight + other.weight, tuple(sorted(columns)), tuple(sorted(known)))
 
-    def summed(self, weight: str) -> str:
-        """Return its sum as SQL; a record with a missing factor adds nothing."""
+    def summed(self, weight: str, where: str = "") -> str:
+        """Return its sum as SQL, over the records that satisfy a condition; one with a missing factor adds nothing."""
         factors = [weight] * self.weight if weight else []
         product = " * ".join(f"CAST({quoted(name)} AS DOUBLE)" for name in (*factors, *self.columns))
-        if not product and len(self.known) == 1:
-            return f"count({quoted(self.known[0])})"  # faster than a filter
-        known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.known)
-        return f"{f'sum({product})' if product else 'count(*)'}{f' FILTER (WHERE {known})' if known else ''}"
+        known = [f"{quoted(name)} IS NOT NULL" for name in self.known]
+        total = f"sum({product})" if product else "count(*)"
+        if not product and len(known) == 1:
+            total, known = f"count({quoted(self.known[0])})", []  # faster than a filter
+        needed = " AND ".join([*known, *([f"({where})"] if where else [])])
+        return f"{total} FILTER (WHERE {needed})" if needed else total
 
 
 ROWS = Number(weight=0)
@@ -96,8 +98,9 @@ def tallied(
     detail: Detail,
 ) -> Tally:
     """Count and sum the published rows that the condition on untouched columns selects."""
-    sums = list(dict.fromkeys(number.summed(weight) for number in (ROWS, *numbers)))
-    found = fetched(release, _statement(channel, untouched, condition, sums, detail), "the query")
+    # of each sum the one over the rows whose published value satisfies the condition, too
+    sums = {number.summed(weight): number.summed(weight, condition.values) for number in (ROWS, *numbers)}
+    found = fetched(release, _statement(channel, untouched, condition, sums, detail), "The query")
     columns = iter(found.columns)
     keys = [_key(name, next(columns)) for name in untouched]
     truths = [_key("", next(columns)) for _ in _atoms(condition, detail)]
@@ -129,7 +132,7 @@ def tallied(
 
 
 def _statement(
-    channel: Channel, untouched: Sequence[str], condition: Condition, sums: Sequence[str], detail: Detail
+    channel: Channel, untouched: Sequence[str], condition: Condition, sums: Mapping[str, str], detail: Detail
 ) -> str:
     """Return the query; everything in it is rebuilt from checked parts."""
     columns = [quoted(name) for name in untouched]
@@ -138,19 +141,12 @@ def _statement(
         columns += [quoted(name) for name in channel.domain.names]
     if detail != "whole" and channel.label:
         columns.append(f"TRY_CAST({quoted(channel.label)} AS INTEGER)")
-    if detail == "chosen":
-        sums = [each for sql in sums for each in (_filtered(sql, condition.values), sql)]
+    summed = [each for pair in sums.items() for each in reversed(pair)] if detail == "chosen" else list(sums)
     named = [f"{column} AS c{k}" for k, column in enumerate(columns)]
-    named += [f"coalesce({sql}, 0) AS s{k}" for k, sql in enumerate(sums)]
+    named += [f"coalesce({sql}, 0) AS s{k}" for k, sql in enumerate(summed)]
     where = f" WHERE {condition.rows}" if condition.rows else ""
-    groups = f" GROUP BY {', '.join(f'c{k}' for k in range(len(columns)))}" if columns else ""
+    groups = f" GROUP BY {', '.join(str(k + 1) for k in range(len(columns)))}" if columns else ""  # by place, not name
     return f"SELECT {', '.join(named)} FROM release{where}{groups}"
-
-
-def _filtered(aggregate: str, condition: str) -> str:
-    if aggregate.endswith(")") and " FILTER (WHERE " in aggregate:
-        return f"{aggregate[:-1]} AND ({condition}))"
-    return f"{aggregate} FILTER (WHERE {condition})"
 
 
 def _atoms(condition: Condition, detail: Detail) -> tuple[str, ...]:
