@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.matrix import FloatArray
-from sfumato.reconstruct import buckets
+from sfumato.reconstruct import buckets, compositions
 from sfumato.reconstruct.answer import IntArray
-from sfumato.reconstruct.buckets import OWN_VARIANCE, PRIOR_FREEDOM, Deal, Fit
+from sfumato.reconstruct.buckets import PRIOR_FREEDOM, Deal, Fit
+from sfumato.reconstruct.compositions import OWN_VARIANCE
 
 Ints = npt.ArrayLike
 
@@ -405,7 +406,7 @@ def test_order_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None
         first = dealt(group, value, m, stratum).fit(group, z, column, 3)
         names, rows = rng.permutation(stratum.size), rng.permutation(group.size)
         with monkeypatch.context() as patch:
-            patch.setattr(buckets, "BLOCK", 7)
+            patch.setattr(compositions, "BLOCK", 7)
             renamed = np.empty_like(stratum)
             renamed[names] = stratum
             second = dealt(names[group], value, m, renamed).fit(names[group][rows], z[rows], column[rows], 3)

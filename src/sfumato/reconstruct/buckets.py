@@ -44,24 +44,11 @@ from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray, Target
-
-Mask = npt.NDArray[np.bool_]
-
-LEAST_EIGENVALUE = 1e-10
-"""Eigenvalues of N^-1/2 C^T W C N^-1/2 lie in [0, 1]; below this one its vector counts as not identified.
-
-Its own standard error would be sigma/sqrt(1e-10), 10^5 times the spread of the records: nothing is lost.
-"""
-
-LEAK = 1e-6
-"""How much of a figure may lie in what is not identified; rounding is some 1e-16 / LEAST_EIGENVALUE."""
-
-OWN_VARIANCE = 0.25
-"""A value's own variance is used where its mean is known to a quarter of one record's variance, else the stratum's."""
+from sfumato.reconstruct.bucket_sums import Bins, Pair, Part, Place
+from sfumato.reconstruct.compositions import Compositions, Mask, Stratum, added, kinds_of, stratum_of
 
 PRIOR_FREEDOM = 10
 """Degrees of freedom that the estimated variances count for, against those of the residuals."""
@@ -69,169 +56,12 @@ PRIOR_FREEDOM = 10
 FEW_GROUPS = 10
 """A standard error that rests on fewer groups is rough."""
 
-BLOCK = 1 << 19
-"""Numbers that are held at once."""
-
 UNBIASED = "Unbiased over the random deal; estimates can be negative."
+
 CLASSICAL = (
     "The classical estimate takes value and condition as independent inside a group: biased towards no association, "
     "and without error bars."
 )
-
-
-def _added(place: IntArray, amount: FloatArray, size: int) -> FloatArray:
-    """Return the sum of the amounts at each place."""
-    return np.bincount(place, amount, size).astype(np.float64, copy=False)
-
-
-# --- the sensitive table --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Compositions:
-    """A sparse matrix C: `count[i]` records of value `value[i]` in every group of kind `row[i]`; rows ascending."""
-
-    row: IntArray
-    value: IntArray
-    count: FloatArray
-    values: int
-
-    @cached_property
-    def start(self) -> IntArray:
-        """Where each row starts, and where the last one ends."""
-        return np.append(0, np.cumsum(np.bincount(self.row))).astype(np.int64)
-
-    @property
-    def rows(self) -> int:
-        """The number of kinds."""
-        return self.start.size - 1
-
-    def times(self, x: FloatArray, rows: slice) -> FloatArray:
-        """Return these rows of C x, by adding up the first entries of all rows, then the second, and so on."""
-        start, length = self.start[:-1][rows], np.diff(self.start)[rows]
-        product = np.zeros((start.size, x.shape[1]))
-        for place in range(int(length.max(initial=0))):
-            long = np.flatnonzero(length > place)
-            entry = start[long] + place
-            product[long] += self.count[entry, None] * x[self.value[entry]]
-        return product
-
-    def spread(self, row: IntArray, column: IntArray, amount: FloatArray, columns: int) -> FloatArray:
-        """Return C^T s, [values, columns], for s that has these amounts at these rows and columns."""
-        spread = np.zeros(self.values * columns)
-        start, length = self.start[row], np.diff(self.start)[row]
-        for place in range(int(length.max(initial=0))):
-            long = np.flatnonzero(length > place)
-            entry = start[long] + place
-            cell = self.value[entry] * columns + column[long]
-            spread += _added(cell, amount[long] * self.count[entry], spread.size)
-        return spread.reshape(self.values, columns)
-
-    def gram(self, weight: FloatArray) -> FloatArray:
-        """Return C^T diag(weight) C."""
-        gram = np.zeros(self.values**2)
-        for one, other in self._pairs():
-            product = weight[self.row[one]] * self.count[one] * self.count[other]
-            gram += _added(self.value[one] * self.values + self.value[other], product, gram.size)
-        half = gram.reshape(self.values, self.values)
-        return half + half.T - np.diag(np.diag(half))
-
-    def quadratic(self, matrix: FloatArray) -> FloatArray:
-        """Return c^T matrix c of each row c of C, for a symmetric matrix."""
-        total = np.zeros(self.rows)
-        for lag, (one, other) in enumerate(self._pairs()):
-            product = self.count[one] * self.count[other] * matrix[self.value[one], self.value[other]]
-            total += _added(self.row[one], product, self.rows) * (2 if lag else 1)
-        return total
-
-    def _pairs(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Give all pairs of entries of a row: those at a distance of 0, of 1 (each pair once), and so on."""
-        entry = np.arange(self.row.size, dtype=np.int64)
-        last = self.start[self.row + 1]
-        for lag in range(int(np.diff(self.start).max(initial=0))):
-            entry = entry[entry + lag < last[entry]]
-            yield entry, entry + lag
-
-    def blocks(self, width: int) -> Iterator[slice]:
-        """Give all rows in blocks, for arrays of this width."""
-        step = max(1, BLOCK // max(width, 1))
-        return (slice(first, first + step) for first in range(0, self.rows, step))
-
-
-@dataclass(frozen=True, eq=False)
-class Stratum:
-    """The groups within which the deal was random, by kind."""
-
-    codes: IntArray  # the values that these groups have, ascending
-    counts: Compositions  # [kinds, these values]
-    groups: FloatArray  # how many groups there are of each kind
-
-    @cached_property
-    def sizes(self) -> FloatArray:
-        """|g| of each kind."""
-        return _added(self.counts.row, self.counts.count, self.counts.rows)
-
-    @cached_property
-    def records(self) -> FloatArray:
-        """n_y, the records of each value."""
-        return _added(self.counts.value, self.counts.count * self.groups[self.counts.row], self.codes.size)
-
-    @cached_property
-    def spectrum(self) -> tuple[FloatArray, FloatArray]:
-        """Eigenvalues and eigenvectors of N^-1/2 C^T W C N^-1/2; the largest eigenvalue is 1."""
-        root = np.sqrt(self.records)
-        value, vector = np.linalg.eigh(self.counts.gram(self.groups / self.sizes) / root / root[:, None])
-        return value, vector
-
-    @cached_property
-    def rank(self) -> int:
-        """How many independent contrasts of the values the compositions tell."""
-        return int((self.spectrum[0] > LEAST_EIGENVALUE).sum())
-
-    @cached_property
-    def inverse(self) -> FloatArray:
-        """X = (C^T W C)^-1 on what is identified.
-
-        X_yy sigma^2 is the variance of theta_y if all values had variance sigma^2 and were drawn with replacement.
-        """
-        value, vector = self.spectrum
-        kept = vector[:, -self.rank :] / np.sqrt(self.records)[:, None]
-        return (kept / value[-self.rank :]) @ kept.T
-
-    def identified(self, f: FloatArray) -> Mask:
-        """Return which weights f, [values, figures], give a sum that the compositions tell: N f in their row space."""
-        scaled = np.sqrt(self.records)[:, None] * f
-        outside = self.spectrum[1][:, : self.codes.size - self.rank].T @ scaled
-        told: Mask = (outside**2).sum(axis=0) <= LEAK**2 * (scaled**2).sum(axis=0)
-        return told
-
-    @cached_property
-    def own_variance(self) -> Mask:
-        """The values whose mean is known well enough to tell the variance of their records."""
-        known: Mask = self.identified(np.eye(self.codes.size)) & (np.diag(self.inverse) <= OWN_VARIANCE)
-        return known
-
-    @property
-    def freedom(self) -> float:
-        """The degrees of freedom of the residuals."""
-        return float(self.groups.sum()) - self.rank
-
-    @cached_property
-    def residual_weight(self) -> FloatArray:
-        """What sigma_y^2 adds to the expected residual sum of squares.
-
-            E[sum_g w_g (s_g - c_g theta_hat)^2] = sum_y sigma_y^2 sum_g w_g c_gy (1 - w_g c_g^T X c_g)
-
-        (Residuals are (I - H) s with H C = C: the covariances between groups, C times something, drop out.)
-        """
-        left = self.groups / self.sizes * np.maximum(1 - self.counts.quadratic(self.inverse) / self.sizes, 0)
-        return _added(self.counts.value, self.counts.count * left[self.counts.row], self.codes.size)
-
-    def group_weights(self, f: FloatArray, width: int = 0) -> Iterator[tuple[slice, FloatArray]]:
-        """Give a = W C X N f, [kinds, figures], in blocks of kinds; `width` is that of another array beside it."""
-        means = self.inverse @ (self.records[:, None] * f)
-        for rows in self.counts.blocks(f.shape[1] + width):
-            yield rows, self.counts.times(means, rows) / self.sizes[rows, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +89,7 @@ class Deal:
         inside = np.zeros(sizes.size, dtype=np.int64) if stratum is None else np.asarray(stratum, dtype=np.int64)
         if inside.shape != sizes.shape or (sizes == 0).any() or (inside < 0).any():
             raise ValueError(f"{sizes.size} groups need a composition and a stratum each, numbered from 0")
-        kind_of_group, first_group = _kinds(group, value * (int(count.max()) + 1) + count, inside)
+        kind_of_group, first_group = kinds_of(group, value * (int(count.max()) + 1) + count, inside)
         taken = first_group[kind_of_group[group]] == group
         row = kind_of_group[group[taken]]
         order = np.flatnonzero(taken)[np.argsort(row, kind="stable")]
@@ -267,7 +97,7 @@ class Deal:
         first = np.flatnonzero(np.diff(inside[first_group], prepend=-1))
         bounds = np.append(first, first_group.size).astype(np.int64)
         groups = np.bincount(kind_of_group).astype(np.float64)
-        strata = tuple(_stratum(of_kind, groups, slice(*pair)) for pair in pairwise(bounds.tolist()))
+        strata = tuple(stratum_of(of_kind, groups, slice(*pair)) for pair in pairwise(bounds.tolist()))
         return cls(strata, kind_of_group, sizes, values, bounds)
 
     @property
@@ -301,192 +131,6 @@ def _check_triples(group: IntArray, value: IntArray, count: IntArray, values: in
         raise ValueError(f"groups are numbered from 0, values from 0 to {values - 1}, and counts are positive")
     if ((np.diff(group) == 0) & (np.diff(value) == 0)).any():
         raise ValueError("a group names a value twice")
-
-
-def _kinds(group: IntArray, entry: IntArray, stratum: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the kind of each group (same stratum, same entries), numbered by stratum, and each kind's first group.
-
-    Groups that agree in their first entries are told apart by the next one, until no group has any more.
-    """
-    start = np.flatnonzero(np.diff(group, prepend=-1))
-    length = np.diff(np.append(start, group.size))
-    entry = np.unique(entry, return_inverse=True)[1].astype(np.int64)
-    kind, base = stratum.copy(), int(stratum.max()) + 1
-    for place in range(int(length.max())):
-        long = np.flatnonzero(length > place)
-        key = kind[long] * (int(entry.max()) + 1) + entry[start[long] + place]
-        told = np.unique(key, return_inverse=True)[1]
-        kind[long] = base + told
-        base += int(told.max()) + 1
-    _, first, numbers = np.unique(kind, return_index=True, return_inverse=True)
-    order = np.argsort(stratum[first], kind="stable")
-    place_of = np.empty(order.size, dtype=np.int64)
-    place_of[order] = np.arange(order.size)
-    return place_of[numbers], first[order].astype(np.int64)
-
-
-def _stratum(kinds: Compositions, groups: FloatArray, rows: slice) -> Stratum:
-    entries = slice(int(kinds.start[rows.start]), int(kinds.start[rows.stop]))
-    codes, value = np.unique(kinds.value[entries], return_inverse=True)
-    row = kinds.row[entries] - rows.start
-    return Stratum(codes, Compositions(row, value.astype(np.int64), kinds.count[entries], codes.size), groups[rows])
-
-
-# --- a number of each record ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """Records in bins of equal keys; `key` has those that occur, ascending."""
-
-    key: IntArray
-    order: IntArray
-    start: IntArray
-
-    @classmethod
-    def of(cls, key: IntArray) -> Bins:
-        """Sort the records by their key."""
-        order = np.argsort(key, kind="stable")
-        start = np.flatnonzero(np.diff(key[order], prepend=-1))
-        return cls(key[order][start], order, start)
-
-    def sums(self, z: FloatArray) -> FloatArray:
-        """Return the sum of the numbers of each bin."""
-        return self._reduced(np.add, z)
-
-    def ends(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the largest number of each bin."""
-        return self._reduced(np.minimum, z), self._reduced(np.maximum, z)
-
-    def _reduced(self, how: np.ufunc, z: FloatArray) -> FloatArray:
-        reduced: FloatArray = how.reduceat(z[self.order], self.start) if self.start.size else np.zeros(0)
-        return reduced
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """The bins of (kind, column) that lie in a stratum, and the columns that they have."""
-
-    stratum: Stratum
-    bins: slice
-    kind: IntArray  # of each bin, within the stratum
-    columns: IntArray  # ascending
-    column: IntArray  # of each bin, its place among the columns
-
-    def classical(self, amount: FloatArray) -> FloatArray:
-        """Return C^T W s, [values, columns], for sums over each bin."""
-        shared = amount[self.bins] / self.stratum.sizes[self.kind]
-        return self.stratum.counts.spread(self.kind, self.column, shared, self.columns.size)
-
-    def total(self, amount: FloatArray) -> FloatArray:
-        """Return sums over each column."""
-        return _added(self.column, amount[self.bins], self.columns.size)
-
-    def constant(self, rows: FloatArray, least: FloatArray, largest: FloatArray) -> tuple[Mask, FloatArray]:
-        """Return which columns have the same number for all records of the stratum, and that number."""
-        low, high = np.full((2, self.columns.size), np.inf) * [[1], [-1]]
-        np.minimum.at(low, self.column, least[self.bins])
-        np.maximum.at(high, self.column, largest[self.bins])
-        everywhere = self.total(rows) == self.stratum.records.sum()
-        constant = (low == high) & (everywhere | (high == 0))
-        return constant, np.where(constant, high, 0)
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A number within a stratum; arrays are [values, columns] or [columns]."""
-
-    place: Place
-    classical: FloatArray  # C^T W s
-    squares: FloatArray  # the same for z^2
-    total: FloatArray  # the sum of z
-    total_square: FloatArray
-    between: FloatArray  # s^T W s
-    constant: Mask  # whether all records have the same number: then nothing is hidden
-    level: FloatArray  # that number
-
-    @property
-    def stratum(self) -> Stratum:
-        """The stratum; look into its spectrum only where something is hidden."""
-        return self.place.stratum
-
-    @cached_property
-    def hides(self) -> bool:
-        """Whether records of some column differ."""
-        return not self.constant.all()
-
-    @cached_property
-    def mean(self) -> FloatArray:
-        """theta_hat."""
-        return self.solved(self.classical, self.level)
-
-    @cached_property
-    def square(self) -> FloatArray:
-        """The mean of z^2."""
-        return self.solved(self.squares, self.level**2)
-
-    def solved(self, classical: FloatArray, level: FloatArray) -> FloatArray:
-        """Return X C^T W s; the level itself where the number is constant."""
-        means = self.stratum.inverse @ classical if self.hides else np.zeros_like(classical)
-        return np.where(self.constant, level, means)
-
-    @cached_property
-    def variance(self) -> FloatArray:
-        """sigma_y^2, before calibration."""
-        whole = self.covariance(self.total_square, self.total)
-        return np.maximum(self.within(self.square - self.mean**2, whole), 0)
-
-    def covariance(self, product: FloatArray, other_total: FloatArray) -> FloatArray:
-        """Return the covariance with another number among all records of the stratum, from the sum of products."""
-        n = float(self.stratum.records.sum())
-        return (product - self.total * other_total / n) / max(n - 1, 1)
-
-    def within(self, own: FloatArray, whole: FloatArray) -> FloatArray:
-        """Return the (co)variance among the records of each value: the value's own, or that of the whole stratum.
-
-        `own`, the mean of squares minus theta_hat^2, is too small by Var[theta_hat], about X_yy times the variance.
-        The stratum's is too large where the values' means differ: it errs on the side of wide intervals.
-        """
-        if not self.hides:
-            return np.zeros_like(own)
-        known = np.diag(self.stratum.inverse)[:, None]
-        chosen = np.where(self.stratum.own_variance[:, None], own + known * whole, whole)
-        return np.where(self.constant, 0, chosen)
-
-    @property
-    def residuals(self) -> FloatArray:
-        """Of each column sum_g w_g (s_g - c_g theta_hat)^2, what it should be by the variances, and its freedom."""
-        if not self.hides:
-            return np.zeros((3, self.constant.size))
-        found = np.maximum(self.between - (self.mean * self.classical).sum(axis=0), 0)
-        due = self.stratum.residual_weight @ self.variance
-        return np.where(self.constant, 0, [found, due, np.full(found.size, self.stratum.freedom)])
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """A number and another one within a stratum, [values, columns]."""
-
-    part: Part
-    within: FloatArray  # their covariance among the records of each value
-    product: FloatArray  # the mean of z z' over the records of each value
-
-    def group_terms(self, f: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Give blocks of kinds: a, [kinds, figures], sum_y c_gy sigma_y^2, [kinds, columns], and how many groups."""
-        stratum = self.part.stratum
-        if self.part.hides:
-            for rows, a in stratum.group_weights(f, self.within.shape[1]):
-                yield a, stratum.counts.times(self.within, rows), stratum.groups[rows, None]
-
-    @property
-    def fixed(self) -> FloatArray:
-        """n_y sigma_y^2, what is known of sums over all places of a value."""
-        return self.part.stratum.records[:, None] * self.within
-
-    @property
-    def products(self) -> FloatArray:
-        """The sum of z z' over the records of each value."""
-        return self.part.stratum.records[:, None] * self.product
 
 
 @dataclass(frozen=True, eq=False)
@@ -610,7 +254,7 @@ class Fit:
         by_group = Bins.of(self.group * self.columns + self.column)
         group, column = np.divmod(by_group.key, self.columns)
         bin_of = np.searchsorted(self._bins.key, self.deal.kind_of_group[group] * self.columns + column)
-        return _added(bin_of, by_group.sums(self.z) ** 2 / self.deal.sizes[group], self._bins.key.size)
+        return added(bin_of, by_group.sums(self.z) ** 2 / self.deal.sizes[group], self._bins.key.size)
 
     def _places(self) -> Iterator[Place]:
         kind, column = np.divmod(self._bins.key, self.columns)
