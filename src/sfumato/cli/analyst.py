@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import show
-from sfumato.cli.base import Json, ReleasePath, command, split_names
+from sfumato.cli.base import Json, ReleasePath, split_names
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ Target = Annotated[str, typer.Option("--target", help="Intervals for this table,
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
-@command("estimate", "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\"")
 def estimate(
     release: ReleasePath,
     query: Annotated[
@@ -106,7 +105,6 @@ def _print_answer(answer: Answer, as_json: bool) -> None:
         print(note)
 
 
-@command("associate", "sfumato associate release/ --between sex,diagnosis")
 def associate(
     release: ReleasePath,
     between: Annotated[list[str] | None, typer.Option("--between", help="Two columns, separated by a comma.")] = None,
@@ -148,7 +146,6 @@ def associate(
         print(note)
 
 
-@command("power", "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01")
 def power(
     release: ReleasePath,
     by: Columns = None,
@@ -200,3 +197,11 @@ def _figure(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2%}" if "share" in name else f"{value:,.0f}"
+
+
+COMMANDS = (
+    ("estimate", "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\"", estimate),
+    ("associate", "sfumato associate release/ --between sex,diagnosis", associate),
+    ("power", "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01", power),
+)
+"""Name, example and function of each."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 128 + 2
 
-__all__ = ["analyst", "app", "main"]
-
 
 def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
@@ -142,6 +140,10 @@ def publish(
         print(f"Limit: {limit}")
     if manifest.status != "release":
         print("NOT FOR RELEASE: drawn from a test seed, which anyone can repeat.")
+
+
+for _name, _example, _function in analyst.COMMANDS:
+    command(_name, _example)(_function)
 
 
 @command("verify", "sfumato verify release/")
