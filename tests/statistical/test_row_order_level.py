@@ -77,7 +77,7 @@ def test_a_null_distribution_ten_percent_too_narrow_is_seen(monkeypatch: pytest.
         expected = np.outer(classes, blocks) / classes.sum()
         return np.asarray(expected + 0.9 * (right(classes, blocks, count, rng) - expected))
 
-    monkeypatch.setattr(row_order, "random_tables", narrowed)
+    monkeypatch.setattr(order_tests, "random_tables", narrowed)
     rng = np.random.default_rng(7)
     p_values = [order_tests.block_test(watched(rng)._blocks.table(), rng) for _ in range(tables)]
     assert sum(p <= 0.25 for p in p_values) > most(0.25, tables)
