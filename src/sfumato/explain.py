@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from sfumato.guarantee import Guarantee
     from sfumato.plans import PartitionFigures, Plan
 
 SHOWN_MATRIX = 8
@@ -21,12 +22,7 @@ def explain_plan(plan: Plan) -> str:
         [
             *_what(plan),
             "",
-            "Guarantee",
-            f"  {plan.guarantee.sentence}",
-            f"  Adversary: {plan.guarantee.adversary}",
-            f"  Prior: {plan.guarantee.prior}",
-            f"  Holds for {plan.guarantee.scope}, {' and '.join(plan.guarantee.directions)}.",
-            *(f"  Limit: {limit}" for limit in plan.guarantee.limits),
+            *guarantee_lines(plan.guarantee),
             "",
             *(_sub_tables(plan, plan.partition) if plan.partition else _matrix(plan)),
             "",
@@ -39,6 +35,18 @@ def explain_plan(plan: Plan) -> str:
             *(f"  - {note}" for note in plan.notes),
         ]
     )
+
+
+def guarantee_lines(guarantee: Guarantee) -> list[str]:
+    """Return the part of every plan that says what is guaranteed, against whom."""
+    return [
+        "Guarantee",
+        f"  {guarantee.sentence}",
+        f"  Adversary: {guarantee.adversary}",
+        f"  Prior: {guarantee.prior}",
+        f"  Holds for {guarantee.scope}, {' and '.join(guarantee.directions)}.",
+        *(f"  Limit: {limit}" for limit in guarantee.limits),
+    ]
 
 
 def _what(plan: Plan) -> list[str]:

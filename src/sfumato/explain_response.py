@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.explain import guarantee_lines
 from sfumato.guarantee import percent
 from sfumato.requirement import exact
 
@@ -23,12 +24,7 @@ def explain_response(plan: ResponsePlan) -> str:
         [
             *_what(plan),
             "",
-            "Guarantee",
-            f"  {plan.guarantee.sentence}",
-            f"  Adversary: {plan.guarantee.adversary}",
-            f"  Prior: {plan.guarantee.prior}",
-            f"  Holds for {plan.guarantee.scope}, {' and '.join(plan.guarantee.directions)}.",
-            *(f"  Limit: {limit}" for limit in plan.guarantee.limits),
+            *guarantee_lines(plan.guarantee),
             "",
             *_attributes(plan),
             "",
