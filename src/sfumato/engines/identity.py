@@ -40,6 +40,7 @@ class IdentityIndex:
         self._connection = duckdb.connect(
             config={"memory_limit": MEMORY, "temp_directory": self._folder.name, "threads": 1}
         )
+        self._connection.execute("SET enable_progress_bar = false")  # it would be printed among the results
         self._connection.execute("CREATE TABLE rows (place BIGINT, identity UBIGINT, word UBIGINT)")
         self.rows = 0
 

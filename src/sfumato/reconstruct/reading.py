@@ -40,6 +40,7 @@ def connected(release: Release) -> Iterator[Any]:
         raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {release.data.name!r}.")
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     try:
+        connection.execute("SET enable_progress_bar = false")  # it would be printed among the answers of a long query
         connection.execute("SET TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
         connection.execute(f"SET allowed_paths = [{_literal(str(release.data.absolute()))}, {_pattern(release)}]")
         connection.execute("SET enable_external_access = false")  # no other file can be read or written

@@ -92,6 +92,7 @@ def run(query: str, batches: Iterable[Any], kinds: Sequence[Any]) -> list[tuple[
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         config: dict[str, Any] = {"memory_limit": MEMORY, "temp_directory": folder, "threads": THREADS}
         with duckdb.connect(config=config) as connection:
+            connection.execute("SET enable_progress_bar = false")  # it would be printed among the results
             connection.register("rows", stream.reader())
             try:
                 found: list[tuple[Any, ...]] = connection.execute(query).fetchall()
