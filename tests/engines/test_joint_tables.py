@@ -23,7 +23,7 @@ from tests.engines.test_sql import ROWS, people, policy
 from tests.engines.tools import released
 
 
-@pytest.fixture(scope="module", params=["uniform", "fine-grain", "small-domain"])
+@pytest.fixture(scope="module", params=["uniform", "fine-grain"])  # sub-tables: test_sql_oracle
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Release:
     return released(people(ROWS), policy(request.param), folder=tmp_path_factory.mktemp(request.param) / "r")
 
