@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sfumato import codec
 from sfumato.attributes import SensitiveDomain
@@ -24,7 +24,7 @@ FRACTION = r"^[0-9]+(/[0-9]+)?$"
 
 
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
-Treatment = Literal["randomized", "binned", "untouched", "sub-table"]
+Treatment = Literal["randomized", "binned", "untouched", "sub-table", "group"]
 
 
 class Part(BaseModel):
@@ -138,6 +138,35 @@ class ResponsePart(Part):
         return ResponseClaim(self.risk, self.quasi_identifiers, self.sensitive, RiskLimit(self.limit, groups))
 
 
+class GroupsPart(Part):
+    """The second table of a release by groups: which sensitive values each group has, and how often.
+
+    The data hold who is in which group, and no sensitive column. Which record of a group has which value is hidden.
+    """
+
+    file: str = Field(description="Name of the file in the release folder, in the format of the data.")
+    lines: int = Field(ge=1)
+    sha256: str
+    domain: tuple[DomainPart, ...] = Field(description="The sensitive columns; all of them are in this file only.")
+    group_column: str = Field(description="In both files: the number of the group, from 1.")
+    count_column: str = Field(description="How many records of the group have the values of the line.")
+    number: int = Field(ge=1, description="Of groups.")
+    at_most: Annotated[str, Field(pattern=FRACTION)] = Field(
+        description="1/l: no value has a larger share of a group; 1/r: no belief in a value of a record is larger."
+    )
+    withheld: int = Field(ge=0, description="Records of the table that are not published.")
+    variant: Literal["rotation", "spread", "safe-d", "r-suppression"] | None = Field(
+        description="How it was chosen which records are suppressed; null for methods that do not suppress."
+    )
+    attribute_sets: tuple[tuple[str, ...], ...] = Field(description="What beliefs beforehand may depend on.")
+    prior: Literal["none", "table", "file"] | None = Field(
+        description="Where these beliefs come from: any, the table's shares, a file; null for other methods."
+    )
+    dealt_within: tuple[str, ...] = Field(
+        description="Records were dealt to groups at random among those that agree in these columns; none: among all."
+    )
+
+
 class Manifest(Part):
     """Describes a release."""
 
@@ -153,9 +182,10 @@ class Manifest(Part):
     guarantee: GuaranteePart
     data: DataFile
     columns: tuple[Column, ...]
-    mechanisms: Annotated[tuple[MechanismPart, ...], Field(min_length=1)] = Field(
-        description="Each randomized columns of its own, independently of the others."
+    mechanisms: tuple[MechanismPart, ...] = Field(
+        description="Each randomized columns of its own, independently of the others; none for releases by groups."
     )
+    groups: GroupsPart | None = Field(None, description="The second table of a release by groups; null for others.")
     response: ResponsePart | None = Field(None, description="What randomized response limits; null for other methods.")
     discloses_frequencies: bool = Field(
         description="Whether the matrix was computed from the table's own frequencies, which it then tells."
@@ -168,6 +198,12 @@ class Manifest(Part):
     policy_sha256: str
     readme_sha256: str
 
+    @model_validator(mode="after")
+    def _has_one_way(self) -> Manifest:
+        if bool(self.mechanisms) == (self.groups is not None):
+            raise ValueError("a release has mechanisms or groups, not both")
+        return self
+
     @property
     def mechanism(self) -> MechanismPart:
         """The mechanism, where there is one."""
@@ -175,8 +211,10 @@ class Manifest(Part):
 
     @property
     def domain(self) -> SensitiveDomain:
-        """The randomized columns' domain."""
-        return codec.read_domains([part.model_dump() for mechanism in self.mechanisms for part in mechanism.domain])
+        """The domain of the randomized columns, or of those that only groups have."""
+        parts = [part for mechanism in self.mechanisms for part in mechanism.domain]
+        parts = list(self.groups.domain) if self.groups else parts
+        return codec.read_domains([part.model_dump() for part in parts])
 
     @property
     def mechanism_values(self) -> tuple[Mechanism, ...]:

@@ -12,243 +12,30 @@ import json
 import tomllib
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import PrivateAttr, ValidationError, model_validator
 
-from sfumato.attributes import Attribute, Bins, Missing, Role, Schema, Value
+from sfumato.attributes import Schema
 from sfumato.errors import PolicyError, UsageError
+from sfumato.groups import COUNT, GROUP
 from sfumato.mechanism import LABEL
-from sfumato.requirement import (
-    Amplification,
-    FineGrainPrivacy,
-    GroupLimit,
-    LocalPrivacy,
-    Number,
-    Requirement,
-    RhoPrivacy,
-    RiskLimit,
-    Tolerance,
-    ValueRequirement,
-    exact,
+from sfumato.policy_rules import (
+    GROUPING,
+    RESPONSE,
+    ROBUST,
+    BinRule,
+    ColumnRule,
+    GroupRule,
+    InputRule,
+    MethodRule,
+    OutputRule,
+    PersonRule,
+    RequirementRule,
+    Section,
+    ValueRule,
 )
-
-MethodName = Literal["uniform", "fine-grain", "small-domain", "randomized-response"]
-RESPONSE: MethodName = "randomized-response"
-Risk = Literal["posterior", "link", "reconstruction"]
-Assurance = Literal["proved", "as-published"]
-Probability = float | str
-Repeated = Literal["error", "keep-one", "per-row"]
-
-
-class Section(BaseModel):
-    """A part of the policy; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class BinRule(Section):
-    """Bins of a numeric column: `width` (and `origin`), or `breaks`."""
-
-    width: float | None = None
-    origin: float = 0
-    breaks: Annotated[tuple[float, ...], Field(strict=False)] = ()
-
-
-class ColumnRule(Section):
-    """What a column is."""
-
-    role: Role
-    domain: Literal["observed"] | Annotated[tuple[str | bool | int, ...], Field(strict=False)] = "observed"
-    bins: BinRule | None = None
-    missing: Missing = "error"
-
-    @model_validator(mode="after")
-    def _identifiers_are_dropped(self) -> ColumnRule:
-        if self.role == "identifier" and (self.bins or self.domain != "observed"):
-            raise ValueError("an identifier is dropped: it takes no domain and no bins")
-        return self
-
-    def attribute(self, name: str) -> Attribute:
-        """Return the rule as a value of the model."""
-        bins = Bins(self.bins.width, self.bins.origin, self.bins.breaks) if self.bins else None
-        declared: tuple[Value, ...] | None = None if self.domain == "observed" else tuple(self.domain)
-        if bins and declared is None:
-            declared = bins.all_labels()
-        if declared is not None and self.missing == "category":
-            declared = (*declared, None)
-        return Attribute(name, self.role, self.missing, declared, bins)
-
-
-class PersonRule(Section):
-    """Which column tells persons apart, and what to do about several rows of one person."""
-
-    column: str
-    repeated: Repeated = "error"
-
-
-class MethodRule(Section):
-    """The method, its assurance, and what some methods take besides."""
-
-    name: MethodName
-    assurance: Assurance = "proved"
-    retention_floor: Probability = 0.0
-    weights: Literal["observed", "equal"] | dict[str, Probability] = "observed"
-    minimum_sub_table: Annotated[int, Field(ge=1)] = 1000
-    delta: Probability = 0.05
-    scope: Literal["sensitive", "quasi-identifiers", "both"] = "both"
-    risk: Risk | None = None
-    fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    objective: Literal["l2", "chi-square"] = "l2"
-
-    @model_validator(mode="after")
-    def _keys_fit(self) -> MethodRule:
-        only_for: dict[str, tuple[MethodName, ...]] = {
-            "retention_floor": ("uniform", "fine-grain"),
-            "weights": ("fine-grain",),
-            "minimum_sub_table": ("small-domain",),
-            "delta": ("small-domain",),
-            **dict.fromkeys(("scope", "risk", "fixed", "objective"), (RESPONSE,)),
-        }
-        for key, methods in only_for.items():
-            if key in self.model_fields_set and self.name not in methods:
-                raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}")
-        if (self.limited_risk == "reconstruction") != (self.assurance == "as-published"):
-            raise ValueError(
-                f'the risk {self.limited_risk} does not go with assurance = "{self.assurance}": reconstruction (AD as '
-                "published) bounds no inference; posterior and link are the ones that are proved"
-            )
-        if self.name == RESPONSE and self.scope == "sensitive" and self.limited_risk != "reconstruction":
-            raise ValueError(
-                f'scope = "sensitive" randomizes nothing that the risk {self.limited_risk} depends on: noise in the '
-                "sensitive columns does not lower it"
-            )
-        return self
-
-    @property
-    def limited_risk(self) -> Risk:
-        """The risk that randomized response limits: by default the one of the assurance."""
-        return self.risk or ("posterior" if self.assurance == "proved" else "reconstruction")
-
-
-class ValueRule(Section):
-    """(rho1, rho2) of one value; `given` names the background knowledge that it is for."""
-
-    value: str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]
-    rho1: Probability
-    rho2: Probability
-    given: str = ""
-
-
-class GroupRule(Section):
-    """A risk limit of its own for the records with these values: `l` or `risk_limit`."""
-
-    where: dict[str, str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]]
-    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
-    risk_limit: Probability | None = None
-
-    @model_validator(mode="after")
-    def _one_limit(self) -> GroupRule:
-        if (self.l is None) == (self.risk_limit is None):
-            raise ValueError("give either l or risk_limit")
-        return self
-
-    def limit(self) -> GroupLimit:
-        """Return the rule as a value of the model."""
-        where = tuple((name, v if isinstance(v, tuple) else (v,)) for name, v in self.where.items())
-        return GroupLimit(where, _limit(self.l, self.risk_limit))
-
-
-class RequirementRule(Section):
-    """One of: rho1 and rho2 (with `values` for exceptions); values alone; tolerance and rho1; gamma; epsilon.
-
-    Randomized response takes another one: l or risk_limit, with `groups` for exceptions.
-    """
-
-    rho1: Literal["observed"] | Probability | dict[str, Probability] | None = None
-    rho2: Probability | None = None
-    values: Annotated[tuple[ValueRule, ...], Field(strict=False)] = ()
-    others: Literal["unprotected"] | None = None
-    tolerance: Probability | None = None
-    gamma: Probability | None = None
-    epsilon: Probability | None = None
-    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
-    risk_limit: Probability | None = None
-    groups: Annotated[tuple[GroupRule, ...], Field(strict=False)] = ()
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> RequirementRule:
-        kinds = {
-            "tolerance": self.tolerance is not None,
-            "gamma": self.gamma is not None,
-            "epsilon": self.epsilon is not None,
-            "l": self.l is not None,
-            "risk_limit": self.risk_limit is not None,
-            "rho2 or values": self.rho2 is not None or bool(self.values),
-        }
-        stated = [kind for kind, given in kinds.items() if given]
-        if len(stated) != 1:
-            raise ValueError(
-                f"state one requirement; this states {' and '.join(stated) if stated else 'none'} "
-                "(choose rho1 and rho2, values, tolerance with rho1, gamma, epsilon, l, or risk_limit)"
-            )
-        if self.tolerance is not None and not (self.rho1 == "observed" or isinstance(self.rho1, dict)):
-            raise ValueError(
-                'a tolerance needs rho1: a table of public probabilities, or rho1 = "observed" in words, '
-                "because publishing the matrix then discloses the table's own frequencies"
-            )
-        if self.tolerance is None and (isinstance(self.rho1, dict) or self.rho1 == "observed"):
-            raise ValueError('rho1 = "observed" or a table of rho1 goes with a tolerance')
-        if stated[0] in ("gamma", "epsilon", "l", "risk_limit") and self.rho1 is not None:
-            raise ValueError("gamma or epsilon stand alone, without rho1; so do l and risk_limit")
-        if self.groups and stated[0] not in ("l", "risk_limit"):
-            raise ValueError("groups go with an l or a risk_limit for all other records")
-        if self.tolerance is None and (self.rho1 is None) != (self.rho2 is None):
-            raise ValueError("rho1 and rho2 go together")
-        if self.others and (self.rho2 is not None or not self.values):
-            raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')
-        return self
-
-    def requirement(self) -> Requirement:
-        """Return the rule as a value of the model."""
-        if self.gamma is not None:
-            return Amplification(self.gamma)
-        if self.epsilon is not None:
-            return LocalPrivacy(self.epsilon)
-        if self.l is not None or self.risk_limit is not None:
-            return RiskLimit(_limit(self.l, self.risk_limit), tuple(group.limit() for group in self.groups))
-        if self.tolerance is not None:
-            return Tolerance(self.tolerance, self.rho1)  # type: ignore[arg-type]
-        overall = None if self.rho2 is None else RhoPrivacy(self.rho1, self.rho2)  # type: ignore[arg-type]
-        if overall and not self.values:
-            return overall
-        entries = tuple(ValueRequirement(v.value, v.rho1, v.rho2, v.given) for v in self.values)
-        return FineGrainPrivacy(entries, overall, self.others == "unprotected")
-
-
-def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E741
-    """Return the limit that is stated by one of the two."""
-    return Fraction(1, l) if l is not None else risk_limit or 0
-
-
-class OutputRule(Section):
-    """How the release is written. `order`: shuffle always, or (auto) when position tells of the sensitive value."""
-
-    format: Literal["parquet", "csv"] = "parquet"
-    order: Literal["auto", "shuffle"] = "auto"
-
-
-class InputRule(Section):
-    """How text files are read: the delimiter, and which texts mean "missing"."""
-
-    delimiter: str = ","
-    missing_values: Annotated[tuple[str, ...], Field(strict=False)] = ("",)
-
-    @model_validator(mode="after")
-    def _one_character(self) -> InputRule:
-        if len(self.delimiter.encode()) != 1 or self.delimiter in '"\n\r\0':
-            raise ValueError("the delimiter is one character, and no quote or line break")
-        return self
+from sfumato.requirement import Requirement, exact
 
 
 class Policy(Section):
@@ -262,6 +49,7 @@ class Policy(Section):
     record_key: str | None = None
     input: InputRule = InputRule()
     output: OutputRule = OutputRule()
+    _folder: Path = PrivateAttr(default=Path())  # of the policy file: files that it names are meant from there
 
     @model_validator(mode="after")
     def _names_fit(self) -> Policy:
@@ -279,12 +67,9 @@ class Policy(Section):
             self._check_dealing()
         if self.method.name == RESPONSE:
             self._check_response()
-        limits_risk = self.requirement.l is not None or self.requirement.risk_limit is not None
-        if limits_risk != (self.method.name == RESPONSE):
-            raise ValueError(
-                "l and risk_limit limit a risk under linking: they go with the method randomized-response, which takes "
-                f"no other requirement; the method is {self.method.name}"
-            )
+        if self.method.name in GROUPING:
+            self._check_grouping()
+        self._check_requirement()
         # numbers are checked where the values are made: raise now, not when the table is read
         self.plan_arguments()
         _ = self.attributes
@@ -330,6 +115,55 @@ class Policy(Section):
                 "rows, and which ones these are is known only when they are drawn"
             )
 
+    def _check_grouping(self) -> None:
+        """Groups take exact numbers of records of each value, by secret draws that no later release can repeat."""
+        name = self.method.name
+        if self.record_key:
+            raise ValueError(f"a record_key does not go with {name}: which group a record is in is drawn anew")
+        if self.person and self.person.repeated == "keep-one":
+            raise ValueError(
+                f'person.repeated = "keep-one" does not go with {name}: how many records of each value are kept is '
+                "known only when they are drawn"
+            )
+        if taken := {GROUP, COUNT} & {column.lower() for column in self.columns}:
+            raise ValueError(f"the column name {min(taken)!r} is taken: {name} adds a column of that name")
+        if wrong := [c for c in self.known_columns if self.columns.get(c, None) is None]:
+            raise ValueError(f"method.attribute_sets names {wrong[0]!r}, which is not among the columns")
+        if wrong := [c for c in self.known_columns if self.columns[c].role not in ("quasi_identifier", "other")]:
+            raise ValueError(f"method.attribute_sets names {wrong[0]!r}, which is not published as it is")
+
+    def _check_requirement(self) -> None:
+        """The kinds of requirements that have methods of their own."""
+        method, rule = self.method.name, self.requirement
+        if (rule.r is not None) != (method == ROBUST):
+            raise ValueError(f"r goes with the method robust-anatomy, which takes no other; the method is {method}")
+        if rule.risk_limit is not None and method != RESPONSE:
+            raise ValueError(f"risk_limit goes with the method randomized-response; the method is {method}")
+        with_l = (RESPONSE, *(name for name in GROUPING if name != ROBUST))
+        if (rule.l is not None or rule.risk_limit is not None) != (method in with_l):
+            raise ValueError(
+                f"l goes with the methods {', '.join(with_l)}, which take no rho1, rho2, values, tolerance, gamma or "
+                f"epsilon; the method is {method}"
+            )
+        if rule.groups and method != RESPONSE:
+            raise ValueError(f"groups go with the method randomized-response; the method is {method}")
+
+    @property
+    def required(self) -> Requirement:
+        """The requirement as a value of the model."""
+        return self.requirement.requirement(self.method.name)
+
+    @property
+    def known_columns(self) -> tuple[str, ...]:
+        """The columns of all attribute sets, each once."""
+        return tuple(dict.fromkeys(name for names in self.method.attribute_sets for name in names))
+
+    @property
+    def prior(self) -> Literal["none", "table"] | tuple[Path, ...]:
+        """Where the adversary's prior comes from: nowhere, the table, or a file for each attribute set."""
+        prior = self.method.prior
+        return prior if isinstance(prior, str) else tuple(self._folder / name for name in prior)
+
     @property
     def retention_floor(self) -> Fraction:
         """The floor on every retention probability, 0 for none."""
@@ -355,7 +189,9 @@ class Policy(Section):
             raise PolicyError(f"There is no policy file {str(path)!r}.", "Make one: sfumato init TABLE.") from None
         except (OSError, UnicodeDecodeError) as problem:
             raise PolicyError(f"The policy file {str(path)!r} cannot be read: {problem}.") from None
-        return cls.parse(text, str(path))
+        policy = cls.parse(text, str(path))
+        policy._folder = Path(path).parent
+        return policy
 
     @classmethod
     def parse(cls, text: str, source: str = "the policy") -> Policy:
@@ -378,14 +214,14 @@ class Policy(Section):
 
     @property
     def linked(self) -> tuple[str, ...]:
-        """The quasi-identifiers, if the method counts and may randomize them; else none."""
-        return tuple(self.attributes.names("quasi_identifier")) if self.method.name == RESPONSE else ()
+        """The columns that are counted together with the sensitive ones, if the method needs that; else none."""
+        return tuple(self.attributes.names("quasi_identifier")) if self.method.name == RESPONSE else self.known_columns
 
     def plan_arguments(self) -> dict[str, Any]:
         """Return what the policy asks of a plan: `sf.plan(profile, **policy.plan_arguments())`."""
         return {
             "method": self.method.name,
-            "requirement": self.requirement.requirement(),
+            "requirement": self.required,
             "assurance": self.method.assurance,
             "retention_floor": self.retention_floor,
             "weights": self.method.weights,
@@ -395,6 +231,9 @@ class Policy(Section):
             "risk": self.method.limited_risk,
             "fixed": self.method.fixed,
             "objective": self.method.objective,
+            "variant": self.method.suppression,
+            "attribute_sets": self.method.attribute_sets,
+            "prior": self.prior,
             "shuffle": self.output.order == "shuffle",
         }
 

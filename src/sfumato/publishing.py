@@ -98,7 +98,7 @@ def _check_asked(table: Table, plan: AnyPlan) -> None:
 
 
 def _meets(plan: AnyPlan, policy: Policy) -> bool:
-    requirement = policy.requirement.requirement()
+    requirement = policy.required
     if isinstance(plan, ResponsePlan):
         method = policy.method
         stated = (requirement, method.limited_risk, method.scope, method.fixed, method.objective)
@@ -222,6 +222,7 @@ def _manifest(table: Table, plan: AnyPlan, key: SecretKey, data: DataFile, schem
         data=data,
         columns=_columns(table, plan, schema),
         mechanisms=tuple(_mechanisms(plan)),
+        groups=None,
         response=_response(plan),
         discloses_frequencies=plan.discloses_frequencies,
         from_table=plan.from_table,

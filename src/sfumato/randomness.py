@@ -17,8 +17,10 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,7 @@ KEY_BYTES = 32
 BLOCK = 16
 WORDS_PER_BLOCK = 2
 ZEROS = bytes(1 << 18)
+DRAWN_AT_ONCE = 1 << 8
 
 
 class Step(IntEnum):
@@ -45,6 +48,7 @@ class Step(IntEnum):
     ALLOCATE = 5  # which sub-table a row is dealt to
     ANATOMY = 6  # which group a row is dealt to, and whether it is withheld
     GROUP_ORDER = 7  # the order of the rows inside a group
+    SUPPRESS = 8  # which values lose how many records, while it is planned
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,19 @@ class SecretKey:
             piece = view[begin : begin + len(ZEROS)]
             stream.update_into(ZEROS[: len(piece)], piece)
         return words[skip:]
+
+    def drawing(self, step: Step) -> Callable[[int], int]:
+        """Return a function that gives uniformly random integers, at least 0 and below its argument, up to 2^64.
+
+        Words in the incomplete last round are drawn again, so that all integers are equally likely.
+        """
+        words = (int(word) for start in count(step=DRAWN_AT_ONCE) for word in self.words(step, 0, start, DRAWN_AT_ONCE))
+
+        def draw(below: int) -> int:
+            rounds = (1 << 64) // below * below
+            return next(word for word in words if word < rounds) % below
+
+        return draw
 
     def keyed_words(self, step: Step, keys: list[bytes]) -> WordArray:
         """Return a word for each record key: CBC-MAC under AES-256, the length and the step in the first block.

@@ -296,7 +296,46 @@ class RiskLimit:
         )
 
 
-Requirement = RhoPrivacy | Amplification | LocalPrivacy | FineGrainPrivacy | Tolerance | RiskLimit
+@dataclass(frozen=True)
+class Diversity:
+    """No value has more than 1/l of the records of a published group."""
+
+    l: int  # noqa: E741
+
+    def __post_init__(self) -> None:
+        if self.l < 2:
+            raise PolicyError(f"l must be at least 2, not {self.l}.", "l = 2 means: at most one half.")
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Raise: it limits the share of a value in a group, not the odds of values."""
+        raise _not_of_values("l", "anatomy, suppression or randomized-response")
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Nobody who knows Pr(value | signature) beforehand believes in a value of a person by more than 1/r: PI Def. 5."""
+
+    r: int
+
+    def __post_init__(self) -> None:
+        if self.r < 2:
+            raise PolicyError(f"r must be at least 2, not {self.r}.", "r = 2 means: believed by at most one half.")
+
+    def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
+        """Raise: it limits a belief about the records of a group, not the odds of values."""
+        raise _not_of_values("r", "robust-anatomy")
+
+
+def _not_of_values(key: str, methods: str) -> PolicyError:
+    return PolicyError(
+        f"A requirement by {key} goes with the method {methods} only.",
+        "State rho1 and rho2, values, a tolerance, gamma or epsilon; or choose that method.",
+    )
+
+
+Requirement = (
+    RhoPrivacy | Amplification | LocalPrivacy | FineGrainPrivacy | Tolerance | RiskLimit | Diversity | Robustness
+)
 
 
 def tolerance(theta: Number, rho1: Literal["observed"] | Mapping[str, Number] = "observed") -> Tolerance:

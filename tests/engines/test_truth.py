@@ -24,7 +24,7 @@ from sfumato.audit.utility import cube_errors, distances, relative_errors
 from sfumato.engines import sources
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
-from sfumato.policy import InputRule
+from sfumato.policy_rules import InputRule
 from sfumato.release import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released

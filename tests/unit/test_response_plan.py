@@ -138,9 +138,7 @@ def test_it_takes_a_limit_on_a_risk_and_a_joint_table_only() -> None:
 
 def test_numbers_are_exact() -> None:
     asked = policy(requirement='risk_limit = 0.1\n[[requirement.groups]]\nwhere = { sex = ["F", "M"] }\nl = 7')
-    assert asked.requirement.requirement() == RiskLimit(
-        Fraction(1, 10), (GroupLimit((("sex", ("F", "M")),), Fraction(1, 7)),)
-    )
+    assert asked.required == RiskLimit(Fraction(1, 10), (GroupLimit((("sex", ("F", "M")),), Fraction(1, 7)),))
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------

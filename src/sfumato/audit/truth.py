@@ -28,7 +28,7 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.manifest import Column
 from sfumato.matrix import FloatArray
-from sfumato.policy import InputRule
+from sfumato.policy_rules import InputRule
 from sfumato.reconstruct.answer import NAN
 from sfumato.reconstruct.reading import manifest_types
 from sfumato.release import Release, value_type

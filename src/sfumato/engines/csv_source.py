@@ -27,7 +27,7 @@ from sfumato.engines import csv_lines
 from sfumato.engines.arrays import from_text, with_nulls
 from sfumato.engines.base import Batch, hash_files
 from sfumato.errors import TableError
-from sfumato.policy import InputRule
+from sfumato.policy_rules import InputRule
 
 CSV_BLOCK = 1 << 20
 END = "\x1eend\x1e"

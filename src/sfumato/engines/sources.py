@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from sfumato.engines.base import BATCH_ROWS, Batch, Source, hash_files
 from sfumato.engines.csv_source import CsvSource
 from sfumato.errors import TableError, UsageError
-from sfumato.policy import InputRule
+from sfumato.policy_rules import InputRule
 
 LARGEST_DICTIONARY = 1 << 19
 """Bytes of a Parquet dictionary above which a string column is read as plain strings (many distinct values)."""

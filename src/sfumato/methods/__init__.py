@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
 
 from sfumato.errors import Infeasible, PolicyError, TableError
+from sfumato.groups import SuppressionVariant
 from sfumato.methods import perturbation, small_domain
 from sfumato.methods.perturbation import Assurance, Weights
 from sfumato.methods.response import planner
@@ -12,6 +15,7 @@ from sfumato.methods.response.planner import ObjectiveWord, ScopeWord
 from sfumato.methods.response.risks import RiskName
 from sfumato.plans import AnyPlan
 from sfumato.profiles import Profile
+from sfumato.randomness import SecretKey
 from sfumato.requirement import Number, Requirement, exact
 from sfumato.response_plan import RESPONSE
 
@@ -34,6 +38,10 @@ def plan(
     risk: RiskName = "posterior",
     fixed: Sequence[str] = (),
     objective: ObjectiveWord = "l2",
+    variant: SuppressionVariant = "rotation",
+    attribute_sets: Sequence[Sequence[str]] = (),
+    prior: Literal["none", "table"] | Sequence[Path] = "none",
+    key: SecretKey | None = None,
     shuffle: bool = False,
 ) -> AnyPlan:
     """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
@@ -42,7 +50,9 @@ def plan(
     matrix tells something of them), equal ones, or a table of public ones. `retention_floor` is for both perturbation
     methods. `minimum_sub_table` (records; for the proved version) and `delta` (the error bounds' confidence is
     1 - delta) are for small domain randomization. `scope`, `risk`, `fixed` (names of quasi-identifiers) and
-    `objective` are for randomized response, which always shuffles. `shuffle` asks for a shuffle; without it the rows
+    `objective` are for randomized response, which always shuffles. `variant` is for suppression, whose draws come from
+    the `key` (a fresh one if none is given); `attribute_sets` and `prior` (a file for each set) are for robust Anatomy.
+    `shuffle` asks for a shuffle; without it the rows
     are shuffled only where their order tells of the sensitive value.
     """
     if method not in METHODS:

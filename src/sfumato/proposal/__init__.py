@@ -12,7 +12,7 @@ from sfumato.engines.base import Source
 from sfumato.engines.counting import count_sensitive
 from sfumato.engines.csv_source import CsvSource
 from sfumato.errors import TableError
-from sfumato.policy import BinRule, ColumnRule, InputRule
+from sfumato.policy_rules import BinRule, ColumnRule, InputRule
 from sfumato.profiles import Profile
 from sfumato.proposal import figures, toml
 from sfumato.proposal.roles import (

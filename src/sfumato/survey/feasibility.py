@@ -9,7 +9,8 @@ from typing import Any
 
 from sfumato.errors import CannotMeet, UsageError
 from sfumato.methods import plan
-from sfumato.policy import Assurance, Policy, RequirementRule
+from sfumato.policy import Policy
+from sfumato.policy_rules import Assurance, RequirementRule
 from sfumato.profiles import Profile
 from sfumato.requirement import LocalPrivacy, Requirement, RhoPrivacy, tolerance
 from sfumato.survey.model import Feasible
@@ -47,7 +48,7 @@ def _of_policy(policy: Policy) -> _Case:
     method = policy.method
     return _Case(
         method.name,
-        policy.requirement.requirement(),
+        policy.required,
         _shown(policy.requirement),
         method.assurance,
         from_policy=True,

@@ -1,0 +1,288 @@
+"""The sections of a policy: what each may say, checked as far as it can be by itself. `Policy` puts them together."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sfumato.attributes import Attribute, Bins, Missing, Role, Value
+from sfumato.requirement import (
+    Amplification,
+    Diversity,
+    FineGrainPrivacy,
+    GroupLimit,
+    LocalPrivacy,
+    Number,
+    Requirement,
+    RhoPrivacy,
+    RiskLimit,
+    Robustness,
+    Tolerance,
+    ValueRequirement,
+)
+
+MethodName = Literal[
+    "uniform", "fine-grain", "small-domain", "randomized-response", "anatomy", "suppression", "robust-anatomy"
+]
+RESPONSE: MethodName = "randomized-response"
+SUPPRESSION: MethodName = "suppression"
+ROBUST: MethodName = "robust-anatomy"
+GROUPING: tuple[MethodName, ...] = ("anatomy", SUPPRESSION, ROBUST)
+"""Methods that publish two tables, joined by groups."""
+Variant = Literal["rotation", "spread", "safe-d", "r-suppression"]
+Risk = Literal["posterior", "link", "reconstruction"]
+Assurance = Literal["proved", "as-published"]
+Probability = float | str
+Repeated = Literal["error", "keep-one", "per-row"]
+
+
+class Section(BaseModel):
+    """A part of the policy; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class BinRule(Section):
+    """Bins of a numeric column: `width` (and `origin`), or `breaks`."""
+
+    width: float | None = None
+    origin: float = 0
+    breaks: Annotated[tuple[float, ...], Field(strict=False)] = ()
+
+
+class ColumnRule(Section):
+    """What a column is."""
+
+    role: Role
+    domain: Literal["observed"] | Annotated[tuple[str | bool | int, ...], Field(strict=False)] = "observed"
+    bins: BinRule | None = None
+    missing: Missing = "error"
+
+    @model_validator(mode="after")
+    def _identifiers_are_dropped(self) -> ColumnRule:
+        if self.role == "identifier" and (self.bins or self.domain != "observed"):
+            raise ValueError("an identifier is dropped: it takes no domain and no bins")
+        return self
+
+    def attribute(self, name: str) -> Attribute:
+        """Return the rule as a value of the model."""
+        bins = Bins(self.bins.width, self.bins.origin, self.bins.breaks) if self.bins else None
+        declared: tuple[Value, ...] | None = None if self.domain == "observed" else tuple(self.domain)
+        if bins and declared is None:
+            declared = bins.all_labels()
+        if declared is not None and self.missing == "category":
+            declared = (*declared, None)
+        return Attribute(name, self.role, self.missing, declared, bins)
+
+
+class PersonRule(Section):
+    """Which column tells persons apart, and what to do about several rows of one person."""
+
+    column: str
+    repeated: Repeated = "error"
+
+
+class MethodRule(Section):
+    """The method, its assurance, and what some methods take besides."""
+
+    name: MethodName
+    assurance: Assurance = "proved"
+    retention_floor: Probability = 0.0
+    weights: Literal["observed", "equal"] | dict[str, Probability] = "observed"
+    minimum_sub_table: Annotated[int, Field(ge=1)] = 1000
+    delta: Probability = 0.05
+    scope: Literal["sensitive", "quasi-identifiers", "both"] = "both"
+    risk: Risk | None = None
+    fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    objective: Literal["l2", "chi-square"] = "l2"
+    variant: Variant | None = None
+    attribute_sets: Annotated[tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
+    prior: Literal["none", "table"] | Annotated[tuple[str, ...], Field(strict=False)] = "none"
+
+    @model_validator(mode="after")
+    def _keys_fit(self) -> MethodRule:
+        only_for: dict[str, tuple[MethodName, ...]] = {
+            "retention_floor": ("uniform", "fine-grain"),
+            "weights": ("fine-grain",),
+            "minimum_sub_table": ("small-domain",),
+            "delta": ("small-domain",),
+            **dict.fromkeys(("scope", "risk", "fixed", "objective"), (RESPONSE,)),
+            "variant": (SUPPRESSION,),
+            **dict.fromkeys(("attribute_sets", "prior"), (ROBUST,)),
+        }
+        for key, methods in only_for.items():
+            if key in self.model_fields_set and self.name not in methods:
+                raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}")
+        if self.name == RESPONSE:
+            self._check_response()
+        if self.name == SUPPRESSION and (self.suppression == "r-suppression") != (self.assurance == "as-published"):
+            raise ValueError(
+                f'the variant {self.suppression} does not go with assurance = "{self.assurance}": r-suppression (SK as '
+                "published) does not keep its bound; rotation, spread and safe-d are the ones that are proved"
+            )
+        if self.name == ROBUST:
+            self._check_robust()
+        return self
+
+    def _check_response(self) -> None:
+        if (self.limited_risk == "reconstruction") != (self.assurance == "as-published"):
+            raise ValueError(
+                f'the risk {self.limited_risk} does not go with assurance = "{self.assurance}": reconstruction (AD as '
+                "published) bounds no inference; posterior and link are the ones that are proved"
+            )
+        if self.scope == "sensitive" and self.limited_risk != "reconstruction":
+            raise ValueError(
+                f'scope = "sensitive" randomizes nothing that the risk {self.limited_risk} depends on: noise in the '
+                "sensitive columns does not lower it"
+            )
+
+    def _check_robust(self) -> None:
+        if not self.attribute_sets or not all(self.attribute_sets):
+            raise ValueError('robust-anatomy needs what the adversary knows of: attribute_sets = [["sex", "age"]]')
+        if any(len(set(names)) < len(names) for names in self.attribute_sets):
+            raise ValueError("an attribute set names a column twice")
+        if isinstance(self.prior, tuple) and len(self.prior) != len(self.attribute_sets):
+            raise ValueError(f"{len(self.prior)} files of priors for {len(self.attribute_sets)} attribute sets")
+        if self.assurance == "as-published" and self.prior == "none":
+            raise ValueError(
+                'the paper\'s condition is about a prior: say prior = "table", or name a file for each set'
+            )
+
+    @property
+    def suppression(self) -> Variant:
+        """The variant of suppression: by default the one of the assurance."""
+        return self.variant or ("rotation" if self.assurance == "proved" else "r-suppression")
+
+    @property
+    def limited_risk(self) -> Risk:
+        """The risk that randomized response limits: by default the one of the assurance."""
+        return self.risk or ("posterior" if self.assurance == "proved" else "reconstruction")
+
+
+class ValueRule(Section):
+    """(rho1, rho2) of one value; `given` names the background knowledge that it is for."""
+
+    value: str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]
+    rho1: Probability
+    rho2: Probability
+    given: str = ""
+
+
+class GroupRule(Section):
+    """A risk limit of its own for the records with these values: `l` or `risk_limit`."""
+
+    where: dict[str, str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]]
+    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
+    risk_limit: Probability | None = None
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> GroupRule:
+        if (self.l is None) == (self.risk_limit is None):
+            raise ValueError("give either l or risk_limit")
+        return self
+
+    def limit(self) -> GroupLimit:
+        """Return the rule as a value of the model."""
+        where = tuple((name, v if isinstance(v, tuple) else (v,)) for name, v in self.where.items())
+        return GroupLimit(where, _limit(self.l, self.risk_limit))
+
+
+class RequirementRule(Section):
+    """One of: rho1 and rho2 (with `values` for exceptions); values alone; tolerance and rho1; gamma; epsilon.
+
+    Randomized response takes another one: l or risk_limit, with `groups` for exceptions. The methods that publish
+    groups take l, and robust-anatomy r.
+    """
+
+    rho1: Literal["observed"] | Probability | dict[str, Probability] | None = None
+    rho2: Probability | None = None
+    values: Annotated[tuple[ValueRule, ...], Field(strict=False)] = ()
+    others: Literal["unprotected"] | None = None
+    tolerance: Probability | None = None
+    gamma: Probability | None = None
+    epsilon: Probability | None = None
+    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
+    r: Annotated[int, Field(ge=2)] | None = None
+    risk_limit: Probability | None = None
+    groups: Annotated[tuple[GroupRule, ...], Field(strict=False)] = ()
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> RequirementRule:
+        kinds = {
+            "tolerance": self.tolerance is not None,
+            "gamma": self.gamma is not None,
+            "epsilon": self.epsilon is not None,
+            "l": self.l is not None,
+            "r": self.r is not None,
+            "risk_limit": self.risk_limit is not None,
+            "rho2 or values": self.rho2 is not None or bool(self.values),
+        }
+        stated = [kind for kind, given in kinds.items() if given]
+        if len(stated) != 1:
+            raise ValueError(
+                f"state one requirement; this states {' and '.join(stated) if stated else 'none'} "
+                "(choose rho1 and rho2, values, tolerance with rho1, gamma, epsilon, l, r, or risk_limit)"
+            )
+        if self.tolerance is not None and not (self.rho1 == "observed" or isinstance(self.rho1, dict)):
+            raise ValueError(
+                'a tolerance needs rho1: a table of public probabilities, or rho1 = "observed" in words, '
+                "because publishing the matrix then discloses the table's own frequencies"
+            )
+        if self.tolerance is None and (isinstance(self.rho1, dict) or self.rho1 == "observed"):
+            raise ValueError('rho1 = "observed" or a table of rho1 goes with a tolerance')
+        if stated[0] in ("gamma", "epsilon", "l", "r", "risk_limit") and self.rho1 is not None:
+            raise ValueError("gamma or epsilon stand alone, without rho1; so do l, r and risk_limit")
+        if self.groups and stated[0] not in ("l", "risk_limit"):
+            raise ValueError("groups go with an l or a risk_limit for all other records")
+        if self.tolerance is None and (self.rho1 is None) != (self.rho2 is None):
+            raise ValueError("rho1 and rho2 go together")
+        if self.others and (self.rho2 is not None or not self.values):
+            raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')
+        return self
+
+    def requirement(self, method: MethodName) -> Requirement:
+        """Return the rule as a value of the model: l means a risk limit, or shares of values in groups."""
+        if self.r is not None:
+            return Robustness(self.r)
+        if self.l is not None and method in GROUPING:
+            return Diversity(self.l)
+        if self.gamma is not None:
+            return Amplification(self.gamma)
+        if self.epsilon is not None:
+            return LocalPrivacy(self.epsilon)
+        if self.l is not None or self.risk_limit is not None:
+            return RiskLimit(_limit(self.l, self.risk_limit), tuple(group.limit() for group in self.groups))
+        if self.tolerance is not None:
+            return Tolerance(self.tolerance, self.rho1)  # type: ignore[arg-type]
+        overall = None if self.rho2 is None else RhoPrivacy(self.rho1, self.rho2)  # type: ignore[arg-type]
+        if overall and not self.values:
+            return overall
+        entries = tuple(ValueRequirement(v.value, v.rho1, v.rho2, v.given) for v in self.values)
+        return FineGrainPrivacy(entries, overall, self.others == "unprotected")
+
+
+def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E741
+    """Return the limit that is stated by one of the two."""
+    return Fraction(1, l) if l is not None else risk_limit or 0
+
+
+class OutputRule(Section):
+    """How the release is written. `order`: shuffle always, or (auto) when position tells of the sensitive value."""
+
+    format: Literal["parquet", "csv"] = "parquet"
+    order: Literal["auto", "shuffle"] = "auto"
+
+
+class InputRule(Section):
+    """How text files are read: the delimiter, and which texts mean "missing"."""
+
+    delimiter: str = ","
+    missing_values: Annotated[tuple[str, ...], Field(strict=False)] = ("",)
+
+    @model_validator(mode="after")
+    def _one_character(self) -> InputRule:
+        if len(self.delimiter.encode()) != 1 or self.delimiter in '"\n\r\0':
+            raise ValueError("the delimiter is one character, and no quote or line break")
+        return self
