@@ -6,6 +6,7 @@ before decompression.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 STRUCT, LIST, BINARY, TRUE, FALSE, BYTE, DOUBLE = 12, 9, 8, 1, 2, 3, 7
+SIZE, COMPRESSED, DATA_PAGE_V2 = 2, 3, 8
+"""Fields of a page's header."""
 
 
 class Thrift:
@@ -22,6 +25,7 @@ class Thrift:
         self.content, self.at = content, at
 
     def varint(self) -> int:
+        """Return an unsigned integer, seven bits a byte."""
         value, shift = 0, 0
         while True:
             byte = self.content[self.at]
@@ -32,10 +36,12 @@ class Thrift:
                 return value
 
     def integer(self) -> int:
+        """Return a signed integer (zigzag)."""
         raw = self.varint()
         return (raw >> 1) ^ -(raw & 1)
 
     def value(self, kind: int) -> Any:
+        """Return a value of a type."""
         if kind in (TRUE, FALSE):
             return kind == TRUE
         if kind == STRUCT:
@@ -55,6 +61,7 @@ class Thrift:
         return self.integer()
 
     def struct(self) -> dict[int, Any]:
+        """Return a struct by the numbers of its fields."""
         fields: dict[int, Any] = {}
         number = 0
         while head := self.content[self.at]:
@@ -65,33 +72,36 @@ class Thrift:
         return fields
 
 
-def pages(path: Path) -> list[bytes]:
-    """Return every page of every column, decompressed."""
+def pages(path: Path) -> Iterator[bytes]:
+    """Give every page of every column, decompressed."""
     content, meta = path.read_bytes(), pq.read_metadata(path)
-    found = []
     for group in range(meta.num_row_groups):
         for number in range(meta.num_columns):
-            chunk = meta.row_group(group).column(number)
-            start = chunk.data_page_offset if chunk.dictionary_page_offset is None else chunk.dictionary_page_offset
-            reader = Thrift(content, start)
-            while reader.at < start + chunk.total_compressed_size:
-                header = reader.struct()
-                assert 5 in header or 7 in header, "only data pages of version 1 and dictionary pages are written"
-                body = content[reader.at : reader.at + header[3]]
-                if chunk.compression != "UNCOMPRESSED":
-                    body = pa.decompress(body, header[2], chunk.compression.lower(), asbytes=True)
-                assert len(body) == header[2]
-                found.append(body)
-                reader.at += header[3]
-            assert reader.at == start + chunk.total_compressed_size
-    return found
+            yield from _pages_of(content, meta.row_group(group).column(number))
 
 
-def everything(path: Path) -> bytes:
-    """Return the file as it is (headers, statistics, schema, footer) and all its pages decompressed."""
-    return b"\n".join([path.read_bytes(), *pages(path)]) if path.suffix == ".parquet" else path.read_bytes()
+def _pages_of(content: bytes, chunk: Any) -> Iterator[bytes]:
+    start = chunk.data_page_offset if chunk.dictionary_page_offset is None else chunk.dictionary_page_offset
+    reader = Thrift(content, start)
+    while reader.at < start + chunk.total_compressed_size:
+        header = reader.struct()
+        body = content[reader.at : reader.at + header[COMPRESSED]]
+        yield _decompressed(body, header, chunk.compression.lower())
+        reader.at += header[COMPRESSED]
 
 
-def all_bytes(folder: Path) -> bytes:
-    """Return all that a release holds."""
-    return b"\n".join(everything(path) for path in sorted(folder.rglob("*")) if path.is_file())
+def _decompressed(body: bytes, header: dict[int, Any], codec: str) -> bytes:
+    """Return the content of a page; the levels of a page of version 2 are never compressed."""
+    version2 = header.get(DATA_PAGE_V2)
+    if codec == "uncompressed" or (version2 and not version2.get(7, True)):
+        return body
+    levels = version2[5] + version2[6] if version2 else 0
+    content: bytes = pa.decompress(body[levels:], header[SIZE] - levels, codec, asbytes=True)
+    return body[:levels] + content
+
+
+def everything(path: Path) -> Iterator[bytes]:
+    """Give the file as it is (headers, statistics, schema, footer), and all its pages decompressed."""
+    yield path.read_bytes()
+    if path.suffix == ".parquet":
+        yield from pages(path)
