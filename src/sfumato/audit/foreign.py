@@ -1,0 +1,153 @@
+"""Tables that other tools published: whom a person can be linked with, and what that tells of the sensitive value.
+
+The attacker knows the quasi-identifiers of a person, and takes all published rows whose labels may stand for these
+(`labels`). Rows with the same labels form an equivalence class.
+
+    belief in a value     its share among the rows that the person may be
+    linking               1 / the number of these rows: how likely a row taken at random among them is the person's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.attributes import label as written
+from sfumato.audit.finding import SHOWN, Exposed, Finding
+from sfumato.audit.labels import Mask, meant
+from sfumato.errors import TableError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+AT_ONCE = 1 << 24
+"""Pairs of a combination and a class that are compared at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """Distinct combinations of values of some columns, and the rows of each with each sensitive value."""
+
+    columns: tuple[tuple[Any, ...], ...]  # of each column, its distinct values
+    codes: Ints  # [combinations, columns]
+    counts: Ints  # [combinations, sensitive values]
+
+    @property
+    def sizes(self) -> Ints:
+        """The rows of each combination."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    def told(self, number: int) -> str:
+        """Return a combination in words."""
+        return ", ".join(written(values[code]) for values, code in zip(self.columns, self.codes[number], strict=True))
+
+
+def combinations(table: Any, columns: Sequence[str], sensitive: str, values: Sequence[Any]) -> Combinations:
+    """Count an Arrow table by columns and sensitive value; `values` are all sensitive values, as text."""
+    coded = [table.column(name).combine_chunks().dictionary_encode("encode") for name in columns]
+    codes = np.column_stack([column.indices.to_numpy(zero_copy_only=False) for column in coded]).astype(np.int64)
+    distinct, number = np.unique(codes, axis=0, return_inverse=True)
+    place = {value: k for k, value in enumerate(values)}
+    held = np.array([place[written(value)] for value in table.column(sensitive).to_pylist()], dtype=np.int64)
+    counts = np.zeros((len(distinct), len(values)), dtype=np.int64)
+    np.add.at(counts, (number.ravel(), held), 1)
+    return Combinations(tuple(tuple(column.dictionary.to_pylist()) for column in coded), distinct, counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """The people of the true table, and the published rows that each of them may be."""
+
+    people: Combinations
+    classes: Combinations
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, truth: Any, published: Any, quasi_identifiers: Sequence[str], sensitive: str) -> Linked:
+        """Link two Arrow tables by the quasi-identifiers, of which the second has labels."""
+        for name in (*quasi_identifiers, sensitive):
+            if name not in published.column_names:
+                raise TableError(
+                    f"The published table has no column {name!r}.",
+                    "Quasi-identifiers and the sensitive column must have the names that the policy gives them.",
+                )
+        texts = (written(value) for table in (truth, published) for value in table.column(sensitive).to_pylist())
+        values = tuple(dict.fromkeys(sorted(texts)))
+        return cls(
+            combinations(truth, quasi_identifiers, sensitive, values),
+            combinations(published, quasi_identifiers, sensitive, values),
+            values,
+        )
+
+    @cached_property
+    def candidates(self) -> Ints:
+        """[people, sensitive values]: the published rows with each value that may be the person's."""
+        stands = [meant(*pair) for pair in zip(self.classes.columns, self.people.columns, strict=True)]
+        return np.vstack([part @ self.classes.counts for part in self._compatible(stands)])
+
+    def _compatible(self, stands: Sequence[Mask]) -> Iterator[Ints]:
+        """Give [people, classes], whether all labels of a class may stand for a person's values, in blocks."""
+        step = max(1, AT_ONCE // max(len(self.classes.codes), 1))
+        for start in range(0, len(self.people.codes), step):
+            people = self.people.codes[start : start + step]
+            parts = [m[np.ix_(self.classes.codes[:, k], people[:, k])].T for k, m in enumerate(stands)]
+            yield np.logical_and.reduce(parts).astype(np.int64)
+
+    @cached_property
+    def beliefs(self) -> Floats:
+        """[people, sensitive values]: what the candidates tell; zero for people without any."""
+        rows = self.candidates.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(self.candidates, rows, out=np.zeros(self.candidates.shape), where=rows > 0))
+
+
+def linking(linked: Linked, promised: float | None) -> Finding:
+    """Return how well the values of people are known from the rows that they may be. promised: 1/l, if that is."""
+    people, beliefs = linked.people, linked.beliefs
+    worst = beliefs.max(axis=1)
+    right = (people.counts * beliefs).sum() / people.sizes.sum()
+    baseline = float(people.counts.sum(axis=0).max() / people.sizes.sum())
+    bound = baseline if promised is None else promised
+    lost = int(people.sizes[linked.candidates.sum(axis=1) == 0].sum())
+    return Finding(
+        attacker="linking",
+        question="What do the published rows that a person may be tell of the person's sensitive value?",
+        assumption="Knows the quasi-identifiers of people and what labels mean; holds the published values to be true.",
+        measured="the belief in a value (worst), and in a person's true value (mean)",
+        worst=float(worst.max()),
+        mean=float(right),
+        records=int(people.sizes.sum()),
+        at_risk=int(people.sizes[worst > bound].sum()),
+        promised=promised,
+        baseline=baseline,
+        exposed=tuple(_exposed(linked, worst)),
+        remark=f"{lost:,} person(s) fit no published row." if lost else "",
+    )
+
+
+def reidentification(linked: Linked) -> Finding:
+    """Return how well the row of a person is known: one of the rows that the person may be."""
+    people, rows = linked.people, linked.candidates.sum(axis=1)
+    risk = np.divide(1.0, rows, out=np.zeros(rows.size), where=rows > 0)
+    return Finding(
+        attacker="reidentification",
+        question="Which published row is a person's?",
+        assumption="Knows the quasi-identifiers of people and what labels mean; takes one of the rows that fit.",
+        measured="the chance to take the right row",
+        worst=float(risk.max()),
+        mean=float((risk * people.sizes).sum() / people.sizes.sum()),
+        records=int(people.sizes.sum()),
+        at_risk=int(people.sizes[rows == 1].sum()),
+        baseline=1 / int(linked.classes.sizes.sum()),
+        exposed=tuple(_exposed(linked, risk)),
+        remark=f"{int(people.sizes[rows == 1].sum()):,} person(s) fit one row only.",
+    )
+
+
+def _exposed(linked: Linked, risk: Floats) -> Iterator[Exposed]:
+    order = np.lexsort((-linked.people.sizes, -risk))[:SHOWN]
+    return (Exposed(linked.people.told(k), int(linked.people.sizes[k]), float(risk[k])) for k in order.tolist())
