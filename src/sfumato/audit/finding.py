@@ -44,8 +44,9 @@ class Finding:
     worst: float
     mean: float | None
     records: int
-    at_risk: int  # records whose risk is above the bound, or, without one, above `baseline`
+    at_risk: int  # records whose risk is above the bound, promised or stated, or, without one, above `baseline`
     promised: float | None = None
+    stated: float | None = None  # the bound against weaker attackers, where none is promised against this one
     baseline: float | None = None  # what the attacker would reach without the release
     direction: Direction = "at most"
     interval: tuple[float, float] | None = None
@@ -61,15 +62,16 @@ class Finding:
 
     @property
     def excess(self) -> float:
-        """How far the worst risk is beyond the bound; for a simulation its surer confidence limit counts.
+        """How far the worst risk is beyond the bound, promised or stated; of a simulation the surer limit counts.
 
         A simulation is above the bound only if its whole confidence interval is.
         """
-        if self.promised is None:
+        bound = self.stated if self.promised is None else self.promised
+        if bound is None:
             return 0.0
         if self.direction == "at least":
-            return self.promised - (self.interval[1] if self.interval else self.worst)
-        return (self.interval[0] if self.interval else self.worst) - self.promised
+            return bound - (self.interval[1] if self.interval else self.worst)
+        return (self.interval[0] if self.interval else self.worst) - bound
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-ready values. Keys: docs/json.md."""
