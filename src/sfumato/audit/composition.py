@@ -26,13 +26,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.audit.frequencies import limits_at
 from sfumato.errors import UsageError
 from sfumato.matrix import WORDS, FloatArray, PerturbationMatrix
+from sfumato.mechanism import Mechanism, SubTable
 
 Number = int | Fraction
 IntArray = npt.NDArray[np.int64]
@@ -67,9 +69,11 @@ def exact_belief(
 
 def _total(kept: Sequence[Number], noise: Sequence[Number], published: Sequence[int], true: Sequence[int]) -> Number:
     """Z."""
-    polynomials = map(_polynomial, published, true, kept, noise)
+    terms: list[Number] = [1]
+    for polynomial in map(_polynomial, published, true, kept, noise):
+        terms = _product(terms, polynomial)
     n = sum(true)
-    return sum(weight * math.factorial(n - j) for j, weight in enumerate(reduce(_product, polynomials)))
+    return sum((weight * math.factorial(n - j) for j, weight in enumerate(terms)), start=Fraction(0))
 
 
 def _polynomial(o: int, c: int, p: Number, q: Number) -> list[Number]:
@@ -224,3 +228,106 @@ def _averaged(values: Sequence[_Value], peak: float, low: float, high: float, no
     sure = np.array([1 + value.q / value.p for value in values])
     np.fill_diagonal(beliefs, weight @ kept / with_records * sure)
     return beliefs
+
+
+# --- the finding ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many records of a sub-table are published with each of its values, and how many have it."""
+
+    published: tuple[int, ...]
+    true: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PublishedRisk:
+    """Records of a sub-table that are published with one value, and the protected value believed in most."""
+
+    table: int
+    published: int  # codes of the domain
+    believed: int
+    records: int
+    belief: float
+    prior: float
+    limit: float  # that is stated for one who takes the records for independent draws
+
+    @property
+    def excess(self) -> float:
+        """How far the belief is above that."""
+        return self.belief - self.limit
+
+    @property
+    def is_above(self) -> bool:
+        """Whether it is, beyond rounding."""
+        return self.excess > ROUNDING * self.limit
+
+
+def published_risks(number: int, table: SubTable, counts: Counts) -> tuple[tuple[PublishedRisk, ...], float]:
+    """Return the risk of every published value of a sub-table, and how far a belief may be off."""
+    found = composition_beliefs(table.matrix, counts.published, counts.true)
+    priors = np.array(counts.true) / sum(counts.true)
+    limits = limits_at(table.bounds, np.arange(table.codes.size, dtype=np.int32), priors)
+    return tuple(_risks(number, table, counts, found.beliefs, priors, limits)), found.error
+
+
+def _risks(
+    number: int, table: SubTable, counts: Counts, beliefs: FloatArray, priors: FloatArray, limits: FloatArray
+) -> Iterator[PublishedRisk]:
+    protected = np.flatnonzero(np.isfinite(limits) & (priors < 1))
+    for y, records in enumerate(counts.published):
+        if records and protected.size:
+            x = int(protected[(beliefs[y] - limits)[protected].argmax()])
+            yield PublishedRisk(
+                number,
+                int(table.codes[y]),
+                int(table.codes[x]),
+                records,
+                *(float(figure) for figure in (beliefs[y, x], priors[x], limits[x])),
+            )
+
+
+def composition_finding(mechanism: Mechanism, counts: Sequence[Counts]) -> Finding:
+    """Return what this release tells one who knows the composition of every sub-table: no guarantee is about that."""
+    found: list[PublishedRisk] = []
+    error = 0.0
+    for number, (table, own) in enumerate(zip(mechanism.tables, counts, strict=True)):
+        risks, off = published_risks(number, table, own) if sum(own.true) else ((), 0.0)
+        found, error = found + list(risks), max(error, off)
+    records = sum(sum(own.true) for own in counts)
+    ranked = sorted(found, key=lambda risk: risk.excess, reverse=True)
+    worst = ranked[0] if ranked else None
+    return Finding(
+        attacker="composition",
+        question="Which true value does a record have, given all published values of its sub-table?",
+        assumption=(
+            "Knows the matrices, the sub-table of every record, and how many records of each sub-table have each "
+            "value. Prior: every way to give these values to the records is equally likely."
+        ),
+        measured="the largest belief in a protected value of a record with this published value; exact",
+        worst=worst.belief if worst else 0.0,
+        mean=sum(risk.records * risk.belief for risk in found) / records,
+        records=records,
+        at_risk=sum(risk.records for risk in found if risk.is_above),
+        stated=worst.limit if worst else None,
+        baseline=worst.prior if worst else None,
+        exposed=tuple(Exposed(_told(mechanism, risk), risk.records, risk.belief) for risk in ranked[:SHOWN]),
+        remark=_remark(worst, error),
+    )
+
+
+def _told(mechanism: Mechanism, risk: PublishedRisk) -> str:
+    where = f"sub-table {risk.table + 1}, " if len(mechanism.tables) > 1 else ""
+    labels = mechanism.domain.labels
+    return f"{where}published {labels[risk.published]!r}, believed {labels[risk.believed]!r}"
+
+
+def _remark(worst: PublishedRisk | None, error: float) -> str:
+    if worst is None:
+        return "No value has a bound."
+    size = f"by {worst.excess:.4g}" if worst.is_above else "nowhere"
+    return (
+        f"The bound of {worst.limit:.4g}, stated for one who takes the records for independent draws, is exceeded "
+        f"{size}. Beliefs are computed within {max(error, AGREE):.1g}."
+    )

@@ -1,8 +1,8 @@
 """What an attacker found: a measured risk beside what was promised. A finding never says that a release is safe.
 
-    within the bound                    the guarantee is about this attacker, and the worst risk keeps it
-    above the bound                     the guarantee is about this attacker, and does not hold
-    not covered by the guarantee        it says nothing of this attacker; the risk is told with its size
+within the bound                    the guarantee is about this attacker, and the worst risk keeps it
+above the bound                     the guarantee is about this attacker, and does not hold
+not covered by the guarantee        it says nothing of this attacker; the risk is told with its size
 """
 
 from __future__ import annotations

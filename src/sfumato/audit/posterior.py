@@ -21,7 +21,7 @@ from fractions import Fraction
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.audit.finding import SHOWN, Exposed, Finding
-from sfumato.guarantee import Direction, percent
+from sfumato.guarantee import Direction
 from sfumato.mechanism import Mechanism, SubTable
 from sfumato.requirement import Bound
 
@@ -52,8 +52,8 @@ class WorstPrior:
         """Return it in words."""
         value, rival, published = (domain.labels[code] for code in (self.code, self.rival, self.published))
         return (
-            f"{value!r} at a prior of {percent(self.prior)} against {rival!r}, published {published!r} "
-            f"(bound {percent(self.limit)})"
+            f"{value!r} at a prior of {float(self.prior):.4g} against {rival!r}, published {published!r} "
+            f"(bound {float(self.limit):.4g})"
         )
 
 
@@ -186,9 +186,10 @@ def _nothing_required(mechanism: Mechanism, quotas: Sequence[Sequence[int]], att
         attacker=attacker,
         question=QUESTION,
         assumption=KNOWS + "any.",
-        measured="nothing is required of any value",
+        measured="nothing is required of any value: a prior may be anything, up to certainty",
         worst=1.0,
         mean=None,
         records=records,
-        at_risk=records,
+        at_risk=0,
+        baseline=1.0,
     )

@@ -52,7 +52,8 @@ def enumerate_posteriors(
             row[value] += weight
     if not weights or not any(weights[0]):
         raise UsageError(
-            "No world agrees with what is known.", "Give the true values of known members, and a prior that allows them."
+            "No world agrees with what is known.",
+            "Give the true values of known members, and a prior that allows them.",
         )
     return tuple(tuple(Fraction(weight) / sum(row) for weight in row) for row in weights)
 
@@ -74,9 +75,7 @@ def same_chance(world: World) -> Number:
 def exact_weights(matrix: PerturbationMatrix) -> list[list[int]]:
     """Return 2^64 P[y, x], exactly."""
     noise = [int(weight) for weight in matrix.noise]
-    return [
-        [matrix.diagonal_weight(x) if x == y else noise[x] for x in range(matrix.size)] for y in range(matrix.size)
-    ]
+    return [[matrix.diagonal_weight(x) if x == y else noise[x] for x in range(matrix.size)] for y in range(matrix.size)]
 
 
 # --- what an attacker believes of the worlds beforehand ---------------------------------------------------------------
