@@ -15,20 +15,16 @@ prod_x (sum_k z^k/k! over the k with score f_x q_x^t g_x^k <= theta): exact for 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.audit.finding import Finding
-from sfumato.audit.posterior import QUESTION, worst_prior_finding, worst_priors
+from sfumato.audit.finding import ROUNDING, Finding
+from sfumato.audit.posterior import QUESTION, Quotas, worst_prior_finding, worst_priors
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism
 from sfumato.randomness import simulation
 
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 MOST_SEQUENCES = 10**9
 """Sequences of published values up to which the exact sum is within 1e-6: it loses this factor of floating point."""
 MOST_CELLS = 2 * 10**7
@@ -49,6 +45,7 @@ class Recovery:
     releases: int
     share: float
     worst: float
+    beyond: float | None = None  # share of the records with a belief in a protected value above its limit
     interval: tuple[float, float] | None = None
 
 
@@ -117,7 +114,7 @@ def _last_coefficient(logs: FloatArray) -> FloatArray:
 # --- several sub-tables, dealt anew for every release -----------------------------------------------------------------
 
 
-def dealt_channel(mechanism: Mechanism, quotas: Sequence[IntArray]) -> FloatArray:
+def dealt_channel(mechanism: Mechanism, quotas: Quotas) -> FloatArray:
     """Return Pr(sub-table and published value | true value): a row for each value of each sub-table.
 
         W[(j, y), x] = (records of x in sub-table j / records of x) P_j[y, x]
@@ -128,58 +125,61 @@ def dealt_channel(mechanism: Mechanism, quotas: Sequence[IntArray]) -> FloatArra
     rows = []
     for table, counts in zip(mechanism.tables, quotas, strict=True):
         block = np.zeros((table.codes.size, mechanism.domain.size))
-        block[:, table.codes] = table.matrix.dense() * (counts / np.maximum(held[table.codes], 1))
+        block[:, table.codes] = table.matrix.dense() * (np.asarray(counts) / np.maximum(held[table.codes], 1))
         rows.append(block)
     return np.concatenate(rows)
 
 
-def enumerated_recovery(channel: FloatArray, shares: FloatArray, releases: int, protected: BoolArray) -> Recovery:
-    """Return it by going through all sequences of what can be published."""
+def enumerated_recovery(channel: FloatArray, shares: FloatArray, releases: int, limits: FloatArray) -> Recovery:
+    """Return it by going through all sequences of what can be published; limits are inf of values without one."""
     joint = shares[None, :]
     for _ in range(releases):
         joint = (joint[:, None, :] * channel).reshape(-1, shares.size)
     total = joint.sum(axis=1, keepdims=True)
     beliefs = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
-    return Recovery(releases, float(joint.max(axis=1).sum()), float(beliefs[:, protected].max(initial=0)))
+    beyond = total[(beliefs > limits * (1 + ROUNDING)).any(axis=1)].sum()
+    worst = beliefs[:, np.isfinite(limits)].max(initial=0)
+    return Recovery(releases, float(joint.max(axis=1).sum()), float(worst), float(beyond))
 
 
 def simulated_recovery(
     channel: FloatArray,
     shares: FloatArray,
     releases: int,
-    protected: BoolArray,
+    limits: FloatArray,
     seed: int | None = None,
     records: int = SIMULATED,
 ) -> Recovery:
     """Return it from drawn records, with 95% limits of the share: the mean of their largest beliefs is its estimate."""
     draw = simulation(seed)
     steps = np.cumsum(channel, axis=0).T  # [x, outcome]
-    largest, worst = np.empty(records), 0.0
+    largest, beyond, worst, protected = np.empty(records), 0, 0.0, np.isfinite(limits)
     for record, x in enumerate(draw.choice(shares.size, records, p=shares)):
         outcomes = np.searchsorted(steps[x], draw.random(releases) * steps[x, -1], side="right")
         beliefs = shares * channel[outcomes].prod(axis=0)
         beliefs /= beliefs.sum()
         largest[record] = beliefs.max()
+        beyond += int((beliefs > limits).any())
         worst = max(worst, float(beliefs[protected].max(initial=0)))
     share, off = float(largest.mean()), NORMAL_95 * float(largest.std(ddof=1)) / math.sqrt(records)
-    return Recovery(releases, share, worst, (max(0.0, share - off), min(1.0, share + off)))
+    return Recovery(releases, share, worst, beyond / records, (max(0.0, share - off), min(1.0, share + off)))
 
 
 # --- a mechanism ------------------------------------------------------------------------------------------------------
 
 
-def recovery(mechanism: Mechanism, quotas: Sequence[IntArray], releases: int, seed: int | None = None) -> Recovery:
+def recovery(mechanism: Mechanism, quotas: Quotas, releases: int, seed: int | None = None) -> Recovery:
     """Return it at the table's shares; quotas are the records of each value of each sub-table."""
     held = _held(mechanism, quotas)
     shares, size = held / held.sum(), mechanism.domain.size
-    protected = np.array([bound.gamma is not None for bound in mechanism.bounds])
+    limits = np.array([math.inf if bound.rho2 is None else float(bound.rho2) for bound in mechanism.bounds])
     if mechanism.is_whole and size**releases <= MOST_SEQUENCES:
-        worst = _largest_beliefs(mechanism.matrix, shares, releases)[protected].max(initial=0)
+        worst = _largest_beliefs(mechanism.matrix, shares, releases)[np.isfinite(limits)].max(initial=0)
         return Recovery(releases, recovered_share(mechanism.matrix, shares, releases), float(worst))
     channel = dealt_channel(mechanism, quotas)
     if channel.shape[0] ** releases * size <= MOST_CELLS:
-        return enumerated_recovery(channel, shares, releases, protected)
-    return simulated_recovery(channel, shares, releases, protected, seed)
+        return enumerated_recovery(channel, shares, releases, limits)
+    return simulated_recovery(channel, shares, releases, limits, seed)
 
 
 def _largest_beliefs(matrix: PerturbationMatrix, shares: FloatArray, t: int) -> FloatArray:
@@ -189,7 +189,7 @@ def _largest_beliefs(matrix: PerturbationMatrix, shares: FloatArray, t: int) -> 
     return np.asarray(scores[:, t] / np.maximum(scores[:, t] + others, np.finfo(np.float64).tiny))
 
 
-def _held(mechanism: Mechanism, quotas: Sequence[IntArray]) -> FloatArray:
+def _held(mechanism: Mechanism, quotas: Quotas) -> FloatArray:
     held = np.zeros(mechanism.domain.size)
     for table, counts in zip(mechanism.tables, quotas, strict=True):
         held[table.codes] += counts
@@ -197,7 +197,7 @@ def _held(mechanism: Mechanism, quotas: Sequence[IntArray]) -> FloatArray:
 
 
 def averaging_finding(
-    mechanism: Mechanism, quotas: Sequence[IntArray], releases: int = 2, keyed: bool = False, seed: int | None = None
+    mechanism: Mechanism, quotas: Quotas, releases: int = 2, keyed: bool = False, seed: int | None = None
 ) -> Finding:
     """Return what so many releases of the table tell; `keyed`: records have a record key, and keep their draw.
 
@@ -210,11 +210,11 @@ def averaging_finding(
         worst = worst_priors(mechanism.tables[0], "upward", counted)
         finding = worst_prior_finding(mechanism, quotas, worst, "upward", keyed, "averaging")
     else:
-        finding = _dealt_finding(mechanism, found, int(sum(counts.sum() for counts in quotas)))
+        finding = _dealt_finding(mechanism, found, int(sum(sum(counts) for counts in quotas)))
     once = recovery(mechanism, quotas, 1, seed)
     return replace(
         finding,
-        assumption=f"Sees {releases} releases of the table, and knows which rows are of one record. {finding.assumption}",
+        assumption=f"Sees {releases} releases, and knows which rows are of one record. {finding.assumption}",
         measured="worst: a belief; mean: how often the likeliest value is right at the table's shares",
         mean=found.share,
         remark=f"{_remark(found, once, keyed)} {finding.remark}".strip(),
@@ -231,7 +231,7 @@ def _dealt_finding(mechanism: Mechanism, found: Recovery, records: int) -> Findi
         worst=found.worst,
         mean=None,
         records=records,
-        at_risk=0,
+        at_risk=round((found.beyond or 0.0) * records),
         stated=rho2,
     )
 

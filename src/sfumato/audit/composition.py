@@ -264,36 +264,48 @@ class PublishedRisk:
         return self.excess > ROUNDING * self.limit
 
 
-def published_risks(number: int, table: SubTable, counts: Counts) -> tuple[tuple[PublishedRisk, ...], float]:
-    """Return the risk of every published value of a sub-table, and how far a belief may be off."""
+def published_risks(
+    number: int, table: SubTable, counts: Counts, whole: Counts
+) -> tuple[tuple[PublishedRisk, ...], float]:
+    """Return the risk of every published value of a sub-table, and how far a belief may be off.
+
+    `whole` are the counts from which the bound is stated, where `counts` are only those of some members.
+    """
+    if not sum(counts.true):
+        return (), 0.0
     found = composition_beliefs(table.matrix, counts.published, counts.true)
-    priors = np.array(counts.true) / sum(counts.true)
-    limits = limits_at(table.bounds, np.arange(table.codes.size, dtype=np.int32), priors)
-    return tuple(_risks(number, table, counts, found.beliefs, priors, limits)), found.error
+    shares = np.array(whole.true) / sum(whole.true)
+    limits = limits_at(table.bounds, np.arange(shares.size, dtype=np.int32), shares)
+    limits[shares == 1] = np.inf  # nothing to learn
+    return tuple(_risks(number, table, counts, found.beliefs, limits)), found.error
 
 
 def _risks(
-    number: int, table: SubTable, counts: Counts, beliefs: FloatArray, priors: FloatArray, limits: FloatArray
+    number: int, table: SubTable, counts: Counts, beliefs: FloatArray, limits: FloatArray
 ) -> Iterator[PublishedRisk]:
-    protected = np.flatnonzero(np.isfinite(limits) & (priors < 1))
+    protected = np.flatnonzero(np.isfinite(limits))
     for y, records in enumerate(counts.published):
         if records and protected.size:
             x = int(protected[(beliefs[y] - limits)[protected].argmax()])
             yield PublishedRisk(
-                number,
-                int(table.codes[y]),
-                int(table.codes[x]),
-                records,
-                *(float(figure) for figure in (beliefs[y, x], priors[x], limits[x])),
+                table=number,
+                published=int(table.codes[y]),
+                believed=int(table.codes[x]),
+                records=records,
+                belief=float(beliefs[y, x]),
+                prior=counts.true[x] / sum(counts.true),
+                limit=float(limits[x]),
             )
 
 
-def composition_finding(mechanism: Mechanism, counts: Sequence[Counts]) -> Finding:
+def composition_finding(
+    mechanism: Mechanism, counts: Sequence[Counts], whole: Sequence[Counts] | None = None
+) -> Finding:
     """Return what this release tells one who knows the composition of every sub-table: no guarantee is about that."""
     found: list[PublishedRisk] = []
     error = 0.0
-    for number, (table, own) in enumerate(zip(mechanism.tables, counts, strict=True)):
-        risks, off = published_risks(number, table, own) if sum(own.true) else ((), 0.0)
+    for number, (table, own, all_own) in enumerate(zip(mechanism.tables, counts, whole or counts, strict=True)):
+        risks, off = published_risks(number, table, own, all_own)
         found, error = found + list(risks), max(error, off)
     records = sum(sum(own.true) for own in counts)
     ranked = sorted(found, key=lambda risk: risk.excess, reverse=True)
@@ -307,7 +319,7 @@ def composition_finding(mechanism: Mechanism, counts: Sequence[Counts]) -> Findi
         ),
         measured="the largest belief in a protected value of a record with this published value; exact",
         worst=worst.belief if worst else 0.0,
-        mean=sum(risk.records * risk.belief for risk in found) / records,
+        mean=sum(risk.records * risk.belief for risk in found) / max(records, 1),
         records=records,
         at_risk=sum(risk.records for risk in found if risk.is_above),
         stated=worst.limit if worst else None,

@@ -1,7 +1,7 @@
 """The attacker who knows the true values of some members (FG section I), and what that tells of the others.
 
     randomized        records are independent in the attacker's eyes: known members tell nothing of the others
-    small domain      with the composition known too, known members are taken out of it: p and o of the rest
+    small domain      where the composition is known too, known members are taken out of it and of the published counts
     groups            a group with composition c: Pr(x) = (c_x - known_x) / (N - known)
 
 The first is shown on small tables by going through all worlds (`enumerate_posteriors`).
@@ -9,6 +9,7 @@ The first is shown on small tables by going through all worlds (`enumerate_poste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from sfumato.audit.composition import Counts, composition_beliefs, composition_finding
 from sfumato.audit.finding import SHOWN, Exposed, Finding
 from sfumato.audit.posterior import posterior_finding
-from sfumato.audit.worlds import chance_of, enumerate_posteriors, exact_weights, independent
+from sfumato.audit.worlds import Number, chance_of, enumerate_posteriors, independent
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
@@ -43,17 +44,18 @@ class Demonstration:
 
 
 def randomized_movement(
-    matrix: PerturbationMatrix, shares: Sequence[Fraction | int], published: Sequence[int], known: Mapping[int, int]
+    weights: Sequence[Sequence[Number]], shares: Sequence[Number], published: Sequence[int], known: Mapping[int, int]
 ) -> Demonstration:
     """Return how far known members move the beliefs about the others, over all worlds of independent records.
 
-    >>> matrix = PerturbationMatrix.from_retention([0.5, 0.25])
-    >>> randomized_movement(matrix, [3, 1], [0, 1, 1], {1: 0, 2: 1}).moved
-    Fraction(0, 1)
+    weights[y][x] = P[y, x]; shares are the prior of every record. Both up to a factor.
+
+    >>> str(randomized_movement([[3, 1], [1, 3]], [4, 1], [0, 1, 1], {1: 0, 2: 1}).moved)
+    '0'
     """
-    priors, chance = [shares] * len(published), chance_of(exact_weights(matrix), published)
+    priors, chance = [shares] * len(published), chance_of(weights, published)
     before, after = (
-        enumerate_posteriors(independent(priors), chance, matrix.size, members) for members in (None, known)
+        enumerate_posteriors(independent(priors), chance, len(shares), members) for members in (None, known)
     )
     others = [record for record in range(len(published)) if record not in known]
     moved = max(abs(b - a) for r in others for b, a in zip(before[r], after[r], strict=True))
@@ -63,18 +65,19 @@ def randomized_movement(
 def demonstrate(matrix: PerturbationMatrix, counts: Sequence[int]) -> Demonstration | None:
     """Return a demonstration with the values that most records have; None where there is one value only.
 
-    The first of up to five records is asked for, and all others are known. Of many values only as many are taken as
-    SHOWN_WORLDS allows for two records.
+    The first of up to five records is asked for, and all others are known. Of many values those that most records have
+    are taken, as many as SHOWN_WORLDS allows for two records: the prior is that of one who excludes the others.
     """
     held = [int(code) for code in np.argsort(-np.asarray(counts), kind="stable") if counts[code]]
-    held = held[: int(SHOWN_WORLDS**0.5)]
+    held = held[: math.isqrt(SHOWN_WORLDS)]
     if len(held) < 2:
         return None
-    part = PerturbationMatrix(matrix.noise[held])
+    weights = [[matrix.diagonal_weight(x) if x == y else int(matrix.noise[x]) for x in held] for y in held]
     size = next(n for n in (5, 4, 3, 2) if len(held) ** n <= SHOWN_WORLDS)
     published = [k % len(held) for k in range(size)]
-    known = {record: (record + 1) % len(held) for record in range(1, size)}
-    return randomized_movement(part, [int(counts[code]) for code in held], published, known)
+    return randomized_movement(
+        weights, [int(counts[code]) for code in held], published, {r: published[r] for r in range(1, size)}
+    )
 
 
 def randomized_finding(mechanism: Mechanism, counts: Sequence[int], covered: bool) -> Finding:
@@ -147,7 +150,8 @@ def composition_corruption_finding(
 ) -> Finding:
     """Return what one reaches who knows every sub-table's composition and these members of each."""
     before = composition_finding(mechanism, counts)
-    after = composition_finding(mechanism, [known_taken_out(c, k) for c, k in zip(counts, known, strict=True)])
+    left = [known_taken_out(c, k) for c, k in zip(counts, known, strict=True)]
+    after = composition_finding(mechanism, left, whole=counts)
     members = sum(len(k) for k in known)
     return replace(
         after,
@@ -155,7 +159,7 @@ def composition_corruption_finding(
         question=QUESTION,
         assumption=f"Knows the true values of {members:,} member(s). {after.assumption}",
         remark=(
-            f"Known members move the largest belief from {before.worst:.4g} to {after.worst:.4g}. One who does not know "
+            f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. One who does not know "
             f"the composition, and takes records for independent draws, is not moved. {after.remark}"
         ),
     )

@@ -19,11 +19,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+import numpy.typing as npt
+
 from sfumato.attributes import SensitiveDomain
 from sfumato.audit.finding import SHOWN, Exposed, Finding
 from sfumato.guarantee import Direction
 from sfumato.mechanism import Mechanism, SubTable
 from sfumato.requirement import Bound
+
+Quotas = Sequence[Sequence[int] | npt.NDArray[np.int64]]
+"""Of each sub-table, how many records have each of its values."""
 
 QUESTION = "Which true value does a record have, given its published one?"
 KNOWS = "Knows the matrix and the published value of the record; holds records to be independent. Prior: "
@@ -116,9 +122,7 @@ def most_critical(found: Sequence[WorstPrior]) -> list[WorstPrior]:
     return sorted(found, key=used, reverse=True)
 
 
-def posterior_finding(
-    mechanism: Mechanism, quotas: Sequence[Sequence[int]], direction: Direction, promised: bool = True
-) -> Finding:
+def posterior_finding(mechanism: Mechanism, quotas: Quotas, direction: Direction, promised: bool = True) -> Finding:
     """Return what the worst prior within the requirement makes of the matrix.
 
     `quotas` are the records of each value of each sub-table; `promised` whether the guarantee is about this direction.
@@ -129,7 +133,7 @@ def posterior_finding(
 
 def worst_prior_finding(
     mechanism: Mechanism,
-    quotas: Sequence[Sequence[int]],
+    quotas: Quotas,
     found: Sequence[WorstPrior],
     direction: Direction,
     promised: bool,
@@ -171,7 +175,7 @@ def _remark(worst: WorstPrior) -> str:
     return f"The odds change by a factor of {float(worst.factor):.6g}; allowed are {float(worst.gamma):.6g}."
 
 
-def _held(mechanism: Mechanism, quotas: Sequence[Sequence[int]]) -> dict[int, int]:
+def _held(mechanism: Mechanism, quotas: Quotas) -> dict[int, int]:
     """Return the records of each value."""
     held = dict.fromkeys(range(mechanism.domain.size), 0)
     for table, counts in zip(mechanism.tables, quotas, strict=True):
@@ -180,7 +184,7 @@ def _held(mechanism: Mechanism, quotas: Sequence[Sequence[int]]) -> dict[int, in
     return held
 
 
-def _nothing_required(mechanism: Mechanism, quotas: Sequence[Sequence[int]], attacker: str) -> Finding:
+def _nothing_required(mechanism: Mechanism, quotas: Quotas, attacker: str) -> Finding:
     records = sum(_held(mechanism, quotas).values())
     return Finding(
         attacker=attacker,
