@@ -174,7 +174,8 @@ def recovery(mechanism: Mechanism, quotas: Quotas, releases: int, seed: int | No
     shares, size = held / held.sum(), mechanism.domain.size
     limits = np.array([math.inf if bound.rho2 is None else float(bound.rho2) for bound in mechanism.bounds])
     if mechanism.is_whole and size**releases <= MOST_SEQUENCES:
-        worst = _largest_beliefs(mechanism.matrix, shares, releases)[np.isfinite(limits)].max(initial=0)
+        protected = [bound.gamma is not None for bound in mechanism.bounds]
+        worst = _largest_beliefs(mechanism.matrix, shares, releases)[protected].max(initial=0)
         return Recovery(releases, recovered_share(mechanism.matrix, shares, releases), float(worst))
     channel = dealt_channel(mechanism, quotas)
     if channel.shape[0] ** releases * size <= MOST_CELLS:

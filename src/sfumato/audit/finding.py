@@ -16,7 +16,7 @@ Verdict = Literal["within the bound", "above the bound", "not covered by the gua
 SHOWN = 10
 """The most exposed groups that a finding names."""
 ROUNDING = 1e-12
-"""Relative distance from the bound that floating point may be off; exact findings are compared as fractions before."""
+"""Relative distance from the bound that floating point may be off; a finding may have been decided in fractions before."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,15 @@ class Finding:
     interval: tuple[float, float] | None = None
     exposed: tuple[Exposed, ...] = ()
     remark: str = ""
+    broken: bool | None = None  # whether the bound is, where that was decided in fractions
 
     @property
     def verdict(self) -> Verdict:
         """How the outcome stands to the guarantee."""
         if self.promised is None:
             return "not covered by the guarantee"
-        return "above the bound" if self.excess > ROUNDING * self.promised else "within the bound"
+        beyond = self.excess > ROUNDING * self.promised if self.broken is None else self.broken
+        return "above the bound" if beyond else "within the bound"
 
     @property
     def excess(self) -> float:

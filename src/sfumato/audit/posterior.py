@@ -160,6 +160,7 @@ def worst_prior_finding(
         direction="at most" if direction == "upward" else "at least",
         exposed=tuple(Exposed(w.told(mechanism.domain), held[w.code], float(w.posterior)) for w in ranked[:SHOWN]),
         remark=_remark(worst),
+        broken=worst.is_broken,
     )
 
 
