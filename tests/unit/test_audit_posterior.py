@@ -42,9 +42,7 @@ def bayes(weights: list[list[int]], prior: list[Fraction], y: int) -> list[Fract
     st.fractions(Fraction(1, 50), Fraction(2, 5), max_denominator=50),
     st.fractions(Fraction(1, 2), Fraction(49, 50), max_denominator=50),
 )
-def test_no_prior_on_a_grid_is_worse_and_one_is_as_bad(
-    retention: list[float], rho1: Fraction, rho2: Fraction
-) -> None:
+def test_no_prior_on_a_grid_is_worse_and_one_is_as_bad(retention: list[float], rho1: Fraction, rho2: Fraction) -> None:
     """Priors with rho1 (rho2) or less (more) on a value, and the rest in tenths on the others."""
     m = len(retention)
     own = mechanism(retention, [Bound.of_rho(rho1, rho2)] * m)

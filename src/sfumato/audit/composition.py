@@ -185,7 +185,8 @@ class _Value:
 
 def _given(values: Sequence[_Value], logs: FloatArray, centre: float) -> tuple[FloatArray, FloatArray]:
     """Return the logarithm of the integrand (for d log u), up to a constant, and all J: [nodes, values]."""
-    pairs = [value.given(logs, centre) for value in values]
+    given = {value: value.given(logs, centre) for value in set(values)}  # rare values are often alike
+    pairs = [given[value] for value in values]
     away = logs - centre
     height = away - math.exp(centre) * np.expm1(away) + sum(log for log, _ in pairs)
     return height, np.column_stack([mean for _, mean in pairs])

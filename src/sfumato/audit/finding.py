@@ -16,7 +16,7 @@ Verdict = Literal["within the bound", "above the bound", "not covered by the gua
 SHOWN = 10
 """The most exposed groups that a finding names."""
 ROUNDING = 1e-12
-"""Relative distance from the bound that floating point may be off; a finding may have been decided in fractions before."""
+"""Relative distance from the bound that floating point may be off, where it was not decided in fractions."""
 
 
 @dataclass(frozen=True)
