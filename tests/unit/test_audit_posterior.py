@@ -198,3 +198,6 @@ def test_groups_are_named_and_single_valued_ones_teach_nothing() -> None:
     assert finding.promised is not None
     assert finding.verdict == "within the bound"
     assert finding.worst < 1
+    weaker = frequencies_finding(own, true, true, groups=groups, promised=False)
+    assert (weaker.verdict, weaker.stated) == ("not covered by the guarantee", finding.promised)
+    assert weaker.exposed[0].who == "group 2"

@@ -129,7 +129,7 @@ def composition_beliefs(
         finer = _averaged(values, peak, low, high, nodes)
         beliefs, moved = finer, float(np.abs(finer - beliefs).max())
     sums = beliefs.sum(axis=1)[np.asarray(published) > 0]
-    return CompositionBeliefs(beliefs, max(moved, float(np.abs(sums - 1).max())))
+    return CompositionBeliefs(np.minimum(beliefs, 1.0), max(moved, float(np.abs(sums - 1).max())))
 
 
 @dataclass(frozen=True)

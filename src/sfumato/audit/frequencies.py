@@ -106,17 +106,24 @@ def frequencies_finding(
     labels: CodeArray | None = None,
     groups: IntArray | None = None,
     names: Sequence[str] = (),
+    promised: bool = True,
 ) -> Finding:
-    """Return what this release tells one who knows the shares; `names` are those of the groups."""
+    """Return what this release tells one who knows the shares; `names` are those of the groups.
+
+    `promised`: whether the guarantee is about these shares (for small domain: those of sub-tables, not of groups).
+    """
     found = record_beliefs(mechanism, true, published, labels, groups)
     covered = found.covered
     pool = np.flatnonzero(covered) if covered.any() else np.arange(true.size)
     excess = found.beliefs - np.where(covered, found.limits, 0.0)
     worst = int(pool[excess[pool].argmax()])
+    limit = float(found.limits[worst]) if covered[worst] else None
     shown = true.astype(np.int64) * mechanism.domain.size + published if groups is None else groups
 
     def told(group: int) -> str:
-        return names[group] if groups is not None else _pair(mechanism.domain, group)
+        if groups is None:
+            return _pair(mechanism.domain, group)
+        return names[group] if names else f"group {group + 1}"
 
     return Finding(
         attacker="frequencies",
@@ -127,7 +134,8 @@ def frequencies_finding(
         mean=float(found.beliefs.mean()),
         records=true.size,
         at_risk=int(found.above.sum()) if covered.any() else int((found.beliefs > found.priors).sum()),
-        promised=float(found.limits[worst]) if covered[worst] else None,
+        promised=limit if promised else None,
+        stated=None if promised else limit,
         baseline=float(found.priors[worst]),
         exposed=tuple(_most_exposed(shown, told, found)),
         remark=_remark(found),
