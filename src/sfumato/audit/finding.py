@@ -16,7 +16,7 @@ Verdict = Literal["within the bound", "above the bound", "not covered by the gua
 SHOWN = 10
 """The most exposed groups that a finding names."""
 ROUNDING = 1e-12
-"""Relative distance from the bound that floating point may be off; exact findings are compared as fractions before."""
+"""Relative distance from the bound that floating point may be off, where it was not decided in fractions."""
 
 
 @dataclass(frozen=True)
@@ -44,32 +44,36 @@ class Finding:
     worst: float
     mean: float | None
     records: int
-    at_risk: int  # records whose risk is above the bound, or, without one, above `baseline`
+    at_risk: int  # records whose risk is above the bound, promised or stated, or, without one, above `baseline`
     promised: float | None = None
+    stated: float | None = None  # the bound against weaker attackers, where none is promised against this one
     baseline: float | None = None  # what the attacker would reach without the release
     direction: Direction = "at most"
     interval: tuple[float, float] | None = None
     exposed: tuple[Exposed, ...] = ()
     remark: str = ""
+    broken: bool | None = None  # whether the bound is, where that was decided in fractions
 
     @property
     def verdict(self) -> Verdict:
         """How the outcome stands to the guarantee."""
         if self.promised is None:
             return "not covered by the guarantee"
-        return "above the bound" if self.excess > ROUNDING * self.promised else "within the bound"
+        beyond = self.excess > ROUNDING * self.promised if self.broken is None else self.broken
+        return "above the bound" if beyond else "within the bound"
 
     @property
     def excess(self) -> float:
-        """How far the worst risk is beyond the bound; for a simulation its surer confidence limit counts.
+        """How far the worst risk is beyond the bound, promised or stated; of a simulation the surer limit counts.
 
         A simulation is above the bound only if its whole confidence interval is.
         """
-        if self.promised is None:
+        bound = self.stated if self.promised is None else self.promised
+        if bound is None:
             return 0.0
         if self.direction == "at least":
-            return self.promised - (self.interval[1] if self.interval else self.worst)
-        return (self.interval[0] if self.interval else self.worst) - self.promised
+            return bound - (self.interval[1] if self.interval else self.worst)
+        return (self.interval[0] if self.interval else self.worst) - bound
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-ready values. Keys: docs/json.md."""

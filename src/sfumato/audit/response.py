@@ -1,0 +1,182 @@
+"""Randomized response under linking (AD): the three risks on the true table, and two attackers whom no limit holds.
+
+    posterior        sees the published quasi-identifiers of one row: h(b, u)
+    link             takes a row with the person's published quasi-identifiers: (P^T h)(a, u)
+    reconstruction   draws the true quasi-identifiers, then the true value, at random: AD Eq. (6)
+    row              sees the published sensitive value too: the odds of h times p_s/q_s
+    distribution     knows pi and the person's quasi-identifiers, and guesses the likeliest value: max_u pi(u | QI)
+
+One of the first three is promised; the others are told with their size. All are exact, from the joint table of the
+true values and the matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.guarantee import LINKS, OWN_DISTRIBUTION, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
+from sfumato.matrix import FloatArray
+from sfumato.methods.response.channels import Channels, IntArray
+from sfumato.methods.response.guessing import limit_success
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import Limit, pose
+from sfumato.methods.response.risks import Posterior, Risk, RiskName
+
+QUESTION = "Which sensitive value does a person have?"
+KNOWS: dict[RiskName, str] = {
+    "posterior": SEES_QUASI_IDENTIFIERS,
+    "link": LINKS,
+    "reconstruction": RECONSTRUCTS,
+}
+MEASURED: dict[RiskName, str] = {
+    "posterior": "the belief in a true value, given published quasi-identifiers; exact",
+    "link": "the probability to hit a row with the person's true value; exact, by expected shares",
+    "reconstruction": "AD Eq. (6); exact, and no bound on an inference",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class CellRisks:
+    """The risk of every cell, its limit, and the (expected) records in it, flat. Codes: quasi-identifiers, then S."""
+
+    risks: FloatArray
+    limits: FloatArray  # inf where there is none
+    records: FloatArray
+    codes: IntArray
+
+    @property
+    def worst(self) -> int:
+        """The cell whose risk is largest for its limit; without any limit, largest."""
+        limited = np.isfinite(self.limits).any()
+        return int((self.risks / self.limits if limited else self.risks).argmax())
+
+    @property
+    def above(self) -> float:
+        """The records in cells whose risk is above its limit."""
+        return float(self.records[self.risks > self.limits * (1 + ROUNDING)].sum())
+
+
+def cell_risks(table: JointTable, channels: Channels, limit: Limit, name: RiskName) -> CellRisks:
+    """Return a risk cell by cell; cells of `posterior` are published ones, with their expected records."""
+    problem = pose(table, limit, name, "both", (), "kappa")
+    risk: Risk = problem.risk(table, channels)
+    records = risk.joint if isinstance(risk, Posterior) else table.counts
+    values = risk.values
+    limits = np.broadcast_to(problem.limits, (values.size // table.sizes[-1], table.sizes[-1])).ravel()
+    return CellRisks(values, limits, records.ravel(), risk.cell_codes(np.arange(values.size)))
+
+
+def response_findings(
+    table: JointTable, channels: Channels, limit: Limit, promised: RiskName, labels: Sequence[Sequence[str]] = ()
+) -> tuple[Finding, ...]:
+    """Return what the five attackers reach; `labels` name the values of each attribute."""
+    names: tuple[RiskName, ...] = ("posterior", "link", "reconstruction")
+    three = [risk_finding(table, channels, limit, name, name == promised, labels) for name in names]
+    strictest = float(np.min(np.asarray(limit, dtype=np.float64)))
+    return *three, _row_finding(table, channels, strictest), _guesser_finding(table, strictest, labels)
+
+
+def risk_finding(
+    table: JointTable,
+    channels: Channels,
+    limit: Limit,
+    name: RiskName,
+    promised: bool,
+    labels: Sequence[Sequence[str]] = (),
+) -> Finding:
+    """Return the finding of one of the three risks."""
+    cells = cell_risks(table, channels, limit, name)
+    worst = cells.worst
+    bound = float(cells.limits[worst]) if np.isfinite(cells.limits[worst]) else None
+    order = np.argsort(-np.where(cells.records > 0, cells.risks, 0.0), kind="stable")[:SHOWN]
+    return Finding(
+        attacker=name,
+        question=QUESTION,
+        assumption=f"{KNOWS[name]} {OWN_DISTRIBUTION}",
+        measured=MEASURED[name],
+        worst=float(cells.risks[worst]),
+        mean=float(cells.records @ cells.risks / table.records),
+        records=table.records,
+        at_risk=round(cells.above),
+        promised=bound if promised else None,
+        stated=None if promised else bound,
+        baseline=float((table.counts.sum(axis=0) / table.records).max()),
+        exposed=tuple(
+            Exposed(told(cells.codes[k], table, labels), round(float(cells.records[k])), float(cells.risks[k]))
+            for k in order
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class RowRisk:
+    """What somebody believes who sees whole published rows: worst, mean belief in the true value, records above."""
+
+    worst: float
+    mean: float
+    above: float
+
+
+def row_risk(table: JointTable, channels: Channels, limit: float) -> RowRisk:
+    """Return the beliefs h(b, u) P_s[v, u] / sum_w h(b, w) P_s[v, w] over all published (b, v) and true u."""
+    sensitive = channels[-1]
+    joint = Posterior(table, channels).joint.reshape(-1, table.sizes[-1])  # [b, u]: expected records
+    worst = mean = above = 0.0
+    for v in range(table.sizes[-1]):
+        records = sensitive.off_diagonal * joint
+        records[:, v] += sensitive.retention * joint[:, v]
+        total = records.sum(axis=1, keepdims=True)
+        beliefs = np.divide(records, total, out=np.zeros_like(records), where=total > 0)
+        worst = max(worst, float(beliefs.max()))
+        mean += float((records * beliefs).sum()) / table.records
+        above += float(records[beliefs > limit * (1 + ROUNDING)].sum())
+    return RowRisk(worst, mean, above)
+
+
+def _row_finding(table: JointTable, channels: Channels, limit: float) -> Finding:
+    found = row_risk(table, channels, limit)
+    return Finding(
+        attacker="row",
+        question=QUESTION,
+        assumption=f"Sees the whole published row, and knows the matrices. {OWN_DISTRIBUTION}",
+        measured="the belief in a true value, given the published row; exact",
+        worst=found.worst,
+        mean=found.mean,
+        records=table.records,
+        at_risk=round(found.above),
+        stated=limit,
+        remark="The sensitive value is published untouched." if channels[-1].off_diagonal == 0 else "",
+    )
+
+
+def _guesser_finding(table: JointTable, limit: float, labels: Sequence[Sequence[str]]) -> Finding:
+    """Return how often argmax pi(u | QI) is right: in the limit of many records any release lets it be learnt."""
+    largest, sizes = table.shares.max(axis=1), table.group_sizes
+    order = np.lexsort((-sizes, -largest))[:SHOWN]
+    return Finding(
+        attacker="distribution",
+        question=QUESTION,
+        assumption=(
+            "Knows a person's true quasi-identifiers, and the table's distribution, which can be estimated from the "
+            "release the better the more records there are; guesses the likeliest value there."
+        ),
+        measured="how often the guess is right; worst: in a group, mean: of all records; exact",
+        worst=float(largest.max()),
+        mean=limit_success(table),
+        records=table.records,
+        at_risk=int(sizes[largest > limit * (1 + ROUNDING)].sum()),
+        stated=limit,
+        exposed=tuple(Exposed(told(table.groups[k], table, labels), int(sizes[k]), float(largest[k])) for k in order),
+        remark="No mechanism helps against one who knows the distribution.",
+    )
+
+
+def told(codes: IntArray, table: JointTable, labels: Sequence[Sequence[str]]) -> str:
+    """Return a cell, or a group, in words."""
+    names = table.names or [f"attribute {k}" for k in range(len(table.sizes))]
+    values = [labels[k][code] if labels else str(code) for k, code in enumerate(codes.tolist())]
+    return ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=False))

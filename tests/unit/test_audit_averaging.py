@@ -1,0 +1,172 @@
+"""Several releases: against all sequences of published values, and in fractions."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.attributes import Domain, SensitiveDomain
+from sfumato.audit.averaging import (
+    averaging_finding,
+    dealt_channel,
+    enumerated_recovery,
+    recovered_share,
+    recovery,
+    simulated_recovery,
+)
+from sfumato.audit.posterior import worst_priors
+from sfumato.audit.worlds import exact_weights
+from sfumato.guarantee import Direction
+from sfumato.matrix import WORDS, PerturbationMatrix
+from sfumato.mechanism import LABEL, Mechanism, SubTable
+from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.requirement import Bound
+
+RHO = Bound.of_rho("1/10", "1/4")
+
+
+def single(matrix: PerturbationMatrix, bound: Bound = RHO) -> Mechanism:
+    domain = SensitiveDomain((Domain("d", tuple(f"v{k}" for k in range(matrix.size))),))
+    return Mechanism.single(domain, matrix, (bound,) * matrix.size)
+
+
+def slow_share(matrix: PerturbationMatrix, shares: list[Fraction], t: int) -> Fraction:
+    """Over all sequences, in fractions."""
+    weights, m = exact_weights(matrix), matrix.size
+    total = Fraction(0)
+    for seen in itertools.product(range(m), repeat=t):
+        total += max(f * np.prod([weights[y][x] for y in seen], dtype=object) for x, f in enumerate(shares))
+    return total / WORDS**t
+
+
+# --- the worst prior --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("t", [1, 2, 3])
+@pytest.mark.parametrize("direction", ["upward", "downward"])
+def test_the_power_of_the_factor_is_reached_and_never_exceeded(t: int, direction: Direction) -> None:
+    """Over all sequences of published values and all rivals of a value: gamma^t, exactly."""
+    matrix = PerturbationMatrix.from_retention([0.5, 0.2, 0.35])
+    weights = exact_weights(matrix)
+
+    def chance(seen: tuple[int, ...], x: int) -> int:
+        return int(np.prod([weights[y][x] for y in seen], dtype=object))
+
+    for worst in worst_priors(single(matrix).tables[0], direction, t):
+        i, ratios = worst.code, []
+        for seen, k in itertools.product(itertools.product(range(3), repeat=t), range(3)):
+            if k != i:
+                ratio = Fraction(chance(seen, i), chance(seen, k))
+                ratios.append(ratio if direction == "upward" else 1 / ratio)
+        assert max(ratios) == worst.factor
+        once = matrix.upward(i) if direction == "upward" else matrix.downward(i)
+        assert once is not None
+        assert worst.factor == once**t
+
+
+def test_two_releases_by_hand() -> None:
+    """gamma = 3 from a prior of 1/10: 3/12 after one release, 9/18 after two."""
+    table = single(uniform_matrix(Fraction(3), 4)).tables[0]
+    assert [float(worst_priors(table, "upward", t)[0].posterior) for t in (1, 2)] == pytest.approx([1 / 4, 1 / 2])
+
+
+# --- the share that is recovered --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_the_share_is_the_sum_over_all_sequences(data: st.DataObject) -> None:
+    m, t = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4))
+    matrix = PerturbationMatrix.from_retention(data.draw(st.lists(st.floats(0, 1), min_size=m, max_size=m)))
+    counts = data.draw(st.lists(st.integers(0, 9), min_size=m, max_size=m).filter(any))
+    shares = [Fraction(c, sum(counts)) for c in counts]
+    found = recovered_share(matrix, np.array(shares, dtype=np.float64), t)
+    assert found == pytest.approx(float(slow_share(matrix, shares, t)), abs=1e-12)
+
+
+def test_more_releases_recover_more_and_never_less_than_the_commonest_value() -> None:
+    matrix, shares = uniform_matrix(Fraction(6), 40), 1 / np.arange(1, 41)
+    shares /= shares.sum()
+    found = [recovered_share(matrix, shares, t) for t in (1, 2, 3, 4)]
+    assert found[0] >= shares[0]
+    assert sorted(found) == found
+    assert found[3] > 1.25 * found[0]
+
+
+def test_many_values_agree_with_a_simulation() -> None:
+    matrix, shares = uniform_matrix(Fraction(300), 200), np.random.default_rng(1).dirichlet(np.ones(200))
+    found = recovered_share(matrix, shares, 2)
+    drawn = simulated_recovery(matrix.dense(), shares, 2, np.full(200, np.inf), seed=3)
+    assert drawn.interval is not None
+    assert drawn.interval[0] < found < drawn.interval[1]
+    assert drawn.interval[1] - drawn.interval[0] < 0.02
+
+
+def test_the_exact_share_and_the_largest_belief_agree_with_an_enumeration() -> None:
+    rng = np.random.default_rng(4)
+    for t in (1, 2, 3):
+        matrix = PerturbationMatrix.from_retention(rng.uniform(0, 0.9, 6))
+        counts = rng.integers(1, 40, 6)
+        fast = recovery(single(matrix), [counts], t)
+        slow = enumerated_recovery(matrix.dense(), counts / counts.sum(), t, np.full(6, 0.25))
+        assert (fast.share, fast.worst) == (pytest.approx(slow.share, abs=1e-12), pytest.approx(slow.worst, abs=1e-12))
+
+
+# --- sub-tables -------------------------------------------------------------------------------------------------------
+
+
+def dealt() -> tuple[Mechanism, list[np.ndarray]]:
+    domain = SensitiveDomain((Domain("d", tuple("abcd")),))
+    bound = Bound.of_rho("1/3", "2/3")
+    tables = tuple(
+        SubTable(np.array(codes, dtype=np.int32), uniform_matrix(Fraction(4), 3), (bound,) * 3)
+        for codes in ([0, 1, 2], [1, 2, 3])
+    )
+    return Mechanism(domain, tables, LABEL), [np.array([4, 4, 4]), np.array([2, 2, 2])]
+
+
+def test_sub_tables_are_dealt_anew() -> None:
+    """b is in both sub-tables, 4 of its 6 records in the first; a and d in one: both labels together exclude them."""
+    mechanism, quotas = dealt()
+    channel = dealt_channel(mechanism, quotas)
+    assert channel.sum(axis=0) == pytest.approx(np.ones(4))
+    assert channel[:3, 1] == pytest.approx(np.array([1 / 6, 4 / 6, 1 / 6]) * 4 / 6, abs=1e-15)
+    assert channel[3:, 0].tolist() == [0, 0, 0]
+    found = recovery(mechanism, quotas, 2)
+    # labels 1 and 2, b published twice: b against c, whose shares are the same: 4*4 against 1*1
+    assert found.worst >= 16 / 17
+    drawn = simulated_recovery(channel, np.array([4, 6, 6, 2]) / 18, 2, np.full(4, 2 / 3), seed=1)
+    assert drawn.interval is not None
+    assert drawn.interval[0] < found.share < drawn.interval[1]
+    assert found.beyond is not None
+    assert drawn.beyond == pytest.approx(found.beyond, abs=0.02)
+
+
+def test_the_finding_of_sub_tables() -> None:
+    found = averaging_finding(*dealt())
+    assert found.verdict == "not covered by the guarantee"
+    assert found.excess == pytest.approx(found.worst - 2 / 3)
+    assert 0 < found.at_risk <= found.records == 18
+
+
+# --- the finding ------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_release_is_not_covered_and_told_with_its_size() -> None:
+    found = averaging_finding(single(uniform_matrix(Fraction(3), 4)), [[40, 30, 20, 10]])
+    assert (found.verdict, found.worst, found.stated) == ("not covered by the guarantee", pytest.approx(0.5), 0.25)
+    assert found.mean == pytest.approx(recovered_share(uniform_matrix(Fraction(3), 4), np.array([4, 3, 2, 1]) / 10, 2))
+    assert found.at_risk == 100
+
+
+def test_a_record_key_moves_nothing() -> None:
+    mechanism, counts = single(uniform_matrix(Fraction(3), 4)), [[40, 30, 20, 10]]
+    found = averaging_finding(mechanism, counts, releases=5, keyed=True)
+    assert (found.verdict, found.at_risk) == ("within the bound", 0)
+    assert (found.worst, found.mean) == (pytest.approx(0.25), recovery(mechanism, counts, 1).share)
+    assert "same draw" in found.remark
