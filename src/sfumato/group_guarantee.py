@@ -19,8 +19,8 @@ KNOWS_HOW = (
 )
 LOOKS_AT_GROUPS = (
     "Knows all quasi-identifiers, who is in the table and whose each published row is; holds records to be "
-    "independent; reasons from each published group by itself, as in PI Eqs. (1)-(3), and not from how groups are made; sees the "
-    "release once."
+    "independent; reasons from each published group by itself, as in PI Eqs. (1)-(3), and not from how groups are "
+    "made; sees the release once."
 )
 ONE_BY_ONE = "The bound is on each value by itself: all values of a group may be of one sort, such as cancers."
 KNOWN_MEMBERS = "Who knows the values of j of the N records of a group is left with the other N - j."
@@ -175,8 +175,8 @@ def _robust_limits(claim: GroupClaim) -> Iterator[str]:
         yield (
             f"A record in a group of others with another {columns} is a guest: it has a value that is too frequent "
             "among those like it, and who knows how groups are made knows that. With r = 2, and values 0, 0, 1 and "
-            "2, 3 of two kinds of records, the guest can only have 0. All other records keep the bound against him too, and "
-            f"whatever he knew of {columns}."
+            "2, 3 of two kinds of records, the guest can only have 0. All other records keep the bound against him "
+            f"too, and whatever he knew of {columns}."
         )
     yield (
         "A person known to be in the table and missing from the release has a value that is too frequent among the "
