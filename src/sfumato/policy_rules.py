@@ -31,6 +31,13 @@ SUPPRESSION: MethodName = "suppression"
 ROBUST: MethodName = "robust-anatomy"
 GROUPING: tuple[MethodName, ...] = ("anatomy", SUPPRESSION, ROBUST)
 """Methods that publish two tables, joined by groups."""
+TAKEN: dict[MethodName, tuple[str, ...]] = {
+    RESPONSE: ("l", "risk_limit"),
+    "anatomy": ("l",),
+    SUPPRESSION: ("l",),
+    ROBUST: ("r",),
+}
+"""The kinds of requirements that some methods take, instead of all others."""
 Variant = Literal["rotation", "spread", "safe-d", "r-suppression"]
 Comparison = Literal["unsafe-d", "minimal"]
 """Variants of suppression that are never published."""

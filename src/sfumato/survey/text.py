@@ -173,7 +173,8 @@ _LEGEND = (
     "error bars exist. Total variation: the expected distance of the estimated distribution from the true "
     "one; near 1 or above, single counts cannot be told from noise. In groups: values stay true, and it is hidden "
     "which record of a group has which; record utility is then the share of records that are published. "
-    "tolerance = 3: no belief rises to more than three times the value's own share in this table (which the release then discloses)."
+    "tolerance = 3: no belief rises to more than three times the value's own share in this table (which the "
+    "release then discloses)."
 )
 
 
