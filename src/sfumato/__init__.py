@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.errors import CannotMeet as CannotMeet
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.errors import UsageError as UsageError
+    from sfumato.group_plan import GroupPlan as GroupPlan
     from sfumato.matrix import PerturbationMatrix as PerturbationMatrix
     from sfumato.methods import plan as plan
     from sfumato.plans import Plan as Plan
@@ -41,11 +42,13 @@ if TYPE_CHECKING:
     from sfumato.release import Release as Release
     from sfumato.release import open_release as open_release
     from sfumato.requirement import Amplification as Amplification
+    from sfumato.requirement import Diversity as Diversity
     from sfumato.requirement import FineGrainPrivacy as FineGrainPrivacy
     from sfumato.requirement import GroupLimit as GroupLimit
     from sfumato.requirement import LocalPrivacy as LocalPrivacy
     from sfumato.requirement import RhoPrivacy as RhoPrivacy
     from sfumato.requirement import RiskLimit as RiskLimit
+    from sfumato.requirement import Robustness as Robustness
     from sfumato.requirement import Tolerance as Tolerance
     from sfumato.requirement import ValueRequirement as ValueRequirement
     from sfumato.requirement import tolerance as tolerance
@@ -60,8 +63,10 @@ _HOMES = {
     "Answer": "reconstruct.answer",
     "CannotMeet": "errors",
     "Comparison": "reconstruct.comparing",
+    "Diversity": "requirement",
     "FineGrainPrivacy": "requirement",
     "GroupLimit": "requirement",
+    "GroupPlan": "group_plan",
     "JointTable": "reconstruct.tables",
     "LocalPrivacy": "requirement",
     "PerturbationMatrix": "matrix",
@@ -73,6 +78,7 @@ _HOMES = {
     "ResponsePlan": "response_plan",
     "RhoPrivacy": "requirement",
     "RiskLimit": "requirement",
+    "Robustness": "requirement",
     "SecretKey": "randomness",
     "SfumatoError": "errors",
     "Table": "table",
