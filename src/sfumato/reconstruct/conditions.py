@@ -222,9 +222,14 @@ def counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def fetched(release: Release, query: str, what: str) -> Any:
-    """Return the rows of a query as an Arrow table. What does not fit is told of `what` was asked, if that is said."""
+def fetched(release: Release, query: str, what: str, **tables: Any) -> Any:
+    """Return the rows of a query as an Arrow table. What does not fit is told of `what` was asked, if that is said.
+
+    `tables` are Arrow tables that the query may read besides the release.
+    """
     with connected(release) as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
         try:
             return connection.sql(query).to_arrow_table()
         except CONDITION_ERRORS as problem:
