@@ -9,12 +9,14 @@ sub-table, which may fix all its numbers). Its JSON Schema is docs/manifest.sche
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sfumato import codec
 from sfumato.attributes import SensitiveDomain
+from sfumato.groups import GroupClaim
 from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
 from sfumato.requirement import GroupLimit, RiskLimit
@@ -215,6 +217,20 @@ class Manifest(Part):
         parts = [part for mechanism in self.mechanisms for part in mechanism.domain]
         parts = list(self.groups.domain) if self.groups else parts
         return codec.read_domains([part.model_dump() for part in parts])
+
+    @property
+    def group_claim(self) -> GroupClaim:
+        """What a release by groups promises, as a value of the model."""
+        assert self.groups is not None
+        return GroupClaim(
+            method=self.method,  # type: ignore[arg-type]
+            assurance=self.assurance,
+            sensitive=self.domain.names,
+            at_most=Fraction(self.groups.at_most),
+            variant=self.groups.variant,
+            attribute_sets=self.groups.attribute_sets,
+            prior=self.groups.prior,
+        )
 
     @property
     def mechanism_values(self) -> tuple[Mechanism, ...]:

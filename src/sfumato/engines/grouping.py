@@ -96,7 +96,6 @@ class Groups:
             yield groups.astype(np.int32), codes.astype(np.int32), np.ones(groups.size, dtype=np.int64)
 
 
-
 def compositions(groups: npt.NDArray[np.integer], codes: npt.NDArray[np.integer]) -> Iterator[Composition]:
     """Give the values of each group, counted over the rows; both arrays are as long as the table."""
     published = groups != WITHHELD
