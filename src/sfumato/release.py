@@ -76,17 +76,25 @@ class Release:
 
         return count(self, by, where, method=method, target=target, level=level)
 
-    def sql(self, query: str, *, weight: str = "", target: Target = "table", level: float = 0.95) -> Answer:
+    def sql(
+        self,
+        query: str,
+        *,
+        weight: str = "",
+        method: Estimator = "inverse",
+        target: Target = "table",
+        level: float = 0.95,
+    ) -> Answer:
         """Answer one SELECT over the table `release`, with standard errors and intervals.
 
         COUNT(*), SUM(x), AVG(x) of an untouched numeric column, quotients of counts and sums, and shares, COUNT(*) /
         SUM(COUNT(*)) OVER (PARTITION BY ...), several in a query; any WHERE over untouched and randomized columns;
         GROUP BY with CUBE, ROLLUP and GROUPING SETS; ORDER BY; LIMIT. `weight` names a column of survey weights.
-        Everything else is refused by name.
+        Everything else is refused by name. `method`: "classical" for that estimate of a release by groups.
         """
         from sfumato.reconstruct.answering import sql
 
-        return sql(self, query, weight=weight, target=target, level=level)
+        return sql(self, query, weight=weight, method=method, target=target, level=level)
 
     def table(
         self,

@@ -74,12 +74,9 @@ class Records:
         by_group = Bins.of(self.group * columns + self.column)
         group, column = np.divmod(by_group.key, columns)
         bin_of = np.searchsorted(self.bins.key, kind_of_group[group] * columns + column)
-        return Binned(
-            self.bins.key,
-            *(self.bins.sums(array) for array in (np.ones(self.z.size), self.z, self.z**2)),
-            added(bin_of, by_group.sums(self.z) ** 2 / sizes[group], self.bins.key.size),
-            *self.bins.ends(self.z),
-        )
+        rows, total, square = (self.bins.sums(array) for array in (np.ones(self.z.size), self.z, self.z**2))
+        between = added(bin_of, by_group.sums(self.z) ** 2 / sizes[group], self.bins.key.size)
+        return Binned(self.bins.key, rows, total, square, between, *self.bins.ends(self.z))
 
 
 @dataclass(frozen=True, eq=False)

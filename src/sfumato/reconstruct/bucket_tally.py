@@ -18,7 +18,6 @@ from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray, Key
 from sfumato.reconstruct.bucket_sums import Binned
-from sfumato.reconstruct.compositions import Mask
 from sfumato.reconstruct.conditions import Condition, fetched
 from sfumato.reconstruct.dealt import Dealt
 from sfumato.reconstruct.reading import quoted
@@ -64,9 +63,9 @@ class BucketTally:
             *(end[bins] for end in self.ends[sql]),
         )
 
-    def product(self, one: Number, other: Number, bins: IntArray) -> FloatArray:
-        """Return the sums of the products of two numbers."""
-        return self.sums[(one * other).summed(self.weight)][bins]
+    def sum_of(self, number: Number, bins: IntArray) -> FloatArray:
+        """Return the sums of a number over some bins."""
+        return self.sums[number.summed(self.weight)][bins]
 
     @property
     def records(self) -> FloatArray:

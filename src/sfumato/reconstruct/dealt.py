@@ -199,7 +199,7 @@ def loose_notes(loose: Loose, dealt_within: Sequence[str]) -> list[str]:
     notes = []
     if loose.mixed:
         notes.append(
-            f"{loose.mixed:,} records are in groups that mix cells of {', '.join(dealt_within)}, where which record has "
+            f"{loose.mixed:,} records are in groups that mix cells of {', '.join(dealt_within)}: which of them has "
             "which value was no matter of chance."
         )
     if loose.untold:

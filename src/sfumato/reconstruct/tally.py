@@ -46,8 +46,9 @@ class Number:
 
     def each(self, weight: str) -> str:
         """Return it as SQL, 0 where a factor is missing."""
-        factors = [f"CAST({quoted(name)} AS DOUBLE)" for name in ([weight] * self.weight if weight else []) + [*self.columns]]
-        product, known = " * ".join(factors) or "1.0", " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.known)
+        factors = [*([weight] * self.weight if weight else []), *self.columns]
+        product = " * ".join(f"CAST({quoted(name)} AS DOUBLE)" for name in factors) or "1.0"
+        known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.known)
         return f"coalesce({f'CASE WHEN {known} THEN {product} END' if known else product}, 0)"
 
     def summed(self, weight: str, where: str = "") -> str:
@@ -173,7 +174,7 @@ def key_of(name: str, column: Any) -> Key:
     """Return a column of an Arrow table as a key of its rows."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     codes = np.asarray(encoded.indices).astype(np.int64)
-    return sortedkey_of(name, encoded.dictionary.to_pylist(), codes)
+    return sorted_key(name, encoded.dictionary.to_pylist(), codes)
 
 
 def numbers_in(column: Any) -> FloatArray:
