@@ -40,11 +40,16 @@ def _what(plan: GroupPlan) -> list[str]:
     return [
         f"{plan.rows:,} records; {plan.domain.name} has {plan.domain.size:,} values. "
         f"Method {plan.method}, assurance {plan.assurance}.",
-        f"{published} are dealt at random to {plan.groups:,} groups{_size(plan)}. Two tables are published: one with "
+        f"{published} are {_put(plan)} {plan.groups:,} groups{_size(plan)}. Two tables are published: one with "
         "the number of each record's group and all other columns, which stay as they are but for bins; and one with "
         f"each group's values of {plan.domain.name}, which are true. Which record of a group has which value is "
         "hidden.",
     ]
+
+
+def _put(plan: GroupPlan) -> str:
+    merged = plan.robustness is not None and plan.assurance == "as-published"
+    return "merged bottom-up to" if merged else "dealt at random to"
 
 
 def _size(plan: GroupPlan) -> str:
@@ -92,9 +97,9 @@ def _suppression(plan: GroupPlan, figures: SuppressionFigures) -> list[str]:
 
 def _beliefs(figures: SuppressionFigures) -> list[str]:
     bounds = (
-        f"at most {figures.dominant_bound} and {figures.violating_bound} by proof"
+        f"for each value at most {figures.dominant_bound} and {figures.violating_bound}, by proof"
         if figures.dominant_bound
-        else "by no proof within any bound"
+        else "no bound is proved"
     )
     lines = [
         "What is left to believe of a value, for one who knows the sorted counts of the table but not whose they are",
@@ -108,7 +113,7 @@ def _beliefs(figures: SuppressionFigures) -> list[str]:
         )
     return [
         *lines,
-        f"  Most frequent, violating (more than 1/l of the table): {bounds}, for each value. Missing person: that a "
+        f"  Most frequent, violating (more than 1/l of the table): {bounds}. Missing person: that a "
         "person has it who is known to be in the table and missing from the release. Any person: of one known to be in "
         "the table. Values with other published counts lost no record.",
     ]
@@ -140,7 +145,8 @@ def _robustness(plan: GroupPlan, figures: RobustFigures) -> list[str]:
 
 def _withheld(plan: GroupPlan, figures: RobustFigures) -> list[str]:
     proved, withheld = plan.assurance == "proved", int(plan.withheld.sum())
-    mixed = f"{figures.mixed:,} groups take one of them as a guest" if proved else f"{figures.mixed:,} groups mix cells"
+    guests = f"{figures.mixed:,} groups take one of them as a guest" if plan.priors else "no prior, and so no guests"
+    mixed = guests if proved else f"{figures.mixed:,} groups mix cells"
     told = f"Rehearsal on the counts: {mixed}; {withheld:,} records are withheld"
     if not withheld:
         return [f"{told}."]
@@ -156,7 +162,7 @@ def _withheld(plan: GroupPlan, figures: RobustFigures) -> list[str]:
 
 
 def _cell(cell: WithheldCell) -> str:
-    whole = f"; none at r <= {cell.largest_r}" if cell.largest_r > 1 else "; some at any r"
+    whole = f"; none at r <= {cell.largest_r}" if cell.largest_r > 1 else "; some at every r"
     return (
         f"({', '.join(cell.cell)}): {cell.withheld:,} of {cell.records:,} withheld, with "
         f"{', '.join(map(repr, cell.values))}{whole}"

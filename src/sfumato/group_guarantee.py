@@ -14,8 +14,8 @@ from sfumato.groups import GroupClaim
 from sfumato.guarantee import UPWARD, Guarantee, percent
 
 KNOWS_HOW = (
-    "Knows all quasi-identifiers, who is in the table, whose each published row is, and how groups are made; sees the "
-    "release once."
+    "Knows all quasi-identifiers, who is in the table, whose each published row is, and how records are withheld and "
+    "groups are made; sees the release once."
 )
 LOOKS_AT_GROUPS = (
     "Knows all quasi-identifiers, who is in the table and whose each published row is; holds records to be "

@@ -122,10 +122,10 @@ class Rehearsal:
 def rehearse(
     cells: Cells, r: int, priors: Sequence[Prior] | None, assurance: Literal["proved", "as-published"]
 ) -> Rehearsal:
-    """Return the groups that would be made, up to which of several records that are alike goes where."""
+    """Return groups as they will be made, but with other random numbers: a few guests more or less may be seated."""
     of_records, values = cells.records
     signatures = [known.of_cell[of_records] for known in cells.sets]
-    order = np.arange(values.size)
+    order = _order(values.size)
     if assurance == "as-published":
         assert priors is not None
         return Rehearsal(cells, merge_records(of_records, values, signatures, order, r, priors), r, priors)
@@ -136,5 +136,10 @@ def rehearse_plain(cells: Cells, r: int, priors: Sequence[Prior]) -> Rehearsal:
     """Return groups of plain Anatomy with l = r, which looks at no column; for comparison."""
     values = cells.records.values
     one_cell = np.zeros_like(values)
-    order = simulation(seed=0).permutation(values.size)
-    return Rehearsal(cells, group_records(one_cell, values, [one_cell], order, r).groups, r, priors)
+    groups = group_records(one_cell, values, [one_cell], _order(values.size), r).groups
+    return Rehearsal(cells, groups, r, priors)
+
+
+def _order(records: int) -> IntArray:
+    """Return random numbers for a rehearsal, the same every time: equal tables have equal plans."""
+    return simulation(seed=0).permutation(records)

@@ -42,9 +42,8 @@ def plan(
             'Say variant = "rotation", which always publishes some.',
         )
     claim = GroupClaim(SUPPRESSION, assurance, profile.domain.names, Fraction(1, ell), variant)
-    made = in_groups(profile, claim, found.suppressed, int(found.kept.sum()) // ell)
-    notes = (*_notes(profile, found), *made.notes)
-    return replace(made, suppression=_figures(profile, found), seeded=drawn.seeded, notes=notes)
+    made, figures = in_groups(profile, claim, found.suppressed, int(found.kept.sum()) // ell), _figures(profile, found)
+    return replace(made, suppression=figures, seeded=drawn.seeded, notes=(*_notes(found, figures), *made.notes))
 
 
 def _check_variant(variant: str, assurance: str) -> None:
@@ -89,7 +88,7 @@ def _written(bound: Fraction | None) -> str | None:
     return None if bound is None else str(bound)
 
 
-def _notes(profile: Profile, found: Suppression) -> Iterator[str]:
+def _notes(found: Suppression, figures: SuppressionFigures) -> Iterator[str]:
     if found.seating is None:
         yield f"No value has more than 1/{found.ell} of the table: nothing is withheld, and this is plain Anatomy."
         return
@@ -104,5 +103,5 @@ def _notes(profile: Profile, found: Suppression) -> Iterator[str]:
     if found.variant != "safe-d":
         yield (
             "The variant safe-d is the strict choice: it also bounds what is believed of a person who is missing from "
-            f"the release, and withholds {int(costs(found.counts, found.ell)['safe-d']):,} records."
+            f"the release, and withholds {int(figures.costs['safe-d']):,} records."
         )
