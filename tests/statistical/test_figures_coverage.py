@@ -27,8 +27,9 @@ from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import LABEL, Mechanism, SubTable
 from sfumato.randomness import SecretKey, Step, simulation
 from sfumato.reconstruct.answer import Answer, Key, Target
-from sfumato.reconstruct.figures import Figures, cells_of
-from sfumato.reconstruct.measures import Values, evaluate, numbers_of
+from sfumato.reconstruct.cells import Partition, cells_of
+from sfumato.reconstruct.figures import Figures
+from sfumato.reconstruct.measures import Values, evaluate, products_of, totals_of
 from sfumato.reconstruct.query import Measure
 from sfumato.reconstruct.tally import ROWS, Number, Tally
 from sfumato.requirement import Bound
@@ -158,7 +159,7 @@ class Study:
     def tally(self) -> Tally:
         """The sums over the published rows, the groups of the first release first."""
         groups, tables = self.people.groups, self.mechanism.tables
-        numbers = {n for measure in MEASURES.values() for n in numbers_of(measure)} | {ROWS}
+        numbers = {n for measure in MEASURES.values() for n in [*totals_of(measure), *products_of(measure)]} | {ROWS}
         sums = {n: [np.zeros((self.releases * groups, t.codes.size)) for t in tables] for n in numbers}
         rng, key = simulation(self.seed), SecretKey.from_seed(self.seed)
         for k in range(self.releases):
@@ -209,7 +210,7 @@ class Study:
         )
         group = np.arange(self.tally.groups)
         part = group if measure.partition else group // self.people.groups
-        return evaluate(figures, measure, (np.zeros(cells.size, dtype=np.int64), part), np.arange(cells.size))
+        return evaluate(figures, measure, Partition(np.zeros(cells.size, dtype=np.int64), part), np.arange(cells.size))
 
     def coverage(self, measure: Measure, factor: float = 1.0, least: float = LEAST, most: float = np.inf) -> Covered:
         """Return how often the intervals (their standard errors times a factor) hold the truth in judged cells."""

@@ -27,9 +27,9 @@ from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.report.files import NUMBERS, document, write_answer
 
-Estimator = Literal["inverse", "projected", "em"]
+Estimator = Literal["inverse", "projected", "em", "classical"]
 Target = Literal["table", "population"]
-ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em")
+ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em", "classical")
 TARGETS: tuple[Target, ...] = ("table", "population")
 ALL = "(all)"
 """Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""

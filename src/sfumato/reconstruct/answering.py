@@ -8,27 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.attributes import SensitiveDomain
 from sfumato.errors import SingularMatrix, UsageError
 from sfumato.matrix import FloatArray
-from sfumato.reconstruct import inverse
-from sfumato.reconstruct.answer import (
-    ALL,
-    Answer,
-    IntArray,
-    Key,
-    Target,
-    check_target,
-    sorted_key,
-    value_order,
-)
-from sfumato.reconstruct.channel import Channel, randomization_of
+from sfumato.reconstruct import buckets
+from sfumato.reconstruct.answer import ALL, Answer, Estimator, IntArray, Key, Target, sorted_key, value_order
+from sfumato.reconstruct.cells import Estimates, Partition, cells_of
 from sfumato.reconstruct.conditions import Condition, check_numbers, column_names, not_too_deep, split_condition
-from sfumato.reconstruct.estimate import NO_ROW, UNBIASED
-from sfumato.reconstruct.figures import Figures, cells_of
-from sfumato.reconstruct.measures import Values, evaluate, numbers_of, partition
+from sfumato.reconstruct.estimate import NO_ROW, check_method
+from sfumato.reconstruct.figures import UNBIASED
+from sfumato.reconstruct.measures import Values, evaluate, products_of, totals_of
 from sfumato.reconstruct.query import NUMERIC, Query, parse_query
 from sfumato.reconstruct.reading import manifest_types
-from sfumato.reconstruct.tally import ROWS, Detail, Tally, tallied
+from sfumato.reconstruct.sources import Question, Source, hidden_columns, origin_of
 from sfumato.release import Release
 
 FIGURE = "figure"
@@ -36,16 +28,21 @@ FIGURE = "figure"
 
 
 @not_too_deep
-def sql(release: Release, text: str, *, weight: str = "", target: Target = "table", level: float = 0.95) -> Answer:
+def sql(
+    release: Release,
+    text: str,
+    *,
+    weight: str = "",
+    method: Estimator = "inverse",
+    target: Target = "table",
+    level: float = 0.95,
+) -> Answer:
     """Answer a query: see `Release.sql`."""
-    check_target(target, level)
-    randomization = randomization_of(release)
-    types = manifest_types(release)
-    query = parse_query(text, types, randomization.names)
-    _check_numbers(release, query, weight, types, randomization.names)
-    channel = randomization.joint({*query.by, *column_names(query.where)})
-    condition = split_condition(release, query.where, channel.domain)
-    asked = _Asked(release, channel, query, condition, weight, target)
+    _check_method(release, method, target, level)
+    hidden, types = hidden_columns(release), manifest_types(release)
+    query = parse_query(text, types, hidden)
+    _check_numbers(release, query, weight, types, tuple(hidden))
+    asked = _Asked.of(release, query, weight, target, method)
     try:
         parts = [asked.part(names) for names in query.sets]
     except SingularMatrix as problem:
@@ -65,13 +62,19 @@ def sql(release: Release, text: str, *, weight: str = "", target: Target = "tabl
         shown.error,
         shown.value,
         np.full(shown.value.size, np.inf),
-        "inverse",
+        method,
         target,
         level,
-        (*asked.warnings(), *_notes(query, shown)),
+        (*asked.warnings(parts), *_notes(query, shown, parts), *asked.source.notes()),
         shown.quotient,
         figure_name,
     )
+
+
+def _check_method(release: Release, method: str, target: Target, level: float) -> None:
+    if method not in ("inverse", "classical"):
+        raise UsageError("A query is answered by `inverse` or `classical`.", "Other estimators are for counts: --by")
+    check_method(release, method, target, level)
 
 
 def _check_numbers(
@@ -96,76 +99,58 @@ def _check_numbers(
 class _Part:
     """The answer of one grouping set, one row for each group and cell."""
 
+    figures: Estimates
     keys: dict[str, Key]
     rows: int
     numbers: list[Values]  # of each figure
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Asked:
-    """A query to a release; published rows are read once for all grouping sets that lie in one of them."""
+    """A query to a release."""
 
-    release: Release
-    channel: Channel
     query: Query
     condition: Condition
-    weight: str
-    target: Target
+    domain: SensitiveDomain
+    source: Source
 
-    def __post_init__(self) -> None:
-        sets = [set(names) for names in self.query.sets]
-        self._read: dict[frozenset[str], Tally] = {}
-        self._largest = [names for names in sets if not any(names < other for other in sets)]
+    @classmethod
+    def of(cls, release: Release, query: Query, weight: str, target: Target, method: Estimator) -> _Asked:
+        """Return a query with what its estimates come from."""
+        origin = origin_of(release, {*query.by, *column_names(query.where)})
+        condition = split_condition(release, query.where, origin.domain)
+        totals = tuple(number for measure in query.measures for number in totals_of(measure))
+        products = tuple(number for measure in query.measures for number in products_of(measure))
+        question = Question(
+            release, query.by, query.sets, condition, totals, products, weight, target, method == "classical"
+        )
+        return cls(query, condition, origin.domain, origin.ask(question))
 
     def part(self, names: tuple[str, ...]) -> _Part:
         """Return the answer of a grouping set."""
-        tally = self._tally(frozenset(next(large for large in self._largest if large >= set(names)))).margin(names)
-        cells = cells_of(self.channel.domain, names)
-        rows, place = self.release.manifest.data.rows, cells.under(self.condition)
-        figures = Figures(self.channel, tally, place, cells.size, rows, self.target, self.weight)
-        shown = np.flatnonzero(figures.possible)
-        keys = {key.name: key.take(np.repeat(np.arange(tally.groups), shown.size)) for key in tally.keys}
-        for part in self.channel.domain.parts:
+        cells = cells_of(self.domain, names)
+        self.source.require_inverse(names)
+        figures = self.source.figures(names, cells.under(self.condition), cells.size)
+        shown, groups = np.flatnonzero(figures.possible), figures.groups
+        keys = {key.name: key.take(np.repeat(np.arange(groups), shown.size)) for key in figures.keys}
+        for part in self.domain.parts:
             if part.name in cells.asked:
-                keys[part.name] = Key(part.name, part.values, np.tile(cells.codes(part.name)[shown], tally.groups))
+                keys[part.name] = Key(part.name, part.values, np.tile(cells.codes(part.name)[shown], groups))
         numbers = [
-            evaluate(figures, measure, partition(tally, cells, measure.partition), shown)
+            evaluate(figures, measure, Partition.of(figures.keys, groups, cells, measure.partition or ()), shown)
             for measure in self.query.measures
         ]
-        return _Part(keys, tally.groups * shown.size, numbers)
+        return _Part(figures, keys, groups * shown.size, numbers)
 
-    def warnings(self) -> list[str]:
+    def warnings(self, parts: Sequence[_Part]) -> list[str]:
         """Return what is odd about the condition: nobody can satisfy it, or no row does."""
-        tallies = list(self._read.values())
-        selected = [self.condition.selected(pattern) for tally in tallies for pattern in tally.patterns]
+        selected = [self.condition.selected(pattern) for part in parts for pattern in part.figures.patterns]
         warnings = []
         if self.condition.values and not any(values.any() for values in selected):
-            warnings.append(f"No value of {self.channel.domain.name!r} satisfies the condition.")
-        rows = ROWS.summed("")
-        if self.condition.rows and not any(array.any() for tally in tallies for array in tally.sums[rows]):
+            warnings.append(f"No value of {self.domain.name!r} satisfies the condition.")
+        if self.condition.rows and not any(part.figures.records.any() for part in parts):
             warnings.append(NO_ROW)
         return warnings
-
-    def _tally(self, names: frozenset[str]) -> Tally:
-        if names not in self._read:
-            untouched = [n for n in self.query.by if n in names and n not in self.channel.domain.names]
-            detail = self._detail(names)
-            if detail != "whole":
-                for table in self.channel.tables:
-                    inverse.require_invertible(table.matrix)
-            numbers = [number for measure in self.query.measures for number in numbers_of(measure)]
-            self._read[names] = tallied(
-                self.release, self.channel, untouched, self.condition, numbers, self.weight, detail
-            )
-        return self._read[names]
-
-    def _detail(self, names: frozenset[str]) -> Detail:
-        """Return how much has to be told apart of the published values."""
-        if names & set(self.channel.domain.names) or self.condition.atoms:
-            return "values"
-        if not self.condition.values:
-            return "whole"
-        return "chosen" if all(table.matrix.is_uniform for table in self.channel.tables) else "values"
 
 
 # --- the rows of the answer -------------------------------------------------------------------------------------------
@@ -215,11 +200,13 @@ def _unused(name: str, columns: Sequence[str]) -> str:
     return name
 
 
-def _notes(query: Query, shown: Values) -> tuple[str, ...]:
+def _notes(query: Query, shown: Values, parts: Sequence[_Part]) -> list[str]:
     quotients = [measure.is_quotient for measure in query.measures]
-    notes = [] if all(quotients) else [UNBIASED]
+    notes = list(dict.fromkeys(note for part in parts for note in part.figures.notes()))
+    if all(quotients):
+        notes = [note for note in notes if note not in (UNBIASED, buckets.UNBIASED)]
     if any(quotients):
         notes.append("A quotient of two estimates is unbiased only nearly; its interval is Fieller's.")
     if np.isnan(shown.value).any():
         notes.append("No figure where the estimated total to divide by is not positive, or a number is NaN.")
-    return tuple(notes)
+    return notes

@@ -42,6 +42,44 @@ class Bins:
 
 
 @dataclass(frozen=True, eq=False)
+class Binned:
+    """A number of the records, summed over the bins of a kind of groups and a column; arrays have one entry a bin."""
+
+    key: IntArray  # kind * columns + column, ascending
+    rows: FloatArray
+    total: FloatArray  # the sum of z
+    square: FloatArray  # the sum of z^2
+    between: FloatArray  # the sum of s_g^2/|g| over the groups
+    least: FloatArray
+    largest: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The same, record by record."""
+
+    group: IntArray
+    z: FloatArray
+    column: IntArray
+    bins: Bins
+
+    def product(self, other: Records, pairing: IntArray) -> FloatArray:
+        """Return the sum of z z' of each bin, over the records whose column goes with the other's."""
+        if not np.array_equal(self.group, other.group):
+            raise ValueError("two numbers have a covariance if they are numbers of the same records")
+        return self.bins.sums(np.where(other.column == pairing[self.column], self.z * other.z, 0))
+
+    def binned(self, kind_of_group: IntArray, sizes: IntArray, columns: int) -> Binned:
+        """Return the number summed over its bins."""
+        by_group = Bins.of(self.group * columns + self.column)
+        group, column = np.divmod(by_group.key, columns)
+        bin_of = np.searchsorted(self.bins.key, kind_of_group[group] * columns + column)
+        rows, total, square = (self.bins.sums(array) for array in (np.ones(self.z.size), self.z, self.z**2))
+        between = added(bin_of, by_group.sums(self.z) ** 2 / sizes[group], self.bins.key.size)
+        return Binned(self.bins.key, rows, total, square, between, *self.bins.ends(self.z))
+
+
+@dataclass(frozen=True, eq=False)
 class Place:
     """The bins of (kind, column) that lie in a stratum, and the columns that they have."""
 
@@ -152,7 +190,7 @@ class Pair:
     def group_terms(self, f: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """Give blocks of kinds: a, [kinds, figures], sum_y c_gy sigma_y^2, [kinds, columns], and how many groups."""
         stratum = self.part.stratum
-        if self.part.hides:
+        if self.part.hides and f.any():
             for rows, a in stratum.group_weights(f, self.within.shape[1]):
                 yield a, stratum.counts.times(self.within, rows), stratum.groups[rows, None]
 

@@ -47,8 +47,8 @@ import numpy as np
 
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray, Target
-from sfumato.reconstruct.bucket_sums import Bins, Pair, Part, Place
-from sfumato.reconstruct.compositions import Compositions, Mask, Stratum, added, kinds_of, stratum_of
+from sfumato.reconstruct.bucket_sums import Binned, Bins, Pair, Part, Place, Records
+from sfumato.reconstruct.compositions import Compositions, Mask, Stratum, kinds_of, stratum_of
 
 PRIOR_FREEDOM = 10
 """Degrees of freedom that the estimated variances count for, against those of the residuals."""
@@ -82,8 +82,10 @@ class Deal:
 
         Groups, values and strata are numbered from 0.
         """
-        order = np.lexsort((value, group))
-        group, value, count = (np.asarray(array, dtype=np.int64)[order] for array in (group, value, count))
+        group, value, count = (np.asarray(array, dtype=np.int64) for array in (group, value, count))
+        if not _in_order(group, value):
+            order = np.lexsort((value, group))
+            group, value, count = group[order], value[order], count[order]
         _check_triples(group, value, count, values)
         sizes = np.bincount(group, count).astype(np.int64)
         inside = np.zeros(sizes.size, dtype=np.int64) if stratum is None else np.asarray(stratum, dtype=np.int64)
@@ -121,7 +123,13 @@ class Deal:
             raise ValueError("a group has more records than the sensitive table says")
         if group.size and (column.min() < 0 or column.max() >= columns):
             raise ValueError(f"columns are numbered from 0 to {columns - 1}")
-        return Fit(self, group, z, column, columns)
+        records = Records(group, z, column, Bins.of(self.kind_of_group[group] * columns + column))
+        return Fit(self, records.binned(self.kind_of_group, self.sizes, columns), columns, records)
+
+
+def _in_order(group: IntArray, value: IntArray) -> bool:
+    step = np.diff(group)
+    return bool((step >= 0).all() and ((step > 0) | (np.diff(value) >= 0)).all())
 
 
 def _check_triples(group: IntArray, value: IntArray, count: IntArray, values: int) -> None:
@@ -149,6 +157,16 @@ class BucketEstimate:
 
 
 @dataclass(frozen=True, eq=False)
+class With:
+    """Another number, with weights of its own: column k of the one goes with its column pairing[k]."""
+
+    fit: Fit
+    f: FloatArray
+    pairing: IntArray
+    product: FloatArray | None  # the sum of z z' of each of the one's bins; None: no record has both
+
+
+@dataclass(frozen=True, eq=False)
 class Fit:
     """A number of each record, fitted to the compositions.
 
@@ -157,18 +175,17 @@ class Fit:
     """
 
     deal: Deal
-    group: IntArray
-    z: FloatArray
-    column: IntArray
+    binned: Binned
     columns: int
+    records: Records | None = None  # where single records were given
 
     def estimate(self, f: FloatArray | None = None, target: Target = "table") -> BucketEstimate:
         """Return the least squares estimates with standard errors."""
         f = self._asked(f)
-        value, told = self._totals(f), self._identified(f)
-        variance, groups = self._variance(f)
+        value, told = self.totals(f), self.identified(f)
+        variance, groups = self.variance(f)
         if target == "population":
-            variance = np.maximum(self._sampled(variance + self._products(self._own, f, f), value**2), variance)
+            variance = np.maximum(self._sampled(variance + self.products(f), value**2), variance)
         nothing = np.where(told, 0, np.nan)
         error = np.sqrt(np.maximum(variance, 0))
         return BucketEstimate(value + nothing, error + nothing, told, _notes(told, groups < FEW_GROUPS))
@@ -184,17 +201,11 @@ class Fit:
     def blocks(self, f: FloatArray | None = None, target: Target = "table") -> FloatArray:
         """Return the covariances between the figures of each column, [columns, figures, figures]."""
         f = self._asked(f)
-        blocks, products = np.zeros((2, self.columns, f.shape[1], f.shape[1]))
-        for pair in self._own:
-            columns, own = pair.part.place.columns, f[pair.part.stratum.codes]
-            for a, spread, groups in pair.group_terms(own):
-                blocks[columns] += _weighted_squares(a, groups * spread)
-            blocks[columns] -= _weighted_squares(own, pair.fixed)
-            products[columns] += _weighted_squares(own, pair.products)
+        blocks = self.given_jointly(f)
         if target == "population":
-            value = self._totals(f)
-            blocks = self._sampled(blocks + products, value[:, :, None] * value[:, None, :])
-        nothing = np.where(self._identified(f), 0, np.nan)
+            value = self.totals(f)
+            blocks = self._sampled(blocks + self.products_jointly(f), value[:, :, None] * value[:, None, :])
+        nothing = np.where(self.identified(f), 0, np.nan)
         return blocks + nothing[:, :, None] + nothing[:, None, :]
 
     def covariance(
@@ -213,51 +224,40 @@ class Fit:
         f = self._asked(f)
         other_f = f if other_f is None else self._asked(other_f)
         pairing = np.arange(self.columns) if pairing is None else np.asarray(pairing, dtype=np.int64)
-        covariance, figures, pairs = np.zeros((self.columns, f.shape[1])), f.shape[1], self._pairs(other, pairing)
-        for pair in pairs:
-            columns, own, others = pair.part.place.columns, f[pair.part.stratum.codes], other_f[pair.part.stratum.codes]
-            for a, spread, groups in pair.group_terms(np.hstack([own, others])):
-                covariance[columns] += (groups * spread).T @ (a[:, :figures] * a[:, figures:])
-            covariance[columns] -= pair.fixed.T @ (own * others)
+        other_one = With(other, other_f, pairing, self._product(other, pairing))
+        covariance = self.given(f, other_one)
         if target == "population":
-            total, other_total = self._totals(f), other._totals(other_f)[pairing]
-            covariance = self._sampled(covariance + self._products(pairs, f, other_f), total * other_total)
-        told = self._identified(f) & other._identified(other_f)[pairing]
+            totals = self.totals(f) * other.totals(other_f)[pairing]
+            covariance = self._sampled(covariance + self.products(f, other_one), totals)
+        told = self.identified(f) & other.identified(other_f)[pairing]
         return np.where(told, covariance, np.nan)
+
+    def _product(self, other: Fit, pairing: IntArray) -> FloatArray:
+        if self.records is None or other.records is None:
+            raise ValueError("the sum of products is known of single records only")
+        return self.records.product(other.records, pairing)
 
     # --- totals -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _bins(self) -> Bins:
-        return Bins.of(self.deal.kind_of_group[self.group] * self.columns + self.column)
-
-    @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The number within each stratum that has records with it."""
-        total, square, rows = (self._bins.sums(array) for array in (self.z, self.z**2, np.ones(self.z.size)))
-        ends, between = self._bins.ends(self.z), self._between()
+        own = self.binned
         return tuple(
             Part(
                 place,
-                place.classical(total),
-                place.classical(square),
-                place.total(total),
-                place.total(square),
-                place.total(between),
-                *place.constant(rows, *ends),
+                place.classical(own.total),
+                place.classical(own.square),
+                place.total(own.total),
+                place.total(own.square),
+                place.total(own.between),
+                *place.constant(own.rows, own.least, own.largest),
             )
             for place in self._places()
         )
 
-    def _between(self) -> FloatArray:
-        """Return s_g^2/|g| of each group and column, added up in their bins."""
-        by_group = Bins.of(self.group * self.columns + self.column)
-        group, column = np.divmod(by_group.key, self.columns)
-        bin_of = np.searchsorted(self._bins.key, self.deal.kind_of_group[group] * self.columns + column)
-        return added(bin_of, by_group.sums(self.z) ** 2 / self.deal.sizes[group], self._bins.key.size)
-
     def _places(self) -> Iterator[Place]:
-        kind, column = np.divmod(self._bins.key, self.columns)
+        kind, column = np.divmod(self.binned.key, self.columns)
         bounds = np.searchsorted(kind, self.deal.first_kind)
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             bins = slice(int(bounds[number]), int(bounds[number + 1]))
@@ -271,19 +271,23 @@ class Fit:
             raise ValueError(f"weights are [values, figures] for {self.deal.values} values, not {f.shape}")
         return f
 
-    def _totals(self, f: FloatArray) -> FloatArray:
+    def totals(self, f: FloatArray) -> FloatArray:
+        """Return the estimates, [columns, figures], also of what is not identified."""
         totals = np.zeros((self.columns, f.shape[1]))
         for part in self.parts:
-            totals[part.place.columns] += (part.stratum.records[:, None] * part.mean).T @ f[part.stratum.codes]
+            known, rest = _known(f[part.stratum.codes])
+            estimated = (part.stratum.records[:, None] * part.mean).T @ rest if rest.any() else 0
+            totals[part.place.columns] += part.total[:, None] * known + estimated
         return totals
 
-    def _identified(self, f: FloatArray) -> Mask:
+    def identified(self, f: FloatArray) -> Mask:
         """Return which figures every stratum tells; a column that is constant in it needs no telling."""
         told = np.ones((self.columns, f.shape[1]), dtype=np.bool_)
         for part in self.parts:
-            if part.hides:
+            rest = _known(f[part.stratum.codes])[1]
+            if part.hides and rest.any():
                 hidden = part.place.columns[~part.constant]
-                told[hidden] &= part.stratum.identified(f[part.stratum.codes])
+                told[hidden] &= part.stratum.identified(rest)
         return told
 
     # --- variances --------------------------------------------------------------------------------------------------
@@ -302,24 +306,24 @@ class Fit:
     def _own(self) -> list[Pair]:
         return [Pair(part, part.variance * self.calibration[part.place.columns], part.square) for part in self.parts]
 
-    def _pairs(self, other: Fit, pairing: IntArray) -> list[Pair]:
+    def _pairs(self, other: With | None) -> list[Pair]:
         """Return the pairs with another number; a covariance is never larger than the two variances allow."""
-        if not np.array_equal(self.group, other.group):
-            raise ValueError("two numbers have a covariance if they are numbers of the same records")
-        together = other.column == pairing[self.column]
-        product = self._bins.sums(np.where(together, self.z * other.z, 0))
-        factor = np.sqrt(self.calibration * other.calibration[pairing])
-        others = {id(pair.part.stratum): pair for pair in other._own}
+        if other is None:
+            return self._own
+        factor = np.sqrt(self.calibration * other.fit.calibration[other.pairing])
+        others = {id(pair.part.stratum): pair for pair in other.fit._own}
+        product = np.zeros(self.binned.key.size) if other.product is None else other.product
         return [
-            _paired(own, others[id(own.part.stratum)], product, pairing[own.part.place.columns], factor)
+            _paired(own, others[id(own.part.stratum)], product, other.pairing[own.part.place.columns], factor)
             for own in self._own
+            if id(own.part.stratum) in others
         ]
 
-    def _variance(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def variance(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the variances given the table, and how many groups they rest on: (sum v)^2 / sum v^2."""
         first, second, fixed = np.zeros((3, self.columns, f.shape[1]))
         for pair in self._own:
-            columns, own = pair.part.place.columns, f[pair.part.stratum.codes]
+            columns, own = pair.part.place.columns, _known(f[pair.part.stratum.codes])[1]
             for a, spread, groups in pair.group_terms(own):
                 square = a**2
                 first[columns] += (groups * spread).T @ square
@@ -327,12 +331,43 @@ class Fit:
             fixed[columns] += pair.fixed.T @ own**2
         return first - fixed, np.divide(first**2, second, out=np.full(first.shape, np.inf), where=second > 0)
 
-    def _products(self, pairs: list[Pair], f: FloatArray, other_f: FloatArray) -> FloatArray:
-        """Return the estimated sums of z z' f f' over the records."""
+    def given(self, f: FloatArray, other: With) -> FloatArray:
+        """Return the covariances given the table with the figures of another number, [columns, figures]."""
+        covariance, figures = np.zeros((self.columns, f.shape[1])), f.shape[1]
+        for pair in self._pairs(other):
+            columns, own, others = pair.part.place.columns, *_rests(pair, f, other.f)
+            for a, spread, groups in pair.group_terms(np.hstack([own, others])):
+                covariance[columns] += (groups * spread).T @ (a[:, :figures] * a[:, figures:])
+            covariance[columns] -= pair.fixed.T @ (own * others)
+        return covariance
+
+    def products(self, f: FloatArray, other: With | None = None) -> FloatArray:
+        """Return the estimated sums of z z' f f' over the records, [columns, figures]."""
         products = np.zeros((self.columns, f.shape[1]))
-        for pair in pairs:
+        for pair in self._pairs(other):
             codes = pair.part.stratum.codes
-            products[pair.part.place.columns] += pair.products.T @ (f[codes] * other_f[codes])
+            both = f[codes] * (f if other is None else other.f)[codes]
+            products[pair.part.place.columns] += pair.products.T @ both
+        return products
+
+    def given_jointly(self, f: FloatArray, other: With | None = None) -> FloatArray:
+        """Return the covariances of all figures with all of another number, [columns, figures, figures]."""
+        other_f = f if other is None else other.f
+        covariance = np.zeros((self.columns, f.shape[1], other_f.shape[1]))
+        for pair in self._pairs(other):
+            columns, own, others = pair.part.place.columns, *_rests(pair, f, other_f)
+            for a, spread, groups in pair.group_terms(np.hstack([own, others])):
+                covariance[columns] += _weighted_products(a[:, : f.shape[1]], a[:, f.shape[1] :], groups * spread)
+            covariance[columns] -= _weighted_products(own, others, pair.fixed)
+        return covariance
+
+    def products_jointly(self, f: FloatArray, other: With | None = None) -> FloatArray:
+        """Return the estimated sums of z z' f f' over the records, for all figures with all of the other number."""
+        other_f = f if other is None else other.f
+        products = np.zeros((self.columns, f.shape[1], other_f.shape[1]))
+        for pair in self._pairs(other):
+            codes = pair.part.stratum.codes
+            products[pair.part.place.columns] += _weighted_products(f[codes], other_f[codes], pair.products)
         return products
 
     def _sampled(self, squares: FloatArray, product: FloatArray) -> FloatArray:
@@ -359,9 +394,20 @@ def _paired(own: Pair, other: Pair, product: FloatArray, wanted: IntArray, facto
     return Pair(part, np.clip(inside, -limit, limit), products)
 
 
-def _weighted_squares(a: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return sum_r weight[r, k] a[r, f] a[r, h], as [k, f, h]."""
-    return np.stack([(a * column[:, None]).T @ a for column in weight.T])
+def _known(f: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return weights that are the same for all values, whose sums are known without error, and the other weights."""
+    known = np.where((f == f[:1]).all(axis=0), f[0], 0)
+    return known, f - known
+
+
+def _rests(pair: Pair, f: FloatArray, other_f: FloatArray) -> tuple[FloatArray, FloatArray]:
+    codes = pair.part.stratum.codes
+    return _known(f[codes])[1], _known(other_f[codes])[1]
+
+
+def _weighted_products(a: FloatArray, b: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return sum_r weight[r, k] a[r, f] b[r, h], as [k, f, h]."""
+    return np.stack([(a * column[:, None]).T @ b for column in weight.T])
 
 
 def _notes(told: Mask, few: Mask) -> tuple[str, ...]:

@@ -12,22 +12,22 @@ from sqlglot import exp
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
-from sfumato.reconstruct import inverse
 from sfumato.reconstruct.answer import IntArray, Target, check_target
 from sfumato.reconstruct.association import Association, IndependenceTest, Normaliser, associate
+from sfumato.reconstruct.bucket_figures import COUNT, BucketFigures
 from sfumato.reconstruct.channel import randomization_of
 from sfumato.reconstruct.conditions import Condition, column_names, not_too_deep, split_condition
-from sfumato.reconstruct.estimate import COUNT
-from sfumato.reconstruct.figures import Figures
 from sfumato.reconstruct.risks import Strength, two_by_two
+from sfumato.reconstruct.sources import Question, origin_of
 from sfumato.reconstruct.tables import JointTable, table
-from sfumato.reconstruct.tally import Truths, tallied
+from sfumato.reconstruct.tally import Truths
 from sfumato.reconstruct.where import parsed
 from sfumato.release import Release
 
 NORMALISERS: tuple[Normaliser, ...] = ("first", "second")
 ROWS_PER_CELL = 30
 """Published rows of a table, for each of its cells, from which on the uncertainty coefficient has an interval."""
+UNCORRECTED, CLASSICAL = "The published rows, uncorrected", "The classical estimate"
 UNKNOWN = 0.5
 """The truth of a condition on a missing value."""
 
@@ -42,6 +42,7 @@ class Comparison:
     target: Target
     level: float
     notes: tuple[str, ...]
+    naive: str = UNCORRECTED  # what the naive figures are those of
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures with stable keys (docs/json.md); null where there is none, and for infinite ends."""
@@ -80,7 +81,13 @@ def association(
     if first == second:
         raise UsageError("An association is between two different columns.")
     joint = table(release, (first, second), where, target=target, level=level)
-    independent = randomization_of(release).are_independent(first, second)
+    by_groups = release.manifest.groups is not None
+    independent = not by_groups and randomization_of(release).are_independent(first, second)
+    if np.isnan(joint.value).any():
+        raise UsageError(
+            f"The compositions of the groups do not tell the table of {first} and {second}: too few are different.",
+            "Compare risks instead, with several values together: release.risks(...), --exposed and --outcome.",
+        )
     found: Association = associate(
         joint.value,
         joint.covariance(),
@@ -91,8 +98,13 @@ def association(
         normaliser,
     )
     measures = _without_rough_intervals(found.measures, joint)
-    notes = ("The test of independence is for the population, whatever the intervals are for.", *_notes(measures))
-    return Comparison(f"{first} and {second}", measures, found.test, target, level, notes)
+    notes = (
+        "The test of independence is for the population, whatever the intervals are for.",
+        *_notes(measures),
+        *(joint.notes if by_groups else ()),
+    )
+    naive = CLASSICAL if by_groups else UNCORRECTED
+    return Comparison(f"{first} and {second}", measures, found.test, target, level, notes, naive)
 
 
 @not_too_deep
@@ -108,17 +120,19 @@ def risks(
     """Compare the risk of an outcome between the records that satisfy a condition and the others: `Release.risks`."""
     check_target(target, level)
     trees = [_tree(text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
-    channel = randomization_of(release).joint(set().union(*map(column_names, trees)))
-    for each in channel.tables:
-        inverse.require_invertible(each.matrix)
-    conditions = _Conditions.of(release, trees, channel.domain)
-    tally = tallied(release, channel, (), conditions.joined, [COUNT], "", "values")
-    figures = Figures(channel, tally, conditions.place, 4, release.manifest.data.rows, target)
+    origin = origin_of(release, set().union(*map(column_names, trees)))
+    conditions = _Conditions.of(release, trees, origin.domain)
+    names = frozenset().union(*map(column_names, trees))
+    condition = replace(conditions.joined, columns=names)
+    source = origin.ask(Question(release, (), ((),), condition, (COUNT,), (COUNT * COUNT,), target=target))
+    source.require_inverse(())
+    figures = source.figures((), conditions.place, 4)
     cells: FloatArray = figures.total(COUNT).reshape(2, 2)
-    published = figures.published().reshape(2, 2)
-    measures = two_by_two(cells, figures.blocks(COUNT)[0], published, level)
+    measures = two_by_two(cells, figures.joint_covariance(COUNT, target), figures.published().reshape(2, 2), level)
     what = f"{outcome} where {exposed}, against all others"
-    return Comparison(what, measures, None, target, level, _notes(measures))
+    said = (*_notes(measures), *(figures.notes() if isinstance(figures, BucketFigures) else ()), *source.notes())
+    naive = UNCORRECTED if release.manifest.groups is None else CLASSICAL
+    return Comparison(what, measures, None, target, level, said, naive)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Conditions on a release: checked against its columns, and split by what they look at.
 
-A condition on untouched columns selects rows. One on randomized columns selects values of the domain: it cannot be
-asked of a published row, but the records that satisfy it can be estimated. Both may be combined by AND, OR and NOT, in
-SQL's logic of three values.
+A condition on untouched columns selects rows. One on hidden columns (randomized, or only in the table of groups)
+selects values of the domain: it cannot be asked of a published row, but the records that satisfy it can be estimated.
+Both may be combined by AND, OR and NOT, in SQL's logic of three values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sfumato.release import Release
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 MOST_ATOMS = 8
-"""Conditions on untouched columns that may be mixed with randomized ones by OR and NOT; each doubles the groups."""
+"""Conditions on untouched columns that may be mixed with hidden ones by OR and NOT; each doubles the groups."""
 
 Truth = npt.NDArray[np.float64]
 """1 true, 0 false, 1/2 unknown: AND is the minimum, OR the maximum, NOT one minus it."""
@@ -38,12 +38,13 @@ class Condition:
     """`rows` selects published rows, `atoms` are conditions on them, `selected` says which values are then meant."""
 
     rows: str  # SQL, empty for all
-    values: str  # SQL of the parts that look at randomized columns, empty for all
+    values: str  # SQL of the parts that look at hidden columns, empty for all
     atoms: tuple[str, ...]  # SQL, each true, false or null for a row
-    _leaves: dict[int, Truth]  # of the conditions on randomized columns: the truth for every value of the domain
+    _leaves: dict[int, Truth]  # of the conditions on hidden columns: the truth for every value of the domain
     _atom_of: dict[int, int]
     _trees: tuple[exp.Expression, ...]  # all of which must be true
     _size: int
+    columns: frozenset[str] = frozenset()  # that it names
 
     def selected(self, truths: tuple[bool | None, ...]) -> npt.NDArray[np.bool_]:
         """Return the values of the domain that satisfy the condition in rows where the atoms have these truths."""
@@ -98,25 +99,26 @@ def split_condition(
     rows: list[exp.Expression] = []
     trees: list[exp.Expression] = []
     for part in _conjuncts(tree):
-        (rows if selects and not _randomized(part, domain) else trees).append(part)
+        (rows if selects and not _hidden(part, domain) else trees).append(part)
     leaves: dict[int, Truth] = {}
     atom_of: dict[int, int] = {}
     atoms: list[str] = []
     for part in trees:
         for leaf in _leaves(part, domain):
-            if _randomized(leaf, domain):
+            if _hidden(leaf, domain):
                 leaves[id(leaf)] = _truth_of_values(leaf, domain, types)
             else:
                 atom_of[id(leaf)] = len(atoms)
                 atoms.append(as_sql(leaf, types))
     if len(atoms) > MOST_ATOMS:
         raise UsageError(
-            f"The condition mixes randomized columns with {len(atoms)} conditions on others by OR or NOT; "
+            f"The condition mixes {domain.name!r} with {len(atoms)} conditions on others by OR or NOT; "
             f"{MOST_ATOMS} are possible.",
             "Ask in several queries.",
         )
     where, values = (" AND ".join(f"({as_sql(part, types)})" for part in parts) for parts in (rows, trees))
-    return Condition(where, values, tuple(atoms), leaves, atom_of, tuple(trees), domain.size)
+    named = frozenset(column_names(tree))
+    return Condition(where, values, tuple(atoms), leaves, atom_of, tuple(trees), domain.size, named)
 
 
 def column_names(tree: exp.Expression | None) -> set[str]:
@@ -134,12 +136,12 @@ def _conjuncts(tree: exp.Expression) -> Iterator[exp.Expression]:
         yield tree
 
 
-def _randomized(tree: exp.Expression, domain: SensitiveDomain) -> bool:
+def _hidden(tree: exp.Expression, domain: SensitiveDomain) -> bool:
     return bool(column_names(tree) & set(domain.names))
 
 
 def _leaves(tree: exp.Expression, domain: SensitiveDomain) -> Iterator[exp.Expression]:
-    """Give the largest parts that look at randomized columns only, or at none."""
+    """Give the largest parts that look at hidden columns only, or at none."""
     kinds = {column.name in domain.names for column in tree.find_all(exp.Column)}
     if len(kinds) <= 1:
         yield tree
@@ -150,7 +152,7 @@ def _leaves(tree: exp.Expression, domain: SensitiveDomain) -> Iterator[exp.Expre
         yield from _leaves(tree.this, domain)
     else:
         raise UsageError(
-            f"{tree.sql(dialect='duckdb')} compares a randomized column with another one, which cannot be corrected.",
+            f"{tree.sql(dialect='duckdb')} compares {domain.name!r} with another one, which cannot be estimated.",
             "Compare each with values, and group by the other column.",
         )
 
@@ -222,9 +224,14 @@ def counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def fetched(release: Release, query: str, what: str) -> Any:
-    """Return the rows of a query as an Arrow table. What does not fit is told of `what` was asked, if that is said."""
+def fetched(release: Release, query: str, what: str, **tables: Any) -> Any:
+    """Return the rows of a query as an Arrow table. What does not fit is told of `what` was asked, if that is said.
+
+    `tables` are Arrow tables that the query may read besides the release.
+    """
     with connected(release) as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
         try:
             return connection.sql(query).to_arrow_table()
         except CONDITION_ERRORS as problem:

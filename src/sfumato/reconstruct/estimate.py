@@ -3,7 +3,9 @@
     inverse     unbiased, P^-1 o; may be negative for rare groups                       SDR Eq. (7), FG section III.C
     projected   the nearest table without negative counts; biased near zero
     em          iterative Bayes: the most likely table, never negative; needs no inverse; biased near zero
+    classical   for releases by groups only: value and condition taken as independent inside a group; biased
 
+Of a release by groups `inverse` is least squares on the groups' compositions, the inverse of what dealing does.
 An interval is for the given table (only the randomization is random) or for the population that the table is a random
 sample of. For `projected` and `em` it is the unbiased estimate's interval, cut to what is possible.
 """
@@ -16,22 +18,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.attributes import SensitiveDomain
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct import bayes, inverse
 from sfumato.reconstruct.answer import ESTIMATORS, Answer, Estimator, Key, Target, check_target
-from sfumato.reconstruct.channel import Channel, randomization_of
+from sfumato.reconstruct.bucket_figures import COUNT, BucketFigures
+from sfumato.reconstruct.cells import Cells, Estimates, cells_of
 from sfumato.reconstruct.conditions import not_too_deep, split_condition
-from sfumato.reconstruct.figures import Cells, Figures, ValueWeights, cells_of
+from sfumato.reconstruct.figures import UNBIASED, Figures, ValueWeights
 from sfumato.reconstruct.projection import project
 from sfumato.reconstruct.reading import manifest_types
-from sfumato.reconstruct.tally import ROWS, Detail, Number, Tally, tallied
+from sfumato.reconstruct.sources import Question, Source, hidden_columns, origin_of
+from sfumato.reconstruct.tally import ROWS
 from sfumato.reconstruct.where import check, parsed
 from sfumato.release import Release
 
-COUNT = Number()
 NO_ROW = "No published row satisfies the condition."
-UNBIASED = "Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out."
+NOTHING_RANDOMIZED = "No randomized column is asked."
+NOTHING_HIDDEN = "No sensitive column is asked: the rows are counted as they are."
 BIASED = "Never negative, and therefore biased near zero; the interval is the unbiased estimate's, cut to the possible."
 
 
@@ -48,11 +53,10 @@ def count(
     """Estimate the number of records in each group of `by`, among those that satisfy `where`."""
     by = (by,) if isinstance(by, str) else tuple(by)
     check_columns(release, by)
-    check_method(method, target, level)
-    counted = Counted.of(release, by, where, target)
+    check_method(release, method, target, level)
+    counted = Counted.of(release, by, where, target, method)
     numbers = counted.estimated(method)
     empty = (NO_ROW,) if where.strip() and not counted.rows.any() else ()
-    said = ("No randomized column is asked.",) if counted.tally.detail == "whole" else _notes(method)
     return Answer(
         counted.keys(by),
         numbers.value.ravel(),
@@ -62,25 +66,36 @@ def count(
         method,
         target,
         level,
-        (*empty, *said, *numbers.notes),
+        (*empty, *counted.notes(method), *numbers.notes),
     )
 
 
 def check_columns(release: Release, by: Sequence[str]) -> None:
     """Raise unless all are columns of the release, each once."""
+    known = manifest_types(release)
     for name in by:
-        if name not in release.column_names:
-            near = difflib.get_close_matches(name, release.column_names, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {', '.join(release.column_names)}."
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {', '.join(known)}."
             raise UsageError(f"The release has no column {name!r}.", hint)
     if len(set(by)) < len(by):
         raise UsageError("A column is named more than once in --by.")
 
 
-def check_method(method: str, target: str, level: float) -> None:
-    """Raise unless there are such estimates and intervals."""
+def check_method(release: Release, method: str, target: str, level: float) -> None:
+    """Raise unless there are such estimates and intervals of this release."""
     if method not in ESTIMATORS:
         raise UsageError(f"Estimators are {', '.join(ESTIMATORS)}.")
+    if method == "classical" and release.manifest.groups is None:
+        raise UsageError(
+            "The classical estimate is for releases by groups; this one is randomized.",
+            "Ask for `inverse`; what counting the published rows gives is the `published` table of release.table(...).",
+        )
+    if method == "em" and release.manifest.groups is not None:
+        raise UsageError(
+            "EM needs records that were randomized one by one; in a release by groups they were dealt together.",
+            "Ask for `inverse` (least squares), or for `projected`, which has no negative counts.",
+        )
     check_target(target, level)
 
 
@@ -98,86 +113,96 @@ class Numbers:
 class Counted:
     """Published rows, counted by columns; and what can be estimated of them."""
 
-    channel: Channel
-    tally: Tally
+    release: Release
+    domain: SensitiveDomain
     cells: Cells
-    figures: Figures
+    figures: Estimates
+    source: Source
 
     @classmethod
-    def of(cls, release: Release, by: Sequence[str], where: str, target: Target) -> Counted:
-        """Count the rows that satisfy a condition on untouched columns."""
-        randomization = randomization_of(release)
-        channel = randomization.joint(by)
-        domain = channel.domain
+    def of(
+        cls, release: Release, by: Sequence[str], where: str, target: Target, method: Estimator = "inverse"
+    ) -> Counted:
+        """Count the rows that satisfy a condition; of a randomized release it is on untouched columns."""
         tree = parsed(where) if where.strip() else None
-        if tree is not None:
-            check(tree, manifest_types(release), randomization.names)  # refuses what looks at randomized columns
-        condition = split_condition(release, tree, domain)
-        untouched = [name for name in by if name not in domain.names]
-        detail: Detail = "whole" if len(untouched) == len(by) else "values"
-        tally = tallied(release, channel, untouched, condition, [COUNT], "", detail)
-        cells = cells_of(domain, tuple(by))
-        rows = release.manifest.data.rows
-        return cls(channel, tally, cells, Figures(channel, tally, cells.under(condition), cells.size, rows, target))
+        if tree is not None and release.manifest.groups is None:
+            check(tree, manifest_types(release), tuple(hidden_columns(release)))  # refuses what looks at hidden columns
+        origin, by = origin_of(release, by), tuple(by)
+        condition = split_condition(release, tree, origin.domain)
+        question = Question(
+            release, by, (by,), condition, (COUNT,), (COUNT * COUNT,), "", target, is_classical=method == "classical"
+        )
+        cells, source = cells_of(origin.domain, by), origin.ask(question)
+        return cls(release, origin.domain, cells, source.figures(by, cells.under(condition), cells.size), source)
 
     @property
     def rows(self) -> FloatArray:
         """The published rows of each group."""
-        rows: FloatArray = sum(array.sum(axis=1) for array in self.published)
-        return rows
-
-    @property
-    def published(self) -> list[FloatArray]:
-        """The published rows of each sub-table, [groups, values]."""
-        return self.tally.sums[ROWS.summed("")]
+        return self.figures.records
 
     def keys(self, by: Sequence[str]) -> tuple[Key, ...]:
         """Return the columns of all groups and cells, in the order that was asked for."""
-        size, groups = self.cells.size, self.tally.groups
-        keys = {key.name: key.take(np.repeat(np.arange(groups), size)) for key in self.tally.keys}
-        for part in self.channel.domain.parts:
+        size, groups = self.cells.size, self.figures.groups
+        keys = {key.name: key.take(np.repeat(np.arange(groups), size)) for key in self.figures.keys}
+        for part in self.domain.parts:
             if part.name in self.cells.asked:
                 keys[part.name] = Key(part.name, part.values, np.tile(self.cells.codes(part.name), groups))
         return tuple(keys[name] for name in by)
 
-    def estimated(self, method: Estimator) -> Numbers:
-        """Sum the sub-tables' estimates and variances: SDR Appendix 10.10. A value that is in none gets exactly 0."""
-        if self.tally.detail == "whole":
-            return self._unbiased()
-        if method != "em":
-            for table in self.channel.tables:
-                inverse.require_invertible(table.matrix)
-        if all(inverse.is_usable(table.matrix) for table in self.channel.tables):
-            numbers = self._unbiased()
-        else:
-            nothing = np.full((self.tally.groups, self.cells.size), np.nan)
-            numbers = Numbers(nothing, nothing, nothing, ("A matrix has no usable inverse: no error bars.",))
-        if method == "inverse":
-            return numbers
-        if method == "projected":
-            return Numbers(project(numbers.unbiased, self.rows), numbers.error, numbers.unbiased, numbers.notes)
-        value, notes = self._likeliest()
-        return Numbers(value, numbers.error, numbers.unbiased, (*numbers.notes, *notes))
-
-    def _unbiased(self) -> Numbers:
-        value = self.figures.total(COUNT)
-        error = np.sqrt(np.maximum(self.figures.covariance(COUNT, COUNT), 0))
-        return Numbers(value, error, value)
-
-    def _likeliest(self) -> tuple[FloatArray, tuple[str, ...]]:
-        tables = self.channel.tables
-        gap = bayes.GAP / len(tables)  # log-likelihoods add up over the sub-tables
-        results = [bayes.iterate(table.matrix, rows, gap) for table, rows in zip(tables, self.published, strict=True)]
-        value = np.zeros((self.tally.groups, self.cells.size))
-        for table, result in zip(tables, results, strict=True):
-            value += ValueWeights(table.matrix, self.cells.of_code[table.codes], self.cells.size).collected(
-                result.value
+    def notes(self, method: Estimator) -> tuple[str, ...]:
+        """Return what is to be said of the estimates."""
+        if isinstance(self.figures, BucketFigures):
+            return (*([BIASED] if method == "projected" else []), *self.figures.notes(), *self.source.notes())
+        if self.figures.is_whole:
+            return (
+                NOTHING_RANDOMIZED if self.release.manifest.groups is None else NOTHING_HIDDEN,
+                *self.source.notes(),
             )
-        if all(result.converged for result in results):
-            return value, ()
-        most = max(result.iterations for result in results)
-        return value, (f"EM stopped after {most} iterations before its stopping rule was met.",)
+        return (UNBIASED,) if method == "inverse" else (BIASED,)
+
+    def estimated(self, method: Estimator) -> Numbers:
+        """Return the estimates; of sub-tables they are summed: SDR 10.10. A value that is in none gets exactly 0."""
+        if isinstance(self.figures, Figures) and not self.figures.is_whole:
+            return _corrected(self.figures, self.cells, method)
+        numbers = _unbiased(self.figures)
+        if method != "projected":
+            return numbers
+        return Numbers(project(numbers.unbiased, self.rows), numbers.error, numbers.unbiased)
 
 
-def _notes(method: Estimator) -> tuple[str, ...]:
-    return (UNBIASED,) if method == "inverse" else (BIASED,)
+def _unbiased(figures: Estimates) -> Numbers:
+    value = figures.total(COUNT)
+    error = np.sqrt(np.maximum(figures.covariance(COUNT, COUNT), 0)) + figures.slack(COUNT)
+    return Numbers(value, error, value)
+
+
+def _corrected(figures: Figures, cells: Cells, method: Estimator) -> Numbers:
+    """Return what the matrices make of the published rows."""
+    tables = figures.channel.tables
+    if method != "em":
+        for table in tables:
+            inverse.require_invertible(table.matrix)
+    if all(inverse.is_usable(table.matrix) for table in tables):
+        numbers = _unbiased(figures)
+    else:
+        nothing = np.full((figures.groups, cells.size), np.nan)
+        numbers = Numbers(nothing, nothing, nothing, ("A matrix has no usable inverse: no error bars.",))
+    if method == "inverse":
+        return numbers
+    if method == "projected":
+        return Numbers(project(numbers.unbiased, figures.records), numbers.error, numbers.unbiased, numbers.notes)
+    value, notes = _likeliest(figures, cells)
+    return Numbers(value, numbers.error, numbers.unbiased, (*numbers.notes, *notes))
+
+
+def _likeliest(figures: Figures, cells: Cells) -> tuple[FloatArray, tuple[str, ...]]:
+    tables, published = figures.channel.tables, figures.tally.sums[ROWS.summed("")]
+    gap = bayes.GAP / len(tables)  # log-likelihoods add up over the sub-tables
+    results = [bayes.iterate(table.matrix, rows, gap) for table, rows in zip(tables, published, strict=True)]
+    value = np.zeros((figures.groups, cells.size))
+    for table, result in zip(tables, results, strict=True):
+        value += ValueWeights(table.matrix, cells.of_code[table.codes], cells.size).collected(result.value)
+    if all(result.converged for result in results):
+        return value, ()
+    most = max(result.iterations for result in results)
+    return value, (f"EM stopped after {most} iterations before its stopping rule was met.",)

@@ -16,74 +16,21 @@ Sub-tables add up. A *cell* is a combination of values of the randomized columns
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.attributes import SensitiveDomain
 from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct.answer import IntArray, Target
+from sfumato.reconstruct.answer import IntArray, Key, Target
+from sfumato.reconstruct.cells import Mask, Partition, PartTotals, possible_cells
 from sfumato.reconstruct.channel import Channel, ChannelTable, Matrix
-from sfumato.reconstruct.conditions import Condition
 from sfumato.reconstruct.tally import ROWS, Number, Tally, Truths
 
+UNBIASED = "Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out."
 FEW = 10
 """Rows of a value that are expected by chance alone, below which their number is too uncertain to tell the error."""
-
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """The combinations of values of the randomized columns that are asked for, numbered."""
-
-    domain: SensitiveDomain
-    asked: tuple[str, ...]  # the randomized columns that are asked for, in the order of the domain
-
-    @cached_property
-    def of_code(self) -> IntArray:
-        """The cell of each code of the domain."""
-        columns = self.domain.split(np.arange(self.domain.size, dtype=np.int32))
-        cell = np.zeros(self.domain.size, dtype=np.int64)
-        for part, column in zip(self.domain.parts, columns, strict=True):
-            if part.name in self.asked:
-                cell = cell * len(part.values) + column
-        return cell
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of values of each column that is asked for."""
-        return tuple(len(part.values) for part in self.domain.parts if part.name in self.asked)
-
-    @cached_property
-    def size(self) -> int:
-        """The number of cells; one if no randomized column is asked for."""
-        return int(np.prod(self.sizes, dtype=np.int64))
-
-    def codes(self, name: str) -> IntArray:
-        """Return the code of each cell's value in a column that is asked for."""
-        place = self.asked.index(name)
-        return np.unravel_index(np.arange(self.size), self.sizes)[place].astype(np.int64)
-
-    def under(self, condition: Condition) -> Callable[[Truths], IntArray]:
-        """Return what gives the cell of each code under a pattern of truths; -1 where the condition excludes it."""
-        return lambda pattern: np.where(condition.selected(pattern), self.of_code, -1)
-
-    def margin(self, names: tuple[str, ...]) -> IntArray:
-        """Return the number of each cell's combination of fewer columns."""
-        number = np.zeros(self.size, dtype=np.int64)
-        for name, size in zip(self.asked, self.sizes, strict=True):
-            if name in names:
-                number = number * size + self.codes(name)
-        return number
-
-
-def cells_of(domain: SensitiveDomain, names: tuple[str, ...]) -> Cells:
-    """Return the cells of the randomized columns among these names."""
-    return Cells(domain, tuple(name for name in domain.names if name in names))
 
 
 class Weights(Protocol):
@@ -256,16 +203,17 @@ class Figures:
         squares = self._summed(one * other, lambda weights, sums, likely: weights.squares(likely))
         return self._spread(one * other, squares, self._means(one, other))
 
-    def covariance_with_part(self, number: Number, part: IntArray, group_part: IntArray) -> FloatArray:
-        """Return the covariance of each total with the total of its part: cells and groups with equal numbers."""
-        squares = self._summed(number * number, lambda weights, sums, likely: weights.products(likely, part))
-        total = self.total(number)
-        return self._spread(number * number, squares, total * part_sums(total, part, group_part) / self.rows)
+    def slack(self, number: Number) -> FloatArray:
+        """Return zeros: all errors are matters of chance."""
+        return np.zeros((self.tally.groups, self.size))
 
-    def part_variance(self, number: Number, part: IntArray, group_part: IntArray) -> FloatArray:
-        """Return the variance of the total of each cell's part."""
-        covariance = self.covariance_with_part(number, part, group_part)
-        return part_sums(covariance, part, group_part)
+    def of_parts(self, number: Number, partition: Partition) -> PartTotals:
+        """Return the total of each cell's part, and what goes with it."""
+        squares = self._summed(number * number, lambda weights, sums, likely: weights.products(likely, partition.cell))
+        total = self.total(number)
+        whole = partition.sums(total)
+        covariance = self._spread(number * number, squares, total * whole / self.rows)
+        return PartTotals(whole, covariance, partition.sums(covariance), np.zeros_like(whole))
 
     def blocks(self, number: Number) -> FloatArray:
         """Return the covariances of the totals of each group's cells, [groups, cells, cells].
@@ -284,16 +232,52 @@ class Figures:
         total = self.total(number)
         return (blocks - total[:, :, None] * total[:, None, :] / self.rows) * self._sample_factor
 
+    def joint_covariance(self, number: Number, target: Target, floored: bool = True) -> FloatArray:
+        """Return the covariance of the totals of all groups and cells, in their order."""
+        figures = replace(self, target=target, floored=floored)
+        flat, size = figures.total(number).ravel(), self.size
+        covariance = np.zeros((flat.size, flat.size))
+        if target == "population":
+            covariance -= np.outer(flat, flat) / max(self.rows - 1, 1)
+        for group, block in enumerate(figures.blocks(number)):
+            own = slice(group * size, (group + 1) * size)
+            covariance[own, own] = block
+        return covariance
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The columns of the groups."""
+        return self.tally.keys
+
+    @property
+    def groups(self) -> int:
+        """How many there are."""
+        return self.tally.groups
+
+    @property
+    def patterns(self) -> tuple[Truths, ...]:
+        """The truths of the condition's atoms that occur."""
+        return self.tally.patterns
+
+    def notes(self) -> list[str]:
+        """Return what is to be said of the estimates."""
+        return [UNBIASED]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no hidden column matters: rows are only counted."""
+        return self.tally.detail == "whole"
+
+    @property
+    def records(self) -> FloatArray:
+        """The published rows of each group."""
+        rows = sum(array.sum(axis=1) for array in self.tally.sums[ROWS.summed("")])
+        return np.bincount(self.tally.group_of, rows, self.tally.groups).astype(np.float64)
+
     @cached_property
     def possible(self) -> Mask:
         """The cells that some record can belong to under the condition."""
-        if self.size == 1:
-            return np.ones(1, dtype=np.bool_)
-        possible = np.zeros(self.size, dtype=np.bool_)
-        for pattern in self.tally.patterns:
-            cells = self.place(pattern)
-            possible[cells[cells >= 0]] = True
-        return possible
+        return possible_cells(self.size, map(self.place, self.tally.patterns))
 
     @property
     def _sample_factor(self) -> float:
@@ -340,15 +324,6 @@ class Figures:
                     yield chosen, place, chosen_weights(table, own >= 0)
                 elif (own >= 0).any():
                     yield chosen, place, ValueWeights(table.matrix, own, self.size)
-
-
-def part_sums(numbers: FloatArray, part: IntArray, group_part: IntArray) -> FloatArray:
-    """Return for each group and cell the sum over all groups and cells of its part."""
-    by_cell = np.zeros((len(numbers), int(part.max(initial=0)) + 1))
-    np.add.at(by_cell.T, part, numbers.T)
-    by_both = np.zeros((int(group_part.max(initial=0)) + 1, by_cell.shape[1]))
-    np.add.at(by_both, group_part, by_cell)
-    return by_both[group_part][:, part]
 
 
 def not_below_chance(least_chance: FloatArray, rows: FloatArray, sums: FloatArray) -> FloatArray:

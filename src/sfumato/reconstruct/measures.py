@@ -9,12 +9,9 @@ import numpy as np
 
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray, Quotient
-from sfumato.reconstruct.figures import Cells, Figures, part_sums
+from sfumato.reconstruct.cells import Estimates, Partition, PartTotals
 from sfumato.reconstruct.query import Measure
-from sfumato.reconstruct.tally import Number, Tally
-
-Partition = tuple[IntArray, IntArray]
-"""The part of each cell and of each group: the total of a share is that of both."""
+from sfumato.reconstruct.tally import Number
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,30 +42,61 @@ class Values:
         return cls(combine([p.value for p in parts]), combine([p.error for p in parts]), quotient)
 
 
-def numbers_of(measure: Measure) -> list[Number]:
-    """Return the numbers whose sums a figure needs."""
-    parts = [measure.top] if measure.bottom is None else [measure.top, measure.bottom]
-    return [*parts, *(one * other for one in parts for other in parts)]
+def totals_of(measure: Measure) -> list[Number]:
+    """Return the numbers whose totals a figure consists of."""
+    return [measure.top] if measure.bottom is None else [measure.top, measure.bottom]
 
 
-def evaluate(figures: Figures, measure: Measure, partition: Partition, shown: IntArray) -> Values:
+def products_of(measure: Measure) -> list[Number]:
+    """Return their products, whose sums variances need."""
+    return [one * other for one in totals_of(measure) for other in totals_of(measure)]
+
+
+def evaluate(figures: Estimates, measure: Measure, partition: Partition, shown: IntArray) -> Values:
     """Return value and standard error of every group and cell that is shown."""
     top, variance = figures.total(measure.top), figures.covariance(measure.top, measure.top)
+    slack = figures.slack(measure.top)
+    f = measure.factor
     if not measure.is_quotient:
         nothing = np.full(top[:, shown].size, np.nan)
-        value, error = measure.factor * top, abs(measure.factor) * np.sqrt(np.maximum(variance, 0))
+        value, error = f * top, abs(f) * (np.sqrt(np.maximum(variance, 0)) + slack)
         return Values(value[:, shown].ravel(), error[:, shown].ravel(), Quotient(*[nothing] * 5))
     if measure.bottom is not None:
-        bottom = figures.total(measure.bottom)
-        cross = figures.covariance(measure.top, measure.bottom)
-        below = figures.covariance(measure.bottom, measure.bottom)
+        below = PartTotals(
+            figures.total(measure.bottom),
+            figures.covariance(measure.top, measure.bottom),
+            figures.covariance(measure.bottom, measure.bottom),
+            figures.slack(measure.bottom),
+        )
     else:
-        bottom = part_sums(top, *partition)
-        cross = figures.covariance_with_part(measure.top, *partition)
-        below = figures.part_variance(measure.top, *partition)
-    f = measure.factor
-    parts = [f * top, bottom, f**2 * variance, f * cross, below]
-    return _quotient_figure(Quotient(*(array[:, shown].ravel() for array in parts)))
+        below = figures.of_parts(measure.top, partition)
+    parts = [f * top, below.total, f**2 * variance, f * below.covariance, below.variance]
+    quotient = Quotient(*(array[:, shown].ravel() for array in parts))
+    return _quotient_figure(widened(quotient, *(array[:, shown].ravel() for array in (abs(f) * slack, below.slack))))
+
+
+def widened(q: Quotient, top: FloatArray, bottom: FloatArray) -> Quotient:
+    """Return a quotient whose top and bottom may be off by so much, besides what chance does.
+
+    For every r, with d the standard error of top - r bottom by chance, its interval needs d + top + |r| bottom. Its
+    square is at most (1 + e) d^2 + (1 + 1/e) ((1 + k) top^2 + (1 + 1/k) r^2 bottom^2) for all e, k > 0, with equality
+    at the estimated r for e = (top + |r| bottom)/d and k = |r| bottom/top.
+    """
+    if not (top.any() or bottom.any()):
+        return q
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r = np.abs(np.where(q.bottom > 0, q.top / q.bottom, 1))
+        chance = np.sqrt(np.maximum(q.top_variance - 2 * r * q.covariance + r**2 * q.bottom_variance, 0))
+    off, tiny = top + r * bottom, np.finfo(float).tiny
+    e = np.clip(off / np.maximum(chance, tiny), 0.01, 100)
+    k = np.clip(r * bottom / np.maximum(top, tiny), 0.01, 100)
+    return Quotient(
+        q.top,
+        q.bottom,
+        (1 + e) * q.top_variance + (1 + 1 / e) * (1 + k) * top**2,
+        (1 + e) * q.covariance,
+        (1 + e) * q.bottom_variance + (1 + 1 / e) * (1 + 1 / k) * bottom**2,
+    )
 
 
 def _quotient_figure(q: Quotient) -> Values:
@@ -76,13 +104,3 @@ def _quotient_figure(q: Quotient) -> Values:
         value = np.where(q.bottom > 0, q.top / q.bottom, np.nan)
         variance = q.top_variance - 2 * value * q.covariance + value**2 * q.bottom_variance
         return Values(value, np.sqrt(np.maximum(variance, 0)) / q.bottom, q)
-
-
-def partition(tally: Tally, cells: Cells, names: tuple[str, ...] | None) -> Partition:
-    """Return the part of each cell and of each group; the total of a share is that of both."""
-    names = names or ()
-    group_part = np.zeros(tally.groups, dtype=np.int64)
-    for key in tally.keys:
-        if key.name in names:
-            group_part = np.unique(group_part, return_inverse=True)[1] * len(key.values) + key.codes
-    return cells.margin(names), np.unique(group_part, return_inverse=True)[1]

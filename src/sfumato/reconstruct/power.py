@@ -19,11 +19,12 @@ from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct import inverse
 from sfumato.reconstruct.answer import Key, Target, check_target, sorted_key
+from sfumato.reconstruct.cells import Cells, cells_of
 from sfumato.reconstruct.channel import Channel, randomization_of
 from sfumato.reconstruct.conditions import Condition, column_names, counted, not_too_deep, split_condition
 from sfumato.reconstruct.estimate import NO_ROW, count
 from sfumato.reconstruct.expectation import FARTHEST, Curve, Expected, Stratum, curve_of
-from sfumato.reconstruct.figures import FEW, Cells, cells_of
+from sfumato.reconstruct.figures import FEW
 from sfumato.reconstruct.projection import project
 from sfumato.reconstruct.reading import manifest_types, quoted
 from sfumato.reconstruct.tally import Truths
@@ -148,6 +149,11 @@ def power(
     default that of the whole release), `width` a half-width that the share's interval is to have, `chance` the
     probability with which a count is to be told from 0. No estimate of a group is looked at.
     """
+    if release.manifest.groups is not None:
+        raise UsageError(
+            "What to expect is worked out from the matrix of a randomization; a release by groups has none.",
+            "Ask for the counts: their standard errors come with them (release.count, sfumato estimate).",
+        )
     by = (by,) if isinstance(by, str) else tuple(by)
     _check(release, by, share, width, target, level, chance)
     tree = parsed(where) if where.strip() else None

@@ -76,20 +76,20 @@ class Query:
     offset: int
 
 
-def parse_query(text: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Query:
-    """Return a query, checked against the release's columns and their types."""
+def parse_query(text: str, columns: Mapping[str, str], hidden: Mapping[str, str]) -> Query:
+    """Return a query, checked against the release's columns and their types; `hidden` says of some why they are."""
     if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
         raise UsageError("The query holds a broken character.", EXAMPLE)
     try:
-        return _parsed(text, columns, randomized)
+        return _parsed(text, columns, hidden)
     except RecursionError:
         raise UsageError("The query is nested too deeply.", EXAMPLE) from None
 
 
-def _parsed(text: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Query:
+def _parsed(text: str, columns: Mapping[str, str], hidden: Mapping[str, str]) -> Query:
     select = _select(text)
     _check_source(select)
-    shown, measures = _outputs(select, columns, randomized)
+    shown, measures = _outputs(select, columns, hidden)
     sets = _grouping_sets(select, columns)
     by = tuple(dict.fromkeys(name for names in sets for name in names))
     if set(shown) - set(by):
@@ -160,7 +160,7 @@ def _check_source(select: exp.Select) -> None:
 
 
 def _outputs(
-    select: exp.Select, columns: Mapping[str, str], randomized: tuple[str, ...]
+    select: exp.Select, columns: Mapping[str, str], hidden: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[Measure, ...]]:
     shown, measures = [], []
     for item in select.expressions:
@@ -170,43 +170,43 @@ def _outputs(
                 raise UsageError(f"{item.sql(dialect='duckdb')}: groups keep the names of their columns.", EXAMPLE)
             shown.append(_column(inner, columns))
         else:
-            measures.append(_measure(inner, item.alias, columns, randomized))
+            measures.append(_measure(inner, item.alias, columns, hidden))
     if not measures:
         raise UsageError("A query asks for a figure; this one has none.", EXAMPLE)
     return tuple(dict.fromkeys(shown)), tuple(measures)
 
 
-def _measure(node: exp.Expression, alias: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Measure:
+def _measure(node: exp.Expression, alias: str, columns: Mapping[str, str], hidden: Mapping[str, str]) -> Measure:
     text = node.sql(dialect="duckdb")
     factor, inner = _factor(node)
-    number = _total(inner, columns, randomized)
+    number = _total(inner, columns, hidden)
     if number is not None:
         name = "_".join(["sum", *number.columns]) if number.columns else "count"
         return Measure(alias or name, text, number, factor=factor)
     if isinstance(inner, exp.Avg):
-        name = _numeric_column(inner, columns, randomized)
+        name = _numeric_column(inner, columns, hidden)
         return Measure(alias or f"average_{name}", text, Number(columns=(name,)), Number(known=(name,)), factor=factor)
     if isinstance(inner, exp.Div):
-        return _quotient(inner, alias, text, factor, columns, randomized)
+        return _quotient(inner, alias, text, factor, columns, hidden)
     raise _refused(text)
 
 
 def _quotient(
-    node: exp.Div, alias: str, text: str, factor: float, columns: Mapping[str, str], randomized: tuple[str, ...]
+    node: exp.Div, alias: str, text: str, factor: float, columns: Mapping[str, str], hidden: Mapping[str, str]
 ) -> Measure:
     """Return a share, COUNT(*) / SUM(COUNT(*)) OVER (...), or the quotient of two totals."""
     more, top_node = _factor(node.this)
     less, bottom_node = _factor(node.expression)
-    top = _total(top_node, columns, randomized)
+    top = _total(top_node, columns, hidden)
     if top is None or less == 0:
         raise _refused(text)
     if isinstance(bottom_node, exp.Literal) and not bottom_node.is_string and float(bottom_node.name):
         return replace(
-            _measure(top_node, alias, columns, randomized), text=text, factor=factor * more / float(bottom_node.name)
+            _measure(top_node, alias, columns, hidden), text=text, factor=factor * more / float(bottom_node.name)
         )
     scale = factor * more / less
     if not isinstance(bottom_node, exp.Window):
-        bottom = _total(bottom_node, columns, randomized)
+        bottom = _total(bottom_node, columns, hidden)
         if bottom is None:
             raise _refused(text)
         return Measure(alias or "ratio", text, top, bottom, factor=scale)
@@ -214,27 +214,28 @@ def _quotient(
         raise _refused(text)
     whole = bottom_node.this
     inside, summed = _factor(whole.this) if isinstance(whole, exp.Sum) else (0.0, whole)
-    if not inside or _total(summed, columns, randomized) != top:
+    if not inside or _total(summed, columns, hidden) != top:
         raise _refused(text)
     scale /= inside
     names = tuple(name for part in bottom_node.args.get("partition_by") or () for name in _names(part, columns))
     return Measure(alias or "share", text, top, partition=names, factor=scale)
 
 
-def _total(node: exp.Expression, columns: Mapping[str, str], randomized: tuple[str, ...]) -> Number | None:
+def _total(node: exp.Expression, columns: Mapping[str, str], hidden: Mapping[str, str]) -> Number | None:
     """Return the number that is summed by COUNT(*), COUNT(x) or SUM(x); None for anything else."""
     if isinstance(node, exp.Count) and not node.args.get("expressions"):
         if isinstance(node.this, exp.Star | exp.Literal):
             return Number()
         if isinstance(node.this, exp.Column):
             name = _column(node.this, columns)
-            if name in randomized:
+            if name in hidden:
                 raise UsageError(
-                    f"COUNT({name}): {name!r} is randomized.", f"Ask for COUNT(*) ... WHERE {name} IS NOT NULL instead."
+                    f"COUNT({name}): {name!r} {hidden[name]}.",
+                    f"Ask for COUNT(*) ... WHERE {name} IS NOT NULL instead.",
                 )
             return Number(known=(name,))
     if isinstance(node, exp.Sum) and not isinstance(node.this, exp.Count | exp.Sum):
-        return Number(columns=(_numeric_column(node, columns, randomized),))
+        return Number(columns=(_numeric_column(node, columns, hidden),))
     return None
 
 
@@ -254,14 +255,14 @@ def _refused(text: str) -> UsageError:
     return UsageError(f"{text} cannot be corrected for the randomization.", POSSIBLE)
 
 
-def _numeric_column(node: exp.Expression, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
+def _numeric_column(node: exp.Expression, columns: Mapping[str, str], hidden: Mapping[str, str]) -> str:
     inner = node.this
     if not isinstance(inner, exp.Column):
         raise UsageError(f"{node.sql(dialect='duckdb')}: only a column can be summed or averaged.", EXAMPLE)
     name = _column(inner, columns)
-    if name in randomized:
+    if name in hidden:
         raise UsageError(
-            f"{name!r} is randomized: its published values cannot be summed.",
+            f"{name!r} {hidden[name]}: its published values cannot be summed.",
             f"Ask for counts by it (GROUP BY {name}) and weigh them yourself.",
         )
     if not columns[name].startswith((*NUMERIC, "string")):  # a column of a CSV file may be a number in text

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -35,16 +36,23 @@ CONDITION_ERRORS = (
 
 @contextmanager
 def connected(release: Release) -> Iterator[Any]:
-    """Give a DuckDB connection with one view, `release`, and a locked configuration."""
-    if not release.data.is_file():
-        raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {release.data.name!r}.")
+    """Give a DuckDB connection with the view `release`, by groups `compositions` too, and a locked configuration."""
+    files = {"release": release.data}
+    if release.manifest.groups:
+        files["compositions"] = release.folder / release.manifest.groups.file
+    for path in files.values():
+        if not path.is_file():
+            raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {path.name!r}.")
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     try:
         connection.execute("SET enable_progress_bar = false")  # it would be printed among the answers of a long query
         connection.execute("SET TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
-        connection.execute(f"SET allowed_paths = [{_literal(str(release.data.absolute()))}, {_pattern(release)}]")
+        allowed = ", ".join(f"{_literal(str(path.absolute()))}, {_pattern(path)}" for path in files.values())
+        connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")  # no other file can be read or written
-        connection.execute(f"CREATE VIEW release AS {_select(release)}")
+        for view, path in files.items():
+            types = _data_types(release) if view == "release" else _composition_types(release)
+            connection.execute(f"CREATE VIEW {view} AS {_select(path, release.manifest.data.format, types)}")
         connection.execute("SET lock_configuration = true")
         yield connection
     except duckdb.Error as problem:
@@ -57,6 +65,14 @@ def read_rows(release: Release) -> Any:
     """Return all published rows as an Arrow table."""
     with connected(release) as connection:
         return connection.sql("SELECT * FROM release").to_arrow_table()
+
+
+def read_groups(release: Release) -> Any:
+    """Return the values of all groups as an Arrow table."""
+    if not release.manifest.groups:
+        raise ReleaseError(f"The release {str(release.folder)!r} has no groups.", "Its rows hold all columns.")
+    with connected(release) as connection:
+        return connection.sql("SELECT * FROM compositions").to_arrow_table()
 
 
 def quoted(name: str) -> str:
@@ -79,29 +95,52 @@ def csv_type(arrow: str) -> str:
 
 
 def manifest_types(release: Release) -> dict[str, str]:
-    """Return the type of each column in the manifest; "string" for those of a CSV release that are read as text."""
+    """Return the type of each column that can be asked for, also of those that only groups have.
+
+    "string" stands for those of a CSV release that are read as text.
+    """
     is_csv = release.manifest.data.format == "csv"
-    return {c.name: "string" if is_csv and csv_type(c.type) == "VARCHAR" else c.type for c in release.manifest.columns}
+    types = {name: "string" if is_csv and csv_type(kind) == "VARCHAR" else kind for name, kind in _data_types(release)}
+    return {**types, **dict(_sensitive_types(release))}
 
 
-def _select(release: Release) -> str:
-    path = _pattern(release)  # folders named x=y are no columns
-    if release.manifest.data.format == "parquet":
+def _data_types(release: Release) -> list[tuple[str, str]]:
+    return [(column.name, column.type) for column in release.manifest.columns]
+
+
+def _sensitive_types(release: Release) -> list[tuple[str, str]]:
+    """Return the types of the columns that only groups have, by their values."""
+    groups = release.manifest.groups
+    return [(part.name, _type_of(part.values)) for part in groups.domain] if groups else []
+
+
+def _type_of(values: Sequence[Any]) -> str:
+    kinds = {type(value) for value in values if value is not None}
+    return "bool" if kinds == {bool} else "int64" if kinds == {int} else "string"
+
+
+def _composition_types(release: Release) -> list[tuple[str, str]]:
+    groups = release.manifest.groups
+    assert groups is not None
+    return [(groups.group_column, "int64"), *_sensitive_types(release), (groups.count_column, "int64")]
+
+
+def _select(file: Path, file_format: str, types: Sequence[tuple[str, str]]) -> str:
+    path = _pattern(file)  # folders named x=y are no columns
+    if file_format == "parquet":
         return f"SELECT * FROM read_parquet({path}, hive_partitioning = false)"
-    columns = ", ".join(
-        f"CAST({quoted(c.name)} AS {csv_type(c.type)}) AS {quoted(c.name)}" for c in release.manifest.columns
-    )
+    columns = ", ".join(f"CAST({quoted(name)} AS {csv_type(kind)}) AS {quoted(name)}" for name, kind in types)
     return (
         f"SELECT {columns} FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "
         "escape = '\"', nullstr = '', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, "
         "columns = "
-        "{" + ", ".join(f"'{c.name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for c in release.manifest.columns) + "})"
+        "{" + ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for name, _ in types) + "})"
     )
 
 
-def _pattern(release: Release) -> str:
-    """Return the data file's path for DuckDB: that file and no other, wildcards stand for themselves."""
-    return _literal(re.sub(r"([*?[])", r"[\1]", str(release.data.absolute())))
+def _pattern(file: Path) -> str:
+    """Return a file's path for DuckDB: that file and no other, wildcards stand for themselves."""
+    return _literal(re.sub(r"([*?[])", r"[\1]", str(file.absolute())))
 
 
 def _literal(text: str) -> str:

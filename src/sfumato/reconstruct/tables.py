@@ -9,7 +9,7 @@ tables of 10^7 cells fit in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -18,8 +18,9 @@ import numpy as np
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import Answer, Estimator, IntArray, Key, Target, check_target
+from sfumato.reconstruct.bucket_figures import COUNT
 from sfumato.reconstruct.conditions import not_too_deep
-from sfumato.reconstruct.estimate import COUNT, Counted, Numbers, check_columns, check_method
+from sfumato.reconstruct.estimate import Counted, Numbers, check_columns, check_method
 from sfumato.reconstruct.tally import MOST_CELLS
 from sfumato.release import Release
 
@@ -43,7 +44,7 @@ class JointTable:
     value: FloatArray
     standard_error: FloatArray  # NaN where none can be given
     unbiased: FloatArray  # centre of the intervals
-    published: FloatArray  # what counting the published rows would give
+    published: FloatArray  # what counting the published rows would give; of groups, the classical estimate
     rows: FloatArray  # published rows of the group of untouched values that a cell belongs to
     method: Estimator
     target: Target
@@ -72,19 +73,9 @@ class JointTable:
                 "possible.",
                 "Ask for fewer columns; `standard_error` has the diagonal of any table.",
             )
-        figures = replace(self._counted.figures, target=target or self.target, floored=floored)
-        size, place = figures.size, self._flat_cells()
+        place = self._flat_cells()
         covariance = np.zeros((cells, cells))
-        for group, block in enumerate(figures.blocks(COUNT)):
-            own = place[group * size : (group + 1) * size]
-            covariance[np.ix_(own, own)] = block
-        if figures.target == "population":
-            between = np.ones((cells, cells), dtype=np.bool_)
-            for group in range(len(place) // size):
-                own = place[group * size : (group + 1) * size]
-                between[np.ix_(own, own)] = False
-            flat = self.unbiased.ravel()
-            covariance -= np.where(between, np.outer(flat, flat), 0) / max(figures.rows - 1, 1)
+        covariance[np.ix_(place, place)] = self._counted.figures.joint_covariance(COUNT, target or self.target, floored)
         return covariance
 
     def to_answer(self) -> Answer:
@@ -134,8 +125,8 @@ def table(
     if not names:
         raise UsageError("A table needs at least one column.")
     check_columns(release, names)
-    check_method(method, target, level)
-    counted = Counted.of(release, names, where, target)
+    check_method(release, method, target, level)
+    counted = Counted.of(release, names, where, target, method)
     axes = _axes(counted, names)
     cells = int(np.prod([len(axis.values) for axis in axes], dtype=np.int64))
     if cells > MOST_CELLS:
@@ -147,8 +138,8 @@ def table(
 
 
 def _axes(counted: Counted, names: Sequence[str]) -> tuple[Axis, ...]:
-    untouched = {key.name: key.values for key in counted.tally.keys}
-    randomized = {part.name: part.values for part in counted.channel.domain.parts}
+    untouched = {key.name: key.values for key in counted.figures.keys}
+    randomized = {part.name: part.values for part in counted.domain.parts}
     return tuple(Axis(name, untouched.get(name, randomized.get(name, ()))) for name in names)
 
 
@@ -176,6 +167,6 @@ def _filled(
         method=method,
         target=target,
         level=level,
-        notes=numbers.notes,
+        notes=(*numbers.notes, *(counted.notes(method) if counted.release.manifest.groups else ())),
         _counted=counted,
     )

@@ -44,6 +44,13 @@ class Number:
         known = {*self.known, *other.known} - {*columns}  # a product with a missing factor is missing anyway
         return Number(self.weight + other.weight, tuple(sorted(columns)), tuple(sorted(known)))
 
+    def each(self, weight: str) -> str:
+        """Return it as SQL, 0 where a factor is missing."""
+        factors = [*([weight] * self.weight if weight else []), *self.columns]
+        product = " * ".join(f"CAST({quoted(name)} AS DOUBLE)" for name in factors) or "1.0"
+        known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.known)
+        return f"coalesce({f'CASE WHEN {known} THEN {product} END' if known else product}, 0)"
+
     def summed(self, weight: str, where: str = "") -> str:
         """Return its sum as SQL, over the records that satisfy a condition; one with a missing factor adds nothing."""
         factors = [weight] * self.weight if weight else []
@@ -81,8 +88,8 @@ class Tally:
         keys = [key for key in self.keys if key.name in names]
         if len(keys) == len(self.keys):
             return self
-        merged, group = _distinct(keys, self.groups)
-        row, (group_of, pattern_of) = _unique([group[self.group_of], self.pattern_of], self.group_of.size)
+        merged, group = distinct(keys, self.groups)
+        row, (group_of, pattern_of) = unique_rows([group[self.group_of], self.pattern_of], self.group_of.size)
         sums = {sql: [_added(array, row, group_of.size) for array in arrays] for sql, arrays in self.sums.items()}
         groups = int(group.max(initial=-1)) + 1
         return replace(self, keys=merged, groups=groups, group_of=group_of, pattern_of=pattern_of, sums=sums)
@@ -102,13 +109,13 @@ def tallied(
     sums = {number.summed(weight): number.summed(weight, condition.values) for number in (ROWS, *numbers)}
     found = fetched(release, _statement(channel, untouched, condition, sums, detail), "The query")
     columns = iter(found.columns)
-    keys = [_key(name, next(columns)) for name in untouched]
-    truths = [_key("", next(columns)) for _ in _atoms(condition, detail)]
+    keys = [key_of(name, next(columns)) for name in untouched]
+    truths = [key_of("", next(columns)) for _ in _atoms(condition, detail)]
     table, place = _places(channel, columns, found.num_rows, detail)
-    group_keys, group = _distinct(keys, found.num_rows)
+    group_keys, group = distinct(keys, found.num_rows)
     groups = max(int(group.max(initial=-1)) + 1, 0 if untouched else 1)
-    patterns, pattern = _distinct(truths, found.num_rows)
-    row, (group_of, pattern_of) = _unique([group, pattern], found.num_rows)
+    patterns, pattern = distinct(truths, found.num_rows)
+    row, (group_of, pattern_of) = unique_rows([group, pattern], found.num_rows)
     if not untouched and not group_of.size:  # no row at all is a group too: the one of all rows
         group_of, pattern_of = np.zeros((2, 1), dtype=np.int64)
         patterns = tuple(Key("", (None,), np.zeros(1, dtype=np.int64)) for _ in truths)
@@ -118,7 +125,7 @@ def tallied(
             f"The answer needs {group_of.size * sum(sizes):,} numbers in memory; {MOST_CELLS:,} are possible.",
             "Group by fewer columns, or ask for less.",
         )
-    arrays = (_numbers(column) for column in columns)
+    arrays = (numbers_in(column) for column in columns)
     if detail == "chosen":
         filled = {sql: _both(next(arrays), next(arrays), table, row, (group_of.size, len(sizes))) for sql in sums}
     else:
@@ -163,23 +170,25 @@ def _sizes(channel: Channel, detail: Detail) -> list[int]:
 # --- its answer, as arrays --------------------------------------------------------------------------------------------
 
 
-def _key(name: str, column: Any) -> Key:
+def key_of(name: str, column: Any) -> Key:
+    """Return a column of an Arrow table as a key of its rows."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     codes = np.asarray(encoded.indices).astype(np.int64)
     return sorted_key(name, encoded.dictionary.to_pylist(), codes)
 
 
-def _numbers(column: Any) -> FloatArray:
+def numbers_in(column: Any) -> FloatArray:
+    """Return a column of an Arrow table as numbers."""
     return np.asarray(column.combine_chunks().cast("double"), dtype=np.float64)
 
 
-def _distinct(keys: Sequence[Key], rows: int) -> tuple[tuple[Key, ...], IntArray]:
+def distinct(keys: Sequence[Key], rows: int) -> tuple[tuple[Key, ...], IntArray]:
     """Return the different combinations of keys in their order, and the number of that of each row."""
-    inverse, columns = _unique([key.codes for key in keys], rows)
+    inverse, columns = unique_rows([key.codes for key in keys], rows)
     return tuple(Key(key.name, key.values, codes) for key, codes in zip(keys, columns, strict=True)), inverse
 
 
-def _unique(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[IntArray]]:
+def unique_rows(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[IntArray]]:
     """Return the number of each row's combination among the different ones, and these, sorted."""
     combined = np.zeros(rows, dtype=np.int64)
     radix = [int(column.max(initial=0)) + 1 for column in columns]
@@ -192,13 +201,13 @@ def _unique(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[IntA
 def _places(channel: Channel, columns: Any, rows: int, detail: Detail) -> tuple[IntArray, IntArray]:
     """Return the sub-table of each row, and the place of its value among those of the sub-table."""
     place = np.zeros(rows, dtype=np.int64)
-    values = [_part_codes(channel.domain, k, next(columns)) for k in range(_parts(channel, detail))]
+    values = [part_codes(channel.domain, k, next(columns)) for k in range(_parts(channel, detail))]
     table = np.zeros(rows, dtype=np.int64)
     if detail != "whole" and channel.label:
         table = np.asarray(next(columns).combine_chunks().fill_null(0)).astype(np.int64) - 1
     wrong = (table < 0) | (table >= len(channel.tables))
     if wrong.any():
-        raise _changed(f"a row of sub-table {int(table[wrong][0]) + 1}, and there is no such one")
+        raise changed(f"a row of sub-table {int(table[wrong][0]) + 1}, and there is no such one")
     if detail != "values":
         return table, place
     code = channel.domain.join([codes.astype(np.int32) for codes in values])
@@ -210,7 +219,7 @@ def _places(channel: Channel, columns: Any, rows: int, detail: Detail) -> tuple[
         unknown = own.codes[place[chosen]] != code[chosen]
         if unknown.any():
             value = channel.domain.labels[int(code[chosen][unknown][0])]
-            raise _changed(f"{value!r}, which is not a value of {channel.domain.name!r} of sub-table {number + 1}")
+            raise changed(f"{value!r}, which is not a value of {channel.domain.name!r} of sub-table {number + 1}")
     return table, place
 
 
@@ -218,17 +227,19 @@ def _parts(channel: Channel, detail: Detail) -> int:
     return len(channel.domain.parts) if detail == "values" else 0
 
 
-def _part_codes(domain: SensitiveDomain, k: int, column: Any) -> IntArray:
+def part_codes(domain: SensitiveDomain, k: int, column: Any) -> IntArray:
+    """Return the codes of the values of a column of the domain."""
     part = domain.parts[k]
     index = {value: code for code, value in enumerate(part.values)}
-    key = _key(part.name, column)
+    key = key_of(part.name, column)
     unknown = [value for value in key.values if value not in index]
     if unknown:
-        raise _changed(f"{label(unknown[0])!r}, which is not a value of {part.name!r}")
+        raise changed(f"{label(unknown[0])!r}, which is not a value of {part.name!r}")
     return np.array([index[value] for value in key.values], dtype=np.int64)[key.codes]
 
 
-def _changed(what: str) -> ReleaseError:
+def changed(what: str) -> ReleaseError:
+    """Return the error of a release that is not as it was published."""
     return ReleaseError(
         f"The release holds {what}.", "It was changed after it was published: `sfumato verify` says what fails."
     )

@@ -1,0 +1,146 @@
+"""Sums over the records of a release by groups, by column of a question and kind of group: all that estimates need.
+
+DuckDB adds up by group and column first, and then over the groups of a kind:
+
+    s_g of every number and group        ->        sum s_g, sum s_g^2/|g|, the least and the largest number
+
+So what is held does not grow with the records, but with the different compositions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.matrix import FloatArray
+from sfumato.reconstruct.answer import IntArray, Key
+from sfumato.reconstruct.bucket_sums import Binned
+from sfumato.reconstruct.conditions import Condition, fetched
+from sfumato.reconstruct.dealt import Dealt
+from sfumato.reconstruct.reading import quoted
+from sfumato.reconstruct.tally import ROWS, Number, Truths, distinct, key_of, numbers_in, unique_rows
+from sfumato.release import Release
+
+MOST_MEANS = 4_000_000
+"""Means of values in groups of the answer that can be held, several times over: 32 MB each."""
+
+
+@dataclass(frozen=True, eq=False)
+class BucketTally:
+    """Sums over the bins of a kind of groups and a row; a row is a group of the question under a pattern of truths."""
+
+    keys: tuple[Key, ...]  # of the groups of the question
+    groups: int
+    group_of: IntArray  # [rows]
+    patterns: tuple[Truths, ...]
+    pattern_of: IntArray  # [rows]
+    kind: IntArray  # [bins]
+    row: IntArray  # [bins]
+    sums: dict[str, FloatArray]  # of each sum's SQL, [bins]
+    between: dict[str, FloatArray]
+    ends: dict[str, tuple[FloatArray, FloatArray]]
+    weight: str
+
+    def chosen(self, pattern: int, first_loose: int) -> tuple[IntArray, IntArray]:
+        """Return the bins of a pattern in order of kind and group: those of the strata, those of loose groups."""
+        own = np.flatnonzero(self.pattern_of[self.row] == pattern)
+        own = own[np.argsort(self.kind[own] * self.groups + self.group_of[self.row[own]], kind="stable")]
+        end = int(np.searchsorted(self.kind[own], first_loose))
+        return own[:end], own[end:]
+
+    def binned(self, number: Number, bins: IntArray) -> Binned:
+        """Return a number over some bins, whose columns are the groups of the question."""
+        sql = number.summed(self.weight)
+        return Binned(
+            self.kind[bins] * self.groups + self.group_of[self.row[bins]],
+            self.sums[ROWS.summed("")][bins],
+            self.sums[sql][bins],
+            self.sums[(number * number).summed(self.weight)][bins],
+            self.between[sql][bins],
+            *(end[bins] for end in self.ends[sql]),
+        )
+
+    def sum_of(self, number: Number, bins: IntArray) -> FloatArray:
+        """Return the sums of a number over some bins."""
+        return self.sums[number.summed(self.weight)][bins]
+
+    @property
+    def records(self) -> FloatArray:
+        """The records of each group of the question."""
+        rows = self.sums[ROWS.summed("")]
+        return np.bincount(self.group_of[self.row], rows, self.groups).astype(np.float64)
+
+
+def bucket_tally(
+    release: Release,
+    dealt: Dealt,
+    untouched: Sequence[str],
+    condition: Condition,
+    totals: Sequence[Number],
+    products: Sequence[Number],
+    weight: str,
+) -> BucketTally:
+    """Sum the records that the condition on untouched columns selects."""
+    numbers = {number.summed(weight): number for number in totals}
+    sums = list(dict.fromkeys([ROWS.summed(""), *numbers, *(product.summed(weight) for product in products)]))
+    statement = _statement(release, untouched, condition, sums, list(numbers.values()), weight)
+    found = fetched(release, statement, "The query", kinds=dealt.kinds)
+    columns = iter(found.columns)
+    kind = np.asarray(next(columns).combine_chunks()).astype(np.int64)
+    keys = [key_of(name, next(columns)) for name in untouched]
+    truths = [key_of("", next(columns)) for _ in condition.atoms]
+    group_keys, group = distinct(keys, kind.size)
+    patterns, pattern = distinct(truths, kind.size)
+    row, (group_of, pattern_of) = unique_rows([group, pattern], kind.size)
+    groups = max(int(group.max(initial=-1)) + 1, 0 if untouched else 1)
+    if group_of.size * dealt.most_values > MOST_MEANS:
+        raise UsageError(
+            f"The answer needs {group_of.size * dealt.most_values:,} means in memory; {MOST_MEANS:,} are possible.",
+            "Group by fewer columns, or ask for less.",
+        )
+    return BucketTally(
+        group_keys,
+        groups,
+        group_of,
+        tuple(zip(*(key.column() for key in patterns), strict=True)) if truths else ((),),
+        pattern_of,
+        kind,
+        row,
+        {sql: numbers_in(next(columns)) for sql in sums},
+        {sql: numbers_in(next(columns)) for sql in numbers},
+        {sql: (numbers_in(next(columns)), numbers_in(next(columns))) for sql in numbers},
+        weight,
+    )
+
+
+def _statement(
+    release: Release,
+    untouched: Sequence[str],
+    condition: Condition,
+    sums: Sequence[str],
+    numbers: Sequence[Number],
+    weight: str,
+) -> str:
+    """Return the query; everything in it is rebuilt from checked parts."""
+    assert release.manifest.groups is not None
+    columns = [quoted(name) for name in untouched]
+    columns += [f"CAST(({atom}) AS BOOLEAN)" for atom in condition.atoms]
+    inner = [f"{quoted(release.manifest.groups.group_column)} AS g"]
+    inner += [f"{column} AS c{k}" for k, column in enumerate(columns)]
+    by_group = ", ".join(str(k + 1) for k in range(len(inner)))  # by place, not name
+    inner += [f"coalesce({sql}, 0) AS s{k}" for k, sql in enumerate(sums)]
+    for k, number in enumerate(numbers):
+        inner += [f"min({number.each(weight)}) AS l{k}", f"max({number.each(weight)}) AS h{k}"]
+    outer = ["kind", *(f"c{k}" for k in range(len(columns)))]
+    by_kind = ", ".join(str(k + 1) for k in range(len(outer)))
+    outer += [f"sum(s{k})" for k in range(len(sums))]
+    totals = [f"CAST(s{sums.index(number.summed(weight))} AS DOUBLE)" for number in numbers]
+    outer += [f"sum({total} * {total} / size)" for total in totals]
+    outer += [f"{end}({letter}{k})" for k in range(len(numbers)) for end, letter in (("min", "l"), ("max", "h"))]
+    named = ", ".join(f"{column} AS o{k}" for k, column in enumerate(outer))
+    where = f" WHERE {condition.rows}" if condition.rows else ""
+    parts = f"SELECT {', '.join(inner)} FROM release{where} GROUP BY {by_group}"
+    return f"SELECT {named} FROM ({parts}) JOIN kinds USING (g) GROUP BY {by_kind}"
