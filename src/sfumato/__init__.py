@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sfumato.errors import UsageError as UsageError
     from sfumato.matrix import PerturbationMatrix as PerturbationMatrix
     from sfumato.methods import plan as plan
+    from sfumato.methods.response.estimating import SampledRisks as SampledRisks
+    from sfumato.methods.response.estimating import estimate_risk as estimate_risk
     from sfumato.plans import Plan as Plan
     from sfumato.plans import load_plan as load_plan
     from sfumato.policy import Policy as Policy
@@ -73,6 +75,7 @@ _HOMES = {
     "ResponsePlan": "response_plan",
     "RhoPrivacy": "requirement",
     "RiskLimit": "requirement",
+    "SampledRisks": "methods.response.estimating",
     "SecretKey": "randomness",
     "SfumatoError": "errors",
     "Table": "table",
@@ -80,6 +83,7 @@ _HOMES = {
     "UsageError": "errors",
     "ValueRequirement": "requirement",
     "Verification": "verification",
+    "estimate_risk": "methods.response.estimating",
     "load_plan": "plans",
     "open_release": "release",
     "plan": "methods",
