@@ -82,7 +82,8 @@ class SampledRisks:
             )
             limit = "" if cell.limit is None else f"{cell.limit:.4f}"
             figures = " ".join(f"{text:>20}" for text in estimated)
-            yield f"{figures} {cell.posterior:>10.4f} {limit:>8}  {' / '.join(cell.values)} ({cell.records:,} record(s))"
+            named = f"{' / '.join(cell.values)} ({cell.records:,} record(s))"
+            yield f"{figures} {cell.posterior:>10.4f} {limit:>8}  {named}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values."""
