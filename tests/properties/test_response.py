@@ -555,8 +555,8 @@ def test_sampled_risks_agree_with_exact_ones() -> None:
     distance = []
     for table in tables(16, 12):
         channels = random_channels(table, rng)
-        cells = likely_worst(table, 5)
-        cells = cells[table.counts[tuple(cells.T)] > 0]
+        cells = likely_worst(table, channels, 5)
+        assert (table.counts[tuple(cells.T)] > 0).all()
         estimate = sampled_risk(table, channels, cells, rng.random((4000, len(table.sizes) - 1)))
         flat = cells[:, 0] * table.sizes[-1] + cells[:, 1]
         pairs = (
@@ -565,6 +565,9 @@ def test_sampled_risks_agree_with_exact_ones() -> None:
         )
         for value, error, exact in pairs:
             distance += ((value - exact.values[flat]) / error).tolist()
+        posterior = Posterior(table, channels).shares
+        for seen, u in zip(estimate.posterior, cells[:, 1], strict=True):
+            assert np.isclose(seen, posterior[..., u], rtol=1e-12, atol=0).any()
     assert np.abs(distance).max() < 4.5
     assert np.std(distance) == pytest.approx(1, abs=0.35)
 
@@ -574,11 +577,12 @@ def test_sampling_needs_no_dense_domain() -> None:
     table = JointTable.from_cells(
         (2000, 2000, 2000, 3), np.array([[0, 1, 2, 0], [0, 1, 2, 1], [3, 4, 5, 1]]), [1, 3, 2]
     )
-    cells = likely_worst(table, 2)
-    assert cells.tolist() == [[0, 1], [1, 1]]
+    cells = likely_worst(table, untouched(table.sizes), 2)
+    assert cells.tolist() == [[1, 1], [0, 1]]
     estimate = sampled_risk(table, untouched(table.sizes), cells, np.full((3, 3), 0.5))
-    assert estimate.reconstruction == pytest.approx([0.75, 1.0])
-    assert estimate.link == pytest.approx([0.75, 1.0])
+    assert estimate.reconstruction == pytest.approx([1.0, 0.75])
+    assert estimate.link == pytest.approx([1.0, 0.75])
+    assert estimate.posterior == pytest.approx([1.0, 0.75])
 
 
 def test_on_the_expected_release_the_guesser_knows_the_table() -> None:

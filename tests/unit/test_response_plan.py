@@ -227,6 +227,22 @@ def test_groups_keep_their_own_limits() -> None:
     assert made.figures.binding[0].limit == pytest.approx(0.15)
 
 
+def test_the_curve_varies_the_general_limit_and_groups_keep_theirs() -> None:
+    group = '[[requirement.groups]]\nwhere = { sex = "F" }\nrisk_limit = 0.15'
+    made, all_alike = (planned(clinic(), policy(AS_PUBLISHED, f"l = 3\n{more}", CLINIC)) for more in (group, ""))
+    stated = next(point for point in made.figures.trade_off if point.l == 3)
+    assert stated.kappa == pytest.approx(made.figures.kappa, rel=1e-9)
+    for own, other in zip(made.figures.trade_off, all_alike.figures.trade_off, strict=True):
+        assert own.kappa is not None
+        assert other.kappa is not None
+        assert own.kappa >= other.kappa * (1 - 1e-9)  # one limit more
+    women_alone = made.figures.trade_off[0].kappa
+    assert women_alone is not None
+    assert women_alone > 1  # 1/2 alone would ask for nothing
+    assert all_alike.figures.trade_off[0].kappa == 1
+    assert "What another limit 1/l for all other records, while groups keep theirs, would cost" in made.explain()
+
+
 def test_noise_in_the_sensitive_column_does_not_lower_the_posterior() -> None:
     made = planned(clinic(), policy(requirement="risk_limit = 0.42", roles=CLINIC))
     assert made.figures.attributes[1].diagonal == 1
