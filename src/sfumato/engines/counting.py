@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.attributes import Domain, Schema, SensitiveDomain
 from sfumato.engines.base import Source
@@ -123,6 +124,6 @@ class _Tally:
 
 def _numbered(keys: npt.NDArray[np.int64], known: dict[int, int]) -> Codes:
     """Return a small number for each key, the same in every batch."""
-    distinct, inverse = np.unique(keys, return_inverse=True)
-    numbers = [known.setdefault(key, len(known)) for key in distinct.tolist()]
-    return np.array(numbers, dtype=np.int32).take(inverse)
+    coded = pa.array(keys).dictionary_encode()  # by hashing: np.unique would sort
+    numbers = [known.setdefault(key, len(known)) for key in coded.dictionary.to_pylist()]
+    return np.array(numbers, dtype=np.int32).take(coded.indices.to_numpy())
