@@ -43,6 +43,7 @@ def readme(manifest: Manifest) -> str:
             "",
             "Counting published rows of a randomized value directly is biased towards equal shares.",
             "",
+            *_untouched(manifest),
             "## What is guaranteed",
             "",
             manifest.guarantee.sentence,
@@ -66,6 +67,19 @@ def readme(manifest: Manifest) -> str:
             "",
         ]
     )
+
+
+def _untouched(manifest: Manifest) -> list[str]:
+    """Say it where the sensitive columns themselves are published as they are."""
+    response = manifest.response
+    if response is None or set(response.sensitive) <= set(manifest.randomized):
+        return []
+    names = ", ".join(f"`{name}`" for name in response.sensitive)
+    return [
+        f"{names}, the sensitive column(s), are **not randomized**: every row shows the true value. What is randomized "
+        "are the quasi-identifiers beside it.",
+        "",
+    ]
 
 
 def _warning(manifest: Manifest) -> list[str]:

@@ -246,7 +246,10 @@ def test_the_curve_varies_the_general_limit_and_groups_keep_theirs() -> None:
 def test_noise_in_the_sensitive_column_does_not_lower_the_posterior() -> None:
     made = planned(clinic(), policy(requirement="risk_limit = 0.42", roles=CLINIC))
     assert made.figures.attributes[1].diagonal == 1
-    assert "disease is published untouched: its local epsilon is infinite." in made.guarantee.limits
+    assert made.guarantee.limits[0] == (
+        "disease is published untouched: every row shows the true one, and its local epsilon is infinite. Only the "
+        "quasi-identifiers beside it are randomized."
+    )
     assert any("does not lower the risk posterior" in note for note in made.notes)
     assert any("believes in a value by up to 1.0000" in note for note in made.notes)
 
