@@ -126,4 +126,5 @@ def _numbered(keys: npt.NDArray[np.int64], known: dict[int, int]) -> Codes:
     """Return a small number for each key, the same in every batch."""
     coded = pa.array(keys).dictionary_encode()  # by hashing: np.unique would sort
     numbers = [known.setdefault(key, len(known)) for key in coded.dictionary.to_pylist()]
-    return np.array(numbers, dtype=np.int32).take(coded.indices.to_numpy())
+    places: Codes = coded.indices.to_numpy()
+    return np.array(numbers, dtype=np.int32).take(places)
