@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from sfumato.group_plan import GroupPlan as GroupPlan
     from sfumato.matrix import PerturbationMatrix as PerturbationMatrix
     from sfumato.methods import plan as plan
+    from sfumato.methods.response.estimating import SampledRisks as SampledRisks
+    from sfumato.methods.response.estimating import estimate_risk as estimate_risk
     from sfumato.plans import Plan as Plan
     from sfumato.plans import load_plan as load_plan
     from sfumato.policy import Policy as Policy
@@ -79,6 +81,7 @@ _HOMES = {
     "RhoPrivacy": "requirement",
     "RiskLimit": "requirement",
     "Robustness": "requirement",
+    "SampledRisks": "methods.response.estimating",
     "SecretKey": "randomness",
     "SfumatoError": "errors",
     "Table": "table",
@@ -86,6 +89,7 @@ _HOMES = {
     "UsageError": "errors",
     "ValueRequirement": "requirement",
     "Verification": "checks",
+    "estimate_risk": "methods.response.estimating",
     "load_plan": "plans",
     "open_release": "release",
     "plan": "methods",

@@ -71,6 +71,7 @@ def _risks(plan: ResponsePlan) -> list[str]:
         f"  {name:15} {risk:.6f}  {RISKS[name]}" + ("; limited" if name == plan.claim.risk else "")
         for name, risk in figures.risks.items()
     ]
+    lines += [f"  {name:15} not evaluated: the domain is too large" for name in RISKS if name not in figures.risks]
     return [
         "Largest risks",
         *lines,
@@ -106,7 +107,8 @@ def _cost(plan: ResponsePlan) -> list[str]:
 
 def _trade_off(plan: ResponsePlan) -> list[str]:
     if not plan.figures.trade_off:
-        return ["No trade-off curve: the domain is large, and each point costs as much as the plan."]
+        cells = f"{plan.figures.cells:,}"
+        return [f"No trade-off curve: the domain has {cells} cells, and each point would take as long as the plan."]
     names = [a.name for a in plan.figures.attributes]
     lines = [f"  {'l':>2} {'kappa':>12} {'L2 error':>10}  p of {', '.join(names)}"]
     for point in plan.figures.trade_off:
@@ -115,5 +117,6 @@ def _trade_off(plan: ResponsePlan) -> list[str]:
         else:
             kept = ", ".join(f"{p:.4f}" for p in point.diagonal)
             lines.append(f"  {point.l:>2} {point.kappa:>12.6g} {point.expected_l2:>10.4g}  {kept}")
+    whose = "all other records, while groups keep theirs," if plan.claim.limit.groups else "all records"
     stated = percent(exact(plan.claim.limit.limit))
-    return [f"What another limit 1/l for all records would cost (stated: {stated})", *lines]
+    return [f"What another limit 1/l for {whose} would cost (stated: {stated})", *lines]

@@ -238,6 +238,11 @@ def _risk_limits(claim: ResponseClaim) -> str:
 def _response_limits(claim: ResponseClaim, mechanisms: Sequence[Mechanism]) -> Iterator[str]:
     value = " / ".join(claim.sensitive)
     randomized = {name: mechanism for mechanism in mechanisms for name in mechanism.domain.names}
+    if claim.sensitive[0] not in randomized:
+        yield (
+            f"{value} is published untouched: every row shows the true one, and its local epsilon is infinite. Only "
+            "the quasi-identifiers beside it are randomized."
+        )
     yield (
         f"Whoever knows the table's distribution and a person's true quasi-identifiers guesses the likeliest {value} "
         "there: no mechanism helps against that, and the distribution can be estimated from the release."
@@ -254,8 +259,6 @@ def _response_limits(claim: ResponseClaim, mechanisms: Sequence[Mechanism]) -> I
         )
     if claim.risk == "link":
         yield "Shares are expected ones: among few rows with the same quasi-identifiers the record's own weighs more."
-    if claim.sensitive[0] not in randomized:
-        yield f"{value} is published untouched: its local epsilon is infinite."
     if fixed := [name for name in claim.quasi_identifiers if name not in randomized]:
         yield f"Published untouched: {', '.join(fixed)}."
     yield (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +20,23 @@ class Profile:
     """What counting found. Private: never part of a release.
 
     The domain is that of the sensitive columns; where quasi-identifiers are to be randomized too, these come first.
+    Only combinations that occur are stored: with many quasi-identifiers the domain is far larger than any memory.
     """
 
     domain: SensitiveDomain
-    counts: npt.NDArray[np.int64]  # code -> records
+    cells: npt.NDArray[np.int32]  # [combinations, columns]: the codes of those that occur, ascending
+    numbers: npt.NDArray[np.int64]  # the records of each
     order: OrderTest
     observed: tuple[str, ...] = ()  # columns of the domain whose domain was read off the table
     dropped: int = 0  # rows left out because a value is missing or another row of the person was drawn
     quasi_identifiers: tuple[str, ...] = ()  # the first columns of the domain, where they are counted too
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """The records of every code of the domain, dense."""
+        counts = np.zeros(self.domain.size, dtype=np.int64)
+        counts[self.domain.join(self.cells.T)] = self.numbers
+        return counts
 
     @property
     def quasi_domain(self) -> SensitiveDomain:
@@ -41,7 +51,7 @@ class Profile:
     @property
     def rows(self) -> int:
         """The number of records that would be published."""
-        return int(self.counts.sum())
+        return int(self.numbers.sum())
 
     @property
     def frequency(self) -> npt.NDArray[np.float64]:
@@ -50,10 +60,9 @@ class Profile:
 
     def rare(self, below: int = RARE) -> list[str]:
         """Return the values of observed domains that fewer than `below` records have: the domain tells of them."""
-        codes = self.domain.split(np.arange(self.domain.size, dtype=np.int32))
         found = []
-        for part, column in zip(self.domain.parts, codes, strict=True):
-            counts = np.bincount(column, weights=self.counts, minlength=len(part.values))
+        for part, column in zip(self.domain.parts, self.cells.T, strict=True):
+            counts = np.bincount(column, weights=self.numbers, minlength=len(part.values))
             if part.name in self.observed:
                 found += [part.labels[c] for c in np.flatnonzero(counts < below)]
         return found

@@ -32,6 +32,7 @@ def readme(manifest: Manifest) -> str:
             "",
             *(_randomized_use(manifest) if manifest.groups is None else _grouped_use(manifest, manifest.groups)),
             "",
+            *_untouched(manifest),
             "## What is guaranteed",
             "",
             manifest.guarantee.sentence,
@@ -112,6 +113,19 @@ def _example(manifest: Manifest) -> list[str]:
         'release = sf.open_release(".")',
         f'print(release.count(by="{manifest.randomized[0]}"))',
         "```",
+    ]
+
+
+def _untouched(manifest: Manifest) -> list[str]:
+    """Say it where the sensitive columns themselves are published as they are."""
+    response = manifest.response
+    if response is None or set(response.sensitive) <= set(manifest.randomized):
+        return []
+    names = ", ".join(f"`{name}`" for name in response.sensitive)
+    return [
+        f"{names}, the sensitive column(s), are **not randomized**: every row shows the true value. What is randomized "
+        "are the quasi-identifiers beside it.",
+        "",
     ]
 
 

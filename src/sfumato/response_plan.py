@@ -42,13 +42,13 @@ class BindingCell:
 
 @dataclass(frozen=True)
 class TradeOff:
-    """What a limit of 1/l for all records would cost; None where it cannot be kept."""
+    """What 1/l in place of the general limit would cost (groups keep theirs); None where it cannot be kept."""
 
     l: int  # noqa: E741
     kappa: float | None
     expected_l2: float | None
     diagonal: tuple[float, ...] | None
-    least_risk: float | None  # that can be had, where the limit cannot
+    least_risk: float | None  # of the cell that is furthest above its limit, where that cannot be kept
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class ResponseFigures:
     kappa: float
     expected_l2: float  # E ||pi_hat - pi||^2 = (kappa - 1)/N of the inverse estimate of the joint table
     expected_error: float  # the same in the distance of the objective
-    risks: dict[str, float]  # the largest of each kind
+    cells: int  # of the domain on which the limited risk was evaluated
+    risks: dict[str, float]  # the largest of each kind that can be evaluated: the domain is too large for the others
     guesser_mean: float  # how often the best guesser is right in the limit of many records
     guesser_maximum: float  # the same of the records of the worst group
     groups: int  # combinations of quasi-identifiers that occur

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -67,6 +68,32 @@ def test_what_cannot_be_had_is_1(folder: Path) -> None:
     error = run("plan", "t.parquet", "policy.toml")
     assert error[0] == 1
     assert "Infeasible: The risk 'reconstruction' is" in error[2]
+
+
+def test_risks_are_estimated_and_called_so(folder: Path) -> None:
+    """A domain too large for a plan is refused with its price; what remains is an estimate that says what it is."""
+    large = POLICY.replace("bins = { width = 100 }", f"domain = {list(range(20_000))}")
+    large = large.replace("[columns.sex]", f"[columns.sex]\ndomain = {['F', 'M', *map(str, range(4000))]}")
+    (folder / "large.toml").write_text(large)
+    code, _, err = run("plan", "t.parquet", "large.toml")
+    assert (code, "80,040,000 cells, above 67,108,864" in err, "`sfumato risk`" in err) == (1, True, True)
+    keep = ("--keep", "age=0.5", "--keep", "sex=0.9", "--cells", "3", "--samples", "20")
+    code, out, _ = run("risk", "t.parquet", "large.toml", *keep)
+    assert (code, out.startswith("ESTIMATE, NO GUARANTEE"), out.count("record(s))")) == (0, True, 3)
+    one, two = (as_json("risk", "t.parquet", "large.toml", *keep, "--seed", "1") for _ in range(2))
+    assert one == two
+    assert "no guarantee" in one["statement"].lower()
+    assert [cell["limit"] for cell in one["cells"]] == [1 / 7] * 3
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    section = page.split("## `risk`\n")[1].split("\n## ")[0]
+    assert {*one, *one["cells"][0]} <= set(re.findall(r"`(\w+)`", section))
+    for wrong, message in (
+        ("age", "names no probability"),
+        ("age=x", "must be a finite number"),
+        ("town=1", "State with"),
+    ):
+        code, _, err = run("risk", "t.parquet", "large.toml", "--keep", wrong)
+        assert (code, message in err) == (2, True)
 
 
 def test_another_table_is_not_published(folder: Path) -> None:

@@ -91,6 +91,18 @@ def test_every_format_gives_the_same_rows(source: str, form: str, tmp_path: Path
     assert {m.kind for m in release.manifest.mechanisms} == {METHOD}
 
 
+@pytest.mark.parametrize("risk", ["posterior", "link"])
+def test_the_release_says_that_the_sensitive_column_is_untouched(risk: str, tmp_path: Path) -> None:
+    """Though the scope is both: in the manifest's limits, first, and in the README."""
+    release = released(people(), asked(method=f'risk = "{risk}"\nscope = "both"'), folder=tmp_path / "r")
+    assert release.manifest.guarantee.limits[0].startswith("disease is published untouched: every row shows the true")
+    text = (release.folder / "README.md").read_text(encoding="utf-8")
+    assert "`disease`, the sensitive column(s), are **not randomized**: every row shows the true value." in text
+    assert "| disease | string | as collected |" in text
+    randomized = released(people(), asked("l = 9", AS_PUBLISHED), folder=tmp_path / "s")
+    assert "not randomized" not in (randomized.folder / "README.md").read_text(encoding="utf-8")
+
+
 def test_untouched_columns_are_counted_exactly(tmp_path: Path) -> None:
     """Under `posterior` the sensitive column is published as it is; by itself its counts are the true ones."""
     answer = released(people(), asked(), folder=tmp_path / "r").count(by="disease")

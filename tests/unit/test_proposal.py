@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sfumato.engines.sources import open_source
 from sfumato.errors import TableError
+from sfumato.methods import plan
 from sfumato.policy import Policy
 from sfumato.proposal import figures, propose, toml
 from sfumato.survey import survey
@@ -212,6 +213,24 @@ def test_suggestions_are_valid_when_switched_on() -> None:
     for alternative in ("epsilon = 1", "gamma = 3"):
         rho = re.sub(r"^rho[12] = .*\n", "", text, flags=re.MULTILINE)
         Policy.parse(rho.replace(f"# {alternative}", alternative))
+
+
+def test_blurred_quasi_identifiers_are_offered_and_can_be_had() -> None:
+    """In place of both sections; without quasi-identifiers there is nothing to offer."""
+    text, _ = proposed(clinic())
+    without = re.sub(
+        r'^(\[method\]\nname = "uniform"|\[requirement\]\nrho1 = .*\nrho2 = .*)$', "", text, flags=re.MULTILINE
+    )
+    offered = re.search(
+        r'^# \[method\]\n# name = "randomized-response"\n# \[requirement\]\n# risk_limit.*$', text, re.MULTILINE
+    )
+    assert offered
+    policy = Policy.parse(without.replace(offered[0], offered[0].replace("# ", "")))
+    made = plan(profile(scan(clinic(), policy)), **policy.plan_arguments())
+    assert set(made.randomized) <= set(policy.linked)
+    assert made.randomized
+    alone, _ = proposed(pa.table({"diagnosis": ["flu", "gout", "hiv"] * 20}))
+    assert "randomized-response" not in alone
 
 
 def test_csv_delimiter_and_missing_texts(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.kronecker import ProductMatrix
 from sfumato.methods import plan
 from sfumato.methods.response import Channel, Reconstruction
-from sfumato.methods.response.planner import joint_table, limit_array
+from sfumato.methods.response.axes import Axes
 from sfumato.plans import Plan, load_plan
 from sfumato.policy import Policy
 from sfumato.requirement import GroupLimit, LocalPrivacy, RhoPrivacy, RiskLimit
@@ -204,8 +204,11 @@ def test_each_cell_has_the_strictest_limit_of_its_groups() -> None:
         "1/2", tuple(GroupLimit(tuple((k, tuple(v)) for k, v in where.items()), n) for where, n in groups)
     )
     counted = profile(scan(table, policy(roles=ROLES | {"outcome": "sensitive"})))
-    found = limit_array(counted, limit)
-    assert found.shape == (2, 3, 4)
+    for shared in ((), ("sex",), ("sex", "age")):  # all combinations occur, in the domain's order if none is shared
+        axes = Axes.of(counted, shared)
+        order = np.lexsort(axes.codes(axes.table.groups).T[::-1])
+        assert (axes.limits(limit)[order] == Axes.of(counted).limits(limit)).all()
+    found = Axes.of(counted).limits(limit)
     for code, values in enumerate(counted.domain.values):
         record = dict(zip(counted.domain.names, values, strict=True))
         own = [Fraction(n) for where, n in groups if all(record[name] in named for name, named in where.items())]
@@ -218,16 +221,35 @@ def test_groups_keep_their_own_limits() -> None:
     asked = policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC)
     made = planned(clinic(), asked)
     channels = tuple(Channel.from_noise(m.matrix.size, int(m.matrix.noise[0])) for m in made.mechanisms)
-    risk = Reconstruction(joint_table(profile(scan(clinic(), asked))), channels).values.reshape(2, 3)
+    risk = Reconstruction(Axes.of(profile(scan(clinic(), asked))).table, channels).values.reshape(2, 3)
     assert risk[0].max() <= 0.15 < risk[1].max() <= 1 / 3
     assert {cell.values[0] for cell in made.figures.binding} == {"F"}
     assert made.figures.binding[0].limit == pytest.approx(0.15)
 
 
+def test_the_curve_varies_the_general_limit_and_groups_keep_theirs() -> None:
+    group = '[[requirement.groups]]\nwhere = { sex = "F" }\nrisk_limit = 0.15'
+    made, all_alike = (planned(clinic(), policy(AS_PUBLISHED, f"l = 3\n{more}", CLINIC)) for more in (group, ""))
+    stated = next(point for point in made.figures.trade_off if point.l == 3)
+    assert stated.kappa == pytest.approx(made.figures.kappa, rel=1e-9)
+    for own, other in zip(made.figures.trade_off, all_alike.figures.trade_off, strict=True):
+        assert own.kappa is not None
+        assert other.kappa is not None
+        assert own.kappa >= other.kappa * (1 - 1e-9)  # one limit more
+    women_alone = made.figures.trade_off[0].kappa
+    assert women_alone is not None
+    assert women_alone > 1  # 1/2 alone would ask for nothing
+    assert all_alike.figures.trade_off[0].kappa == 1
+    assert "What another limit 1/l for all other records, while groups keep theirs, would cost" in made.explain()
+
+
 def test_noise_in_the_sensitive_column_does_not_lower_the_posterior() -> None:
     made = planned(clinic(), policy(requirement="risk_limit = 0.42", roles=CLINIC))
     assert made.figures.attributes[1].diagonal == 1
-    assert "disease is published untouched: its local epsilon is infinite." in made.guarantee.limits
+    assert made.guarantee.limits[0] == (
+        "disease is published untouched: every row shows the true one, and its local epsilon is infinite. Only the "
+        "quasi-identifiers beside it are randomized."
+    )
     assert any("does not lower the risk posterior" in note for note in made.notes)
     assert any("believes in a value by up to 1.0000" in note for note in made.notes)
 

@@ -14,6 +14,7 @@ from sfumato.errors import SfumatoError, UsageError
 
 if TYPE_CHECKING:
     from sfumato.plans import AnyPlan
+    from sfumato.profiles import Profile
     from sfumato.randomness import SecretKey
     from sfumato.table import Table
 
@@ -100,6 +101,37 @@ def plan(
         if output is not None:
             print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. Exactly this is published by")
             print(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
+
+
+@command("risk", "sfumato risk patients.parquet policy.toml --keep age=0.5 --keep zip=0.2")
+def risk(
+    table: TablePath,
+    policy: PolicyPath,
+    keep: Annotated[list[str], typer.Option("--keep", help="COLUMN=P: its values stay with this probability.")],
+    cells: Annotated[int, typer.Option("--cells", help="How many cells are looked at.")] = 20,
+    samples: Annotated[int, typer.Option("--samples", help="By how many drawn releases each.")] = 400,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes the draws repeatable.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate risks under stated probabilities, for domains that are too large for a plan: no guarantee. Private."""
+    from sfumato.methods.response.estimating import estimate_risk
+    from sfumato.requirement import RiskLimit
+
+    opened = _scanned(table, policy)
+    limit = opened.policy.requirement.requirement()
+    kept = dict(_probability(text) for text in keep)
+    found = estimate_risk(
+        _counted(opened, as_json),
+        kept,
+        limit=limit if isinstance(limit, RiskLimit) else None,
+        cells=cells,
+        samples=samples,
+        seed=seed,
+    )
+    if as_json:
+        show.print_json(found.to_dict())
+    else:
+        print(found.explain())
 
 
 @command("publish", "sfumato publish patients.parquet policy.toml -o release/")
@@ -211,17 +243,6 @@ def _scanned(table: Path, policy: Path) -> Table:
     return scan(table, Policy.load(policy))
 
 
-def _planned(table: Table, quiet: bool, shuffle: bool = False, key: SecretKey | None = None) -> AnyPlan:
-    """Count and plan as the policy asks; what a plan draws comes from the key, if there is one."""
-    from sfumato.methods import plan
-    from sfumato.table import profile
-
-    with show.progress_bar("Counting", getattr(table.source, "rows", None), quiet) as report:
-        counted = profile(table, report)
-    arguments = table.policy.plan_arguments()
-    return plan(counted, key=key, **(arguments | {"shuffle": True} if shuffle else arguments))
-
-
 def _announce(plan: AnyPlan) -> None:
     """Say before anything is dealt what a formula tells of it."""
     from sfumato.group_plan import GroupPlan
@@ -230,3 +251,26 @@ def _announce(plan: AnyPlan) -> None:
         from sfumato.explain_groups import leftover_line
 
         print(leftover_line(plan, plan.robustness), flush=True)
+
+
+def _probability(text: str) -> tuple[str, str]:
+    """Return the column and the number of COLUMN=P."""
+    name, equals, number = text.rpartition("=")
+    if not equals:
+        raise UsageError(f"--keep {text!r} names no probability.", "Write COLUMN=P, e.g. --keep age=0.5.")
+    return name, number
+
+
+def _counted(table: Table, quiet: bool) -> Profile:
+    from sfumato.table import profile
+
+    with show.progress_bar("Counting", getattr(table.source, "rows", None), quiet) as report:
+        return profile(table, report)
+
+
+def _planned(table: Table, quiet: bool, shuffle: bool = False, key: SecretKey | None = None) -> AnyPlan:
+    """Count and plan as the policy asks; what a plan draws comes from the key, if there is one."""
+    from sfumato.methods import plan
+
+    counted, arguments = _counted(table, quiet), table.policy.plan_arguments()
+    return plan(counted, key=key, **(arguments | {"shuffle": True} if shuffle else arguments))

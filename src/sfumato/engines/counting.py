@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.attributes import Domain, Schema, SensitiveDomain
 from sfumato.engines.base import Source
@@ -56,14 +57,19 @@ def count_sensitive(
     for encoder in encoders:
         encoder.check()
     domain = SensitiveDomain(tuple(_domain(encoder) for encoder in encoders))
-    if domain.size > MOST_VALUES:
+    observed = tuple(a.name for a in attributes if a.declared is None)
+    cells, numbers = tally.cells(encoders, domain)
+    profile = Profile(domain, cells, numbers, tally.watch.test(), observed, dropped, tuple(quasi_identifiers))
+    _check_size(profile.sensitive_domain)
+    return profile
+
+
+def _check_size(sensitive: SensitiveDomain) -> None:
+    if sensitive.size > MOST_VALUES:
         raise PolicyError(
-            f"{domain.name!r} has {domain.size:,} combinations of values, more than {MOST_VALUES:,}.",
+            f"{sensitive.name!r} has {sensitive.size:,} combinations of values, more than {MOST_VALUES:,}.",
             "Bin the columns, or give some of them another role.",
         )
-    observed = tuple(a.name for a in attributes if a.declared is None)
-    counts = tally.counts(encoders, domain)
-    return Profile(domain, counts, tally.watch.test(), observed, dropped, tuple(quasi_identifiers))
 
 
 def _domain(encoder: Encoder) -> Domain:
@@ -96,14 +102,13 @@ class _Tally:
         self._counts = counts
         self.watch.add(combined if counts.size <= WATCHED else combined % np.int32(WATCHED))
 
-    def counts(self, encoders: list[Encoder], domain: SensitiveDomain) -> npt.NDArray[np.int64]:
-        """Return the counts in the domain's order."""
-        counts = np.zeros(domain.size, dtype=np.int64)
-        numbers = np.flatnonzero(self._counts)
-        if not numbers.size:
-            return counts
+    def cells(self, encoders: list[Encoder], domain: SensitiveDomain) -> tuple[Codes, npt.NDArray[np.int64]]:
+        """Return the combinations that occur, in the domain's order ([combinations, columns]), and their records."""
+        rest = np.flatnonzero(self._counts)
+        records = self._counts[rest]
+        if not rest.size:
+            return np.zeros((0, len(encoders)), dtype=np.int32), records
         columns: list[npt.NDArray[np.int64]] = []
-        rest = numbers
         for pairs in reversed(self._pairs):
             keys = np.array(list(pairs), dtype=np.int64)[rest]
             columns.append(keys & 0xFFFFFFFF)
@@ -113,12 +118,13 @@ class _Tally:
             np.array([part.index[v] for v in encoder.learned], dtype=np.int32).take(column)
             for encoder, part, column in zip(encoders, domain.parts, reversed(columns), strict=True)
         ]
-        counts[domain.join(places)] = self._counts[numbers]
-        return counts
+        order = np.lexsort(places[::-1])
+        return np.column_stack(places)[order], records[order]
 
 
 def _numbered(keys: npt.NDArray[np.int64], known: dict[int, int]) -> Codes:
     """Return a small number for each key, the same in every batch."""
-    distinct, inverse = np.unique(keys, return_inverse=True)
-    numbers = [known.setdefault(key, len(known)) for key in distinct.tolist()]
-    return np.array(numbers, dtype=np.int32).take(inverse)
+    coded = pa.array(keys).dictionary_encode()  # by hashing: np.unique would sort
+    numbers = [known.setdefault(key, len(known)) for key in coded.dictionary.to_pylist()]
+    places: Codes = coded.indices.to_numpy()
+    return np.array(numbers, dtype=np.int32).take(places)

@@ -58,6 +58,7 @@ def propose(source: Source) -> str:
         *_person(guesses),
         _method(profile, [g.column.name for g in guesses if g.role == "quasi_identifier"]),
         _requirement(profile),
+        *_linking(guesses, profile),
         _output(profile),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
@@ -313,6 +314,27 @@ def _alternatives() -> list[str]:
             "discloses the shares in this table; a table of public shares as rho1 does not):"
         ),
         *toml.commented(["tolerance = 3", 'rho1 = "observed"']),
+    ]
+
+
+def _linking(guesses: Sequence[Guess], profile: Profile) -> list[list[str]]:
+    """Offer to blur the quasi-identifiers instead, if there are any."""
+    names = ", ".join(toml.quote(g.column.name) for g in guesses if g.role == "quasi_identifier")
+    if not names:
+        return []
+    limit = figures.requirement(float(profile.frequency.max())).rho2 / 1000
+    return [
+        [
+            toml.comment(
+                "Another way, in place of both sections above, if the danger is that rows are linked to people by "
+                f"{names}: these are randomized instead, just so much that of a row no value of the sensitive column "
+                "is believed by more than risk_limit by one who sees the published quasi-identifiers. The sensitive "
+                "column is then published AS IT IS. For few quasi-identifiers with few values."
+            ),
+            *toml.commented(
+                ["[method]", 'name = "randomized-response"', "[requirement]", f"risk_limit = {figures.number(limit)}"]
+            ),
+        ]
     ]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.matrix import FloatArray
-from sfumato.methods.response.channels import Channel, product
+from sfumato.methods.response.channels import Channel, IntArray, product
 from sfumato.methods.response.joint import JointTable
 
 MOST_STEPS = 1000
@@ -28,6 +28,7 @@ class Guess:
     """How often a guesser is right, on average over the records; and how far its estimate was carried."""
 
     success: float
+    values: IntArray  # the guessed value of each group
     estimate: FloatArray  # of the joint table
     gap: float  # nats by which the estimate's log-likelihood is below its maximum, at most
 
@@ -44,8 +45,9 @@ def limit_success(table: JointTable) -> float:
 def guess(table: JointTable, channels: Sequence[Channel], released: FloatArray, most: int = MOST_STEPS) -> Guess:
     """Return the success of argmax_u pi_hat(u | QI) on a release, an array of counts shaped like the table."""
     estimate, gap = likeliest(channels, released, most)
-    value = estimate[tuple(table.groups.T)].argmax(axis=1)
-    return Guess(float(table.counts[np.arange(len(value)), value].sum() / table.records), estimate, gap)
+    values = estimate[tuple(table.groups.T)].argmax(axis=1)
+    right = table.counts[np.arange(len(values)), values].sum()
+    return Guess(float(right / table.records), values, estimate, gap)
 
 
 def likeliest(channels: Sequence[Channel], released: FloatArray, most: int) -> tuple[FloatArray, float]:

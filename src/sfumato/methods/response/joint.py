@@ -15,7 +15,7 @@ from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 
 MOST_CELLS = 1 << 26
-"""Cells of the domain above which nothing is evaluated: some 3 GB, and minutes to an hour for a search."""
+"""Cells of the domain above which nothing is evaluated: some 3 GB, and up to half an hour for a search."""
 
 ARRAYS = 6
 """Arrays of all cells that are held at a time."""
@@ -59,6 +59,11 @@ class JointTable:
     ) -> JointTable:
         """Return the table of its occupied cells (a code for each quasi-identifier, then the sensitive one)."""
         groups, place = np.unique(cells[:, :-1], axis=0, return_inverse=True)
+        if len(groups) * sizes[-1] > MOST_CELLS:
+            raise Infeasible(
+                f"{len(groups):,} groups times {sizes[-1]:,} sensitive values are more than {MOST_CELLS:,} numbers.",
+                "Bin or merge sensitive values, or quasi-identifiers.",
+            )
         table = np.zeros((len(groups), sizes[-1]))
         np.add.at(table, (place.ravel(), cells[:, -1]), np.asarray(counts, dtype=np.float64))
         return cls(tuple(sizes), groups.astype(np.int64), table, tuple(names))
@@ -89,17 +94,28 @@ class JointTable:
         """The cells of the quasi-identifiers' domain, occupied or not."""
         return math.prod(self.sizes[:-1])
 
+    def evaluated_cells(self, dense: bool) -> int:
+        """Return the cells of an evaluation: of the quasi-identifiers, or (`dense`) with the sensitive attribute."""
+        return self.group_cells * (self.sizes[-1] if dense else 1)
+
+    def fits(self, dense: bool) -> bool:
+        """Whether it can be evaluated."""
+        return self.evaluated_cells(dense) <= MOST_CELLS
+
     def check_size(self, dense: bool) -> None:
-        """Refuse a domain that is too large (with the sensitive attribute, if `dense`), and say what it would take."""
-        cells, axes = self.group_cells * (self.sizes[-1] if dense else 1), len(self.sizes) - 1
-        if cells <= MOST_CELLS:
+        """Refuse a domain that is too large, and say what it would take."""
+        if self.fits(dense):
             return
+        cells, axes = self.evaluated_cells(dense), len(self.sizes) - 1
         once = 2 * cells * axes * SECONDS
         raise Infeasible(
             f"The domain has {cells:,} cells, above {MOST_CELLS:,}: one evaluation of the risk would take about "
             f"{ARRAYS * 8 * cells / 1e9:,.0f} GB and {once:,.0f} s, and a search for parameters some "
-            f"{SEARCH * axes * once / 3600:,.1f} h.",
-            "Merge values, leave out an attribute, or have the risk of some cells estimated (`sampled_risk`).",
+            f"{SEARCH * axes * once / 3600:,.1f} h. A risk that is not evaluated is not guaranteed, so nothing is "
+            "published under this limit.",
+            "Bin or merge values, give fewer columns the role quasi_identifier, or fix some (of fixed ones only the "
+            "combinations that occur count). What stated probabilities would leave of the risk can be estimated, "
+            "which is no guarantee: `sfumato risk`, or sf.estimate_risk.",
         )
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, TypedDict
 
@@ -13,18 +14,18 @@ import numpy as np
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.guarantee import ResponseClaim, state_response_guarantee
-from sfumato.matrix import FloatArray
 from sfumato.mechanism import Mechanism
 from sfumato.methods.notes import domain_notes, some
+from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.guessing import limit_success
-from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.objectives import ObjectiveName
 from sfumato.methods.response.problem import Problem, Response, Scope, pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import RISKS, RiskName, row_posterior
 from sfumato.methods.response.solver import solve, trade_off
 from sfumato.profiles import Profile
-from sfumato.requirement import NO_BOUND, GroupLimit, Requirement, RiskLimit, exact, find_value
+from sfumato.requirement import NO_BOUND, Requirement, RiskLimit
 from sfumato.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
 
 ScopeWord = Literal["sensitive", "quasi-identifiers", "both"]
@@ -67,14 +68,12 @@ def plan(
             f"The risk {risk} does not go with the assurance {assurance}.",
             "reconstruction is as published; posterior and link are proved.",
         )
-    table = joint_table(profile)
-    axes = [_axis(profile, name) for name in fixed]
-    asked: Asked = {"risk": risk, "scope": SCOPES[scope], "fixed": axes, "objective": OBJECTIVES[objective]}
-    limits = limit_array(profile, limit)
-    found = _solved(profile, table, limits, asked)
+    axes = _axes(profile, scope, fixed)
+    asked: Asked = {"risk": risk, "scope": SCOPES[scope], "fixed": _fixed(axes), "objective": OBJECTIVES[objective]}
+    found = _solved(axes, limit, asked)
     claim = ResponseClaim(risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit)
-    mechanisms = tuple(_mechanisms(profile, found))
-    figures = _figures(profile, pose(table, limits, **asked), found, tuple(_curve(table, asked)))
+    mechanisms = tuple(_mechanisms(axes, found))
+    figures = _figures(axes, pose(axes.table, axes.limits(limit), **asked), found, tuple(_curve(axes, limit, asked)))
     return ResponsePlan(
         assurance=assurance,
         claim=claim,
@@ -86,7 +85,7 @@ def plan(
         figures=figures,
         rows=profile.rows,
         counts_hash=counts_hash(profile),
-        notes=tuple(_notes(profile, claim, scope, row_posterior(figures.risks["posterior"], found.channels[-1]))),
+        notes=tuple(_notes(profile, claim, scope, figures.risks, found.channels[-1])),
         dropped=profile.dropped,
         observed=profile.observed,
     )
@@ -95,36 +94,8 @@ def plan(
 def counts_hash(profile: Profile) -> str:
     """Return a hash of the joint table."""
     labels = repr([(part.name, part.labels) for part in profile.domain.parts])
-    return hashlib.sha256(labels.encode() + profile.counts.astype("<i8").tobytes()).hexdigest()
-
-
-def joint_table(profile: Profile) -> JointTable:
-    """Return the counts with an axis for each quasi-identifier, and one for all sensitive columns."""
-    sizes = (*profile.quasi_domain.sizes, profile.sensitive_domain.size)
-    names = (*profile.quasi_identifiers, profile.sensitive_domain.name)
-    cells = np.flatnonzero(profile.counts)
-    return JointTable.from_cells(sizes, np.column_stack(np.unravel_index(cells, sizes)), profile.counts[cells], names)
-
-
-def limit_array(profile: Profile, limit: RiskLimit) -> FloatArray:
-    """Return the limit of every cell of the joint table, or one for all cells."""
-    if not limit.groups:
-        return np.array(float(exact(limit.limit)))
-    limits = np.full(profile.domain.sizes, np.inf)
-    for group in limit.groups:
-        where = np.ix_(*_codes(profile.domain, group))
-        limits[where] = np.minimum(limits[where], float(exact(group.limit)))
-    limits[np.isinf(limits)] = float(exact(limit.limit))
-    return limits.reshape(*profile.quasi_domain.sizes, profile.sensitive_domain.size)
-
-
-def _codes(domain: SensitiveDomain, group: GroupLimit) -> Iterator[list[int]]:
-    """Yield the codes of each column that are in the group."""
-    named = dict(group.where)
-    for part in domain.parts:
-        values = named.get(part.name)
-        alone = SensitiveDomain((part,))
-        yield list(range(alone.size)) if values is None else [find_value(alone, value) for value in values]
+    counted = profile.cells.astype("<i4").tobytes() + profile.numbers.astype("<i8").tobytes()
+    return hashlib.sha256(labels.encode() + counted).hexdigest()
 
 
 # --- what can be had ------------------------------------------------------------------------------------------------
@@ -149,17 +120,23 @@ def _checked(profile: Profile, requirement: Requirement) -> RiskLimit:
     return requirement
 
 
-def _axis(profile: Profile, name: str) -> int:
-    if name not in profile.quasi_identifiers:
-        raise PolicyError(f"{name!r} is to be fixed, and is not a quasi-identifier.")
-    return profile.quasi_identifiers.index(name)
+def _axes(profile: Profile, scope: ScopeWord, fixed: Sequence[str]) -> Axes:
+    if wrong := [name for name in fixed if name not in profile.quasi_identifiers]:
+        raise PolicyError(f"{wrong[0]!r} is to be fixed, and is not a quasi-identifier.")
+    return Axes.of(profile, profile.quasi_identifiers if scope == "sensitive" else fixed)
 
 
-def _solved(profile: Profile, table: JointTable, limits: FloatArray, asked: Asked) -> Response:
+def _fixed(axes: Axes) -> list[int]:
+    """Return the number of the axis that untouched quasi-identifiers share, if there are such."""
+    return [len(axes.own)] if axes.shared else []
+
+
+def _solved(axes: Axes, limit: RiskLimit, asked: Asked) -> Response:
     try:
-        found = solve(table, limits, **asked)
+        found = solve(axes.table, axes.limits(limit), **asked)
     except RiskOutOfReach as problem:
-        raise Infeasible(f"{problem.message} {_offending(profile, problem)}", problem.hint) from None
+        offending = [" / ".join(labels) for labels in axes.labels(problem.cells)]
+        raise Infeasible(f"{problem.message} They are {some(offending)}.", problem.hint) from None
     if not any(found.noise):
         raise Infeasible(
             f"The table as it is keeps the limit (its largest risk is {found.risk:.6g}): nothing would be randomized.",
@@ -168,21 +145,11 @@ def _solved(profile: Profile, table: JointTable, limits: FloatArray, asked: Aske
     return found
 
 
-def _offending(profile: Profile, problem: RiskOutOfReach) -> str:
-    shown = [" / ".join(_labels(profile, cell)) for cell in problem.cells.tolist()]
-    return f"They are {some(shown)}."
-
-
-def _labels(profile: Profile, codes: Sequence[int]) -> tuple[str, ...]:
-    """Return a cell in words; a code of -1 means any value."""
-    parts = [*(part.labels for part in profile.quasi_domain.parts), profile.sensitive_domain.labels]
-    return tuple("any" if code < 0 else labels[code] for labels, code in zip(parts, codes, strict=True))
-
-
-def _mechanisms(profile: Profile, found: Response) -> Iterator[Mechanism]:
+def _mechanisms(axes: Axes, found: Response) -> Iterator[Mechanism]:
     """Yield a mechanism for each attribute that is randomized."""
+    profile = axes.profile
     domains = [*(SensitiveDomain((part,)) for part in profile.quasi_domain.parts), profile.sensitive_domain]
-    for domain, channel in zip(domains, found.channels, strict=True):
+    for domain, channel in zip(domains, axes.channels(found.channels), strict=True):
         if channel.noise:
             yield Mechanism.single(domain, channel.matrix, (NO_BOUND,) * domain.size)
 
@@ -190,15 +157,17 @@ def _mechanisms(profile: Profile, found: Response) -> Iterator[Mechanism]:
 # --- what it costs --------------------------------------------------------------------------------------------------
 
 
-def _figures(profile: Profile, given: Problem, found: Response, curve: tuple[TradeOff, ...]) -> ResponseFigures:
+def _figures(axes: Axes, given: Problem, found: Response, curve: tuple[TradeOff, ...]) -> ResponseFigures:
     table = given.table
-    binding, number = _binding(profile, given, found)
+    binding, number = _binding(axes, given, found)
+    evaluated = {name: risk for name, risk in RISKS.items() if table.fits(risk.dense)}
     return ResponseFigures(
-        attributes=tuple(_attributes(profile, found)),
+        attributes=tuple(_attributes(axes, found)),
         kappa=found.kappa,
         expected_l2=(found.kappa - 1) / table.records,
         expected_error=found.expected_error,
-        risks={name: float(risk(table, found.channels).values.max()) for name, risk in RISKS.items()},
+        cells=table.evaluated_cells(given.risk.dense),
+        risks={name: float(risk(table, found.channels).values.max()) for name, risk in evaluated.items()},
         guesser_mean=limit_success(table),
         guesser_maximum=float(table.shares.max()),
         groups=len(table.groups),
@@ -209,43 +178,48 @@ def _figures(profile: Profile, given: Problem, found: Response, curve: tuple[Tra
     )
 
 
-def _attributes(profile: Profile, found: Response) -> Iterator[AttributeFigures]:
-    names = [*profile.quasi_identifiers, profile.sensitive_domain.name]
-    for name, channel in zip(names, found.channels, strict=True):
+def _attributes(axes: Axes, found: Response) -> Iterator[AttributeFigures]:
+    names = [*axes.profile.quasi_identifiers, axes.profile.sensitive_domain.name]
+    for name, channel in zip(names, axes.channels(found.channels), strict=True):
         epsilon = channel.matrix.epsilon if channel.noise else math.inf
         yield AttributeFigures(
             name, channel.size, channel.diagonal, channel.retention, None if math.isinf(epsilon) else epsilon
         )
 
 
-def _binding(profile: Profile, given: Problem, found: Response) -> tuple[tuple[BindingCell, ...], int]:
+def _binding(axes: Axes, given: Problem, found: Response) -> tuple[tuple[BindingCell, ...], int]:
     """Return the first cells that are at their limits, and how many there are."""
     point = given.risk(given.table, found.channels)
     ratio = given.ratio(point)
     cells = np.flatnonzero(ratio >= 1 - TIGHT)
     first = cells[np.argsort(-ratio[cells], kind="stable")][:SHOWN_CELLS]
-    codes = point.cell_codes(first).tolist()
     return tuple(
-        BindingCell(_labels(profile, code), float(point.values[cell]), float(point.values[cell] / ratio[cell]))
-        for code, cell in zip(codes, first, strict=True)
+        BindingCell(labels, float(point.values[cell]), float(point.values[cell] / ratio[cell]))
+        for labels, cell in zip(axes.labels(point.cell_codes(first)), first, strict=True)
     ), int(cells.size)
 
 
-def _curve(table: JointTable, asked: Asked) -> Iterator[TradeOff]:
-    if math.prod(table.sizes) > MOST_CURVE_CELLS:
+def _curve(axes: Axes, limit: RiskLimit, asked: Asked) -> Iterator[TradeOff]:
+    """Yield what 1/l in place of the general limit costs; stated groups keep their own."""
+    table = axes.table
+    if table.evaluated_cells(RISKS[asked["risk"]].dense) > MOST_CURVE_CELLS:
         return
-    for l, point in zip(CURVE, trade_off(table, [Fraction(1, l) for l in CURVE], **asked), strict=True):  # noqa: E741
+    limits = [axes.limits(replace(limit, limit=Fraction(1, l))) for l in CURVE]  # noqa: E741
+    for l, point in zip(CURVE, trade_off(table, limits, **asked), strict=True):  # noqa: E741
         if isinstance(point, RiskOutOfReach):
             yield TradeOff(l, None, None, None, point.least)
         else:
-            yield TradeOff(l, point.kappa, (point.kappa - 1) / table.records, point.diagonal, None)
+            diagonal = tuple(channel.diagonal for channel in axes.channels(point.channels))
+            yield TradeOff(l, point.kappa, (point.kappa - 1) / table.records, diagonal, None)
 
 
 # --- notes ----------------------------------------------------------------------------------------------------------
 
 
-def _notes(profile: Profile, claim: ResponseClaim, scope: ScopeWord, seen: float) -> Iterator[str]:
-    """Yield what is to be known; `seen` is the largest belief of one who sees the published value of the row too."""
+def _notes(
+    profile: Profile, claim: ResponseClaim, scope: ScopeWord, risks: dict[str, float], sensitive: Channel
+) -> Iterator[str]:
+    """Yield what is to be known."""
     value = profile.sensitive_domain.name
     if claim.risk != "reconstruction":
         if scope == "both":
@@ -253,6 +227,7 @@ def _notes(profile: Profile, claim: ResponseClaim, scope: ScopeWord, seen: float
                 f"Noise in {value} does not lower the risk {claim.risk}, which is about the true value of a row: "
                 f"{value} stays untouched though it is in scope."
             )
+        seen = row_posterior(risks["posterior"], sensitive)
         yield f"One who sees the published {value} of the row too believes in a value by up to {seen:.4f}."
     yield (
         "Whoever knows how often each value occurs for given quasi-identifiers guesses from that, and the release lets "

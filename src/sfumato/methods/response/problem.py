@@ -19,7 +19,7 @@ from sfumato.methods.response.risks import RISKS, Risk, RiskName
 
 Scope = Literal["sensitive", "quasi_identifiers", "both"]
 Limit = Fraction | float | npt.NDArray[np.float64]
-"""A limit for all records, or an array that broadcasts to the joint table: one for every cell. From 1 on it is none."""
+"""A limit for all records, or an array that broadcasts to [groups, d_s], the table's own. From 1 on it is none."""
 
 UNIT = 2.0**-53
 """The largest relative error of one rounding."""
@@ -144,7 +144,7 @@ def _limits(table: JointTable, limit: Limit, risk: type[Risk]) -> FloatArray:
     given = np.asarray(limit, dtype=np.float64)
     if not (given > 0).all():
         raise ValueError("a limit on a risk is positive")
-    limits: FloatArray = np.broadcast_to(np.where(given < 1, given, np.inf), table.sizes)[tuple(table.groups.T)]
+    limits: FloatArray = np.broadcast_to(np.where(given < 1, given, np.inf), table.counts.shape)
     if risk.of_released:  # a released group mixes records: the strictest limit of each value holds
         limits = np.where(table.counts > 0, limits, np.inf).min(axis=0, keepdims=True)
     return limits

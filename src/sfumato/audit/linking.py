@@ -1,0 +1,221 @@
+"""The best guesser: who estimates the table from the release, with the published matrices, and guesses from that.
+
+Of a person whose true quasi-identifiers a are known, the guess is argmax_u pi_hat(a, u), with pi_hat the joint table
+that iterative Bayes estimates from the release. No limit on a risk holds this attacker (SOUNDNESS, AD), so that what it
+achieves is measured: exactly on the release at hand, and over releases that are drawn anew with the same matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.attributes import Domain, label
+from sfumato.errors import UsageError
+from sfumato.matrix import FloatArray
+from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.channels import Channel, Channels, IntArray
+from sfumato.methods.response.guessing import guess, limit_success
+from sfumato.methods.response.joint import JointTable
+from sfumato.profiles import Profile
+from sfumato.randomness import simulation
+from sfumato.reconstruct.reading import connected, quoted
+from sfumato.release import Release
+from sfumato.table import Table, profile
+
+STEPS = 100
+"""Steps of iterative Bayes. More come nearer to the maximum of the likelihood, but fit noise: fewer guess better."""
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """How often the best guesser is right about the people of one release, exactly."""
+
+    people: int
+    right: int
+    constant: int  # people that one is right about who guesses for all what the estimate holds to be most frequent
+    knowing: float  # success of one who knows the true table, and so the limit for many records
+
+    @property
+    def success(self) -> float:
+        """The share of people whose sensitive value is guessed right."""
+        return self.right / self.people
+
+
+@dataclass(frozen=True)
+class RepeatedGuesses:
+    """The same over many releases, drawn anew; `level` is the confidence of each pair of limits."""
+
+    people: int
+    repetitions: int
+    level: float
+    success: float  # the mean over the releases
+    success_limits: tuple[float, float]  # of its expectation, by Student's t
+    above: float  # the share of people guessed right in more of the releases than the limit on their risk
+    above_limits: tuple[float, float]  # of the share guessed right more often in the long run, all at once
+
+
+def guess_release(table: Table, release: Release) -> Guesses:
+    """Return how often the best guesser is right about the people of a release, given the table it was made from."""
+    attacked = _attacked(table, release)
+    truth, released = attacked.axes.table, attacked.released
+    found = guess(truth, attacked.channels, released, STEPS)
+    overall = found.estimate.reshape(-1, truth.sizes[-1]).sum(axis=0).argmax()
+    return Guesses(
+        people=truth.records,
+        right=_right(truth, found.values),
+        constant=int(truth.counts[:, overall].sum()),
+        knowing=limit_success(truth),
+    )
+
+
+def guess_repeatedly(
+    table: Table, release: Release, *, repetitions: int = 100, seed: int | None = None, level: float = 0.95
+) -> RepeatedGuesses:
+    """Return how often the best guesser is right over releases that are drawn anew, with the matrices of this one."""
+    attacked = _attacked(table, release)
+    assert release.manifest.response is not None
+    limits = attacked.axes.limits(release.manifest.response.claim.limit)
+    return repeated_guesses(
+        attacked.axes.table, attacked.channels, limits, repetitions=repetitions, seed=seed, level=level
+    )
+
+
+def repeated_guesses(
+    table: JointTable,
+    channels: Channels,
+    limits: FloatArray | float,
+    *,
+    repetitions: int = 100,
+    seed: int | None = None,
+    level: float = 0.95,
+) -> RepeatedGuesses:
+    """The same for a joint table and channels; `limits` broadcasts to [groups, d_s].
+
+    People with the same values are guessed alike. Of each such cell the number of releases in which it is guessed right
+    is binomial; the limits of `above` count cells whose (Clopper and Pearson's) limit is above the limit of the risk,
+    with the confidence shared among all cells.
+    """
+    if repetitions < 2 or not 0 < level < 1:
+        raise UsageError("Guessing repeatedly takes two repetitions at least, and a level between 0 and 1.")
+    rng = simulation(seed)
+    cells = np.zeros(table.counts.shape, dtype=np.int64)  # in how many releases each is guessed
+    successes = []
+    for _ in range(repetitions):
+        found = guess(table, channels, _drawn(table, channels, rng), STEPS)
+        cells[np.arange(len(cells)), found.values] += 1
+        successes.append(found.success)
+    low, high = _binomial_limits(cells, repetitions, (1 - level) / int((table.counts > 0).sum()))
+    above, at_least, at_most = (
+        float(table.counts[share > limits].sum() / table.records) for share in (cells / repetitions, low, high)
+    )
+    return RepeatedGuesses(
+        people=table.records,
+        repetitions=repetitions,
+        level=level,
+        success=float(np.mean(successes)),
+        success_limits=_mean_limits(np.array(successes), level),
+        above=above,
+        above_limits=(at_least, at_most),
+    )
+
+
+def _right(table: JointTable, values: IntArray) -> int:
+    return int(table.counts[np.arange(len(values)), values].sum())
+
+
+def _drawn(table: JointTable, channels: Channels, rng: np.random.Generator) -> FloatArray:
+    """Return the counts of a release: on each axis a record keeps its value, or draws one of all, P = r I + q J."""
+    counts = table.array.astype(np.int64)
+    for axis, channel in enumerate(channels):
+        if channel.off_diagonal > 0:
+            kept = rng.binomial(counts, channel.retention)
+            anew = rng.multinomial((counts - kept).sum(axis=axis), [1 / channel.size] * channel.size)
+            counts = kept + np.moveaxis(anew, -1, axis)
+    return counts.astype(np.float64)
+
+
+def _binomial_limits(hits: IntArray, trials: int, error: float) -> tuple[FloatArray, FloatArray]:
+    """Return Clopper and Pearson's limits of the probability; each is wrong with probability error/2 at most."""
+    from scipy.special import betaincinv  # half a second that only this needs
+
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error / 2), 0.0)
+    high = np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - error / 2), 1.0)
+    return low, high
+
+
+def _mean_limits(values: FloatArray, level: float) -> tuple[float, float]:
+    from scipy.special import stdtrit
+
+    half = stdtrit(len(values) - 1, (1 + level) / 2) * values.std(ddof=1) / math.sqrt(len(values))
+    return float(values.mean() - half), float(values.mean() + half)
+
+
+# --- a table and its release ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Attacked:
+    """The true joint table, the matrices, and what was published, on the same axes."""
+
+    axes: Axes
+    channels: Channels
+    released: FloatArray
+
+
+def _attacked(table: Table, release: Release) -> _Attacked:
+    response = release.manifest.response
+    if response is None:
+        raise UsageError(
+            f"The release was made by {release.manifest.method}, which randomizes no quasi-identifiers.",
+            "The best guesser is measured on releases of randomized-response.",
+        )
+    counted = profile(table)
+    named = counted.quasi_identifiers, counted.sensitive_domain.names
+    if counted.rows != release.manifest.data.rows or named != (response.quasi_identifiers, response.sensitive):
+        raise _another_table()
+    randomized = {mechanism.domain.name: mechanism for mechanism in release.manifest.mechanism_values}
+    untouched = [name for name in counted.quasi_identifiers if name not in randomized]
+    axes, published = (Axes.of(found, untouched) for found in (counted, _published(counted, release)))
+    if axes.table.sizes != published.table.sizes:
+        raise _another_table()
+    if not axes.table.fits(dense=True):
+        raise UsageError(
+            f"The joint table has {axes.table.evaluated_cells(dense=True):,} cells: too many to be estimated at once."
+        )
+    noise = {name: int(mechanism.matrix.noise[0]) for name, mechanism in randomized.items()}
+    channels = tuple(
+        Channel.from_noise(size, noise.get(name, 0))
+        for name, size in zip(axes.table.names, axes.table.sizes, strict=True)
+    )
+    return _Attacked(axes, channels, published.table.array)
+
+
+def _published(counted: Profile, release: Release) -> Profile:
+    """Return the counts of the published rows, in the codes of the true table."""
+    names = ", ".join(quoted(part.name) for part in counted.domain.parts)
+    with connected(release) as connection:
+        rows = connection.sql(f"SELECT {names}, COUNT(*) FROM release GROUP BY ALL").to_arrow_table()
+    *columns, numbers = (column.to_pylist() for column in rows.columns)
+    codes = [_codes(part, values) for part, values in zip(counted.domain.parts, columns, strict=True)]
+    return replace(counted, cells=np.column_stack(codes), numbers=np.array(numbers, dtype=np.int64))
+
+
+def _codes(part: Domain, values: list[Any]) -> npt.NDArray[np.int32]:
+    """Return the codes of published values; those of the table may be of another type, but are written alike."""
+    known: dict[Any, int] = {**{text: code for code, text in enumerate(part.labels)}, **part.index}
+    try:
+        return np.array([known[v] if v in known else known[label(v)] for v in values], dtype=np.int32)
+    except KeyError:
+        raise _another_table() from None
+
+
+def _another_table() -> UsageError:
+    return UsageError(
+        "The release was not made from this table under this policy: columns, values or the number of rows differ.",
+        "Give the table that was published, with its policy.",
+    )

@@ -1,0 +1,173 @@
+"""What stated probabilities would leave of the risks, estimated: for domains that are too large to be evaluated.
+
+A plan evaluates the risk of every cell, or there is none. Here the probabilities are stated, and the risks of some
+cells, those that are likely to be the worst, are estimated from drawn releases. That bounds nothing, so nothing can be
+published on the strength of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import PolicyError, UsageError
+from sfumato.matrix import FloatArray
+from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.channels import Channel, Channels, IntArray
+from sfumato.methods.response.sampling import RiskEstimate, likely_worst, sampled_risk
+from sfumato.profiles import Profile
+from sfumato.randomness import simulation
+from sfumato.requirement import Number, RiskLimit, exact
+
+NO_GUARANTEE = (
+    "ESTIMATE, NO GUARANTEE: some cells that are likely to be the worst were looked at, by drawn releases. The figures "
+    "vary from draw to draw, and other cells may be worse. Nothing is published under a limit that was only estimated."
+)
+
+
+@dataclass(frozen=True)
+class CellRisk:
+    """The estimated risks of the records with these values, with standard errors."""
+
+    values: tuple[str, ...]  # of each quasi-identifier, then the sensitive one
+    records: int
+    limit: float | None  # of their risk, if one is stated; 1: none
+    reconstruction: float
+    reconstruction_error: float
+    link: float
+    link_error: float
+    posterior: float  # the largest belief in this value that was seen: the true largest one is at least that
+
+
+@dataclass(frozen=True)
+class SampledRisks:
+    """Estimates, and no guarantee."""
+
+    kept: dict[str, float]  # the stated probability that a value stays, of each attribute; 1: untouched
+    domain_cells: int
+    occupied_cells: int
+    samples: int
+    can_be_planned: bool  # the domain is small enough for a plan, whose figures are exact
+    cells: tuple[CellRisk, ...]
+    statement: str = NO_GUARANTEE
+
+    def explain(self) -> str:
+        """Return the estimates in words."""
+        return "\n".join([*self._head(), "", *(f"  {line}" for line in self._lines())])
+
+    def _head(self) -> Iterator[str]:
+        kept = ", ".join(f"{name} {p:.4g}" for name, p in self.kept.items() if p < 1)
+        yield self.statement
+        yield ""
+        yield f"Stated: a value stays with the probability {kept}; all else is untouched."
+        yield (
+            f"The domain has {self.domain_cells:,} cells, of which {self.occupied_cells:,} have records; "
+            f"{len(self.cells):,} of these were looked at, each by {self.samples:,} drawn releases."
+        )
+        if self.can_be_planned:
+            yield "It is small enough for every cell to be evaluated: `sfumato plan` does so, exactly."
+
+    def _lines(self) -> Iterator[str]:
+        yield (
+            f"{'reconstruction':>20} {'link':>20} {'posterior':>10} {'limit':>8}  "
+            f"{' / '.join(self.kept)} (± standard error; posterior: the largest seen, so at least that)"
+        )
+        for cell in self.cells:
+            estimated = (
+                f"{risk:.4f} ± {error:.4f}"
+                for risk, error in ((cell.reconstruction, cell.reconstruction_error), (cell.link, cell.link_error))
+            )
+            limit = "" if cell.limit is None else f"{cell.limit:.4f}"
+            figures = " ".join(f"{text:>20}" for text in estimated)
+            named = f"{' / '.join(cell.values)} ({cell.records:,} record(s))"
+            yield f"{figures} {cell.posterior:>10.4f} {limit:>8}  {named}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready values."""
+        return {**asdict(self), "cells": [{**asdict(cell), "values": list(cell.values)} for cell in self.cells]}
+
+
+def estimate_risk(
+    profile: Profile,
+    kept: Mapping[str, Number],
+    *,
+    limit: RiskLimit | None = None,
+    cells: int = 20,
+    samples: int = 400,
+    seed: int | None = None,
+) -> SampledRisks:
+    """Estimate the risks that remain if values stay with stated probabilities (AD's p); never a guarantee.
+
+    `kept` names quasi-identifiers, or the sensitive columns as one ("a / b"); what it does not name stays untouched.
+    `limit` is shown beside the risks. So many `cells` are looked at, each by so many `samples`: their time is
+    proportional to both and to the number of groups that occur.
+    """
+    if cells < 1 or samples < 2:
+        raise UsageError("An estimate needs one cell and two samples at least.")
+    stated = _stated(profile, kept)
+    axes = Axes.of(profile, [name for name, channel in stated.items() if not channel.off_diagonal])
+    table, channels = axes.table, _of_axes(axes, stated)
+    chosen = likely_worst(table, channels, cells)
+    uniforms = simulation(seed).random((samples, len(table.sizes) - 1))
+    found = sampled_risk(table, channels, chosen, uniforms)
+    limits = None if limit is None else np.broadcast_to(axes.limits(limit), table.counts.shape)
+    return SampledRisks(
+        kept={name: channel.diagonal for name, channel in stated.items()},
+        domain_cells=table.evaluated_cells(dense=True),
+        occupied_cells=int((table.counts > 0).sum()),
+        samples=samples,
+        can_be_planned=table.fits(dense=True),
+        cells=tuple(_cells(axes, chosen, found, limits)),
+    )
+
+
+def _stated(profile: Profile, kept: Mapping[str, Number]) -> dict[str, Channel]:
+    """Return the channel of every attribute by name, the sensitive columns as one last."""
+    if not profile.quasi_identifiers:
+        raise PolicyError(
+            "The profile has no quasi-identifiers: they are counted where the policy asks for randomized-response."
+        )
+    sensitive = profile.sensitive_domain
+    sizes = dict(zip(profile.quasi_identifiers, profile.quasi_domain.sizes, strict=True)) | {
+        sensitive.name: sensitive.size
+    }
+    if not kept or not set(kept) <= set(sizes):
+        raise UsageError(
+            f"State with which probability values stay of some of {', '.join(map(repr, sizes))}.",
+            f"E.g. {next(iter(sizes))}=0.7.",
+        )
+    return {name: _channel(name, size, kept.get(name, 1)) for name, size in sizes.items()}
+
+
+def _channel(name: str, size: int, kept: Number) -> Channel:
+    p = exact(kept, f"the probability of {name!r}")
+    if not 1 <= p * size <= size:
+        raise UsageError(f"Values of {name!r} stay with a probability between 1/{size} (all noise) and 1, not {kept}.")
+    if size == 1:
+        return Channel(1, 1.0, 0.0)
+    return Channel(size, float((size * p - 1) / (size - 1)), float((1 - p) / (size - 1)))
+
+
+def _of_axes(axes: Axes, stated: dict[str, Channel]) -> Channels:
+    channels = tuple(stated.values())
+    shared = [Channel(axes.table.sizes[len(axes.own)], 1.0, 0.0)] if axes.shared else []
+    return (*(channels[k] for k in axes.own), *shared, channels[-1])
+
+
+def _cells(axes: Axes, chosen: IntArray, found: RiskEstimate, limits: FloatArray | None) -> Iterator[CellRisk]:
+    group, value = chosen.T
+    labels = axes.labels(np.column_stack([axes.table.groups[group], value]))
+    for k, (values, a, u) in enumerate(zip(labels, group, value, strict=True)):
+        yield CellRisk(
+            values=values,
+            records=int(axes.table.counts[a, u]),
+            limit=None if limits is None else float(limits[a, u]),
+            reconstruction=float(found.reconstruction[k]),
+            reconstruction_error=float(found.reconstruction_error[k]),
+            link=float(found.link[k]),
+            link_error=float(found.link_error[k]),
+            posterior=float(found.posterior[k]),
+        )
