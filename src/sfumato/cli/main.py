@@ -118,7 +118,7 @@ def risk(
     from sfumato.requirement import RiskLimit
 
     opened = _scanned(table, policy)
-    limit = opened.policy.requirement.requirement()
+    limit = opened.policy.required
     kept = dict(_probability(text) for text in keep)
     found = estimate_risk(
         _counted(opened, as_json),

@@ -89,10 +89,12 @@ def _checked_source(
 def _without_cells(profile: Profile) -> Profile:
     """Return the profile of the sensitive columns alone."""
     domain = profile.sensitive_domain
+    cells, number = np.unique(profile.cells[:, len(profile.quasi_identifiers) :], axis=0, return_inverse=True)
     return replace(
         profile,
         domain=domain,
-        counts=profile.counts.reshape(-1, domain.size).sum(axis=0),
+        cells=cells,
+        numbers=np.bincount(number.ravel(), profile.numbers).astype(np.int64),
         observed=tuple(name for name in profile.observed if name in domain.names),
         quasi_identifiers=(),
     )
