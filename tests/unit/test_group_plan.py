@@ -40,7 +40,8 @@ def order() -> OrderTest:
 
 def counted(counts: dict[str, int], name: str = "disease") -> Profile:
     domain = SensitiveDomain((Domain(name, tuple(counts)),))
-    return Profile(domain, np.array(list(counts.values())), order())
+    cells, numbers = np.arange(len(counts), dtype=np.int32), np.array(list(counts.values()))
+    return Profile(domain, cells[numbers > 0, None], numbers[numbers > 0], order())
 
 
 def planned(counts: dict[str, int], method: str = "anatomy", l: int = 3, **more: Any) -> GroupPlan:  # noqa: E741

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.attributes import SensitiveDomain
+from sfumato.attributes import Domain
 from sfumato.errors import PolicyError
 from sfumato.methods.robustness.posterior import IntArray
 from sfumato.methods.robustness.prior import Prior, Signature, read_prior
@@ -50,18 +50,22 @@ class Cells:
     @classmethod
     def of(cls, profile: Profile, attribute_sets: Sequence[Sequence[str]]) -> Cells:
         """Return the cells of a profile that counts the columns of the attribute sets together with the values."""
-        joint = profile.counts.reshape(profile.quasi_domain.size, -1)
-        occurring = np.flatnonzero(joint.any(axis=1)).astype(np.int32)
-        columns = dict(zip(profile.quasi_identifiers, profile.quasi_domain.split(occurring), strict=True))
+        split = len(profile.quasi_identifiers)
+        occurring, cell = np.unique(profile.cells[:, :split], axis=0, return_inverse=True)
+        counts = np.zeros((len(occurring), profile.sensitive_domain.size), dtype=np.int64)
+        counts[cell.ravel(), profile.sensitive_domain.join(profile.cells[:, split:].T)] = profile.numbers
+        columns = dict(zip(profile.quasi_identifiers, occurring.T, strict=True))
         parts = {part.name: part for part in profile.quasi_domain.parts}
         sets = []
         for names in attribute_sets:
             if lacking := [name for name in names if name not in parts]:
                 raise PolicyError(f"The attribute set names {lacking[0]!r}, which the profile does not count.")
-            domain = SensitiveDomain(tuple(parts[name] for name in names))
-            codes, of_cell = np.unique(domain.join([columns[name] for name in names]), return_inverse=True)
-            sets.append(KnownSet(tuple(names), of_cell, _labels(domain, codes)))
-        return cls(_labels(profile.quasi_domain, occurring), joint[occurring], tuple(sets))
+            signatures, of_cell = np.unique(
+                np.column_stack([columns[name] for name in names]), axis=0, return_inverse=True
+            )
+            labels = _labels([parts[name] for name in names], signatures)
+            sets.append(KnownSet(tuple(names), of_cell.ravel(), labels))
+        return cls(_labels(profile.quasi_domain.parts, occurring), counts, tuple(sets))
 
     @cached_property
     def records(self) -> Records:
@@ -81,8 +85,5 @@ class Cells:
         return read_prior(path, known.columns, known.labels, values, self.prior(known).weights)
 
 
-def _labels(domain: SensitiveDomain, codes: npt.NDArray[np.int32]) -> tuple[Signature, ...]:
-    columns = domain.split(codes)
-    return tuple(
-        zip(*([part.labels[c] for c in of] for part, of in zip(domain.parts, columns, strict=True)), strict=True)
-    )
+def _labels(parts: Sequence[Domain], codes: npt.NDArray[np.int32]) -> tuple[Signature, ...]:
+    return tuple(tuple(part.labels[code] for part, code in zip(parts, row, strict=True)) for row in codes.tolist())

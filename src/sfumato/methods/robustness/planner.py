@@ -27,6 +27,8 @@ PriorWord = Literal["none", "table"]
 Assurance = Literal["proved", "as-published"]
 
 SHOWN_CELLS = 20
+MOST_COMBINATIONS = 2**31 - 1
+"""Of known columns and values: combinations are numbered by 32 bits when rows are read."""
 
 
 def plan(
@@ -73,6 +75,11 @@ def _checked_source(
         raise PolicyError(
             "Robust Anatomy needs what the adversary knows of, and a profile that counts these columns.",
             'Say attribute_sets = [["sex", "age"]] in the policy, and count again.',
+        )
+    if profile.domain.size > MOST_COMBINATIONS:
+        raise PolicyError(
+            f"The attribute sets have {profile.quasi_domain.size:,} combinations of values: too many to be numbered.",
+            "Bin the columns, or leave one out of the attribute sets.",
         )
     if prior == "none" and assurance == "as-published":
         raise PolicyError(
