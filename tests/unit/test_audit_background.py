@@ -17,7 +17,7 @@ from sfumato.audit.worlds import Beliefs, chance_of, enumerate_posteriors, in_gr
 from sfumato.errors import PolicyError, ReleaseError
 from sfumato.matrix import PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
-from sfumato.methods.robustness import Prior, count_prior, group_records, merge_records
+from sfumato.methods.robustness import Prior, count_prior, group_records, meets_published_delta, merge_records
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.requirement import Bound
 
@@ -95,17 +95,27 @@ def counter_example() -> tuple[np.ndarray, np.ndarray, Prior]:
 
 
 def test_the_counter_example_as_published_is_found() -> None:
-    """PI's own algorithm merges the three for r = 2; one record is believed to have x by 361/561."""
+    """The three meet PI Eq. (4) for r = 2 in one group; one of them is believed to have x by 361/561."""
     cells, values, prior = counter_example()
-    groups = merge_records(cells, values, [cells], np.arange(3), 2, [prior])
+    exact = [[Fraction(int(w), 190) for w in prior.weights[cell]] for cell in cells]
+    assert meets_published_delta(exact, [1, 1, 1], 2)
     known = Knowledge("sex", cells, prior, ["Male", "Female"])
-    found = background_finding(GroupTables.of(groups, values), [known], 2, True, ["x", "y", "z"], values)
+    found = background_finding(GroupTables.of(np.zeros(3, np.int64), values), [known], 2, True, ["x", "y", "z"], values)
     assert found.worst == pytest.approx(361 / 561, rel=1e-14)
     assert (found.verdict, found.promised, found.at_risk, found.records) == ("above the bound", 0.5, 1, 3)
     assert found.baseline == pytest.approx(0.1)
     assert found.exposed[0].who == "group 1: Male has 'x'"
     assert found.mean == pytest.approx((361 + 461) / 561 / 3)  # t2 and t3 have y or z: half of what t1 leaves
     assert found.measured.endswith("; exact")
+
+
+def test_what_the_published_algorithm_merges_is_found() -> None:
+    """(9, 5, 5)/90 and twice (5, 9, 9)/90: 81/131 for r = 2."""
+    cells, values, _ = counter_example()
+    prior = Prior(np.array([[9, 5, 5], [5, 9, 9]]), np.array([90, 90]))
+    groups = merge_records(cells, values, [cells], np.arange(3), 2, [prior])
+    found = background_finding(GroupTables.of(groups, values), [Knowledge("sex", cells, prior)], 2, promised=True)
+    assert (found.verdict, found.worst) == ("above the bound", pytest.approx(81 / 131))
 
 
 def test_the_counter_example_as_proved_is_within() -> None:
