@@ -176,7 +176,7 @@ def _exposed(tables: GroupTables, found: Sequence[GroupBeliefs], values: Sequenc
         value = int(beliefs.likeliest[row])
         name = repr(values[value]) if values else f"value {value + 1}"
         signature = beliefs.knowledge.told(int(beliefs.knowledge.signatures[row]))
-        yield Exposed(f"group {group + 1}: {signature} has {name}", int(tables.sizes[group]), float(largest[row]))
+        yield Exposed(f"{tables.told(group)}: {signature} has {name}", int(tables.sizes[group]), float(largest[row]))
 
 
 # --- randomized -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, UsageError
 from sfumato.methods.robustness import Composition
 
 IntArray = npt.NDArray[np.int64]
@@ -64,13 +64,15 @@ class Lines:
 class GroupTables:
     """The two tables; groups and values are numbered from 0, and every group has rows.
 
-    rows: the group of each row of the data. groups, values, counts: of each line of the table of the groups.
+    rows: the group of each row of the data. groups, values, counts: of each line of the table of the groups. numbers:
+    as which groups are published; None: as 1, 2, ...
     """
 
     rows: IntArray
     groups: IntArray
     values: IntArray
     counts: IntArray
+    numbers: IntArray | None = None
 
     def __post_init__(self) -> None:
         number = int(max(self.rows.max(), self.groups.max())) + 1
@@ -88,6 +90,26 @@ class GroupTables:
         width = int(values.max()) + 1
         keys, counts = np.unique(rows * width + values, return_counts=True)
         return cls(rows, keys // width, keys % width, counts)
+
+    def told(self, group: int) -> str:
+        """Return a group in words."""
+        return f"group {group + 1 if self.numbers is None else int(self.numbers[group])}"
+
+    def without(self, known: npt.NDArray[np.bool_], values: IntArray) -> GroupTables:
+        """Return what is left once some rows are known; values: theirs. Groups that are known whole are gone."""
+        if known.all():
+            raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")
+        counts = self.lines.counts.copy()
+        np.subtract.at(counts, self.lines.find(self.rows[known], values), 1)
+        if (counts < 0).any():
+            raise UsageError(
+                "More members of a group are known with a value than have it.", "Give the true values of members."
+            )
+        left = counts > 0
+        numbers, rows = np.unique(self.rows[~known], return_inverse=True)
+        groups = np.searchsorted(numbers, self.lines.groups[left])
+        own = numbers + 1 if self.numbers is None else self.numbers[numbers]
+        return GroupTables(rows, groups, self.lines.codes[left], counts[left], own)
 
     @cached_property
     def sizes(self) -> IntArray:
