@@ -6,19 +6,24 @@
               through the inverse matrix where values are randomized; blocks of several widths are tried
     groups    the k-th row of a group has the k-th value in the list of the group
 
-If the release is shuffled, the guesses are fixed and the people come in any order. Hits are then X = sum_i a_(i pi(i)),
-pi a random permutation and a_ij in {0, 1}, with
+How much of that is chance? People stand in any order, sorted perhaps; a shuffled release is in random order. Its half
+blocks are then alike, so given what is guessed in all of them, all ways to give the K guesses g_j to the half blocks
+are equally likely. With a_ij = share of half block i that has g_j, hits are w = width/2 times X = sum_i a_(i pi(i)),
+pi a random permutation, and
 
-    E X = sum_x guesses of x * people with x / people                    never above the most frequent value's share
+    E X = sum_x half blocks guessed to be x * people with x / people     never above the most frequent value's share
     Pr(X - E X >= t) <= exp(-t^2 / (4 E X + 2 t))                        Chatterjee (2007), Proposition 1.1
 
-(for permutations inside groups too: his bound is one on the moment generating function, and these multiply). So chance
-alone is taken for a breach with probability `LEVEL` at most, over all widths together, whatever the table is.
+The same holds inside groups, whose rows are in random order (w = 1; his bound is one on the moment generating function,
+and these multiply). So chance alone is taken for a breach with probability `LEVEL` at most, over all widths together,
+whatever the table is. Few half blocks say little: a weak order is found in long tables only.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,12 +42,14 @@ Codes = npt.NDArray[np.integer]
 
 LEVEL = 1e-3
 """The largest probability of a false alarm."""
-NARROWEST, WIDER = 16, 8
-"""Rows of the smallest block, after pairs, and by how much the next is wider."""
+NARROWEST, WIDER, BLOCKS = 16, 4, 32
+"""Rows of the smallest block, after pairs; by how much the next is wider; how many blocks there are at least."""
 CELLS = 1 << 21
 """Counts of blocks that are held at a time."""
 ROWS = 1 << 20
 """Rows that are compared at a time."""
+WEAKEST = 1e-6
+"""A retention that is worth dividing by."""
 STRETCHES = 16
 """Parts of the release for which the hits are told."""
 
@@ -68,8 +75,10 @@ class Guesses:
 
     kind: str  # in words
     hits: IntArray  # in each stretch of the rows
-    people: int
+    asked: IntArray  # rows of each stretch for which there was a guess
+    people: int  # all, guessed or not
     expected: float  # hits, if the order tells nothing
+    together: int  # rows that share a guess
     level: float  # probability of a false alarm of this kind
 
     @property
@@ -80,7 +89,7 @@ class Guesses:
     @cached_property
     def margin(self) -> float:
         """What chance adds to the rate at most, but for the level."""
-        return by_chance(self.expected, self.level) / self.people
+        return self.together * by_chance(self.expected / self.together, self.level) / self.people
 
     @property
     def sure(self) -> float:
@@ -97,7 +106,7 @@ class Estimator:
 
         1/p_jy to y,  and  -(1/p_jy - 1)/(sum_x 1/p_jx) * 1/p_jx to every x of the sub-table
 
-    where every retention is above 0; else the published value counts as it is.
+    where every retention is above `WEAKEST`; else the published value counts as it is.
     """
 
     own: FloatArray  # [sub-table, value]: 1/p
@@ -116,7 +125,7 @@ class Estimator:
         own, shared, spread = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for j, table in enumerate(mechanism.tables):
             p, codes = table.matrix.retention, table.codes
-            own[j, codes] = 1.0 if (p <= 0).any() else 1 / p
+            own[j, codes] = 1.0 if (p <= WEAKEST).any() else 1 / p
             shared[j, codes] = (own[j, codes] - 1) / own[j, codes].sum()
             spread[j, codes] = own[j, codes]
         return cls(own, shared, spread)
@@ -124,57 +133,57 @@ class Estimator:
     @property
     def values(self) -> int:
         """m."""
-        return self.own.shape[1]
+        return int(self.own.shape[1])
 
     def estimate(self, parts: IntArray, number: int, codes: Codes, labels: Codes) -> FloatArray:
         """Return the estimated records of each value in each part of the rows: [part, value]."""
         tables, m = self.own.shape
-        found = np.bincount(parts * m + codes, self.own[labels, codes], number * m).reshape(number, m)
-        off = np.bincount(parts * tables + labels, self.shared[labels, codes], number * tables)
+        place = codes if tables == 1 else labels.astype(np.int64) * m + codes
+        found = np.bincount(parts * m + codes, self.own.ravel()[place], number * m).reshape(number, m)
+        if not self.shared.any():
+            return found
+        off = np.bincount(parts * tables + labels, self.shared.ravel()[place], number * tables)
         return np.asarray(found - off.reshape(number, tables) @ self.spread)
 
 
 def widths(rows: int, values: int) -> list[int]:
-    """Return the widths of the blocks: pairs, and wider ones with some rows for each value, up to half the release.
+    """Return the widths of the blocks: pairs, and wider ones with some rows for each value.
 
-    >>> widths(10_000, 50)
-    [2, 16, 128, 1024]
+    >>> widths(10_000, 50), widths(10_000, 100)
+    ([2, 16, 64, 256], [2, 64, 256])
     """
-    wide = (NARROWEST * WIDER**k for k in range(64))
-    limit = next(k for k, width in enumerate(NARROWEST * WIDER**k for k in range(64)) if 2 * width > rows)
-    return [2, *(width for _, width in zip(range(limit), wide, strict=False) if 4 * width >= values)]
+    wider = itertools.accumulate(itertools.repeat(WIDER), operator.mul, initial=NARROWEST)
+    return [2, *(w for w in itertools.takewhile(lambda width: BLOCKS * width <= rows, wider) if 4 * w >= values)]
 
 
 def guess_by_place(
     published: Codes, estimator: Estimator, width: int, labels: Codes | None = None
 ) -> Iterator[tuple[int, Codes]]:
-    """Yield the guesses of consecutive rows, each with the place of its first one.
+    """Yield the guesses of consecutive rows, each with the place of its first one; a last, shorter block has none.
 
     Each block counts besides as one record of the whole release, which decides where the block tells nothing.
     """
     if width == 2:
         yield from _neighbours(published)
         return
-    m = estimator.values
-    whole = sum(_whole(published, estimator, labels))
-    overall = whole / max(1, published.size)
-    blocks = max(1, CELLS // (2 * max(estimator.own.shape)))
-    for first in range(0, published.size, blocks * width):
-        here = slice(first, first + blocks * width)
+    m, overall = estimator.values, sum(_whole(published, estimator, labels)) / published.size
+    blocks = max(1, min(CELLS // (2 * max(estimator.own.shape)), ROWS // width))
+    end = published.size // width * width
+    for first in range(0, end, blocks * width):
+        here = slice(first, min(first + blocks * width, end))
         codes = published[here]
         place = np.arange(codes.size)
         part = place // width * 2 + place % 2
-        number = (codes.size + width - 1) // width * 2
-        records = estimator.estimate(part, number, codes, _labels(labels, here, codes.size))
+        records = estimator.estimate(part, codes.size // width * 2, codes, _labels(labels, here, codes.size))
         likeliest = (records + overall).reshape(-1, 2, m).argmax(axis=2)[:, ::-1].ravel()  # of the other half
         yield first, likeliest[part]
 
 
 def _neighbours(published: Codes) -> Iterator[tuple[int, Codes]]:
-    """Yield the published value of the other row of each pair; a last row without one has its own neighbour's."""
-    for first in range(0, published.size, ROWS):
-        place = np.arange(first, min(first + ROWS, published.size)) ^ 1
-        yield first, published[np.minimum(place, published.size - 1)]
+    """Yield the published value of the other row of each pair."""
+    end = published.size // 2 * 2
+    for first in range(0, end, ROWS):
+        yield first, published[np.arange(first, min(first + ROWS, end)) ^ 1]
 
 
 def _whole(published: Codes, estimator: Estimator, labels: Codes | None) -> Iterator[FloatArray]:
@@ -200,25 +209,34 @@ def rows_guessed(true: Codes, published: Codes, estimator: Estimator, labels: Co
             f"The release has {published.size:,} rows, more than the {true.size:,} people of the table.",
             "Give the table that was published.",
         )
-    held = _counted(true, estimator.values)
     tried = widths(published.size, estimator.values)
-    return [_of_width(width, true, published, estimator, labels, held, LEVEL / len(tried)) for width in tried]
+    return [_of_width(width, true, published, estimator, labels, LEVEL / len(tried)) for width in tried]
 
 
 def _of_width(
-    width: int, true: Codes, published: Codes, estimator: Estimator, labels: Codes | None, held: IntArray, level: float
+    width: int, true: Codes, published: Codes, estimator: Estimator, labels: Codes | None, level: float
 ) -> Guesses:
-    hits, guessed = np.zeros(STRETCHES, dtype=np.int64), np.zeros(estimator.values, dtype=np.int64)
+    hits, asked = np.zeros((2, STRETCHES), dtype=np.int64)
+    guessed = np.zeros(estimator.values, dtype=np.int64)
     for first, guesses in guess_by_place(published, estimator, width, labels):
-        right = np.flatnonzero(guesses == true[first : first + guesses.size]) + first
-        hits += np.bincount(right * STRETCHES // published.size, minlength=STRETCHES)
+        right = np.flatnonzero(guesses == true[first : first + guesses.size])
+        hits += _by_stretch(first + right, published.size)
+        asked += _by_stretch(np.arange(first, first + guesses.size), published.size)
         guessed += np.bincount(guesses, minlength=guessed.size)
+    rows = int(asked.sum())
+    expected = float(guessed @ _counted(true[:rows], estimator.values) / max(1, rows))
     kind = "the neighbour" if width == 2 else f"blocks of {width:,} rows"
-    return Guesses(kind, hits, true.size, float(guessed @ held / true.size), level)
+    return Guesses(kind, hits, asked, true.size, expected, width // 2, level)
+
+
+def _by_stretch(places: IntArray, rows: int) -> IntArray:
+    return np.bincount(places * STRETCHES // rows, minlength=STRETCHES)
 
 
 def _counted(codes: Codes, m: int) -> IntArray:
-    return np.asarray(sum(np.bincount(codes[k : k + ROWS], minlength=m) for k in range(0, codes.size, ROWS)))
+    return sum(
+        (np.bincount(codes[k : k + ROWS], minlength=m) for k in range(0, codes.size, ROWS)), np.zeros(m, np.int64)
+    )
 
 
 def rows_finding(
@@ -234,6 +252,7 @@ def rows_finding(
     baseline = float(_counted(true, values).max() / true.size)
     return _finding(
         found,
+        published.size,
         baseline,
         shuffled,
         knows="Knows the order of the people in the source, and holds row k of the release to be person k.",
@@ -258,10 +277,11 @@ def groups_finding(tables: GroupTables, true: IntArray, shuffled: bool) -> Findi
     right = known[guess_by_list(tables)[known] == true[known]]
     line = tables.lines.find(tables.rows[known], true[known])
     expected = float((tables.lines.counts[line] / tables.sizes[tables.rows[known]]).sum())
-    hits = np.bincount(right * STRETCHES // tables.rows.size, minlength=STRETCHES)
-    found = Guesses("the list of the group", hits, max(1, known.size), expected, LEVEL)
+    hits, asked = (_by_stretch(places, true.size) for places in (right, known))
+    found = Guesses("the list of the group", hits, asked, max(1, known.size), expected, 1, LEVEL)
     return _finding(
         [found],
+        true.size,
         expected / max(1, known.size),
         shuffled,
         knows="Holds the k-th row of a group to have the k-th value that is listed for the group.",
@@ -272,7 +292,7 @@ def groups_finding(tables: GroupTables, true: IntArray, shuffled: bool) -> Findi
 # --- the finding ------------------------------------------------------------------------------------------------------
 
 
-def _finding(found: Sequence[Guesses], baseline: float, shuffled: bool, knows: str, instead: str) -> Finding:
+def _finding(found: Sequence[Guesses], rows: int, baseline: float, shuffled: bool, knows: str, instead: str) -> Finding:
     """The attacker takes the better of its guesses and what it would guess without an order."""
     best = max(found, key=lambda guesses: guesses.sure)
     size = best.people
@@ -281,8 +301,8 @@ def _finding(found: Sequence[Guesses], baseline: float, shuffled: bool, knows: s
         question="Which value has a person, given the place of a row?",
         assumption=f"{knows} Without an order it guesses {instead}.",
         measured=(
-            "the share of people whose value is guessed (worst: or by what it would guess without; mean: by place), "
-            f"with what chance explains of it but in {LEVEL:g} of all cases"
+            "the share of people whose value is guessed, by place (mean) or by the better of the two (worst); the "
+            f"interval is of the first, and chance leaves it in {LEVEL:g} of all cases at most"
         ),
         worst=max(best.rate, baseline),
         mean=best.rate,
@@ -292,16 +312,15 @@ def _finding(found: Sequence[Guesses], baseline: float, shuffled: bool, knows: s
         stated=None if shuffled else baseline,
         baseline=baseline,
         interval=(max(0.0, best.sure), min(1.0, best.rate + best.margin)),
-        exposed=tuple(_stretches(best)) if best.sure > baseline else (),
+        exposed=tuple(_stretches(best, rows)) if best.sure > baseline else (),
         remark=" ".join(f"By {guesses.kind}: {guesses.rate:.4g}." for guesses in found),
     )
 
 
-def _stretches(best: Guesses) -> Iterator[Exposed]:
-    """Yield the stretches of the release with the most hits."""
-    ends = -(-np.arange(STRETCHES + 1) * best.people // STRETCHES)
-    sizes = np.diff(ends)
-    rates = best.hits / np.maximum(1, sizes)
+def _stretches(best: Guesses, rows: int) -> Iterator[Exposed]:
+    """Yield the stretches of the release with the largest share of hits."""
+    ends = -(-np.arange(STRETCHES + 1) * rows // STRETCHES)
+    rates = best.hits / np.maximum(1, best.asked)
     for k in np.argsort(-rates, kind="stable")[:SHOWN].tolist():
-        if sizes[k]:
-            yield Exposed(f"rows {ends[k] + 1:,} to {ends[k + 1]:,}", int(sizes[k]), min(1.0, float(rates[k])))
+        if best.asked[k]:
+            yield Exposed(f"rows {ends[k] + 1:,} to {ends[k + 1]:,}", int(best.asked[k]), float(rates[k]))
