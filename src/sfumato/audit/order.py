@@ -139,7 +139,8 @@ class Estimator:
         """Return the estimated records of each value in each part of the rows: [part, value]."""
         tables, m = self.own.shape
         place = codes if tables == 1 else labels.astype(np.int64) * m + codes
-        found = np.bincount(parts * m + codes, self.own.ravel()[place], number * m).reshape(number, m)
+        found: FloatArray = np.bincount(parts * m + codes, self.own.ravel()[place], number * m).astype(np.float64)
+        found = found.reshape(number, m)
         if not self.shared.any():
             return found
         off = np.bincount(parts * tables + labels, self.shared.ravel()[place], number * tables)
