@@ -10,17 +10,22 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.audit.background import Knowledge, background_finding
 from sfumato.audit.composition import Counts, composition_beliefs, composition_finding
+from sfumato.audit.finding import Finding
 from sfumato.audit.frequencies import frequencies_finding
+from sfumato.audit.grouped import GroupTables, IntArray
 from sfumato.audit.posterior import posterior_finding
 from sfumato.audit.response import response_findings
 from sfumato.guarantee import BOTH
 from sfumato.matrix import WORDS, PerturbationMatrix
 from sfumato.methods.response import solve
+from sfumato.methods.robustness import group_records, merge_records
 from sfumato.methods.small_domain.planner import uniform_matrix
 from tests.conftest import CLINIC_ROLES, make_policy
 from tests.papers.test_ad import ESGR, Data, adult
 from tests.papers.test_fg import REQUIREMENT
+from tests.papers.test_pi import ATTRIBUTE_SETS, Adult
 
 # --- FG Example 1 -----------------------------------------------------------------------------------------------------
 
@@ -130,3 +135,30 @@ def test_esgro_at_l_3(real_data: Data) -> None:
     assert findings["distribution"].mean == pytest.approx(table.array.max(axis=-1).sum() / 30_162)
     assert findings["distribution"].worst == 1
     assert findings["distribution"].at_risk > 30_162 / 4
+
+
+# --- PI on Adult ------------------------------------------------------------------------------------------------------
+
+
+def test_background_knowledge_of_education_on_adult(real_data: Data) -> None:
+    """r = 3: robust groups as proved are within 1/3; as published some are above; plain Anatomy's are not covered."""
+    adult = Adult(real_data("adult_complete_45222.parquet"), ATTRIBUTE_SETS["education"])
+    (signatures,), (prior,), values = adult.signatures, adult.priors, adult.values
+
+    def found(groups: IntArray, promised: bool) -> Finding:
+        kept = groups >= 0
+        known = Knowledge("education", signatures[kept], prior)
+        return background_finding(GroupTables.of(groups[kept], values[kept]), [known], 3, promised, true=values[kept])
+
+    proved = found(group_records(adult.cells, values, [signatures], adult.order, 3, [prior]).groups, True)
+    assert (proved.verdict, proved.at_risk) == ("within the bound", 0)
+    assert proved.worst == pytest.approx(1 / 3, rel=1e-9)
+    merged = found(merge_records(adult.cells, values, [signatures], adult.order, 3, [prior]), True)
+    assert merged.verdict == "above the bound"
+    assert merged.worst == pytest.approx(0.3604, abs=1e-4)
+    assert 15 <= merged.at_risk < 100  # in 15 groups
+    one_cell = np.zeros_like(adult.cells)
+    plain = found(group_records(one_cell, values, [one_cell], adult.order, 3).groups, False)
+    assert plain.verdict == "not covered by the guarantee"
+    assert plain.worst > 0.9
+    assert plain.at_risk > plain.records / 2

@@ -3,6 +3,8 @@
     randomized        records are independent in the attacker's eyes: known members tell nothing of the others
     small domain      where the composition is known too, known members are taken out of it and of the published counts
     groups            a group with composition c: Pr(x) = (c_x - known_x) / (N - known)
+    and a prior       on signatures (PI): known members are taken out of the group's signatures and values, and the
+                      posterior is that of the rest, for the weight of a world is a product over the records
 
 The first is shown on small tables by going through all worlds (`enumerate_posteriors`).
 """
@@ -10,24 +12,31 @@ The first is shown on small tables by going through all worlds (`enumerate_poste
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.audit.background import Knowledge, background_finding
 from sfumato.audit.composition import Counts, composition_beliefs, composition_finding
-from sfumato.audit.finding import SHOWN, Exposed, Finding
+from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.audit.grouped import GroupTables
 from sfumato.audit.posterior import posterior_finding
 from sfumato.audit.worlds import Number, chance_of, enumerate_posteriors, independent
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
+from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group, worst_posteriors
+from sfumato.methods.robustness.posterior import MOST_STATES
 
 IntArray = npt.NDArray[np.int64]
 SHOWN_WORLDS = 20_000
 """Worlds that the demonstration goes through at most."""
+MOST_REDUCED = 10**5
+"""Different groups, with known members taken out, whose posteriors are computed at most."""
 QUESTION = "Which true value does a record have, once the values of other members are known?"
 
 
@@ -216,11 +225,111 @@ def groups_finding(
         worst=float(max(risks)),
         mean=float(sum(r * n for r, n in zip(risks, sizes, strict=True)) / sum(sizes)),
         records=sum(sizes),
-        at_risk=sum(n for r, n in zip(risks, sizes, strict=True) if r > Fraction(limit)),
+        at_risk=sum(n for r, n in zip(risks, sizes, strict=True) if float(r) > limit * (1 + ROUNDING)),
         stated=stated,
         baseline=float(before),
         exposed=tuple(
             Exposed(names[k] if names else f"group {k + 1}", sizes[k], float(risks[k])) for k in order[:SHOWN]
         ),
         remark=f"With no member known the largest belief is {float(before):.4g}.",
+    )
+
+
+# --- groups, and a prior on signatures --------------------------------------------------------------------------------
+
+
+def taken_out(group: Composition, signature: int, value: int) -> Composition:
+    """Return a group without a member of this signature and value.
+
+    >>> taken_out(Composition((0, 1), (1, 2), (5, 7), (1, 2)), 1, 7)
+    Composition(signatures=(0, 1), sizes=(1, 1), values=(5, 7), counts=(1, 1))
+    """
+    signatures = Counter(dict(zip(group.signatures, group.sizes, strict=True)))
+    values = Counter(dict(zip(group.values, group.counts, strict=True)))
+    return Composition.of((signatures - Counter([signature])).elements(), (values - Counter([value])).elements())
+
+
+def reduced(groups: Iterable[Composition], prior: Prior) -> dict[Composition, set[Composition]]:
+    """Return what can be left of each group once a member is known; a group of one stays.
+
+    All members with a value that they can have: those of a belief above 0.
+    """
+    found: dict[Composition, set[Composition]] = {}
+    for batch, beliefs in posteriors_by_group(groups, prior):
+        for group, table in zip(batch, beliefs, strict=True):
+            pairs = np.argwhere(table > 0) if group.size > 1 else ()
+            found[group] = {taken_out(group, group.signatures[s], group.values[x]) for s, x in pairs} or {group}
+    return found
+
+
+def worst_when_known(groups: Sequence[Composition], prior: Prior, known: int) -> tuple[FloatArray, list[Composition]]:
+    """Return the largest posterior of each group over which members are known, and what is left of it there.
+
+    So many members are known, of a smaller group all but one: whichever they are, and with whatever values they can
+    have. For groups of up to `MOST_STATES` states exact, else an upper bound.
+    """
+    left = {group: {group} for group in groups}
+    for _ in range(known):
+        fewer = reduced(set().union(*left.values()), prior)
+        if sum(map(len, fewer.values())) > MOST_REDUCED:
+            raise UsageError(
+                f"{known} known members can leave more than {MOST_REDUCED:,} different groups.",
+                "Ask for fewer known members, or give those who are known.",
+            )
+        left = {group: set().union(*(fewer[rest] for rest in rests)) for group, rests in left.items()}
+    rests = list(set().union(*left.values()))
+    risk = dict(zip(rests, worst_posteriors(rests, prior).tolist(), strict=True))
+    worst = {group: max(sorted(rests, key=str), key=risk.__getitem__) for group, rests in left.items()}
+    return np.array([risk[worst[group]] for group in groups]), [worst[group] for group in groups]
+
+
+def robust_groups_finding(tables: GroupTables, known_set: Knowledge, known: int, r: int) -> Finding:
+    """Return what one reaches who has a prior on signatures and knows so many members of each group."""
+    groups = tables.compositions(known_set.signatures)
+    risks, rests = worst_when_known(groups, known_set.prior, known)
+    above = breaches(rests, known_set.prior, r)
+    before = worst_posteriors(groups, known_set.prior)
+    order = np.lexsort((-tables.sizes, -risks))[:SHOWN].tolist()
+    return Finding(
+        attacker="corruption",
+        question=QUESTION,
+        assumption=(
+            f"Knows group and signature of every record, as a prior the probability of each value given "
+            f"{known_set.name}, and the true values of the {known} member(s) of each group that tell most."
+        ),
+        measured="the largest belief in a value of a member of the group, over all that members can have; "
+        + ("an upper bound in large groups" if any(group.states > MOST_STATES for group in groups) else "exact"),
+        worst=float(risks.max()),
+        mean=float(risks @ tables.sizes / tables.rows.size),
+        records=tables.rows.size,
+        at_risk=int(tables.sizes[above].sum()),
+        stated=1 / r,
+        baseline=float(before.max()),
+        exposed=tuple(Exposed(tables.told(k), int(tables.sizes[k]), float(risks[k])) for k in order),
+        remark=f"With no member known the largest belief is {before.max():.4g}.",
+        broken=bool(above.any()),
+    )
+
+
+def known_members_finding(
+    tables: GroupTables,
+    sets: Sequence[Knowledge],
+    r: int,
+    known: npt.NDArray[np.bool_],
+    values: IntArray,
+    names: Sequence[str] = (),
+) -> Finding:
+    """Return what is believed of the others, once these rows are known to have these values.
+
+    One attribute set with one signature and equal shares: no background knowledge.
+    """
+    before = background_finding(tables, sets, r, promised=False, values=names)
+    others = [replace(each, signatures=each.signatures[~known]) for each in sets]
+    after = background_finding(tables.without(known, values), others, r, promised=False, values=names)
+    return replace(
+        after,
+        attacker="corruption",
+        question=QUESTION,
+        assumption=f"Knows the true values of {int(known.sum()):,} member(s). {after.assumption}",
+        remark=f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. {after.remark}",
     )

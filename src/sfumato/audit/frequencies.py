@@ -113,6 +113,19 @@ def frequencies_finding(
     `promised`: whether the guarantee is about these shares (for small domain: those of sub-tables, not of groups).
     """
     found = record_beliefs(mechanism, true, published, labels, groups)
+    return beliefs_finding(mechanism, found, true, published, groups, names, promised)
+
+
+def beliefs_finding(
+    mechanism: Mechanism,
+    found: RecordBeliefs,
+    true: CodeArray,
+    published: CodeArray,
+    groups: IntArray | None,
+    names: Sequence[str],
+    promised: bool,
+) -> Finding:
+    """Return the finding of these beliefs; the arguments are those of `frequencies_finding`."""
     covered = found.covered
     pool = np.flatnonzero(covered) if covered.any() else np.arange(true.size)
     excess = found.beliefs - np.where(covered, found.limits, 0.0)

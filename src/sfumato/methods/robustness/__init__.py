@@ -22,7 +22,7 @@ from sfumato.methods.robustness.bounds import (
     repaired_delta_ceiling,
     swap_bound,
 )
-from sfumato.methods.robustness.check import breaches, worst_posteriors
+from sfumato.methods.robustness.check import breaches, posteriors_by_group, worst_posteriors
 from sfumato.methods.robustness.grouping import Grouping, Withheld, group_records
 from sfumato.methods.robustness.kinds import WITHHELD, leftovers
 from sfumato.methods.robustness.merging import merge_records
@@ -45,6 +45,7 @@ __all__ = [
     "meets_repaired_delta",
     "merge_records",
     "posterior",
+    "posteriors_by_group",
     "prior_free_bound",
     "published_supremum",
     "read_prior",

@@ -15,7 +15,6 @@ from sfumato.methods.robustness.posterior import (
     Composition,
     FloatArray,
     IntArray,
-    Numbers,
     compositions,
     posterior,
     posteriors,
@@ -35,9 +34,20 @@ def worst_posteriors(groups: Sequence[Composition], prior: Prior | None) -> Floa
     the prior-free one. Without a prior: the largest that it can be under any.
     """
     worst: dict[Composition, float] = {}
-    for batch in _batches(set(groups)):
-        worst |= zip(batch, _worst_of_batch(batch, prior).tolist(), strict=True)
+    for batch, found in posteriors_by_group(groups, prior):
+        worst |= zip(batch, found.max(axis=(1, 2)).tolist(), strict=True)
     return np.array([worst[group] for group in groups])
+
+
+def posteriors_by_group(
+    groups: Iterable[Composition], prior: Prior | None
+) -> Iterator[tuple[list[Composition], FloatArray]]:
+    """Yield different groups of the same shape, and p(t:x) of each: (group, signature, value), as `worst_posteriors`.
+
+    A group that comes several times is in one batch, once.
+    """
+    for batch in _batches(set(groups)):
+        yield batch, _posteriors_of_batch(batch, prior)
 
 
 def breaches(groups: Sequence[Composition], prior: Prior | None, r: int) -> npt.NDArray[np.bool_]:
@@ -85,19 +95,15 @@ def _batches(groups: Iterable[Composition]) -> Iterator[list[Composition]]:
         yield from (batch[start : start + length] for start in range(0, len(batch), length))
 
 
-def _worst_of_batch(batch: Sequence[Composition], prior: Prior | None) -> FloatArray:
+def _posteriors_of_batch(batch: Sequence[Composition], prior: Prior | None) -> FloatArray:
     sizes, counts = batch[0].sizes, batch[0].counts
-    largest = float(prior_free_bound(sizes, counts).max())
+    largest = prior_free_bound(sizes, counts)
     if prior is None:
-        return np.full(len(batch), largest)
+        return np.broadcast_to(largest, (len(batch), *largest.shape))
     weights = np.array([group.weights(prior.weights) for group in batch]).astype(np.float64)
     if batch[0].states <= MOST_STATES:
-        return _largest(posteriors(weights, sizes, counts))
-    return np.minimum(largest, _largest(np.array([swap_bound(w, sizes, counts) for w in weights])))
-
-
-def _largest(posteriors: Numbers) -> FloatArray:
-    return np.asarray(posteriors.max(axis=(1, 2)), dtype=np.float64)
+        return np.asarray(posteriors(weights, sizes, counts), dtype=np.float64)
+    return np.asarray(np.minimum(largest, np.array([swap_bound(w, sizes, counts) for w in weights])))
 
 
 def _breaches_exactly(group: Composition, prior: Prior | None, r: int) -> bool:

@@ -69,7 +69,8 @@ class _Halls:
         self.sets = sets
         self.homes = np.zeros(number, dtype=np.int64)  # group -> cell
         self.homes[groups[dealt]] = kinds.cells[kind]
-        self.holds = np.zeros((number, int(kinds.values.max()) + 1), dtype=np.bool_)  # (group, value)
+        values = sets[0].prior.weights.shape[1]  # of the domain: not all need occur
+        self.holds = np.zeros((number, values), dtype=np.bool_)  # (group, value)
         self.holds[groups[dealt], kinds.values[kind]] = True
         self.free = np.ones(number, dtype=np.bool_)
         self.merged = np.arange(number)  # group -> the group whose number it takes
