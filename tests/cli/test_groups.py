@@ -74,7 +74,7 @@ def test_profile_tries_groups() -> None:
 
 def test_a_prior_beside_the_policy(folder: Path) -> None:
     code, _, err = run("plan", "t.parquet", "prior.toml")
-    assert (code, "sex.csv cannot be read as CSV" in err) == (2, True)
+    assert (code, "There is no file 'sex.csv'" in err) == (2, True)
     values = as_json("plan", "t.parquet", "anatomy.toml")["parts"][0]["values"]
     lines = [f"{sex},{value},1/{len(values)}" for sex in "FM" for value in values]
     (folder / "sex.csv").write_text("\n".join(["sex,value,probability", *lines]))
