@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfumato.checks import Verification as Verification
     from sfumato.errors import CannotMeet as CannotMeet
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.errors import UsageError as UsageError
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from sfumato.table import Table as Table
     from sfumato.table import profile as profile
     from sfumato.table import scan as scan
-    from sfumato.verification import Verification as Verification
 
 _HOMES = {
     "Amplification": "requirement",
@@ -85,7 +85,7 @@ _HOMES = {
     "Tolerance": "requirement",
     "UsageError": "errors",
     "ValueRequirement": "requirement",
-    "Verification": "verification",
+    "Verification": "checks",
     "load_plan": "plans",
     "open_release": "release",
     "plan": "methods",

@@ -3,17 +3,17 @@
 Records stand value by value in a line, and g groups are to be filled. Dealing the line in turn, position i to group
 i mod g, puts no value twice in a group as long as no value has more than g records, and fills groups evenly. But in one
 order of the values there are few different groups, from which an analyst can hardly tell the values apart. So the line
-is dealt in B batches, each in a fresh order of the values. Batch b has the group numbers j with j mod B = b; of the line
-it takes the positions that would have gone to them:
+is dealt in B batches, each in a fresh order of the values. Batch b has the group numbers j with j mod B = b, and takes
+the positions of the line that would have gone to them:
 
     batch of position i         b = (i mod g) mod B
     groups of batch b           G_b = |{j < g : j mod B = b}|
     of the first x positions    f_b(x) = floor(x/g) G_b + |{j < x mod g : j mod B = b}| are in batch b
 
-A value's positions are consecutive, at most g, so at most G_b of them are in batch b: dealt in turn inside the batch, no
-value comes twice to a group. A batch has floor(n/g) G_b records at least and ceil(n/g) G_b at most: all groups have
-floor(n/g) or ceil(n/g) records, as without batches. With o the place of the value's first record in the line, and a the
-place of its first record in the batch's own line, the record of rank k goes to
+A value's positions are consecutive, at most g, so at most G_b of them are in batch b: dealt in turn inside the batch,
+no value comes twice to a group. A batch has floor(n/g) G_b records at least and ceil(n/g) G_b at most: all groups have
+floor(n/g) or ceil(n/g) records, as without batches. With o the place of the value's first record in the line, and a
+that of its first record in the batch's own line, the record of rank k goes to
 
     group b + B ((a - f_b(o) + f_b(i)) mod G_b),  i = o + k
 

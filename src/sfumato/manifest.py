@@ -149,7 +149,11 @@ class GroupsPart(Part):
     file: str = Field(description="Name of the file in the release folder, in the format of the data.")
     lines: int = Field(ge=1)
     sha256: str
-    domain: tuple[DomainPart, ...] = Field(description="The sensitive columns; all of them are in this file only.")
+    domain: tuple[DomainPart, ...] = Field(
+        min_length=1,
+        description="The sensitive columns; all of them are in this file only. Of a domain that was read off the table "
+        "the values of published records.",
+    )
     group_column: str = Field(description="In both files: the number of the group, from 1.")
     count_column: str = Field(description="How many records of the group have the values of the line.")
     number: int = Field(ge=1, description="Of groups.")

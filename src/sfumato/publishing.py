@@ -57,8 +57,8 @@ from sfumato.response_plan import RESPONSE, ResponsePlan
 from sfumato.table import Table, check_identities, drawn_rows, no_progress, profile, widened
 
 SECOND_GROUPS = (
-    "The key was discarded: a second release of the same people makes other groups. Together two releases by groups can "
-    "tell all: a record has one of the values that both its groups have, often one only, and no bound is kept."
+    "The key was discarded: a second release of the same people makes other groups. Together two releases by groups "
+    "can tell all: a record has one of the values that both its groups have, often one only, and no bound is kept."
 )
 
 

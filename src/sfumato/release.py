@@ -16,12 +16,12 @@ from sfumato.manifest import Manifest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.checks import Verification
     from sfumato.reconstruct.answer import Answer, Estimator, Target
     from sfumato.reconstruct.association import Normaliser
     from sfumato.reconstruct.comparing import Comparison
     from sfumato.reconstruct.power import Power
     from sfumato.reconstruct.tables import JointTable
-    from sfumato.verification import Verification
 
 MANIFEST_NAME = "manifest.json"
 README_NAME = "README.md"

@@ -18,14 +18,15 @@ TREATMENTS = {
 
 def readme(manifest: Manifest) -> str:
     """Return the text."""
-    files = [manifest.data.file, *([manifest.groups.file] if manifest.groups else []), "manifest.json"]
+    names = [manifest.data.file, *([manifest.groups.file] if manifest.groups else []), "manifest.json"]
+    files = ", ".join(f"`{name}`" for name in names)
     return "\n".join(
         [
             f"# Release {manifest.release_id}",
             "",
             *_warning(manifest),
             f"{manifest.data.rows:,} records, published {manifest.created} with {manifest.software}, method "
-            f"`{manifest.method}`, assurance `{manifest.assurance}`. Files: {', '.join(f'`{file}`' for file in files)}.",
+            f"`{manifest.method}`, assurance `{manifest.assurance}`. Files: {files}.",
             "",
             "## How to use it",
             "",
@@ -69,18 +70,19 @@ def _randomized_use(manifest: Manifest) -> list[str]:
 
 
 def _grouped_use(manifest: Manifest, groups: GroupsPart) -> list[str]:
-    names = ", ".join(f"`{name}`" for name in manifest.randomized)
+    values = ", ".join(f"`{name}`" for name in manifest.randomized)
+    group, count = f"`{groups.group_column}`", f"`{groups.count_column}`"
     return [
         f"All published values are true. But {_hidden(manifest)} published **by groups**, apart from the other "
         f"columns. There are {groups.number:,} groups:",
         "",
-        f"- `{manifest.data.file}` has a line for each record: the other columns, and its group (`{groups.group_column}`).",
-        f"- `{groups.file}` has the values of each group: `{groups.group_column}`, {names}, and how many records of the "
-        f"group have them (`{groups.count_column}`).",
+        f"- `{manifest.data.file}` has a line for each record: the other columns, and its group ({group}).",
+        f"- `{groups.file}` has the values of each group: {group}, {values}, and how many records of the group have "
+        f"them ({count}).",
         "",
-        f"Which record of a group has which value is not published. **Do not join the files on `{groups.group_column}`**: "
-        "that pairs each record with all values of its group, and what is counted then is biased towards no "
-        "association. Counts from one file alone are exact. Counts that need both can be estimated, with error bars:",
+        f"Which record of a group has which value is not published. **Do not join the files on {group}**: that pairs "
+        "each record with all values of its group, and what is counted then is biased towards no association. Counts "
+        "from one file alone are exact. Counts that need both can be estimated, with error bars:",
         "",
         *_example(manifest),
         "",
@@ -137,7 +139,8 @@ def _disclosures(manifest: Manifest) -> list[str]:
         one = "The matrix was computed from the table's own frequencies and tells them."
         lines.append(f"- {whose if manifest.mechanism.kind == 'small-domain' else one}")
     if manifest.observed_domains:
-        lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur in the table.")
+        among = "among the published records" if manifest.groups else "in the table"
+        lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur {among}.")
     return lines
 
 

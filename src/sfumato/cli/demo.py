@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from sfumato.checks import Verification
 from sfumato.cli.clinic import clinic
 from sfumato.errors import UsageError
 from sfumato.methods import plan
@@ -18,7 +19,6 @@ from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.release import Release
 from sfumato.table import profile, scan
-from sfumato.verification import Verification
 
 POLICY = """\
 # What the clinic asks for. Every column has a role; nothing is guessed.
