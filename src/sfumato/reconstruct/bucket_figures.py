@@ -275,6 +275,7 @@ def _widened(covariance: FloatArray, slack: FloatArray) -> FloatArray:
     if not slack.any():
         return covariance
     off = slack * slack.sum()
-    e = np.clip(np.sqrt(off.sum() / max(np.nansum(np.diagonal(covariance)), np.finfo(float).tiny)), 0.01, 100)
+    chance = np.sqrt(max(np.nansum(np.diagonal(covariance)), 0))
+    e = max(slack.sum() / max(chance, slack.sum() / 100), 0.01)
     widened: FloatArray = (1 + e) * covariance + (1 + 1 / e) * np.diag(off)
     return widened

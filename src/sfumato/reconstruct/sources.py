@@ -41,6 +41,7 @@ class Question:
     weight: str = ""
     target: Target = "table"
     is_classical: bool = False
+    by_value: bool = False  # whether cells depend on hidden columns that neither `by` nor the condition names
 
     @property
     def rows(self) -> int:
@@ -160,7 +161,7 @@ class _FromMatrices:
 
     def _detail(self, names: Collection[str]) -> Detail:
         """Return how much has to be told apart of the published values."""
-        if set(names) & set(self.channel.domain.names) or self.question.condition.atoms:
+        if self.question.by_value or set(names) & set(self.channel.domain.names) or self.question.condition.atoms:
             return "values"
         if not self.question.condition.values:
             return "whole"
@@ -221,7 +222,8 @@ class _FromGroups:
         return dealt(self.question.release)
 
     def _is_whole(self, names: Sequence[str]) -> bool:
-        return not set(names) & set(self.origin.domain.names) and not self.question.condition.values
+        asked = set(names) & set(self.origin.domain.names) or self.question.condition.values or self.question.by_value
+        return not asked
 
     def _tally(self, untouched: tuple[str, ...]) -> BucketTally:
         q = self.question
