@@ -103,4 +103,6 @@ def _quotient_figure(q: Quotient) -> Values:
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(q.bottom > 0, q.top / q.bottom, np.nan)
         variance = q.top_variance - 2 * value * q.covariance + value**2 * q.bottom_variance
-        return Values(value, np.sqrt(np.maximum(variance, 0)) / q.bottom, q)
+        error = np.sqrt(np.maximum(variance, 0)) / q.bottom
+    nothing = np.where(np.isnan(error) & ~np.isnan(value), np.nan, 0)  # no error is known, so there are no ends
+    return Values(value, error, Quotient(*(getattr(q, name) + nothing for name in q.__dataclass_fields__)))

@@ -194,10 +194,10 @@ class _FromGroups:
             )
 
         def coarser(fewer: Collection[str]) -> BucketTally:
-            return self._tally(tuple(name for name in untouched if name in fewer))
+            return self._tally(tuple(name for name in untouched if name in fewer), place)
 
         return BucketFigures(
-            found, self._tally(tuple(untouched)), place, size, q.rows, q.target, q.is_classical, coarser
+            found, self._tally(tuple(untouched), place), place, size, q.rows, q.target, q.is_classical, coarser
         )
 
     def require_inverse(self, names: Sequence[str]) -> None:
@@ -225,11 +225,11 @@ class _FromGroups:
         asked = set(names) & set(self.origin.domain.names) or self.question.condition.values or self.question.by_value
         return not asked
 
-    def _tally(self, untouched: tuple[str, ...]) -> BucketTally:
+    def _tally(self, untouched: tuple[str, ...], place: Place) -> BucketTally:
         q = self.question
         if untouched not in self._read:
             self._read[untouched] = bucket_tally(
-                q.release, self._dealt, untouched, q.condition, q.totals, q.products, q.weight
+                q.release, self._dealt, untouched, q.condition, place, q.totals, q.products, q.weight
             )
         return self._read[untouched]
 
