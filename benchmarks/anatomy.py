@@ -34,7 +34,7 @@ def anatomy(source: Path, target: Path, diversity: str) -> Callable[[], None]:
 
     import sfumato as sf
     from sfumato.engines.anatomy import anatomized, sensitive_codes
-    from sfumato.engines.mapping import RowMapper
+    from sfumato.engines.mapping import RowMapper, integer_types
     from sfumato.randomness import SecretKey
 
     scan, profile = sf.scan, sf.profile
@@ -49,9 +49,10 @@ def anatomy(source: Path, target: Path, diversity: str) -> Callable[[], None]:
         withheld = np.maximum(counted.counts - groups, 0)
         mapper = RowMapper(table.schema, table.source, (), key)
         codes = sensitive_codes(table.source, table.schema, counted.domain)
+        types = integer_types(counted.domain.parts, table.source)
         rows = (batch for _, batch in mapper.batches())
         target.mkdir()
-        tables = anatomized(rows, codes, counted.domain, counted.counts, withheld, groups, key, target)
+        tables = anatomized(rows, codes, counted.domain, counted.counts, withheld, groups, types, key, target)
         write(tables.rows, target / "rows.parquet")
         write(tables.values, target / "values.parquet")
 

@@ -23,9 +23,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfumato.checks import Verification as Verification
     from sfumato.errors import CannotMeet as CannotMeet
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.errors import UsageError as UsageError
+    from sfumato.group_plan import GroupPlan as GroupPlan
     from sfumato.matrix import PerturbationMatrix as PerturbationMatrix
     from sfumato.methods import plan as plan
     from sfumato.plans import Plan as Plan
@@ -41,11 +43,13 @@ if TYPE_CHECKING:
     from sfumato.release import Release as Release
     from sfumato.release import open_release as open_release
     from sfumato.requirement import Amplification as Amplification
+    from sfumato.requirement import Diversity as Diversity
     from sfumato.requirement import FineGrainPrivacy as FineGrainPrivacy
     from sfumato.requirement import GroupLimit as GroupLimit
     from sfumato.requirement import LocalPrivacy as LocalPrivacy
     from sfumato.requirement import RhoPrivacy as RhoPrivacy
     from sfumato.requirement import RiskLimit as RiskLimit
+    from sfumato.requirement import Robustness as Robustness
     from sfumato.requirement import Tolerance as Tolerance
     from sfumato.requirement import ValueRequirement as ValueRequirement
     from sfumato.requirement import tolerance as tolerance
@@ -53,15 +57,16 @@ if TYPE_CHECKING:
     from sfumato.table import Table as Table
     from sfumato.table import profile as profile
     from sfumato.table import scan as scan
-    from sfumato.verification import Verification as Verification
 
 _HOMES = {
     "Amplification": "requirement",
     "Answer": "reconstruct.answer",
     "CannotMeet": "errors",
     "Comparison": "reconstruct.comparing",
+    "Diversity": "requirement",
     "FineGrainPrivacy": "requirement",
     "GroupLimit": "requirement",
+    "GroupPlan": "group_plan",
     "JointTable": "reconstruct.tables",
     "LocalPrivacy": "requirement",
     "PerturbationMatrix": "matrix",
@@ -73,13 +78,14 @@ _HOMES = {
     "ResponsePlan": "response_plan",
     "RhoPrivacy": "requirement",
     "RiskLimit": "requirement",
+    "Robustness": "requirement",
     "SecretKey": "randomness",
     "SfumatoError": "errors",
     "Table": "table",
     "Tolerance": "requirement",
     "UsageError": "errors",
     "ValueRequirement": "requirement",
-    "Verification": "verification",
+    "Verification": "checks",
     "load_plan": "plans",
     "open_release": "release",
     "plan": "methods",

@@ -1,19 +1,23 @@
-"""The plan of releases by groups: Anatomy, also after suppression, and robust Anatomy. Private to the publisher."""
+"""The plan of releases by groups: Anatomy, also after suppression, and robust Anatomy. Private to the publisher.
+
+Like `sfumato.plans.Plan` it says itself in words (`explain`) and in JSON, and is bound to table and policy by hashes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato import plan_files
+from sfumato import codec, plan_files
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import PlanMismatch
 from sfumato.groups import GroupClaim, GroupMethod
 from sfumato.guarantee import Guarantee
-from sfumato.plan_files import written
+from sfumato.plan_files import PLAN_VERSION, listed, sealed, written
 
 IntArray = npt.NDArray[np.int64]
 
@@ -24,6 +28,59 @@ class KnownShares:
 
     weights: IntArray  # (signature that occurs, in ascending order of codes; value of the domain)
     totals: IntArray
+
+
+@dataclass(frozen=True)
+class ValueBelief:
+    """What is believed of each value with so many published records, by one who knows the sorted counts."""
+
+    published: int  # records
+    values: int  # how many values are published with as many
+    dominant: float  # that it is the most frequent value of the table
+    violating: float  # that it has more than 1/l of the table
+    missing: float  # that a person has it who is known to be in the table and missing from the release
+    member: float  # that a person has it who is known to be in the table, and nothing else of him
+
+
+@dataclass(frozen=True)
+class SuppressionFigures:
+    """What suppression withholds, and what is left to believe. Fractions are written out, exactly."""
+
+    violating: tuple[str, ...]  # values with more than 1/l of the table; none: nothing is suppressed
+    share: float  # of the table that is withheld
+    lower_bound: int  # no way to l-dichotomy withholds less: SK Theorem 2
+    costs: dict[str, float]  # variant -> records it withholds; of r-suppression the expected number
+    dominant_bound: str | None  # that a value is the most frequent one is believed by at most this; None: no bound
+    violating_bound: str | None  # that it is one of the violating ones
+    beliefs: tuple[ValueBelief, ...]  # of values that may have lost records
+
+
+@dataclass(frozen=True)
+class WithheldCell:
+    """Records that agree in all columns of the attribute sets, and of which some are withheld."""
+
+    cell: tuple[str, ...]  # values of the columns
+    records: int
+    withheld: int
+    values: tuple[str, ...]  # that the withheld records have
+    largest_r: int  # at which none would be; 1: at none, for a value has more than half of the records
+
+
+@dataclass(frozen=True)
+class RobustFigures:
+    """What robust Anatomy makes of the table: the formula, and a rehearsal on the counts."""
+
+    cells: int  # combinations of the columns of all attribute sets that occur
+    leftover: int  # sum over cells of sum_x max(0, n_cx - g): what groups inside cells cannot take
+    mixed: int  # groups with records of several cells; if proved, each has one guest
+    withheld: tuple[WithheldCell, ...]  # the cells that lose most
+    withheld_cells: int  # how many there are
+    checks: dict[str, int]  # check -> groups that pass it
+    examined: int  # groups that were checked
+    worst: float  # the largest posterior of a record in a group
+    breach: float  # share of the published records in groups with a posterior above 1/r
+    plain_worst: float  # the same of plain Anatomy with l = r
+    plain_breach: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +95,8 @@ class GroupPlan:
     guarantee: Guarantee
     counts_hash: str  # of the table that was counted: for robust Anatomy the joint table
     priors: tuple[KnownShares, ...] = ()  # of each attribute set, where there is a prior
+    suppression: SuppressionFigures | None = None
+    robustness: RobustFigures | None = None
     seeded: bool = False  # whether a test seed decided which values lose records
     notes: tuple[str, ...] = ()
     dropped: int = 0
@@ -69,6 +128,11 @@ class GroupPlan:
         """The published records of each value."""
         return self.counts - self.withheld
 
+    @property
+    def published_share(self) -> float:
+        """The share of the records that are published."""
+        return int(self.published.sum()) / self.rows
+
     def bound_to(self, table_hash: str, policy_hash: str) -> GroupPlan:
         """Return the plan, valid only for this table and policy."""
         return replace(self, table_hash=table_hash, policy_hash=policy_hash)
@@ -86,10 +150,101 @@ class GroupPlan:
                 "Plan again with the table as it is now.",
             )
 
+    def explain(self) -> str:
+        """Return, in plain words, what will happen to the table, why, and at what cost."""
+        from sfumato.explain_groups import explain_groups
+
+        return explain_groups(self)
+
+    # --- JSON ---------------------------------------------------------------------------------------------------------
+
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready values. Keys: docs/json.md."""
-        raise NotImplementedError
+        return sealed(
+            {
+                "plan_version": PLAN_VERSION,
+                "method": self.method,
+                "assurance": self.assurance,
+                "sensitive": list(self.claim.sensitive),
+                "at_most": str(self.claim.at_most),
+                "variant": self.claim.variant,
+                "attribute_sets": listed(self.claim.attribute_sets),
+                "prior": self.claim.prior,
+                "rows": self.rows,
+                "dropped": self.dropped,
+                "counts": self.counts.tolist(),
+                "withheld": self.withheld.tolist(),
+                "groups": self.groups,
+                "suppression": None if self.suppression is None else listed(asdict(self.suppression)),
+                "robustness": None if self.robustness is None else listed(asdict(self.robustness)),
+                "guarantee": codec.guarantee(self.guarantee),
+                "shuffle": self.shuffle,
+                "seeded": self.seeded,
+                "notes": list(self.notes),
+                "observed": list(self.observed),
+                "discloses_frequencies": self.discloses_frequencies,
+                "from_table": self.from_table,
+                "parts": codec.domains(self.domain),
+                "priors": [_written(prior) for prior in self.priors],
+                "counts_hash": self.counts_hash,
+                "table_hash": self.table_hash,
+                "policy_hash": self.policy_hash,
+            }
+        )
 
     def to_json(self) -> str:
         """Return the plan as JSON."""
         return written(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> GroupPlan:
+        """Return the plan of what `to_dict` gave."""
+        return cls(
+            claim=GroupClaim(
+                method=raw["method"],
+                assurance=raw["assurance"],
+                sensitive=tuple(raw["sensitive"]),
+                at_most=Fraction(raw["at_most"]),
+                variant=raw["variant"],
+                attribute_sets=tuple(map(tuple, raw["attribute_sets"])),
+                prior=raw["prior"],
+            ),
+            domain=codec.read_domains(raw["parts"]),
+            counts=np.array(raw["counts"], dtype=np.int64),
+            withheld=np.array(raw["withheld"], dtype=np.int64),
+            groups=raw["groups"],
+            guarantee=codec.read_guarantee(raw["guarantee"]),
+            counts_hash=raw["counts_hash"],
+            priors=tuple(map(_read_shares, raw["priors"])),
+            suppression=None if raw["suppression"] is None else _read_suppression(raw["suppression"]),
+            robustness=None if raw["robustness"] is None else _read_robustness(raw["robustness"]),
+            seeded=raw["seeded"],
+            notes=tuple(raw["notes"]),
+            dropped=raw["dropped"],
+            observed=tuple(raw["observed"]),
+            table_hash=raw["table_hash"],
+            policy_hash=raw["policy_hash"],
+        )
+
+
+def _written(prior: KnownShares) -> dict[str, list[Any]]:
+    """Return a prior with its numbers as text: they may be above 2^53."""
+    return {
+        "weights": [[str(weight) for weight in row] for row in prior.weights.tolist()],
+        "totals": [str(total) for total in prior.totals.tolist()],
+    }
+
+
+def _read_shares(raw: dict[str, list[Any]]) -> KnownShares:
+    weights = [[int(weight) for weight in row] for row in raw["weights"]]
+    return KnownShares(np.array(weights, dtype=np.int64), np.array([int(total) for total in raw["totals"]]))
+
+
+def _read_suppression(raw: dict[str, Any]) -> SuppressionFigures:
+    beliefs = tuple(ValueBelief(**belief) for belief in raw["beliefs"])
+    return SuppressionFigures(**{**raw, "violating": tuple(raw["violating"]), "beliefs": beliefs})
+
+
+def _read_robustness(raw: dict[str, Any]) -> RobustFigures:
+    cells = (WithheldCell(**{**x, "cell": tuple(x["cell"]), "values": tuple(x["values"])}) for x in raw["withheld"])
+    return RobustFigures(**{**raw, "withheld": tuple(cells)})

@@ -9,12 +9,14 @@ sub-table, which may fix all its numbers). Its JSON Schema is docs/manifest.sche
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sfumato import codec
 from sfumato.attributes import SensitiveDomain
+from sfumato.groups import GroupClaim
 from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
 from sfumato.requirement import GroupLimit, RiskLimit
@@ -147,7 +149,11 @@ class GroupsPart(Part):
     file: str = Field(description="Name of the file in the release folder, in the format of the data.")
     lines: int = Field(ge=1)
     sha256: str
-    domain: tuple[DomainPart, ...] = Field(description="The sensitive columns; all of them are in this file only.")
+    domain: tuple[DomainPart, ...] = Field(
+        min_length=1,
+        description="The sensitive columns; all of them are in this file only. Of a domain that was read off the table "
+        "the values of published records.",
+    )
     group_column: str = Field(description="In both files: the number of the group, from 1.")
     count_column: str = Field(description="How many records of the group have the values of the line.")
     number: int = Field(ge=1, description="Of groups.")
@@ -215,6 +221,20 @@ class Manifest(Part):
         parts = [part for mechanism in self.mechanisms for part in mechanism.domain]
         parts = list(self.groups.domain) if self.groups else parts
         return codec.read_domains([part.model_dump() for part in parts])
+
+    @property
+    def group_claim(self) -> GroupClaim:
+        """What a release by groups promises, as a value of the model."""
+        assert self.groups is not None
+        return GroupClaim(
+            method=self.method,  # type: ignore[arg-type]
+            assurance=self.assurance,
+            sensitive=self.domain.names,
+            at_most=Fraction(self.groups.at_most),
+            variant=self.groups.variant,
+            attribute_sets=self.groups.attribute_sets,
+            prior=self.groups.prior,
+        )
 
     @property
     def mechanism_values(self) -> tuple[Mechanism, ...]:

@@ -17,6 +17,13 @@ def sealed(content: dict[str, Any]) -> dict[str, Any]:
     return content | {"plan_hash": _content_hash(content)}
 
 
+def listed(value: Any) -> Any:
+    """Return tuples as lists, all the way down: a plan's hash is of what JSON gives back."""
+    if isinstance(value, dict):
+        return {key: listed(inner) for key, inner in value.items()}
+    return [listed(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
 def written(plan: dict[str, Any]) -> str:
     """Return a plan as JSON."""
     return json.dumps(plan, indent=2, allow_nan=False, ensure_ascii=False)

@@ -7,10 +7,11 @@ policy by their hashes.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ import numpy.typing as npt
 from sfumato import codec, plan_files
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import PlanMismatch, UsageError
+from sfumato.group_plan import GroupPlan
+from sfumato.groups import GroupMethod
 from sfumato.guarantee import Guarantee, violations
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism
@@ -311,14 +314,18 @@ class Plan:
         return plan
 
 
-AnyPlan = Plan | ResponsePlan
+AnyPlan = Plan | ResponsePlan | GroupPlan
+_READERS: dict[str, Callable[[dict[str, Any]], AnyPlan]] = {
+    RESPONSE: ResponsePlan.from_dict,
+    **dict.fromkeys(get_args(GroupMethod), GroupPlan.from_dict),
+}
 
 
 def load_plan(path: str | Path) -> AnyPlan:
     """Read a plan of any method."""
     raw = plan_files.read(path)
     try:
-        return ResponsePlan.from_dict(raw) if raw["method"] == RESPONSE else Plan.from_dict(raw)
+        return _READERS.get(raw["method"], Plan.from_dict)(raw)
     except (ValueError, KeyError, TypeError) as problem:
         raise plan_files.no_plan(path, problem) from None
 

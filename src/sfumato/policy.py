@@ -23,7 +23,7 @@ from sfumato.mechanism import LABEL
 from sfumato.policy_rules import (
     GROUPING,
     RESPONSE,
-    ROBUST,
+    TAKEN,
     BinRule,
     ColumnRule,
     GroupRule,
@@ -133,18 +133,14 @@ class Policy(Section):
             raise ValueError(f"method.attribute_sets names {wrong[0]!r}, which is not published as it is")
 
     def _check_requirement(self) -> None:
-        """The kinds of requirements that have methods of their own."""
+        """Some methods take a requirement of their own kind, and no other."""
         method, rule = self.method.name, self.requirement
-        if (rule.r is not None) != (method == ROBUST):
-            raise ValueError(f"r goes with the method robust-anatomy, which takes no other; the method is {method}")
-        if rule.risk_limit is not None and method != RESPONSE:
-            raise ValueError(f"risk_limit goes with the method randomized-response; the method is {method}")
-        with_l = (RESPONSE, *(name for name in GROUPING if name != ROBUST))
-        if (rule.l is not None or rule.risk_limit is not None) != (method in with_l):
-            raise ValueError(
-                f"l goes with the methods {', '.join(with_l)}, which take no rho1, rho2, values, tolerance, gamma or "
-                f"epsilon; the method is {method}"
-            )
+        own = next((key for key in ("l", "r", "risk_limit") if getattr(rule, key) is not None), None)
+        if method in TAKEN and own not in TAKEN[method]:
+            raise ValueError(f"the method {method} takes {' or '.join(TAKEN[method])}, and takes no other requirement")
+        if method not in TAKEN and own:
+            takers = [name for name, keys in TAKEN.items() if own in keys]
+            raise ValueError(f"{own} goes with the method {' or '.join(takers)}; the method is {method}")
         if rule.groups and method != RESPONSE:
             raise ValueError(f"groups go with the method randomized-response; the method is {method}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -31,7 +31,16 @@ SUPPRESSION: MethodName = "suppression"
 ROBUST: MethodName = "robust-anatomy"
 GROUPING: tuple[MethodName, ...] = ("anatomy", SUPPRESSION, ROBUST)
 """Methods that publish two tables, joined by groups."""
+TAKEN: dict[MethodName, tuple[str, ...]] = {
+    RESPONSE: ("l", "risk_limit"),
+    "anatomy": ("l",),
+    SUPPRESSION: ("l",),
+    ROBUST: ("r",),
+}
+"""The kinds of requirements that some methods take, instead of all others."""
 Variant = Literal["rotation", "spread", "safe-d", "r-suppression"]
+Comparison = Literal["unsafe-d", "minimal"]
+"""Variants of suppression that are never published."""
 Risk = Literal["posterior", "link", "reconstruction"]
 Assurance = Literal["proved", "as-published"]
 Probability = float | str
@@ -97,7 +106,7 @@ class MethodRule(Section):
     risk: Risk | None = None
     fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
     objective: Literal["l2", "chi-square"] = "l2"
-    variant: Variant | None = None
+    variant: Variant | Comparison | None = None
     attribute_sets: Annotated[tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
     prior: Literal["none", "table"] | Annotated[tuple[str, ...], Field(strict=False)] = "none"
 
@@ -117,14 +126,23 @@ class MethodRule(Section):
                 raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}")
         if self.name == RESPONSE:
             self._check_response()
-        if self.name == SUPPRESSION and (self.suppression == "r-suppression") != (self.assurance == "as-published"):
+        if self.name == SUPPRESSION:
+            self._check_suppression()
+        if self.name == ROBUST:
+            self._check_robust()
+        return self
+
+    def _check_suppression(self) -> None:
+        if self.variant in get_args(Comparison):
+            raise ValueError(
+                f"the variant {self.variant} is for comparisons only: who knows how it works can tell too much of "
+                "which value was the most frequent one; choose rotation, spread or safe-d"
+            )
+        if (self.suppression == "r-suppression") != (self.assurance == "as-published"):
             raise ValueError(
                 f'the variant {self.suppression} does not go with assurance = "{self.assurance}": r-suppression (SK as '
                 "published) does not keep its bound; rotation, spread and safe-d are the ones that are proved"
             )
-        if self.name == ROBUST:
-            self._check_robust()
-        return self
 
     def _check_response(self) -> None:
         if (self.limited_risk == "reconstruction") != (self.assurance == "as-published"):
@@ -151,7 +169,7 @@ class MethodRule(Section):
             )
 
     @property
-    def suppression(self) -> Variant:
+    def suppression(self) -> Variant | Comparison:
         """The variant of suppression: by default the one of the assurance."""
         return self.variant or ("rotation" if self.assurance == "proved" else "r-suppression")
 

@@ -8,25 +8,26 @@ import glob
 import os
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from sfumato import codec
-from sfumato.engines.cleaning import row_groups
 from sfumato.engines.dealing import Dealer
 from sfumato.engines.mapping import RowMapper
-from sfumato.engines.pipeline import ahead
 from sfumato.engines.shuffle import shuffled
-from sfumato.engines.writers import CsvFormat, Format, ParquetFormat, Piece, Writer
-from sfumato.errors import OutOfSpace, PlanMismatch, TableError, UsageError
+from sfumato.engines.writers import CsvFormat, ParquetFormat
+from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
+from sfumato.group_plan import GroupPlan
+from sfumato.groups import GROUP
 from sfumato.guarantee import Guarantee, rounded_up
 from sfumato.manifest import (
     Column,
     DataFile,
+    GroupsPart,
     GuaranteePart,
     Manifest,
     MechanismPart,
@@ -38,6 +39,8 @@ from sfumato.manifest import (
 from sfumato.methods.response.planner import counts_hash
 from sfumato.plans import AnyPlan, Plan
 from sfumato.policy import Policy
+from sfumato.publishing_files import Progress, reported, write_file
+from sfumato.publishing_groups import meets, write_groups
 from sfumato.randomness import SecretKey, release_id
 from sfumato.release import (
     MANIFEST_NAME,
@@ -53,7 +56,10 @@ from sfumato.requirement import RhoPrivacy, exact
 from sfumato.response_plan import RESPONSE, ResponsePlan
 from sfumato.table import Table, check_identities, drawn_rows, no_progress, profile, widened
 
-Progress = Callable[[int], None]
+SECOND_GROUPS = (
+    "The key was discarded: a second release of the same people makes other groups. Together two releases by groups "
+    "can tell all: a record has one of the values that both its groups have, often one only, and no bound is kept."
+)
 
 
 def publish(
@@ -78,8 +84,13 @@ def publish(
     if isinstance(plan, ResponsePlan) and not plan.table_hash:
         plan.require_counts(counts_hash(profile(table)))
     with _new_folder(Path(folder)) as partial:
-        data, schema = _write_data(table, plan, key, partial, format or table.policy.output.format, progress)
-        manifest = _manifest(table, plan, key, data, schema)
+        kind = format or table.policy.output.format
+        groups: GroupsPart | None = None
+        if isinstance(plan, GroupPlan):
+            data, schema, groups = write_groups(table, plan, key, partial, kind, progress)
+        else:
+            data, schema = _write_data(table, plan, key, partial, kind, progress)
+        manifest = _manifest(table, plan, key, data, schema, groups)
         text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
         (partial / README_NAME).write_text(text, encoding="utf-8")
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
@@ -99,6 +110,8 @@ def _check_asked(table: Table, plan: AnyPlan) -> None:
 
 def _meets(plan: AnyPlan, policy: Policy) -> bool:
     requirement = policy.required
+    if isinstance(plan, GroupPlan):
+        return meets(plan, policy)
     if isinstance(plan, ResponsePlan):
         method = policy.method
         stated = (requirement, method.limited_risk, method.scope, method.fixed, method.objective)
@@ -135,7 +148,7 @@ def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
 
 def _write_data(
     table: Table,
-    plan: AnyPlan,
+    plan: Plan | ResponsePlan,
     key: SecretKey,
     folder: Path,
     format: Literal["parquet", "csv"],
@@ -143,7 +156,6 @@ def _write_data(
 ) -> tuple[DataFile, Any]:
     """Write the published rows; return their description and their Arrow schema."""
     path = folder / f"data.{format}"
-    rows = 0
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
     kind = CsvFormat(source.wide) if format == "csv" else ParquetFormat()
     dealer = _dealer(table, plan, key)
@@ -159,70 +171,40 @@ def _write_data(
     )
     stopped = threading.Event()
     # a shuffle keeps more in memory, and has work enough for two threads without this one
-    published = _reported(mapper.batches(reading_ahead=not plan.shuffle), progress, stopped)
+    published = reported(mapper.batches(reading_ahead=not plan.shuffle), progress, stopped)
     if plan.shuffle:
         published = shuffled(published, plan.rows, key, folder)
-    writer: Writer | None = None
-    try:
-        with closing(_pieces(published, kind, stopped)) as pieces:
-            for piece in pieces:
-                writer = writer or kind.writer(path, piece.schema)
-                writer.write(piece)
-                rows += piece.rows
-                del piece
-        if writer is None:
-            raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
-        seen, sha256 = writer.close()
-    except BaseException:
-        if writer is not None:
-            writer.abandon()
-        raise
-    return DataFile(file=path.name, format=format, rows=rows, sha256=sha256, shuffled=plan.shuffle), seen
+    file = write_file(published, path, kind, stopped)
+    data = DataFile(file=path.name, format=format, rows=file.rows, sha256=file.sha256, shuffled=plan.shuffle)
+    return data, file.schema
 
 
-def _dealer(table: Table, plan: AnyPlan, key: SecretKey) -> Dealer | None:
+def _dealer(table: Table, plan: Plan | ResponsePlan, key: SecretKey) -> Dealer | None:
     """Return who deals records to sub-tables, if there are several."""
     if not isinstance(plan, Plan) or not plan.mechanism.label:
         return None
     return Dealer(table.source, table.schema, plan.mechanism, plan.quotas, key)
 
 
-def _pieces(published: Iterator[Any], kind: Format, stopped: threading.Event) -> Generator[Piece, None, None]:
-    """Give what is to be written; while a piece is written, the next is read, mapped, cleaned, formatted in threads."""
-    with closing(ahead(row_groups(published, kind.rows_at_once), stopped=stopped)) as groups:
-        if not kind.prepares_long:
-            yield from map(kind.prepared, groups)
-            return
-        with closing(ahead(map(kind.prepared, groups), stopped=stopped)) as pieces:
-            yield from pieces
-
-
-def _reported(mapped: Iterator[tuple[int, Any]], progress: Progress, stopped: threading.Event) -> Iterator[Any]:
-    for read, rows in mapped:
-        if stopped.is_set():  # a shuffle reads all rows before it gives any: do not keep an interrupted user waiting
-            return
-        progress(read)
-        if rows.num_rows:
-            yield rows
-        del rows
-
-
 # --- the manifest ---------------------------------------------------------------------------------------------------
 
 
-def _manifest(table: Table, plan: AnyPlan, key: SecretKey, data: DataFile, schema: Any) -> Manifest:
+def _manifest(
+    table: Table, plan: AnyPlan, key: SecretKey, data: DataFile, schema: Any, groups: GroupsPart | None
+) -> Manifest:
+    seeded = key.seeded or (isinstance(plan, GroupPlan) and plan.seeded)
     return Manifest(
         release_id=release_id(),
         created=datetime.datetime.now(datetime.UTC).date().isoformat(),
         software=f"sfumato {version('sfumato')}",
-        status="not for release" if key.seeded else "release",
+        status="not for release" if seeded else "release",
         method=plan.method,
         assurance=plan.assurance,  # type: ignore[arg-type]
-        guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan))),
+        guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan, groups))),
         data=data,
         columns=_columns(table, plan, schema),
         mechanisms=tuple(_mechanisms(plan)),
-        groups=None,
+        groups=groups,
         response=_response(plan),
         discloses_frequencies=plan.discloses_frequencies,
         from_table=plan.from_table,
@@ -234,6 +216,8 @@ def _manifest(table: Table, plan: AnyPlan, key: SecretKey, data: DataFile, schem
 
 
 def _mechanisms(plan: AnyPlan) -> Iterator[MechanismPart]:
+    if isinstance(plan, GroupPlan):
+        return
     if isinstance(plan, ResponsePlan):
         yield from (mechanism_part(mechanism, RESPONSE, None) for mechanism in plan.mechanisms)
     elif plan.partition is None:
@@ -248,20 +232,23 @@ def _response(plan: AnyPlan) -> ResponsePart | None:
 
 
 def _columns(table: Table, plan: AnyPlan, schema: Any) -> tuple[Column, ...]:
-    randomized = {name for mechanism in plan.mechanisms for name in mechanism.domain.names}
-    labels = {mechanism.label for mechanism in plan.mechanisms}
+    mechanisms = () if isinstance(plan, GroupPlan) else plan.mechanisms
+    randomized = {name for mechanism in mechanisms for name in mechanism.domain.names}
+    labels = {mechanism.label for mechanism in mechanisms}
 
     def treatment(name: str) -> Treatment:
         if name in randomized:
             return "randomized"
         if name in labels:
             return "sub-table"
+        if name == GROUP and isinstance(plan, GroupPlan):
+            return "group"
         return "binned" if table.schema[name].bins else "untouched"
 
     return tuple(Column(name=f.name, type=value_type(f.type), treatment=treatment(f.name)) for f in schema)
 
 
-def _with_limits(table: Table, plan: AnyPlan) -> Guarantee:
+def _with_limits(table: Table, plan: AnyPlan, groups: GroupsPart | None) -> Guarantee:
     """Return the guarantee with the limits that come of how this table is published."""
     limits = list(plan.guarantee.limits)
     if not plan.shuffle:
@@ -270,24 +257,21 @@ def _with_limits(table: Table, plan: AnyPlan) -> Guarantee:
         )
     if table.policy.person and table.policy.person.repeated == "per-row":
         limits.append("Several rows of one person may be published: what is learned of a person adds up over them.")
-    dropped = [a.name for a in table.schema.attributes if _tells(table, a.name) and a.missing == "drop"]
+    hidden = {*table.schema.names("sensitive"), *(table.policy.linked if isinstance(plan, ResponsePlan) else ())}
+    dropped = [a.name for a in table.schema.attributes if a.name in hidden and a.missing == "drop"]
     if dropped:
         limits.append(
-            f"Rows without a value of {', '.join(dropped)} were left out: who is known to be in the table "
-            "and is not in "
-            "the release has none."
+            f"Rows without a value of {', '.join(dropped)} were left out: who is known to be in the table and is not "
+            f"in the release has none{', or is withheld' if groups and groups.withheld else ''}."
         )
     return replace(plan.guarantee, limits=tuple(limits))
-
-
-def _tells(table: Table, name: str) -> bool:
-    """Whether that a row is left out tells the value of a column that the release hides."""
-    return name in (*table.policy.linked, *table.schema.names("sensitive"))
 
 
 def _second_release(table: Table, plan: AnyPlan) -> str:
     if isinstance(plan, ResponsePlan):
         return _second_response(bool(table.policy.record_key))
+    if isinstance(plan, GroupPlan):
+        return SECOND_GROUPS
     both = "downward" in plan.guarantee.directions
     if table.policy.record_key:
         return (

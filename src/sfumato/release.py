@@ -16,12 +16,12 @@ from sfumato.manifest import Manifest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.checks import Verification
     from sfumato.reconstruct.answer import Answer, Estimator, Target
     from sfumato.reconstruct.association import Normaliser
     from sfumato.reconstruct.comparing import Comparison
     from sfumato.reconstruct.power import Power
     from sfumato.reconstruct.tables import JointTable
-    from sfumato.verification import Verification
 
 MANIFEST_NAME = "manifest.json"
 README_NAME = "README.md"
@@ -39,6 +39,12 @@ class Release:
         """The file with the published rows."""
         return self.folder / self.manifest.data.file
 
+    @property
+    def groups(self) -> Path | None:
+        """The file with the values of each group; None unless the release is one by groups."""
+        part = self.manifest.groups
+        return self.folder / part.file if part else None
+
     @cached_property
     def column_names(self) -> tuple[str, ...]:
         """The published columns."""
@@ -49,6 +55,12 @@ class Release:
         from sfumato.reconstruct.reading import read_rows
 
         return read_rows(self)
+
+    def groups_to_arrow(self) -> Any:
+        """Return the values of each group as an Arrow table; the release must be one by groups."""
+        from sfumato.reconstruct.reading import read_groups
+
+        return read_groups(self)
 
     def count(
         self,
@@ -161,8 +173,12 @@ def open_release(folder: str | Path) -> Release:
         first = problem.errors()[0] if isinstance(problem, ValidationError) else None
         reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(problem)
         raise ReleaseError(f"The manifest of {str(folder)!r} is not one of version 1: {reason}.") from None
-    if Path(manifest.data.file).name != manifest.data.file:
-        raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {manifest.data.file!r}.")
+    names = [manifest.data.file, *([manifest.groups.file] if manifest.groups else [])]
+    for name in names:
+        if Path(name).name != name:
+            raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.")
+    if len({*names, MANIFEST_NAME, README_NAME}) < len(names) + 2:
+        raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.")
     return Release(Path(folder), manifest)
 
 

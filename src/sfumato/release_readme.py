@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.attributes import MISSING_LABEL, Domain
-from sfumato.manifest import Column, Manifest
+from sfumato.manifest import Column, GroupsPart, Manifest
 
 SHOWN_VALUES = 40
 
@@ -12,36 +12,25 @@ TREATMENTS = {
     "binned": "binned, otherwise as collected",
     "untouched": "as collected",
     "sub-table": "tells which values and which matrix the record was randomized with",
+    "group": "number of the record's group",
 }
 
 
 def readme(manifest: Manifest) -> str:
     """Return the text."""
+    names = [manifest.data.file, *([manifest.groups.file] if manifest.groups else []), "manifest.json"]
+    files = ", ".join(f"`{name}`" for name in names)
     return "\n".join(
         [
             f"# Release {manifest.release_id}",
             "",
             *_warning(manifest),
             f"{manifest.data.rows:,} records, published {manifest.created} with {manifest.software}, method "
-            f"`{manifest.method}`, assurance `{manifest.assurance}`. Files: `{manifest.data.file}`, `manifest.json`.",
+            f"`{manifest.method}`, assurance `{manifest.assurance}`. Files: {files}.",
             "",
             "## How to use it",
             "",
-            f"{_randomized(manifest)} **randomized**: each record kept its value with a known probability "
-            "and otherwise got a "
-            "random one. A single row is not to be trusted; counts and shares can be estimated, with error bars:",
-            "",
-            "```",
-            f"sfumato estimate . --by {manifest.randomized[0]} {_example_condition(manifest)}".rstrip(),
-            "```",
-            "```python",
-            "import sfumato as sf",
-            "",
-            'release = sf.open_release(".")',
-            f'print(release.count(by="{manifest.randomized[0]}"))',
-            "```",
-            "",
-            "Counting published rows of a randomized value directly is biased towards equal shares.",
+            *(_randomized_use(manifest) if manifest.groups is None else _grouped_use(manifest, manifest.groups)),
             "",
             "## What is guaranteed",
             "",
@@ -61,6 +50,7 @@ def readme(manifest: Manifest) -> str:
             "| column | type | treatment |",
             "|---|---|---|",
             *(_row(column) for column in manifest.columns),
+            *(_grouped_row(part, manifest.groups.file) for part in manifest.domain.parts if manifest.groups),
             "",
             *(line for part in manifest.domain.parts for line in _values(part)),
             "",
@@ -68,34 +58,98 @@ def readme(manifest: Manifest) -> str:
     )
 
 
+def _randomized_use(manifest: Manifest) -> list[str]:
+    return [
+        f"{_hidden(manifest)} **randomized**: each record kept its value with a known probability and otherwise got a "
+        "random one. A single row is not to be trusted; counts and shares can be estimated, with error bars:",
+        "",
+        *_example(manifest),
+        "",
+        "Counting published rows of a randomized value directly is biased towards equal shares.",
+    ]
+
+
+def _grouped_use(manifest: Manifest, groups: GroupsPart) -> list[str]:
+    values = ", ".join(f"`{name}`" for name in manifest.randomized)
+    group, count = f"`{groups.group_column}`", f"`{groups.count_column}`"
+    return [
+        f"All published values are true. But {_hidden(manifest)} published **by groups**, apart from the other "
+        f"columns. There are {groups.number:,} groups:",
+        "",
+        f"- `{manifest.data.file}` has a line for each record: the other columns, and its group ({group}).",
+        f"- `{groups.file}` has the values of each group: {group}, {values}, and how many records of the group have "
+        f"them ({count}).",
+        "",
+        f"Which record of a group has which value is not published. **Do not join the files on {group}**: that pairs "
+        "each record with all values of its group, and what is counted then is biased towards no association. Counts "
+        "from one file alone are exact. Counts that need both can be estimated, with error bars:",
+        "",
+        *_example(manifest),
+        "",
+        *_chance(groups),
+    ]
+
+
+def _chance(groups: GroupsPart) -> list[str]:
+    among = f" among those that agree in {', '.join(groups.dealt_within)}" if groups.dealt_within else ""
+    lines = [f"Error bars rest on chance: records were dealt to groups at random{among}."]
+    if groups.withheld:
+        lines.append(
+            f"{groups.withheld:,} records of the table are withheld. All answers are about the published ones, among "
+            "which frequent values are rarer than in the table."
+        )
+    return lines
+
+
+def _example(manifest: Manifest) -> list[str]:
+    return [
+        "```",
+        f"sfumato estimate . --by {manifest.randomized[0]} {_example_condition(manifest)}".rstrip(),
+        "```",
+        "```python",
+        "import sfumato as sf",
+        "",
+        'release = sf.open_release(".")',
+        f'print(release.count(by="{manifest.randomized[0]}"))',
+        "```",
+    ]
+
+
 def _warning(manifest: Manifest) -> list[str]:
     if manifest.status == "release":
         return []
-    return ["**Not for release: drawn from a test seed, which anyone can repeat to undo the noise.**", ""]
+    undone = "see who has what" if manifest.groups else "undo the noise"
+    return [f"**Not for release: drawn from a test seed, which anyone can repeat to {undone}.**", ""]
 
 
-def _randomized(manifest: Manifest) -> str:
+def _hidden(manifest: Manifest) -> str:
     names = ", ".join(f"`{name}`" for name in manifest.randomized)
     return f"{names} {'is' if len(manifest.randomized) == 1 else 'are'}"
 
 
 def _example_condition(manifest: Manifest) -> str:
-    plain = next((c for c in manifest.columns if c.treatment != "randomized"), None)
+    plain = next((c for c in manifest.columns if c.treatment not in ("randomized", "group")), None)
     return f'--where "{plain.name} IS NOT NULL"' if plain and plain.name.isidentifier() else ""
 
 
 def _disclosures(manifest: Manifest) -> list[str]:
     lines = []
-    if manifest.discloses_frequencies:
+    if manifest.discloses_frequencies and not manifest.groups:
         whose = "Each sub-table's matrix was computed from its largest frequency and tells it."
         one = "The matrix was computed from the table's own frequencies and tells them."
         lines.append(f"- {whose if manifest.mechanism.kind == 'small-domain' else one}")
     if manifest.observed_domains:
-        lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur in the table.")
+        among = "among the published records" if manifest.groups else "in the table"
+        lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur {among}.")
     return lines
 
 
 def _verified(manifest: Manifest) -> str:
+    if manifest.groups:
+        return (
+            "`sfumato verify .` re-checks both files and what they show of the guarantee. That records were dealt at "
+            "random only their publisher knows."
+        )
     if manifest.response is None:
         return "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
     return (
@@ -106,6 +160,15 @@ def _verified(manifest: Manifest) -> str:
 
 def _row(column: Column) -> str:
     return f"| {_cell(column.name)} | {column.type} | {TREATMENTS[column.treatment]} |"
+
+
+def _grouped_row(part: Domain, file: str) -> str:
+    return f"| {_cell(part.name)} | {_kind(part)} | by groups: in `{file}` only |"
+
+
+def _kind(part: Domain) -> str:
+    kinds = {type(value) for value in part.values if value is not None}
+    return "bool" if kinds == {bool} else "integer" if kinds == {int} else "string"
 
 
 def _values(part: Domain) -> list[str]:

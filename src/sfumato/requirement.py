@@ -306,6 +306,11 @@ class Diversity:
         if self.l < 2:
             raise PolicyError(f"l must be at least 2, not {self.l}.", "l = 2 means: at most one half.")
 
+    @property
+    def at_most(self) -> Fraction:
+        """1/l."""
+        return Fraction(1, self.l)
+
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Raise: it limits the share of a value in a group, not the odds of values."""
         raise _not_of_values("l", "anatomy, suppression or randomized-response")
@@ -320,6 +325,11 @@ class Robustness:
     def __post_init__(self) -> None:
         if self.r < 2:
             raise PolicyError(f"r must be at least 2, not {self.r}.", "r = 2 means: believed by at most one half.")
+
+    @property
+    def at_most(self) -> Fraction:
+        """1/r."""
+        return Fraction(1, self.r)
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Raise: it limits a belief about the records of a group, not the odds of values."""

@@ -14,7 +14,7 @@ from sfumato import codec, plan_files
 from sfumato.errors import PlanMismatch
 from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
-from sfumato.plan_files import PLAN_VERSION, sealed, written
+from sfumato.plan_files import PLAN_VERSION, listed, sealed, written
 from sfumato.requirement import GroupLimit, RiskLimit
 
 RESPONSE: Literal["randomized-response"] = "randomized-response"
@@ -133,7 +133,7 @@ class ResponsePlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready values. Keys: docs/json.md."""
-        figures = _listed(asdict(self.figures))
+        figures = listed(asdict(self.figures))
         return sealed(
             {
                 "plan_version": PLAN_VERSION,
@@ -141,7 +141,7 @@ class ResponsePlan:
                 "assurance": self.assurance,
                 "risk": self.claim.risk,
                 "limit": str(self.claim.limit.limit),
-                "limits": [{"where": _listed(dict(g.where)), "limit": str(g.limit)} for g in self.claim.limit.groups],
+                "limits": [{"where": listed(dict(g.where)), "limit": str(g.limit)} for g in self.claim.limit.groups],
                 "quasi_identifiers": list(self.claim.quasi_identifiers),
                 "sensitive": list(self.claim.sensitive),
                 "scope": self.scope,
@@ -194,13 +194,6 @@ class ResponsePlan:
             table_hash=raw["table_hash"],
             policy_hash=raw["policy_hash"],
         )
-
-
-def _listed(value: Any) -> Any:
-    """Return tuples as lists, all the way down: a plan's hash is of what JSON gives back."""
-    if isinstance(value, dict):
-        return {key: _listed(inner) for key, inner in value.items()}
-    return [_listed(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def _read_figures(raw: dict[str, Any]) -> ResponseFigures:

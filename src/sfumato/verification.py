@@ -7,14 +7,17 @@ cannot be seen from outside; that the published frequencies are possible under i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
-from sfumato.errors import ReleaseError, UsageError
+from sfumato import verification_groups
+from sfumato.checks import Check, Verification, differing, outcome
+from sfumato.errors import UsageError
 from sfumato.guarantee import (
     Direction,
     Guarantee,
@@ -34,62 +37,34 @@ from sfumato.requirement import Bound
 PERTURBATIONS = ("uniform", "fine-grain")
 SMALL_DOMAIN = "small-domain"
 RESPONSE = "randomized-response"
-Status = Literal["holds", "fails", "needs audit"]
 
 FALSE_ALARM = 1e-9
 """Probability with which the check of the published frequencies fails on a release that was drawn as it says."""
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at."""
-
-    name: str
-    status: Status
-    detail: str
-
-
-@dataclass(frozen=True)
-class Verification:
-    """All checks of a release."""
-
-    checks: tuple[Check, ...]
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing failed. (What needs an audit is not covered.)"""
-        return all(check.status != "fails" for check in self.checks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the checks as JSON-ready values."""
-        return {"holds": self.holds, "checks": [vars(check) for check in self.checks]}
-
-
 def verify(release: Release) -> Verification:
     """Check a release: checksums, columns, rows, domain, frequencies, and the guarantee on the integer matrix."""
-    checks = [*_files(release), _folder(release), *_seal(release), *_guarantee(release)]
+    by_groups = release.manifest.groups is not None
+    checks = [*_files(release), _folder(release), *_seal(release)]
+    checks += verification_groups.stated(release) if by_groups else _guarantee(release)
     if all(check.status == "holds" for check in checks if check.name.startswith(("checksum of", "matrix"))):
         try:
-            checks += [*_rows(release), *_metadata(release)]
-        except ReleaseError as problem:
-            checks.append(_check("data", False, problem.message, problem.message))
-    return Verification((*checks, *_private(release)))
-
-
-def _check(name: str, good: bool, detail: str, otherwise: str) -> Check:
-    return Check(name, "holds" if good else "fails", detail if good else otherwise)
+            checks += [*(verification_groups.files(release) if by_groups else _rows(release)), *_metadata(release)]
+        except UsageError as problem:
+            checks.append(Check("data", "fails", problem.message))
+    return Verification((*checks, *(verification_groups.private(release) if by_groups else _private(release))))
 
 
 def _files(release: Release) -> Iterator[Check]:
     manifest = release.manifest
-    for path, expected in (
-        (release.data, manifest.data.sha256),
-        (release.folder / README_NAME, manifest.readme_sha256),
-    ):
+    checksums = {release.data: manifest.data.sha256, release.folder / README_NAME: manifest.readme_sha256}
+    if release.groups and manifest.groups:
+        checksums[release.groups] = manifest.groups.sha256
+    for path, expected in checksums.items():
         if not path.is_file():
             yield Check(f"checksum of {path.name}", "fails", "The file is not there.")
             continue
-        yield _check(
+        yield outcome(
             f"checksum of {path.name}",
             file_sha256(path) == expected,
             "The file is as it was published.",
@@ -99,12 +74,12 @@ def _files(release: Release) -> Iterator[Check]:
 
 def _folder(release: Release) -> Check:
     """Nothing but the release may lie in its folder: a plan or a table beside it would be handed out with it."""
-    known = {MANIFEST_NAME, README_NAME, release.data.name}
+    known = {MANIFEST_NAME, README_NAME, release.data.name, *([release.groups.name] if release.groups else [])}
     others = sorted(path.name for path in release.folder.iterdir() if path.name not in known)
-    return _check(
+    return outcome(
         "folder",
         not others,
-        "It holds data, manifest and README.",
+        "It holds the files of the release and no other.",
         f"It also holds {', '.join(map(repr, others[:5]))}.",
     )
 
@@ -115,7 +90,7 @@ def _seal(release: Release) -> Iterator[Check]:
     if path.is_file():
         text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
         seal = manifest_seal(text, release.manifest.readme_sha256)
-        yield _check(
+        yield outcome(
             "manifest",
             seal in path.read_text(encoding="utf-8", errors="replace"),
             "It is the one that the README was written with.",
@@ -142,14 +117,14 @@ def _guarantee(release: Release) -> Iterator[Check]:
     for mechanism, part in zip(mechanisms, manifest.mechanisms, strict=True):
         stated, real = part.epsilon, mechanism.epsilon
         same = (stated is None) == math.isinf(real) and (stated is None or math.isclose(stated, real))
-        yield _check(
+        yield outcome(
             _of("epsilon", mechanism, mechanisms),
             same,
             f"{_shown(stated)}, as stated.",
             f"{_shown(real)}, not {_shown(stated)}.",
         )
     secret = manifest.status == "release"
-    yield _check("secret key", secret, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
+    yield outcome("secret key", secret, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
 
 
 def _of(what: str, mechanism: Mechanism, mechanisms: Sequence[Mechanism]) -> str:
@@ -166,7 +141,7 @@ def _bounds(release: Release, mechanisms: Sequence[Mechanism]) -> Iterator[Check
         yield _kept(mechanism, direction)
     if manifest.guarantee.scope == "any predicate":
         table = mechanism.tables[0]
-        yield _check(
+        yield outcome(
             "guarantee, any predicate",
             mechanism.is_whole and table.matrix.is_uniform and not exceeds_any_predicate(table.matrix, table.bounds),
             "No two entries of a row of the matrix differ by more than the strictest factor, in exact integers.",
@@ -185,7 +160,7 @@ def _consistent(mechanism: Mechanism, method: str) -> Check:
         or (method == SMALL_DOMAIN and bound.rho1 is None)
     ]
     one = method != SMALL_DOMAIN or len({bound.rho2 for bound in bounds}) == 1
-    return _check(
+    return outcome(
         "bounds",
         one and not wrong,
         "Every gamma is what its rho1 and rho2 give.",
@@ -204,7 +179,7 @@ def _kept(mechanism: Mechanism, direction: Direction) -> Check:
         codes = table.codes.tolist()
         required |= {code for code, bound in zip(codes, table.bounds, strict=True) if bound.gamma is not None}
         broken += [codes[v.code] for v in violations(table.matrix, table.bounds, (direction,))]
-    return _check(
+    return outcome(
         f"guarantee, {direction}",
         bool(required) and not broken,
         f"The bound holds for all {len(required)} values that have one, in exact integers.",
@@ -224,13 +199,6 @@ def _due_guarantee(release: Release, mechanism: Mechanism) -> Guarantee:
     )
 
 
-def _differing(stated: Guarantee, due: Guarantee) -> list[str]:
-    """Return the parts in which a stated guarantee is not the one that is due; it may have more limits."""
-    parts = ("sentence", "adversary", "prior", "scope", "directions")
-    wrong = [part for part in parts if getattr(stated, part) != getattr(due, part)]
-    return wrong if set(due.limits) <= set(stated.limits) else [*wrong, "limits"]
-
-
 def _stated_response(release: Release, response: ResponsePart, mechanisms: Sequence[Mechanism]) -> Check:
     """The stated guarantee must follow from risk, limits and columns; the matrices must be those of the method.
 
@@ -241,7 +209,7 @@ def _stated_response(release: Release, response: ResponsePart, mechanisms: Seque
         due = state_response_guarantee(response.claim, mechanisms)
     except UsageError as problem:
         return Check("guarantee, as stated", "fails", f"The limit cannot be read: {problem.message}")
-    wrong = _differing(manifest.guarantee_value, due)
+    wrong = differing(manifest.guarantee_value, due)
     good = {
         "assurance": (response.risk == "reconstruction") == (manifest.assurance == "as-published"),
         "from_table": manifest.from_table,
@@ -252,7 +220,7 @@ def _stated_response(release: Release, response: ResponsePart, mechanisms: Seque
         "columns": {*response.quasi_identifiers, *response.sensitive} <= set(release.column_names),
     }
     wrong += [name for name, is_good in good.items() if not is_good]
-    return _check(
+    return outcome(
         "guarantee, as stated",
         not wrong,
         "It is what follows from the method, the risk, its limits and the columns.",
@@ -269,7 +237,7 @@ def _in_scope(response: ResponsePart) -> set[tuple[str, ...]]:
 def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
     """The stated guarantee must be the one that follows from method, assurance, bounds and matrices."""
     manifest, mechanism = release.manifest, mechanisms[0]
-    wrong = _differing(manifest.guarantee_value, _due_guarantee(release, mechanism))
+    wrong = differing(manifest.guarantee_value, _due_guarantee(release, mechanism))
     from_table = bool(manifest.observed_domains) or manifest.method == SMALL_DOMAIN
     wrong += ["from_table"] if from_table and not manifest.from_table else []
     if manifest.method == SMALL_DOMAIN:
@@ -280,7 +248,7 @@ def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
     kind = "small-domain" if manifest.method == SMALL_DOMAIN else "perturbation"
     known = len(mechanisms) == 1 and manifest.mechanism.kind == kind
     known &= manifest.method == SMALL_DOMAIN or (manifest.method in PERTURBATIONS and mechanism.is_whole)
-    return _check(
+    return outcome(
         "guarantee, as stated",
         not wrong and known,
         "It is what follows from the method, the bounds and the matrix.",
@@ -297,13 +265,13 @@ def _rows(release: Release) -> Iterator[Check]:
         # a data file without the randomized columns is told by the check of the columns
         present = set(randomized) <= set(names)
         counted = [connection.sql(_count_query(m)).fetchall() if present else [] for m in mechanisms]
-    yield _check(
+    yield outcome(
         "columns",
         names == list(release.column_names),
         f"{len(names)} columns, as stated.",
         f"They are {names}.",
     )
-    yield _check("rows", total == manifest.data.rows, f"{total:,} rows, as stated.", f"{total:,} rows, not as stated.")
+    yield outcome("rows", total == manifest.data.rows, f"{total:,} rows, as stated.", f"{total:,} rows, not as stated.")
     if not present:
         yield Check("domain", "fails", f"The data lack one of {randomized}.")
         return
@@ -323,7 +291,7 @@ def _drawn(
     """What a mechanism published must lie in its domain, and be possible under its matrices."""
     domain = mechanism.domain
     observed, outside = _by_sub_table(mechanism, counted)
-    yield _check(
+    yield outcome(
         _of("domain", mechanism, mechanisms),
         not outside,
         f"Every published {domain.name} is one of {domain.size} values"
@@ -336,7 +304,7 @@ def _drawn(
     yield _possible(_of("published frequencies", mechanism, mechanisms), mechanism, observed, cells)
     if least := release.manifest.mechanism.minimum_sub_table:
         smallest = min(sum(of_table.values()) for of_table in observed)
-        yield _check(
+        yield outcome(
             "sub-table sizes",
             smallest >= least,
             f"Each has at least {least:,} rows; the smallest {smallest:,}.",
@@ -374,7 +342,7 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
             if not matrix.least_chance[place] - margin <= rows / total <= matrix.diagonal[place] + margin:
                 value = repr(mechanism.domain.labels[code])
                 odd.append(f"{value} in sub-table {number}" if mechanism.label else value)
-    return _check(
+    return outcome(
         name,
         not odd,
         f"Each value's share is possible under the matrix (within {widest:.2g}; false alarm {FALSE_ALARM:g}).",
@@ -383,15 +351,22 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
 
 
 def _metadata(release: Release) -> Iterator[Check]:
-    """The Parquet file's types and its metadata, which must hold nothing of the source."""
-    if release.manifest.data.format != "parquet":
+    """The Parquet files' types and their metadata, which must hold nothing of the source."""
+    manifest = release.manifest
+    if manifest.data.format != "parquet":
         return
-    file = pq.ParquetFile(release.data)
-    types = [value_type(t) for t in file.schema_arrow.types]
-    stated = [column.type for column in release.manifest.columns]
-    yield _check("types", types == stated, "As stated.", f"They are {types}, not {stated}.")
-    extra = dict(file.metadata.metadata or {})
-    yield _check("metadata", not extra, "The file carries none.", f"The file carries {sorted(extra)}.")
+    stated = [column.type for column in manifest.columns]
+    yield from _of_file(release.data, "", lambda types: types == stated)
+    if release.groups:
+        fit = partial(verification_groups.types_fit, manifest=manifest)
+        yield from _of_file(release.groups, f" of {release.groups.name}", fit)
+
+
+def _of_file(path: Path, of: str, fit: Callable[[list[str]], bool]) -> Iterator[Check]:
+    file = pq.ParquetFile(path)
+    types, extra = [value_type(t) for t in file.schema_arrow.types], dict(file.metadata.metadata or {})
+    yield outcome(f"types{of}", fit(types), "As stated.", f"They are {types}, not as stated.")
+    yield outcome(f"metadata{of}", not extra, "The file carries none.", f"The file carries {sorted(extra)}.")
 
 
 def _private(release: Release) -> Iterator[Check]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from sfumato import deals
 from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.engines import anatomy, grouping, shuffle, sources
-from sfumato.engines.anatomy import COUNT, GROUP, anatomized, regrouped, sensitive_codes
+from sfumato.engines.anatomy import anatomized, regrouped, sensitive_codes
 from sfumato.engines.grouping import WITHHELD, DealtRows, Groups, order_by_word, random_order, stable_order
-from sfumato.engines.mapping import RowMapper
+from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.engines.spill import SpillFile
 from sfumato.errors import PlanMismatch
+from sfumato.groups import COUNT, GROUP
 from sfumato.randomness import SecretKey, Step
 from sfumato.table import profile, scan
 from tests.conftest import make_policy
@@ -86,7 +89,7 @@ def dealt(
     flat = np.array(codes, dtype=np.int32)
     stream = [flat[piece] for piece in cut(len(codes), [3 + sizes[0], 2])]
     tables = anatomized(
-        batches_of(codes, list(sizes), domain), stream, domain, counts, out, groups,
+        batches_of(codes, list(sizes), domain), stream, domain, counts, out, groups, {},
         key or SecretKey.from_seed(seed), Path("/tmp"),
     )  # fmt: skip
     return whole(tables.rows), whole(tables.values)
@@ -123,14 +126,16 @@ def check_tables(codes: list[int], rows: pa.Table, values: pa.Table, domain: Sen
 # --- the deal -------------------------------------------------------------------------------------------------------
 
 
-def test_a_worked_deal() -> None:
-    """Values b, c, a in this order, two groups: b0 b1 | c0 | a0 a1 are dealt 1 2 1 2 1, the first of c is withheld."""
-    deal = Groups(np.array([2, 2, 2]), np.array([0, 0, 1]), np.array([1, 2, 0]), 2)
-    assert deal.offsets.tolist() == [3, 0, 2]
+def test_the_first_records_of_a_value_are_withheld() -> None:
+    """Two groups: the deal of the others is that of `deals`, by ranks that begin after the withheld ones."""
+    counts, withheld = np.array([2, 2, 2]), np.array([0, 0, 1])
+    groups = Groups.drawn(counts, withheld, 2, SecretKey.from_seed(1))
     codes, ranks = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1])
-    assert deal.group_of(codes, ranks).tolist() == [1, 0, 0, 1, WITHHELD, 0]
-    lines = [np.concatenate(column).tolist() for column in zip(*deal.compositions(), strict=True)]
-    assert lines == [[0, 0, 0, 1, 1], [0, 1, 2, 0, 1], [1, 1, 1, 1, 1]]
+    kept = groups.deal.group_of(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 0, 1, 0])).tolist()
+    assert groups.group_of(codes, ranks).tolist() == [*kept[:4], WITHHELD, kept[4]]
+    numbers, values, counts = (np.concatenate(column) for column in zip(*groups.compositions(), strict=True))
+    assert sorted(zip(kept, [0, 0, 1, 1, 2], strict=True)) == list(zip(numbers, values, strict=True))
+    assert set(counts.tolist()) == {1}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +145,7 @@ def test_a_worked_deal() -> None:
 )
 def test_impossible_deals_are_refused(counts: list[int], withheld: list[int], groups: int) -> None:
     with pytest.raises(ValueError, match=r"group|withheld"):
-        Groups(np.array(counts), np.array(withheld), np.arange(2), groups)
+        Groups.drawn(np.array(counts), np.array(withheld), groups, SecretKey.from_seed(1))
 
 
 @st.composite
@@ -206,13 +211,35 @@ def test_a_table_that_has_changed_is_refused() -> None:
     codes, counts, none = np.array([0, 1, 0, 1], dtype=np.int32), np.array([2, 2]), np.array([0, 0])
     batches = batches_of(codes.tolist(), [3], domain)
     other = np.array([0, 1, 0, 0], dtype=np.int32)
-    for rows, stream in ((batches, other), (batches[:1], codes), ([*batches, batches[0]], codes)):
-        tables = anatomized(rows, [stream], domain, counts, none, 2, key, Path("/tmp"))
+    exchanged = batches_of([1, 0, 0, 1], [3], domain)  # as many of each value, in other rows
+    unknown = batches_of([0, 1, 0, 2], [3], domain_of(3))
+    longer = [*batches, batches[0]]
+    for rows, stream in ((batches, other), *((rows, codes) for rows in (batches[:1], longer, exchanged, unknown))):
+        tables = anatomized(rows, [stream], domain, counts, none, 2, {}, key, Path("/tmp"))
         with pytest.raises(PlanMismatch, match="not the one that was planned"):
             list(tables.rows)
-    for few in (batches[:1], [*batches, batches[0]]):
+    for rows in (batches[:1], longer, exchanged, unknown):
         with pytest.raises(PlanMismatch):
-            list(regrouped(few, codes, np.array([0, 0, 1, 1]), domain, key, Path("/tmp")).rows)
+            list(regrouped(rows, codes, np.array([0, 0, 1, 1]), domain, {}, key, Path("/tmp")).rows)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_exchanged_value_among_many_is_seen(seed: int, tmp_path: Path) -> None:
+    """By a hash of 64 bits, over batches of any size."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.repeat(np.arange(5, dtype=np.int32), 40))
+    deal = Groups.drawn(np.bincount(codes), np.zeros(5, dtype=np.int64), 50, SecretKey.from_seed(seed))
+    first, second = (int(rng.choice(np.flatnonzero(codes == value))) for value in rng.permutation(5)[:2])
+    changed = codes.copy()
+    changed[[first, second]] = codes[[second, first]]
+    for again, refused in ((codes, False), (changed, True)):
+        rows = DealtRows(deal, SecretKey.from_seed(seed), tmp_path)
+        rows.deal([codes])
+        for piece in cut(200, [30, 7]):
+            rows.next(again[piece])
+        with pytest.raises(PlanMismatch) if refused else nullcontext():
+            rows.finish()
+        rows.close()
 
 
 # --- groups that are given ------------------------------------------------------------------------------------------
@@ -230,7 +257,7 @@ def test_given_groups_are_published_as_they_are(records: list[tuple[int, int]], 
         patch.setattr(shuffle, "PART_ROWS", 8)
         patch.setattr(grouping, "LINES_AT_ONCE", 5)
         tables = regrouped(
-            batches_of(codes, [size], domain), np.array(codes, dtype=np.int32), np.array(groups), domain,
+            batches_of(codes, [size], domain), np.array(codes, dtype=np.int32), np.array(groups), domain, {},
             SecretKey.from_seed(1), Path("/tmp"),
         )  # fmt: skip
         rows, values = whole(tables.rows), whole(tables.values)
@@ -244,7 +271,7 @@ def test_groups_without_a_row_give_no_tables() -> None:
     domain, codes = domain_of(2), [0, 1, 0]
     withheld = np.full(3, WITHHELD)
     tables = regrouped(
-        batches_of(codes, [2], domain), np.array(codes), withheld, domain, SecretKey.from_seed(1), Path("/tmp")
+        batches_of(codes, [2], domain), np.array(codes), withheld, domain, {}, SecretKey.from_seed(1), Path("/tmp")
     )
     assert (list(tables.rows), list(tables.values)) == ([], [])
 
@@ -286,6 +313,41 @@ def test_every_deal_is_equally_likely(part: int, monkeypatch: pytest.MonkeyPatch
 def test_a_deal_in_file_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "random_order", in_file_order)
     assert partners(400) < ALARM
+
+
+def records_by_group(seeds: int, folder: Path) -> float:
+    """Return the p-value that the records of each value come to its groups in any order, all equally likely.
+
+    Values with 3, 3 and 2 records, 4 groups in 2 batches: which groups a value has is up to the orders of the values,
+    but its records, in the order of their groups, are one of 6 * 6 * 2 orders, whatever the groups are.
+    """
+    codes, found = np.array([0, 1, 2, 0, 1, 0, 1, 2], dtype=np.int32), Counter[Any]()
+    for seed in range(seeds):
+        key = SecretKey.from_seed(seed)
+        deal = Groups.drawn(np.bincount(codes), np.zeros(3, dtype=np.int64), 4, key)
+        assert deal.deal.runs.batches.tolist() == [2]
+        rows = DealtRows(deal, key, folder)
+        rows.deal([codes])
+        groups = rows.next(codes)
+        rows.close()
+        found[tuple(tuple(np.argsort(groups[codes == value]).tolist()) for value in range(3))] += 1
+    return surprise(found, list(product(permutations(range(3)), permutations(range(3)), permutations(range(2)))))
+
+
+@pytest.mark.parametrize("part", [2, 100], ids=["two rows a part", "one part"])
+def test_inside_groups_all_assignments_are_equally_likely_also_with_batches(
+    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """72 ways, each seen 20 times on average; false alarm 1e-6."""
+    monkeypatch.setattr(grouping, "PART_ROWS", part)
+    monkeypatch.setattr(deals, "BATCH_GROUPS", 2)
+    assert records_by_group(1440, tmp_path) > ALARM
+
+
+def test_batches_in_file_order_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deals, "BATCH_GROUPS", 2)
+    monkeypatch.setattr(grouping, "random_order", in_file_order)
+    assert records_by_group(1440, tmp_path) < ALARM
 
 
 def withheld_rows(seeds: int) -> float:
@@ -358,13 +420,15 @@ def test_groups_in_the_order_of_the_deal_are_found(monkeypatch: pytest.MonkeyPat
     assert values_by_place() < ALARM
 
 
-def test_values_are_dealt_in_random_order() -> None:
-    """Six orders of three values, each seen 40 times on average; false alarm 1e-6."""
-    counts, none = np.array([1, 1, 1]), np.zeros(3, dtype=np.int64)
-    found: Counter[Any] = Counter(
-        tuple(Groups.drawn(counts, none, 1, SecretKey.from_seed(seed)).order.tolist()) for seed in range(240)
-    )
-    assert surprise(found, list(permutations(range(3)))) > ALARM
+def test_every_batch_has_the_values_in_a_random_order() -> None:
+    """Six orders of three values, each seen 40 times on average in each of three batches, and 36 orders of both first
+    batches; false alarm 1e-6."""
+    counts, none = np.full(3, 24), np.zeros(3, dtype=np.int64)
+    deals = [Groups.drawn(counts, none, 24, SecretKey.from_seed(seed)).deal for seed in range(360)]
+    orders = [[tuple((batch // 3).tolist()) for batch in np.split(deal.order, 3)] for deal in deals]
+    for batch in range(3):
+        assert surprise(Counter(of[batch] for of in orders), list(permutations(range(3)))) > ALARM
+    assert surprise(Counter((of[0], of[1]) for of in orders), list(product(permutations(range(3)), repeat=2))) > ALARM
 
 
 # --- words ----------------------------------------------------------------------------------------------------------
@@ -418,7 +482,8 @@ def from_source(path: Path, policy: Any, groups: Callable[[int], int], folder: P
     codes = sensitive_codes(table.source, table.schema, counted.domain)
     tables = anatomized(
         (batch for _, batch in mapper.batches()), codes, counted.domain, counted.counts,
-        np.zeros_like(counted.counts), groups(counted.rows), key, folder,
+        np.zeros_like(counted.counts), groups(counted.rows), integer_types(counted.domain.parts, table.source), key,
+        folder,
     )  # fmt: skip
     return whole(tables.rows), whole(tables.values), counted
 
@@ -497,7 +562,7 @@ def test_the_spills_have_no_names_and_are_closed(tmp_path: Path, monkeypatch: py
     whole_table = batches_of(codes, [7], domain)
     for batches, abandoned in ((whole_table, False), (whole_table[:2], True), (whole_table, True)):
         opened.clear()
-        tables = anatomized(batches, stream, domain, counts, none, 20, SecretKey.from_seed(1), tmp_path)
+        tables = anatomized(batches, stream, domain, counts, none, 20, {}, SecretKey.from_seed(1), tmp_path)
         try:
             next(tables.rows)
             assert abandoned or not list(tables.rows)
@@ -540,10 +605,10 @@ def test_groups_are_given_in_pieces_of_any_size(tmp_path: Path) -> None:
     for sizes in ([300], [1], [7, 100]):
         rows = DealtRows(deal, SecretKey.from_seed(1), tmp_path)
         rows.deal([codes])
-        seen.append(np.concatenate([rows.next(codes[piece].size) for piece in cut(300, sizes)]))
-        assert rows.next(0).size == 0
+        seen.append(np.concatenate([rows.next(codes[piece]) for piece in cut(300, sizes)]))
+        assert rows.next(codes[:0]).size == 0
         rows.finish()
         with pytest.raises(PlanMismatch):
-            rows.next(1)
+            rows.next(codes[:1])
         rows.close()
     assert all((groups == seen[0]).all() for groups in seen)

@@ -195,12 +195,12 @@ def test_a_kept_key_gives_another_order_each_time(tmp_path: Path) -> None:
 
 def test_the_spill_has_no_name_and_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    scatter = shuffle._Spill.scatter
+    scatter = shuffle.Spill.scatter
 
     def watching(self: Any, *args: Any) -> None:
         scatter(self, *args)
         seen.append([path.name for path in tmp_path.rglob("*") if path.is_file()])
 
-    monkeypatch.setattr(shuffle._Spill, "scatter", watching)
+    monkeypatch.setattr(shuffle.Spill, "scatter", watching)
     released(patients(), folder=tmp_path / "r", shuffle=True)
     assert seen == [[]]

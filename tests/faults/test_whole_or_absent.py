@@ -31,9 +31,9 @@ from tests.engines.tools import ROLES, listing, patients, planned, released
 STAGES: dict[str, tuple[Any, str]] = {
     "making the folder": (Path, "mkdir"),
     "reading": (mapping.RowMapper, "_map"),
-    "spilling": (shuffle._Spill, "scatter"),
+    "spilling": (shuffle.Spill, "scatter"),
     "spilling, half way": (os, "pwrite"),
-    "sorting": (shuffle._Spill, "part"),
+    "sorting": (shuffle.Spill, "part"),
     "cleaning": (cleaning, "clean_table"),
     "opening the file": (writers.ParquetWriter, "__init__"),
     "writing rows": (writers.ParquetWriter, "write"),

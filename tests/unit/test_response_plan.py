@@ -105,7 +105,9 @@ def test_other_methods_take_none_of_its_keys(key: str) -> None:
 
 
 def test_other_methods_take_no_limit_on_a_risk() -> None:
-    with pytest.raises(PolicyError, match="they go with the method randomized-response"):
+    with pytest.raises(
+        PolicyError, match="l goes with the method randomized-response or anatomy or suppression; the method is uniform"
+    ):
         Policy.parse('[columns.a]\nrole = "sensitive"\n[method]\nname = "uniform"\n[requirement]\nl = 2')
     for method in ("uniform", "small-domain"):
         counted = profile(scan(clinic().select(["disease"]), policy_of_disease()))

@@ -462,7 +462,9 @@ def test_feasibility_has_the_policy_first_and_reasons_where_it_fails() -> None:
     assert set(cases) == {
         *(("uniform", f"epsilon = {e}") for e in ("0.5", "1", "2", "3")),
         *((method, f"tolerance = {t}") for t in (2, 3, 5, 10) for method in ("uniform", "fine-grain")),
+        ("suppression", "l = 3"),
     }
+    assert cases["suppression", "l = 3"].published_share == 0.3  # all three values down to 10 records
     one = cases["uniform", "epsilon = 1"]
     assert one.retention_low == pytest.approx((math.e - 1) / (2 + math.e), abs=1e-6)  # SDR Eq. (4)
     assert one.record_utility == pytest.approx(math.e / (2 + math.e), abs=1e-6)
@@ -502,7 +504,7 @@ def test_json_has_the_documented_keys() -> None:
     ]  # fmt: skip
     assert list(plain["feasibility"][0]) == [
         "method", "assurance", "requirement", "from_policy", "retention_low", "retention_high", "record_utility",
-        "invertible", "total_variation", "reason",
+        "invertible", "total_variation", "published_share", "reason",
     ]  # fmt: skip
 
 

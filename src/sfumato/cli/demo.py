@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from sfumato.checks import Verification
 from sfumato.cli.clinic import clinic
 from sfumato.errors import UsageError
 from sfumato.methods import plan
-from sfumato.plans import AnyPlan
+from sfumato.plans import Plan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.release import Release
 from sfumato.table import profile, scan
-from sfumato.verification import Verification
 
 POLICY = """\
 # What the clinic asks for. Every column has a role; nothing is guessed.
@@ -108,7 +108,7 @@ class Demo:
     """What happened."""
 
     folder: Path
-    plan: AnyPlan
+    plan: Plan
     release: Release
     replies: tuple[Reply, ...]
     verification: Verification
@@ -170,6 +170,7 @@ def run_demo(folder: Path) -> Demo:
     policy = Policy.load(private / "policy.toml")
     table = scan(private / "clinic.parquet", policy)
     made = plan(profile(table), **policy.plan_arguments())
+    assert isinstance(made, Plan)
     made = made.bound_to(table.hash(), policy.hash())
     (private / "plan.json").write_text(made.to_json(), encoding="utf-8")
     release = publish(table, made, folder / "release")

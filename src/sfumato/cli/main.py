@@ -14,6 +14,7 @@ from sfumato.errors import SfumatoError, UsageError
 
 if TYPE_CHECKING:
     from sfumato.plans import AnyPlan
+    from sfumato.randomness import SecretKey
     from sfumato.table import Table
 
 INTERRUPTED = 128 + 2
@@ -123,11 +124,13 @@ def publish(
     opened = _scanned(table, policy)
     key = SecretKey.load(key_file) if key_file else None if seed is None else SecretKey.from_seed(seed)
     if plan_file is None:
-        made = _planned(opened, as_json, shuffle)
+        made = _planned(opened, as_json, shuffle, key)
     else:
         if shuffle:
             raise UsageError("--shuffle cannot change a plan that was signed off.", "Plan with it instead.")
         made = load_plan(plan_file)
+    if not as_json:
+        _announce(made)
     with show.progress_bar("Publishing", made.rows + made.dropped, as_json) as report:
         release = publish(opened, made, output, key=key, progress=report)
     manifest = release.manifest
@@ -208,12 +211,22 @@ def _scanned(table: Path, policy: Path) -> Table:
     return scan(table, Policy.load(policy))
 
 
-def _planned(table: Table, quiet: bool, shuffle: bool = False) -> AnyPlan:
-    """Count and plan as the policy asks."""
+def _planned(table: Table, quiet: bool, shuffle: bool = False, key: SecretKey | None = None) -> AnyPlan:
+    """Count and plan as the policy asks; what a plan draws comes from the key, if there is one."""
     from sfumato.methods import plan
     from sfumato.table import profile
 
     with show.progress_bar("Counting", getattr(table.source, "rows", None), quiet) as report:
         counted = profile(table, report)
     arguments = table.policy.plan_arguments()
-    return plan(counted, **(arguments | {"shuffle": True} if shuffle else arguments))
+    return plan(counted, key=key, **(arguments | {"shuffle": True} if shuffle else arguments))
+
+
+def _announce(plan: AnyPlan) -> None:
+    """Say before anything is dealt what a formula tells of it."""
+    from sfumato.group_plan import GroupPlan
+
+    if isinstance(plan, GroupPlan) and plan.robustness:
+        from sfumato.explain_groups import leftover_line
+
+        print(leftover_line(plan, plan.robustness), flush=True)

@@ -10,7 +10,7 @@ spilled holds no sensitive value, but other originals: the file has mode 0600 an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Schema, SensitiveDomain
+from sfumato.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.engines.allocation import Codes, Ints
 from sfumato.engines.arrays import as_numpy, from_numpy
 from sfumato.engines.base import Source
@@ -39,14 +39,13 @@ from sfumato.engines.grouping import (
 from sfumato.engines.mapping import changed_table, decoded, positioned
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask, complete_rows, dropping
-from sfumato.engines.shuffle import Order, _Spill
+from sfumato.engines.shuffle import Order, Spill
 from sfumato.engines.spill import SpillFile
+from sfumato.groups import COUNT, GROUP
 from sfumato.randomness import SecretKey, Step
 
-GROUP = "group"
-"""The column with the number of a row's group, from 1; last in the QI table, first in the sensitive table."""
-COUNT = "count"
-"""The column of the sensitive table that says how many rows of the group have the value."""
+Types = Mapping[str, Any]
+"""The integer types of sensitive columns: `mapping.integer_types`."""
 
 
 class TwoTables(NamedTuple):
@@ -63,6 +62,7 @@ def anatomized(
     counts: Ints,
     withheld: Ints,
     groups: int,
+    types: Types,
     key: SecretKey,
     folder: Path,
 ) -> TwoTables:
@@ -74,9 +74,8 @@ def anatomized(
     """
     key = _for_once(key)
     deal = Groups.drawn(counts, withheld, groups, key)
-    return TwoTables(
-        _dealt(_without(batches, domain), codes, deal, key, folder), _in_arrow(deal.compositions(), domain)
-    )
+    rows = _dealt(_separated(batches, domain), codes, deal, key, folder)
+    return TwoTables(rows, _in_arrow(deal.compositions(), domain, types))
 
 
 def regrouped(
@@ -84,14 +83,15 @@ def regrouped(
     codes: npt.NDArray[np.integer],
     group_of_row: npt.NDArray[np.integer],
     domain: SensitiveDomain,
+    types: Types,
     key: SecretKey,
     folder: Path,
 ) -> TwoTables:
     """Give both tables for groups that are known: that of each row, from 0, or `WITHHELD`."""
     number, published = int(group_of_row.max()) + 1, int(np.count_nonzero(group_of_row != WITHHELD))
-    given = GivenRows(group_of_row)
-    rows = _gathered(_without(batches, domain), given, number, published, _for_once(key), folder)
-    return TwoTables(rows, _in_arrow(compositions(group_of_row, codes), domain))
+    given = GivenRows(codes, group_of_row)
+    rows = _gathered(_separated(batches, domain), given, number, published, _for_once(key), folder)
+    return TwoTables(rows, _in_arrow(compositions(group_of_row, codes), domain, types))
 
 
 def sensitive_codes(
@@ -117,17 +117,23 @@ def _for_once(key: SecretKey) -> SecretKey:
     return SecretKey.fresh() if key.kept else key
 
 
-def _without(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[Any]:
+def _separated(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[tuple[Codes, Any]]:
+    """Give the sensitive values of each batch, as codes, and its other columns."""
+    encoders = [Encoder(Attribute(part.name, "sensitive", "category"), part) for part in domain.parts]
     for batch in batches:
-        yield batch.drop_columns(list(domain.names))
+        codes = domain.join(encoder.encode(batch.column(encoder.attribute.name), 0) for encoder in encoders)
+        if any(encoder.refused for encoder in encoders):
+            raise changed_table()
+        yield codes, batch.drop_columns(list(domain.names))
         del batch
 
 
-def _in_arrow(lines: Iterable[Composition], domain: SensitiveDomain) -> Iterator[Any]:
+def _in_arrow(lines: Iterable[Composition], domain: SensitiveDomain, types: Types) -> Iterator[Any]:
     """Give the lines of the sensitive table with values instead of codes."""
     names = [GROUP, *domain.names, COUNT]
     for number, codes, counts in lines:
-        values = [decoded(part, column) for part, column in zip(domain.parts, domain.split(codes), strict=True)]
+        parts = zip(domain.parts, domain.split(codes), strict=True)
+        values = [decoded(part, column, types.get(part.name)) for part, column in parts]
         columns = [from_numpy(number + np.int32(1)), *values, from_numpy(counts)]
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -135,20 +141,22 @@ def _in_arrow(lines: Iterable[Composition], domain: SensitiveDomain) -> Iterator
 # --- the QI table ---------------------------------------------------------------------------------------------------
 
 
-def _dealt(batches: Iterable[Any], codes: Iterable[Codes], deal: Groups, key: SecretKey, folder: Path) -> Iterator[Any]:
+def _dealt(
+    batches: Iterable[tuple[Codes, Any]], codes: Iterable[Codes], deal: Groups, key: SecretKey, folder: Path
+) -> Iterator[Any]:
     with closing(DealtRows(deal, key, folder)) as groups:
         groups.deal(codes)
         yield from _gathered(batches, groups, deal.number, deal.rows, key, folder)
 
 
 def _gathered(
-    batches: Iterable[Any], groups: RowGroups, number: int, rows: int, key: SecretKey, folder: Path
+    batches: Iterable[tuple[Codes, Any]], groups: RowGroups, number: int, rows: int, key: SecretKey, folder: Path
 ) -> Iterator[Any]:
     """Yield the rows by group, those of a group in random order; `rows` is about their number, which sets the parts."""
     spill, done = _GroupSpill(SpillFile(folder), rows), 0
     with closing(spill.file):
-        for batch in ahead(batches):
-            _scatter(batch, groups.next(batch.num_rows), number, spill)
+        for codes, batch in ahead(batches):
+            _scatter(batch, groups.next(codes), number, spill)
             del batch
         groups.finish()
         pa.default_memory_pool().release_unused()  # what reading needed, putting in order does not
@@ -158,7 +166,7 @@ def _gathered(
                 done += count
 
 
-def _scatter(batch: Any, groups: GroupNumbers, number: int, spill: _Spill) -> None:
+def _scatter(batch: Any, groups: GroupNumbers, number: int, spill: Spill) -> None:
     """Put the rows that are not withheld to the part that holds their groups."""
     published = groups != WITHHELD
     if not published.all():
@@ -168,12 +176,12 @@ def _scatter(batch: Any, groups: GroupNumbers, number: int, spill: _Spill) -> No
     spill.scatter(batch.append_column(GROUP, from_numpy(groups + np.int32(1))), words)
 
 
-class _GroupSpill(_Spill):
+class _GroupSpill(Spill):
     """Rows by group range; the group is the last column."""
 
     def groups(self, part: int) -> GroupNumbers:
         """Return the groups of the rows of a part, in the order in which these came."""
-        return np.concatenate([as_numpy(batch.column(batch.num_columns - 1)) for batch in self._read(part)])
+        return np.concatenate([as_numpy(batch.column(batch.num_columns - 1)) for batch in self.read(part)])
 
 
 def _order_inside(groups: GroupNumbers, done: int, key: SecretKey) -> Order:

@@ -1,22 +1,19 @@
-"""The deal of Anatomy: which group each row goes to, exactly and by chance, in bounded memory.
+"""The deal of Anatomy by row: which group each row goes to, exactly and by chance, in bounded memory.
 
-Records stand in order of value, the values in random order, the records of a value in random order, and are dealt in
-turn: the record at position i goes to group i mod g. The first records of a value are withheld, as many as is planned.
-
-    group = (offset[value] + rank - withheld[value]) mod g
-
-The rank of a row among the rows of its value comes of an external sort. Every row is dealt to a part by its secret
-word, and a part is sorted by (value, fresh word); rows are dealt to parts alike and independently, so all orders of a
-value's rows are equally likely, however large the parts turn out. The groups of a part are written back in the order in
-which its rows came. When the rows are read again, the same words tell which part holds the next group of each: no row
-number is stored, and the order of rows is all that the two readings must share.
+The records of a value stand in random order; the first ones are withheld, as many as is planned, and the others are
+dealt by their rank (`deals`). The rank of a row among the rows of its value comes of an external sort. Every row is
+dealt to a part by its secret word, and a part is sorted by (value, fresh word); rows are dealt to parts alike and
+independently, so all orders of a value's rows are equally likely, however large the parts turn out. The groups of a
+part are written back in the order in which its rows came. When the rows are read again, the same words tell which part
+holds the next group of each: no row number is stored, and the two readings must only have the same values in the same
+order. That they do is seen from a secret hash, the sum of word * (value + 1) over the rows modulo 2^64: other values
+have the same with a probability of the domain's size / 2^64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -24,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.deals import Deal, Runs
 from sfumato.engines.allocation import Codes, Ints
 from sfumato.engines.mapping import changed_table
 from sfumato.engines.pipeline import ahead, side_by_side
@@ -50,73 +48,52 @@ Composition = tuple[GroupNumbers, Codes, Ints]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """How the records of each value are dealt to `number` groups. No group gets a value twice.
+    """How the records of each value are dealt. No group gets a value twice.
 
-    counts: the records of each value. withheld: of them, those that are not published. order: the values, as they are
-    dealt.
+    counts: the records of each value. withheld: of them, those that are not published. deal: of the others.
     """
 
     counts: Ints
     withheld: Ints
-    order: Ints
-    number: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.number <= MOST_GROUPS:
-            raise ValueError(f"{self.number:,} groups")
-        if (self.withheld < 0).any() or (self.withheld > self.counts).any():
-            raise ValueError("more records are withheld than there are, or fewer than none")
-        if self.kept.max(initial=0) > self.number or self.rows < self.number:
-            raise ValueError("a value would come twice to a group, or a group would be empty")
+    deal: Deal
 
     @classmethod
     def drawn(cls, counts: Ints, withheld: Ints, number: int, key: SecretKey) -> Groups:
-        """Return the deal with the values in random order."""
-        one_class = np.zeros(counts.size, dtype=np.int64)
-        order = random_order(one_class, lambda attempt: key.words(Step.ANATOMY, 1 + attempt, 0, counts.size))
-        return cls(counts, withheld, order.astype(np.int64), number)
+        """Return the deal to so many groups, in every batch with the values in random order."""
+        if not 1 <= number <= MOST_GROUPS:
+            raise ValueError(f"{number:,} groups")
+        if (withheld < 0).any() or (withheld > counts).any():
+            raise ValueError("more records are withheld than there are, or fewer than none")
+        runs = Runs.of_table(counts - withheld, number)
+        batches = runs.batch_of_piece
+        order = random_order(batches, lambda attempt: key.words(Step.ANATOMY, 1 + attempt, 0, batches.size))
+        return cls(counts, withheld, Deal(runs, order.astype(np.int64)))
 
-    @cached_property
-    def kept(self) -> Ints:
-        """The published records of each value."""
-        return self.counts - self.withheld
+    @property
+    def number(self) -> int:
+        """How many groups there are."""
+        return int(self.deal.runs.groups[0])
 
     @property
     def rows(self) -> int:
         """All published records."""
-        return int(self.kept.sum())
-
-    @cached_property
-    def offsets(self) -> Ints:
-        """Where in the deal the published records of each value begin."""
-        in_order = self.kept[self.order]
-        offsets = np.empty_like(in_order)
-        offsets[self.order] = np.cumsum(in_order) - in_order
-        return offsets
+        return int(self.deal.runs.records[0])
 
     def group_of(self, codes: npt.NDArray[np.integer], ranks: Ints) -> GroupNumbers:
         """Return the group of each record, from 0, by its value and its rank among the value's records."""
-        places = (self.offsets - self.withheld).take(codes)
-        places += ranks
-        groups = (places % self.number).astype(np.int32)
-        if self.withheld.any():
-            groups[ranks < self.withheld.take(codes)] = WITHHELD
+        if not self.withheld.any():
+            return self.deal.group_of(codes, ranks).astype(np.int32)
+        ranks = ranks - self.withheld.take(codes)
+        groups = self.deal.group_of(codes, ranks).astype(np.int32)
+        groups[ranks < 0] = WITHHELD
         return groups
 
     def compositions(self) -> Iterator[Composition]:
         """Give the values of each group, which the deal tells without looking at a row."""
-        ends = np.cumsum(self.kept[self.order])
-        values = np.append(self.order, self.counts.size).astype(np.int32)
-        turns = -(-self.rows // self.number)
-        at_once = max(1, LINES_AT_ONCE // turns)
+        at_once = max(1, LINES_AT_ONCE * self.number // self.rows)
         for first in range(0, self.number, at_once):
-            groups = np.arange(first, min(first + at_once, self.number))
-            places = groups + self.number * np.arange(turns)[:, np.newaxis]
-            dealt = np.searchsorted(ends, places, side="right")  # the number of values where the deal is over
-            codes = np.sort(values.take(dealt).T, axis=1)
-            filled = codes < self.counts.size
-            number = np.repeat(groups, filled.sum(axis=1)).astype(np.int32)
-            yield number, codes[filled], np.ones(number.size, dtype=np.int64)
+            groups, codes = self.deal.runs_in(first, min(first + at_once, self.number))
+            yield groups.astype(np.int32), codes.astype(np.int32), np.ones(groups.size, dtype=np.int64)
 
 
 def compositions(groups: npt.NDArray[np.integer], codes: npt.NDArray[np.integer]) -> Iterator[Composition]:
@@ -172,12 +149,12 @@ def _settled(order: Rows, ties: Ints, classes: npt.NDArray[np.integer], words: W
 class RowGroups(Protocol):
     """The group of every row, in the order of the rows, given batch by batch."""
 
-    def next(self, rows: int) -> GroupNumbers:
-        """Return the groups of the next rows."""
+    def next(self, codes: Codes) -> GroupNumbers:
+        """Return the groups of the next rows, which have these values."""
         ...
 
     def finish(self) -> None:
-        """Raise unless every row got its group."""
+        """Raise unless every row got its group, and had the value that its group was found for."""
         ...
 
 
@@ -201,6 +178,7 @@ class DealtRows:
         self._pieces: list[list[Place]] = [[] for _ in range(self._parts)]
         self._cursors: list[int] = []
         self._given = 0
+        self._hashes = np.zeros((2, 1), dtype=np.uint64)  # of the values, at the first and at the second reading
         self._file = SpillFile(folder)
 
     def deal(self, codes: Iterable[Codes]) -> None:
@@ -219,11 +197,12 @@ class DealtRows:
             groups = self._deal.group_of(of_part.codes, ranks)
             self._cursors.append(self._file.append(_as_bytes(groups) if groups.size else b"")[0])
 
-    def next(self, rows: int) -> GroupNumbers:
-        """Return the groups of the next rows."""
+    def next(self, codes: Codes) -> GroupNumbers:
+        """Return the groups of the next rows, which have these values."""
+        rows = codes.size
         if self._given + rows > self._total:
             raise changed_table()
-        order, counts = self._by_part(self._given, rows)
+        order, counts = self._by_part(self._given, codes, 1)
         by_part, groups, start = np.empty(rows, dtype=np.int32), np.empty(rows, dtype=np.int32), 0
         for part, number in enumerate(counts):
             if number:
@@ -236,24 +215,25 @@ class DealtRows:
         return groups
 
     def finish(self) -> None:
-        """Raise unless every row got its group."""
-        if self._given != self._total:
+        """Raise unless every row got its group, and had the value that its group was found for."""
+        if self._given != self._total or self._hashes[0] != self._hashes[1]:
             raise changed_table()
 
     def close(self) -> None:
         """Give the space back."""
         self._file.close()
 
-    def _by_part(self, position: int, rows: int) -> tuple[Rows, list[int]]:
+    def _by_part(self, position: int, codes: Codes, reading: int) -> tuple[Rows, list[int]]:
         """Return the rows in order of their parts, and how many go to each part."""
-        words = self._key.words(Step.ANATOMY, 0, position, rows)
+        words = self._key.words(Step.ANATOMY, 0, position, codes.size)
+        self._hashes[reading] += np.vdot(words, codes.astype(np.uint64) + np.uint64(1))
         words >>= np.uint64(32)
         words *= np.uint64(self._parts)
         words >>= np.uint64(32)
         return stable_order(words), np.bincount(words.view(np.int64), minlength=self._parts).tolist()
 
     def _scatter(self, codes: Codes, position: int) -> None:
-        order, counts = self._by_part(position, codes.size)
+        order, counts = self._by_part(position, codes, 0)
         by_part, start = codes.astype(self._stored)[order], 0
         for part, number in enumerate(counts):
             if number:
@@ -284,18 +264,18 @@ class DealtRows:
 
 
 class GivenRows:
-    """The same for groups that are known: that of each row, from 0, or `WITHHELD`."""
+    """The same for groups that are known: value and group of each row, from 0, or `WITHHELD`."""
 
-    def __init__(self, groups: npt.NDArray[np.integer]) -> None:
-        self._groups, self._given = groups, 0
+    def __init__(self, codes: npt.NDArray[np.integer], groups: npt.NDArray[np.integer]) -> None:
+        self._codes, self._groups, self._given = codes, groups, 0
 
-    def next(self, rows: int) -> GroupNumbers:
-        """Return the groups of the next rows."""
-        groups = self._groups[self._given : self._given + rows].astype(np.int32)
-        if groups.size < rows:
+    def next(self, codes: Codes) -> GroupNumbers:
+        """Return the groups of the next rows, which have these values."""
+        rows = slice(self._given, self._given + codes.size)
+        if not np.array_equal(self._codes[rows], codes):
             raise changed_table()
-        self._given += rows
-        return groups
+        self._given += codes.size
+        return self._groups[rows].astype(np.int32)
 
     def finish(self) -> None:
         """Raise unless every row got its group."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class RowMapper:
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
         self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
         self._contexts = [_context(mechanism, k) for k, mechanism in enumerate(mechanisms)] if record_key else []
-        self._types = {part.name: _integer_type(part, source.column_type(part.name)) for part in parts}
+        self._types = integer_types(parts, source)
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
         self._due, self._seen = counts, np.zeros(0 if counts is None else counts.size, dtype=np.int64)
@@ -90,7 +90,7 @@ class RowMapper:
             labels = None if self._dealt is None else self._dealt(batch, keep, true)
             drawn = domain.split(mechanism.sample(true, labels, self._words(number, batch, keep, rows, true)))
             for part, column in zip(domain.parts, drawn, strict=True):
-                new[part.name] = self._in_its_type(decoded(part, column), part.name)
+                new[part.name] = decoded(part, column, self._types.get(part.name))
         for attribute in self._others():
             name = attribute.name
             if attribute.bins:
@@ -102,10 +102,6 @@ class RowMapper:
             new[LABEL] = from_numpy(labels + np.int32(1))
             names.append(LABEL)
         return pa.RecordBatch.from_arrays([new[name] for name in names], names=names)
-
-    def _in_its_type(self, column: Any, name: str) -> Any:
-        kind = self._types[name]
-        return column if kind is None else column.cast(kind)
 
     def _encode(self, name: str, column: Any) -> npt.NDArray[np.int32]:
         encoder = self._encoders[name]
@@ -188,8 +184,11 @@ def positioned(source: Source, columns: list[str]) -> Iterator[tuple[Batch, int]
         position += batch.rows.num_rows
 
 
-def decoded(part: Domain, codes: npt.NDArray[np.int32]) -> Any:
-    """Return the values of the codes: text as a dictionary column, numbers and truth values as themselves."""
+def decoded(part: Domain, codes: npt.NDArray[np.int32], integers: Any = None) -> Any:
+    """Return the values of the codes: text as a dictionary column, numbers and truth values as themselves.
+
+    `integers` is the type that whole numbers are to have, if not one of 64 bits.
+    """
     missing = codes == part.index[None] if None in part.index else None
     known = [v for v in part.values if v is not None]
     if all(isinstance(v, str) for v in known):
@@ -197,11 +196,17 @@ def decoded(part: Domain, codes: npt.NDArray[np.int32]) -> Any:
         return pa.DictionaryArray.from_arrays(from_numpy(codes, missing), values)
     filler: Any = type(known[0])()
     table = np.array([filler if v is None else v for v in part.values], dtype=number_type(known))
-    return from_numpy(table[codes], missing)
+    column = from_numpy(table[codes], missing)
+    return column if integers is None else column.cast(integers)
+
+
+def integer_types(parts: Iterable[Domain], source: Source) -> dict[str, Any]:
+    """Return the integer types that the table has columns in, where they hold the whole domain."""
+    found = {part.name: _integer_type(part, source.column_type(part.name)) for part in parts}
+    return {name: kind for name, kind in found.items() if kind is not None}
 
 
 def _integer_type(part: Domain, kind: Any) -> Any:
-    """Return the integer type that the table has a column in, if it holds the whole domain; else None."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     known = [v for v in part.values if v is not None]
     if not pa.types.is_integer(kind) or not all(isinstance(v, int) and not isinstance(v, bool) for v in known):

@@ -33,7 +33,7 @@ def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) ->
     """Yield the rows of all batches in random order; `rows` is about their number, which sets the parts."""
     # a kept key is used again for later releases: the order of this one must not come back
     key = SecretKey.fresh() if key.kept else key
-    spill, done = _Spill(SpillFile(folder), rows), 0
+    spill, done = Spill(SpillFile(folder), rows), 0
     try:
         for batch in ahead(batches):
             spill.scatter(batch, key.words(Step.SHUFFLE, 0, done, batch.num_rows))
@@ -47,7 +47,7 @@ def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) ->
         spill.file.close()
 
 
-class _Spill:
+class Spill:
     """Rows by part in one file. Text is spilled as codes of a dictionary that grows over all batches, and integers in
     as few bytes as a batch needs."""
 
@@ -95,7 +95,7 @@ class _Spill:
 
     def part(self, part: int, order: Order) -> Any:
         """Return the rows of a part in this order."""
-        batches, indices = self._read(part), from_numpy(order)
+        batches, indices = self.read(part), from_numpy(order)
         columns = []
         for k, field in enumerate(self._schema):
             column = _widened(take(_joined([batch.column(k) for batch in batches]), indices), field.type)
@@ -103,7 +103,7 @@ class _Spill:
             columns.append(dictionary.decoded(column) if dictionary else column)
         return pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
-    def _read(self, part: int) -> list[Any]:
+    def read(self, part: int) -> list[Any]:
         """Return a part as it was spilled, valid until the next one is read: the buffer is used again."""
         size = sum(length for (_, length), _ in self._messages[part])
         if len(self._buffer) < size:

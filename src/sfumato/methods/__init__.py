@@ -8,18 +8,23 @@ from typing import Literal
 
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.groups import SuppressionVariant
-from sfumato.methods import perturbation, small_domain
+from sfumato.methods import groups, perturbation, small_domain
+from sfumato.methods.groups import ANATOMY
 from sfumato.methods.perturbation import Assurance, Weights
 from sfumato.methods.response import planner
 from sfumato.methods.response.planner import ObjectiveWord, ScopeWord
 from sfumato.methods.response.risks import RiskName
+from sfumato.methods.robustness import planner as robustness
+from sfumato.methods.robustness.planner import ROBUST
+from sfumato.methods.suppression import planner as suppression
+from sfumato.methods.suppression.planner import SUPPRESSION
 from sfumato.plans import AnyPlan
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey
 from sfumato.requirement import Number, Requirement, exact
 from sfumato.response_plan import RESPONSE
 
-METHODS = (*perturbation.METHODS, small_domain.METHOD, RESPONSE)
+METHODS = (*perturbation.METHODS, small_domain.METHOD, RESPONSE, ANATOMY, SUPPRESSION, ROBUST)
 
 __all__ = ["METHODS", "plan"]
 
@@ -52,8 +57,8 @@ def plan(
     1 - delta) are for small domain randomization. `scope`, `risk`, `fixed` (names of quasi-identifiers) and
     `objective` are for randomized response, which always shuffles. `variant` is for suppression, whose draws come from
     the `key` (a fresh one if none is given); `attribute_sets` and `prior` (a file for each set) are for robust Anatomy.
-    `shuffle` asks for a shuffle; without it the rows
-    are shuffled only where their order tells of the sensitive value.
+    `shuffle` asks for a shuffle; without it the rows are shuffled only where their order tells of the sensitive value.
+    Methods that publish groups put the rows of a group in random order.
     """
     if method not in METHODS:
         raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")
@@ -61,6 +66,8 @@ def plan(
         raise TableError("The table has no rows to publish.")
     if method == RESPONSE:
         return planner.plan(profile, requirement, assurance, scope, risk, fixed, objective)
+    if method == ROBUST:
+        return robustness.plan(profile, requirement, assurance, attribute_sets, prior)
     if profile.quasi_identifiers:
         raise PolicyError(
             f"The profile counts quasi-identifiers, which {method} does not randomize.",
@@ -71,6 +78,10 @@ def plan(
             f"{profile.domain.name!r} has one value only: every release tells it of everybody.",
             "Declare the whole domain, or choose another sensitive column.",
         )
+    if method == ANATOMY:
+        return groups.plan(profile, requirement, assurance)
+    if method == SUPPRESSION:
+        return suppression.plan(profile, requirement, assurance, variant, key)
     if method != small_domain.METHOD:
         return perturbation.plan(profile, method, requirement, assurance, retention_floor, weights, shuffle)
     if exact(retention_floor) or weights != "observed":

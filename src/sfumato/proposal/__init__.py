@@ -56,7 +56,7 @@ def propose(source: Source) -> str:
         *_input(source, delimiter, columns),
         *(_column(g) if g is not sensitive else _sensitive(g, bins, breaks, profile) for g in guesses),
         *_person(guesses),
-        _method(),
+        _method(profile, [g.column.name for g in guesses if g.role == "quasi_identifier"]),
         _requirement(profile),
         _output(profile),
     ]
@@ -245,7 +245,8 @@ def _person(guesses: Sequence[Guess]) -> list[list[str]]:
     ]
 
 
-def _method() -> list[str]:
+def _method(profile: Profile, known: Sequence[str]) -> list[str]:
+    eligible = profile.rows // int(profile.counts.max())
     return [
         toml.comment(
             "uniform: every value is kept with the same probability, and the guarantee holds for any "
@@ -254,6 +255,18 @@ def _method() -> list[str]:
         ),
         "[method]",
         'name = "uniform"',
+        toml.comment(
+            "If values must stay true, records can be published in groups instead: who is in a group and which values "
+            "it has, but not who has which. These take l or r in place of the requirement below; each has a page in "
+            "docs/methods."
+        ),
+        *toml.commented(
+            [
+                f'name = "{"anatomy" if eligible > 1 else "suppression"}"    # with l = {max(2, min(eligible, 3))}',
+                'name = "robust-anatomy"    # with r = 2, against who knows how the secret depends on these columns:',
+                f"attribute_sets = [[{', '.join(map(toml.quote, known[:2] or ['NAME']))}]]",
+            ]
+        ),
     ]
 
 

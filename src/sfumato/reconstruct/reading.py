@@ -67,6 +67,14 @@ def read_rows(release: Release) -> Any:
         return connection.sql("SELECT * FROM release").to_arrow_table()
 
 
+def read_groups(release: Release) -> Any:
+    """Return the values of all groups as an Arrow table."""
+    if not release.manifest.groups:
+        raise ReleaseError(f"The release {str(release.folder)!r} has no groups.", "Its rows hold all columns.")
+    with connected(release) as connection:
+        return connection.sql("SELECT * FROM compositions").to_arrow_table()
+
+
 def quoted(name: str) -> str:
     """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -7,18 +7,25 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from sfumato.errors import CannotMeet, UsageError
+from sfumato.group_plan import GroupPlan
 from sfumato.methods import plan
 from sfumato.policy import Policy
 from sfumato.policy_rules import Assurance, RequirementRule
 from sfumato.profiles import Profile
-from sfumato.requirement import LocalPrivacy, Requirement, RhoPrivacy, tolerance
+from sfumato.requirement import Diversity, LocalPrivacy, Requirement, RhoPrivacy, tolerance
 from sfumato.survey.model import Feasible
 
 EPSILONS = (0.5, 1, 2, 3)
 TOLERANCES = (2, 3, 5, 10)
 SHARES = (2, 5)
-OPTIONS = ("retention_floor", "weights", "minimum_sub_table", "delta", "scope", "risk", "fixed", "objective")
+DIVERSITIES = (3, 5)
+OPTIONS = (
+    "retention_floor", "weights", "minimum_sub_table", "delta", "scope", "risk", "fixed", "objective", "variant",
+    "attribute_sets", "prior",
+)  # fmt: skip
 """What a policy's own case takes besides."""
 MOST_PARTITIONED = 1_000
 """For a larger domain small domain randomization is planned only if the policy asks for it."""
@@ -40,7 +47,7 @@ def survey_feasibility(profile: Profile, policy: Policy, joint: Profile) -> tupl
     """Return what each case gives, the policy's own first, which is planned on the profile `joint`."""
     cases: list[_Case] = []
     if profile.domain.size <= MOST_VALUES:
-        cases += [*_standard_cases(), *_small_domain_cases(profile)]
+        cases += [*_standard_cases(), *_small_domain_cases(profile), *_group_cases(profile)]
     return (_tried(joint, _of_policy(policy)), *(_tried(profile, case) for case in cases))
 
 
@@ -74,9 +81,17 @@ def _small_domain_cases(profile: Profile) -> Iterator[_Case]:
                 yield _Case("small-domain", RhoPrivacy(largest, theta * largest), shown)
 
 
+def _group_cases(profile: Profile) -> Iterator[_Case]:
+    """Anatomy, or suppression where a value is too frequent."""
+    for l in DIVERSITIES:  # noqa: E741
+        if l <= np.count_nonzero(profile.counts):
+            method = "anatomy" if l * int(profile.counts.max()) <= profile.rows else "suppression"
+            yield _Case(method, Diversity(l), f"l = {l}")
+
+
 def _shown(rule: RequirementRule) -> str:
     """Return the policy's requirement in a few characters."""
-    for name in ("epsilon", "gamma", "tolerance", "l", "risk_limit"):
+    for name in ("epsilon", "gamma", "tolerance", "l", "r", "risk_limit"):
         if (number := getattr(rule, name)) is not None:
             groups = f" and {len(rule.groups)} group(s)" if rule.groups else ""
             return f"{name} = {number}{groups}"
@@ -87,14 +102,14 @@ def _shown(rule: RequirementRule) -> str:
 
 def _tried(profile: Profile, case: _Case) -> Feasible:
     def result(reason: str = "", **numbers: float | bool | None) -> Feasible:
-        figures = dict.fromkeys(("retention_low", "retention_high", "record_utility", "total_variation"))
+        names = ("retention_low", "retention_high", "record_utility", "total_variation", "published_share")
         return Feasible(
             method=case.method,
             assurance=case.assurance,
             requirement=case.shown,
             from_policy=case.from_policy,
             reason=reason,
-            **{"invertible": None, **figures, **numbers},  # type: ignore[arg-type]
+            **{"invertible": None, **dict.fromkeys(names), **numbers},  # type: ignore[arg-type]
         )
 
     try:
@@ -107,6 +122,8 @@ def _tried(profile: Profile, case: _Case) -> Feasible:
         )
     except (CannotMeet, UsageError) as problem:
         return result(problem.message)
+    if isinstance(made, GroupPlan):
+        return result(published_share=made.published_share)
     return result(
         retention_low=min(float(table.matrix.retention.min()) for m in made.mechanisms for table in m.tables),
         retention_high=max(float(table.matrix.retention.max()) for m in made.mechanisms for table in m.tables),

@@ -131,6 +131,7 @@ class Feasible:
     record_utility: float | None  # expected share of unchanged records
     invertible: bool | None  # whether unbiased estimates with error bars exist
     total_variation: float | None  # expected, of the estimated distribution
+    published_share: float | None  # of the records, where they are published in groups, with true values
     reason: str
 
 

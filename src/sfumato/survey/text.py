@@ -171,8 +171,10 @@ _LEGEND = (
     "Retention: the probability that a value is kept rather than drawn anew, smallest to largest over the "
     "values. Record utility: the expected share of unchanged records. Inverse: whether unbiased counts with "
     "error bars exist. Total variation: the expected distance of the estimated distribution from the true "
-    "one; near 1 or above, single counts cannot be told from noise. tolerance = 3: no belief rises to more "
-    "than three times the value's own share in this table (which the release then discloses)."
+    "one; near 1 or above, single counts cannot be told from noise. In groups: so many records are published, with "
+    "true values, and it is hidden which record of a group has which. "
+    "tolerance = 3: no belief rises to more than three times the value's own share in this table (which the "
+    "release then discloses)."
 )
 
 
@@ -188,6 +190,8 @@ def _distance(total_variation: float | None) -> str:
 
 def _case(case: Feasible) -> list[str]:
     method = case.method + ("" if case.assurance == "proved" else f", {case.assurance}")
+    if case.published_share is not None:
+        return [_name(case), method, f"{case.published_share:.1%} in groups", "-", "-", "-"]
     if case.retention_low is None or case.retention_high is None:
         return [_name(case), method, "cannot be met", "", "", ""]
     low, high = f"{case.retention_low:.1%}", f"{case.retention_high:.1%}"

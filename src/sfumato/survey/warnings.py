@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sfumato.policy import Policy
+from sfumato.policy_rules import GROUPING
 from sfumato.survey.model import Column, Feasible, Prediction, RowOrder, Sensitive, Survey
 
 MANY_UNIQUE = 0.05
@@ -36,7 +37,10 @@ def policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:
     yield from _repeated(survey)
     yield from _unique(survey, policy)
     if survey.prediction and survey.sensitive:
-        yield from _predicted(survey.prediction, survey.sensitive)
+        if policy.method.name in GROUPING:
+            yield from _associated(survey.prediction, survey.sensitive, policy.known_columns)
+        else:
+            yield from _predicted(survey.prediction, survey.sensitive)
         yield from _rare(survey.sensitive)
     if survey.row_order:
         yield from _ordered(survey.row_order)
@@ -56,7 +60,7 @@ def _infeasible(cases: Sequence[Feasible]) -> Iterator[str]:
     for case in cases:
         if case.from_policy and case.reason:
             yield f"The policy's own requirement cannot be met: {case.reason}"
-        elif case.from_policy and not case.invertible:
+        elif case.from_policy and case.invertible is False:
             yield (
                 "Under the policy's own requirement counts can only be estimated without error bars: the "
                 "matrix has no inverse."
@@ -82,7 +86,12 @@ def _unique(survey: Survey, policy: Policy) -> Iterator[str]:
     if u is None or u.unique_share < MANY_UNIQUE:
         return
     alone = f"{u.unique_share:.1%} of the records are alone with their quasi-identifiers"
-    if policy.linked:
+    if policy.method.name in GROUPING:
+        yield (
+            f"{alone}: whoever knows these finds the record and its group, and only the other records of the group "
+            "protect it. Coarser bins help."
+        )
+    elif policy.linked:
         yield (
             f"{alone}: a group of one record has one sensitive value, and it takes much noise in the quasi-identifiers "
             "to hide it. Coarser bins help."
@@ -91,6 +100,18 @@ def _unique(survey: Survey, policy: Policy) -> Iterator[str]:
         yield (
             f"{alone}: whoever knows these finds the record, and only the noise on the sensitive value protects it. "
             "Coarser bins help."
+        )
+
+
+def _associated(prediction: Prediction, sensitive: Sensitive, known: Sequence[str]) -> Iterator[str]:
+    """What the bound of groups does not cover. known: columns of attribute sets, which it covers."""
+    telling = [p.column for p in prediction.predictors if p.clear and p.column not in known]
+    if telling:
+        shown = ", ".join(map(repr, telling[:SHOWN])) + (", ..." if len(telling) > SHOWN else "")
+        yield (
+            f"{len(telling)} column(s) tell of {' / '.join(sensitive.columns)!r}: {shown}. Groups hide who of them has "
+            "which value only from one who does not know that. The method robust-anatomy, with the columns of which it "
+            "may be known in its attribute_sets, is for who does."
         )
 
 

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.methods.robustness.bounds import prior_free_bound, swap_bound
-from sfumato.methods.robustness.posterior import MOST_STATES, Composition, FloatArray, Numbers, posterior, posteriors
+from sfumato.methods.robustness.posterior import (
+    MOST_STATES,
+    Composition,
+    FloatArray,
+    IntArray,
+    Numbers,
+    compositions,
+    posterior,
+    posteriors,
+)
 from sfumato.methods.robustness.prior import Prior
 
 CLOSE = 1e-9
@@ -37,6 +46,33 @@ def breaches(groups: Sequence[Composition], prior: Prior | None, r: int) -> npt.
     close = {group for group, times_r in zip(groups, worst, strict=True) if abs(times_r - 1) < CLOSE}
     decided = {group: _breaches_exactly(group, prior, r) for group in close}
     return np.array([decided.get(group, times_r > 1) for group, times_r in zip(groups, worst, strict=True)])
+
+
+def breaching(groups: IntArray, signatures: IntArray, values: IntArray, prior: Prior | None, r: int) -> int:
+    """Return how many groups 0, 1, ... exceed 1/r. groups: of each record; those with group -1 are in none.
+
+    A group whose largest multiplicity is at most 1/r of its rarest signature does not, under any prior; those are told
+    apart first, and only the others are looked at one by one.
+    """
+    published = groups >= 0
+    of, number = groups[published], int(groups.max()) + 1
+    rarest = np.full(number, of.size, dtype=np.int64)
+    np.minimum.at(rarest, *_multiplicities(of, signatures[published]))
+    most = np.zeros(number, dtype=np.int64)
+    np.maximum.at(most, *_multiplicities(of, values[published]))
+    others = np.flatnonzero(most * r > rarest)
+    if prior is None:
+        return others.size
+    place = np.full(number + 1, -1)  # the last one for records in no group
+    place[others] = np.arange(others.size)
+    return int(breaches(compositions(place[groups], signatures, values), prior, r).sum()) if others.size else 0
+
+
+def _multiplicities(groups: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the groups and how often each has a code, for every pair that occurs."""
+    size = int(codes.max(initial=0)) + 1
+    pairs, counts = np.unique(groups * size + codes, return_counts=True)
+    return pairs // size, counts
 
 
 def _batches(groups: Iterable[Composition]) -> Iterator[list[Composition]]:

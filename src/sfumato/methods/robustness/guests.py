@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.deals import starts
 from sfumato.methods.robustness.check import CLOSE
-from sfumato.methods.robustness.kinds import WITHHELD, Kinds, Order, starts
+from sfumato.methods.robustness.kinds import WITHHELD, Kinds, Order
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.methods.robustness.prior import Prior
 

@@ -5,8 +5,8 @@ many records of cell c have value x. Let g be the largest integer with
 
     sum_x min(n_cx, g) >= r g
 
-Of each value at most g records of the cell are kept. Lined up value by value they are dealt in turn to g groups: no
-value comes twice into a group, and every group gets r records at least. Left over are sum_x max(0, n_cx - g).
+Of each value at most g records of the cell are kept. They are dealt to g groups (`deals`): no value comes twice into a
+group, and every group gets r records at least. Left over are sum_x max(0, n_cx - g).
 
 No r-robust groups inside the cell keep more. If they keep c_x records of value x, then r c_x <= sum_y c_y, since every
 group of N has it N/r times at most. With L the largest c_x: r L <= sum_y min(n_cy, L), so L <= g.
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.deals import Deal, Runs, starts
 from sfumato.methods.robustness.posterior import IntArray
 
 Order = npt.NDArray[np.integer]
@@ -26,6 +27,8 @@ Order = npt.NDArray[np.integer]
 
 WITHHELD = -1
 """The group of a record that is in none."""
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: the leading bits of its multiples, modulo 2^64, are well mixed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,21 +86,33 @@ def deal(kinds: Kinds, order: Order, r: int) -> IntArray:
     """Return the group of every record inside its cell, numbered from 0, or `WITHHELD`.
 
     >>> deal(Kinds.of(np.zeros(6, int), np.array([0, 0, 0, 0, 1, 2])), np.arange(6), 2).tolist()
-    [0, 1, -1, -1, 0, 1]
+    [0, 1, -1, -1, 1, 0]
     """
-    numbers, kept, line = kinds.group_numbers(r), kinds.kept(r), kinds.line(order)
-    before = starts(kept) - starts(kinds.per_cell(kept))[kinds.cells]  # records of the cell that stand before the kind
+    numbers, line = kinds.group_numbers(r), kinds.line(order)
+    runs = Runs(kinds.kept(r), kinds.cells, numbers)
     kind = kinds.of_record[line]
-    cell, rank = kinds.cells[kind], np.arange(line.size) - starts(kinds.counts)[kind]
-    place = (before[kind] + rank) % np.maximum(1, numbers[cell])
-    groups = np.empty(line.size, dtype=np.int64)
-    groups[line] = np.where(rank < kept[kind], starts(numbers)[cell] + place, WITHHELD)
+    rank = np.arange(line.size) - starts(kinds.counts)[kind]
+    kept = rank < runs.counts[kind]
+    records, kind = line[kept], kind[kept]
+    groups = np.full(line.size, WITHHELD, dtype=np.int64)
+    dealt = Deal(runs, _piece_order(runs, order[line[starts(kinds.counts)]]))
+    groups[records] = starts(numbers)[kinds.cells[kind]] + dealt.group_of(kind, rank[kept])
     return groups
 
 
-def starts(counts: IntArray) -> IntArray:
-    """Return where each run begins if runs of these lengths follow each other."""
-    return np.cumsum(counts) - counts
+def _piece_order(runs: Runs, numbers: Order) -> IntArray:
+    """Return the pieces batch by batch, in an order that is another one in each. numbers: the least of each kind.
+
+    It is a hash of secret numbers of the records and of the batch, so that the deal still depends on nothing but the
+    records' values and numbers: see `grouping`. (The numbers alone would put frequent values first.)
+    """
+    rank = np.argsort(np.argsort(numbers)).astype(np.uint64)
+    run, batch = runs.pieces
+    hashed = rank[run] << np.uint64(32) | batch.astype(np.uint64)
+    for _ in range(3):
+        hashed *= GOLDEN
+        hashed ^= hashed >> np.uint64(32)
+    return np.lexsort((hashed, runs.batch_of_piece))
 
 
 def cell_signatures(cells: IntArray, signatures: IntArray) -> IntArray:

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.deals import starts
 from sfumato.methods.robustness.bounds import delta_ceiling
-from sfumato.methods.robustness.kinds import WITHHELD, Kinds, Order, cell_signatures, starts
+from sfumato.methods.robustness.kinds import WITHHELD, Kinds, Order, cell_signatures
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.methods.robustness.prior import Prior
 

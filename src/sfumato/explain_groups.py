@@ -1,0 +1,188 @@
+"""The plan of a release by groups in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.explain import SHOWN_VALUES, guarantee_lines
+
+if TYPE_CHECKING:
+    from sfumato.group_plan import GroupPlan, RobustFigures, SuppressionFigures, WithheldCell
+
+COSTS = {
+    "rotation": "proved",
+    "spread": "proved; the least that is",
+    "safe-d": "proved; bounds beliefs about missing persons too",
+    "r-suppression": "as published, expected; its theorem fails",
+    "unsafe-d": "for comparison: no way to l-dichotomy withholds less",
+    "minimal": "for comparison: the most frequent value can be told",
+}
+
+
+def explain_groups(plan: GroupPlan) -> str:
+    """Return what will happen, what is limited, what is withheld, what is left to believe."""
+    parts = [
+        _what(plan),
+        guarantee_lines(plan.guarantee),
+        _suppression(plan, plan.suppression) if plan.suppression else [],
+        _robustness(plan, plan.robustness) if plan.robustness else [],
+        _values(plan),
+        ["Notes", *(f"  - {note}" for note in plan.notes)],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _what(plan: GroupPlan) -> list[str]:
+    withheld = int(plan.withheld.sum())
+    published = f"{withheld:,} of them ({withheld / plan.rows:.2%}) are withheld, the others" if withheld else "All"
+    return [
+        f"{plan.rows:,} records; {plan.domain.name} has {plan.domain.size:,} values. "
+        f"Method {plan.method}, assurance {plan.assurance}.",
+        f"{published} are {_put(plan)} {plan.groups:,} groups{_size(plan)}. Two tables are published: one with "
+        "the number of each record's group and all other columns, which stay as they are but for bins; and one with "
+        f"each group's values of {plan.domain.name}, which are true. Which record of a group has which value is "
+        "hidden.",
+    ]
+
+
+def _put(plan: GroupPlan) -> str:
+    merged = plan.robustness is not None and plan.assurance == "as-published"
+    return "merged bottom-up to" if merged else "dealt at random to"
+
+
+def _size(plan: GroupPlan) -> str:
+    """How large groups are, where the deal makes them all alike, and what they have in common."""
+    if plan.robustness:
+        return f" of records with the same {', '.join(plan.claim.dealt_within)}" if not plan.robustness.mixed else ""
+    least, over = divmod(int(plan.published.sum()), plan.groups)
+    return f" of {f'{least} or {least + 1}' if over else least} records, none with a value twice"
+
+
+def _values(plan: GroupPlan) -> list[str]:
+    order = np.argsort(-plan.counts, kind="stable")[:SHOWN_VALUES]
+    lines = [f"  {'value':24} {'records':>10} {'share':>8} {'withheld':>10} {'published':>10} {'share':>8}"]
+    total = max(1, int(plan.published.sum()))
+    for c in order:
+        lines.append(
+            f"  {plan.domain.labels[c][:24]:24} {plan.counts[c]:>10,} {plan.counts[c] / plan.rows:>8.2%} "
+            f"{plan.withheld[c]:>10,} {plan.published[c]:>10,} {plan.published[c] / total:>8.2%}"
+        )
+    more = plan.domain.size - len(order)
+    return ["Values, the most frequent first" + (f" ({more:,} more in --json)" if more > 0 else ""), *lines]
+
+
+# --- suppression ------------------------------------------------------------------------------------------------------
+
+
+def _suppression(plan: GroupPlan, figures: SuppressionFigures) -> list[str]:
+    if not figures.violating:
+        return []
+    ell, variant = plan.claim.at_most.denominator, plan.claim.variant
+    names = ", ".join(map(repr, figures.violating))
+    return [
+        f"Suppression: more than 1/{ell} of the table has {names}. The variant {variant} withholds "
+        f"{int(plan.withheld.sum()):,} records ({figures.share:.2%}); which ones of a value is drawn.",
+        f"  {'variant':14} {'withholds':>11}",
+        *(
+            f"  {name:14} {cost:>11,.{0 if cost.is_integer() else 1}f}  {COSTS[name]}"
+            for name, cost in figures.costs.items()
+        ),
+        f"  lower bound: {figures.lower_bound:,} records",
+        "",
+        *_beliefs(figures),
+    ]
+
+
+def _beliefs(figures: SuppressionFigures) -> list[str]:
+    bounds = (
+        f"for each value at most {figures.dominant_bound} and {figures.violating_bound}, by proof"
+        if figures.dominant_bound
+        else "no bound is proved"
+    )
+    lines = [
+        "What is left to believe of a value, for one who knows the sorted counts of the table but not whose they are",
+        f"  {'published with':>14} {'values':>7} {'most frequent':>14} {'violating':>10} {'missing person':>15} "
+        f"{'any person':>11}",
+    ]
+    for belief in figures.beliefs[:SHOWN_VALUES]:
+        lines.append(
+            f"  {belief.published:>14,} {belief.values:>7,} {belief.dominant:>14.4f} {belief.violating:>10.4f} "
+            f"{belief.missing:>15.4f} {belief.member:>11.4f}"
+        )
+    return [
+        *lines,
+        f"  Most frequent, violating (more than 1/l of the table): {bounds}. Missing person: that a "
+        "person has it who is known to be in the table and missing from the release. Any person: of one known to be in "
+        "the table. Values with other published counts lost no record.",
+    ]
+
+
+# --- robust Anatomy ---------------------------------------------------------------------------------------------------
+
+
+def leftover_line(plan: GroupPlan, figures: RobustFigures) -> str:
+    """Return what the formula tells before a record is dealt."""
+    r = plan.claim.at_most.denominator
+    return (
+        f"Groups inside cells ({figures.cells:,} combinations of {', '.join(plan.claim.dealt_within)}) leave over "
+        f"{figures.leftover:,} of {plan.rows:,} records: the sum over cells c and values x of max(0, n_cx - g_c), g_c "
+        f"the largest number with sum_x min(n_cx, g_c) >= {r} g_c."
+    )
+
+
+def _robustness(plan: GroupPlan, figures: RobustFigures) -> list[str]:
+    return [
+        "Leftovers, by a formula, before a record is dealt",
+        f"  {leftover_line(plan, figures)}",
+        "",
+        *_withheld(plan, figures),
+        "",
+        *_posteriors(plan, figures),
+    ]
+
+
+def _withheld(plan: GroupPlan, figures: RobustFigures) -> list[str]:
+    proved, withheld = plan.assurance == "proved", int(plan.withheld.sum())
+    guests = f"{figures.mixed:,} groups take one of them as a guest" if plan.priors else "no prior, and so no guests"
+    mixed = guests if proved else f"{figures.mixed:,} groups mix cells"
+    told = f"Rehearsal on the counts: {mixed}; {withheld:,} records are withheld"
+    if not withheld:
+        return [f"{told}."]
+    more = figures.withheld_cells - len(figures.withheld)
+    return [
+        f"{told}, in {figures.withheld_cells:,} cells by {', '.join(plan.claim.dealt_within)}",
+        *(f"  {_cell(cell)}" for cell in figures.withheld),
+        *([f"  ... and {more:,} more cells"] if more else []),
+        "  What would help: a lower r; a coarser column, or one less, in the attribute sets, so that cells merge; if "
+        "one of these values need not be hidden, publishing its records apart, as they are; or accept that they are "
+        "withheld.",
+    ]
+
+
+def _cell(cell: WithheldCell) -> str:
+    whole = f"; none at r <= {cell.largest_r}" if cell.largest_r > 1 else "; some at every r"
+    return (
+        f"({', '.join(cell.cell)}): {cell.withheld:,} of {cell.records:,} withheld, with "
+        f"{', '.join(map(repr, cell.values))}{whole}"
+    )
+
+
+def _posteriors(plan: GroupPlan, figures: RobustFigures) -> list[str]:
+    r, prior = plan.claim.at_most.denominator, plan.claim.prior
+    under = {"none": "any prior", "table": "the table's own shares", "file": "the shares of the files"}[prior or "none"]
+    beside = under if prior != "none" else "the table's own shares"
+    whole = (
+        f" (of {plan.groups:,} groups, {figures.examined:,} were examined)" if figures.examined < plan.groups else ""
+    )
+    return [
+        f"Largest belief in a value of a published record, under {under}: {figures.worst:.4f}, where 1/r = "
+        f"{1 / r:.4f}. {figures.breach:.2%} of the published records are in groups that exceed it{whole}.",
+        *(
+            f"  {name:28} holds for {groups:>9,} of {figures.examined:,} groups"
+            for name, groups in figures.checks.items()
+        ),
+        f"  Plain Anatomy with l = {r}, for comparison, under {beside}: {figures.plain_breach:.2%} of the records in "
+        f"groups that exceed it; largest belief {figures.plain_worst:.4f}.",
+    ]

@@ -1,0 +1,216 @@
+"""What releases by groups guarantee, in words: Anatomy, Anatomy after suppression (SK), robust Anatomy (PI).
+
+The bounds rest on one exchange. If two records of one group swap their values and their random numbers, the same is
+published. So whoever holds these two assignments to be equally likely beforehand holds them so afterwards, and believes
+in a value by its share of the group. The methods differ in whose beliefs these are. docs/methods has the proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+from sfumato.groups import GroupClaim
+from sfumato.guarantee import UPWARD, Guarantee, percent
+
+KNOWS_HOW = (
+    "Knows all quasi-identifiers, who is in the table, whose each published row is, and how records are withheld and "
+    "groups are made; sees the release once."
+)
+LOOKS_AT_GROUPS = (
+    "Knows all quasi-identifiers, who is in the table and whose each published row is; holds records to be "
+    "independent; reasons from each published group by itself, as in PI Eqs. (1)-(3), and not from how groups are "
+    "made; sees the release once."
+)
+ONE_BY_ONE = "The bound is on each value by itself: all values of a group may be of one sort, such as cancers."
+KNOWN_MEMBERS = "Who knows the values of j of the N records of a group is left with the other N - j."
+TELLS_COUNTS = (
+    "Published are also all other columns, except identifiers, and how often each value occurs among the published "
+    "records."
+)
+REPEATED = (
+    "Per row and for one release: two rows of a person with the same value, or his rows in two releases, narrow it "
+    "down to the values that both their groups have."
+)
+
+
+def state_group_guarantee(claim: GroupClaim) -> Guarantee:
+    """Return the guarantee of a release by groups, with what SOUNDNESS.md says of it."""
+    state: dict[str, Callable[[GroupClaim], Guarantee]] = {
+        "anatomy": _of_anatomy,
+        "suppression": _of_suppression,
+        "robust-anatomy": _of_robust_anatomy if claim.assurance == "proved" else _of_merging,
+    }
+    return state[claim.method](claim)
+
+
+def _guarantee(sentence: str, adversary: str, prior: str, limits: Iterator[str]) -> Guarantee:
+    common = (KNOWN_MEMBERS, ONE_BY_ONE, TELLS_COUNTS, REPEATED)
+    return Guarantee(sentence, adversary, prior, "single values", UPWARD, (*limits, *common))
+
+
+def _value(claim: GroupClaim) -> str:
+    return " / ".join(claim.sensitive)
+
+
+def _of_a_record(claim: GroupClaim) -> str:
+    return (
+        f"For each published record and each {_value(claim)} x: who sees the release believes that the record has x by "
+        f"at most {percent(claim.at_most)}"
+    )
+
+
+def _no_association(claim: GroupClaim) -> str:
+    return (
+        "Beforehand every assignment of the table's values to its records is equally likely to him: he may know how "
+        f"often each {_value(claim)} occurs, but no association of it with other columns or with persons."
+    )
+
+
+# --- Anatomy --------------------------------------------------------------------------------------------------------
+
+
+def _of_anatomy(claim: GroupClaim) -> Guarantee:
+    return _guarantee(f"{_of_a_record(claim)}.", KNOWS_HOW, _no_association(claim), _associations(claim))
+
+
+def _associations(claim: GroupClaim) -> Iterator[str]:
+    yield (
+        f"Who knows how {_value(claim)} depends on other columns, such as a disease on sex or age, can exceed the "
+        "bound: robust-anatomy is for him."
+    )
+
+
+# --- suppression ----------------------------------------------------------------------------------------------------
+
+
+def _of_suppression(claim: GroupClaim) -> Guarantee:
+    sentence = f"{_of_a_record(claim)}. {_of_the_values(claim)}"
+    return _guarantee(sentence, KNOWS_HOW, f"{_no_association(claim)} {_alike(claim)}", _suppression_limits(claim))
+
+
+def _of_the_values(claim: GroupClaim) -> str:
+    most, ell = percent(claim.at_most), claim.at_most.denominator
+    if claim.assurance == "as-published":
+        return (
+            f"That x is the most frequent value of the table is not bounded by {most}: it is one of the {ell} most "
+            "frequent published ones, and to one who does not know the table's counts none of these is excluded."
+        )
+    return (
+        f"That x is the most frequent value of the table he believes by at most {most}; that x is one of the k values "
+        f"with more than {most} of the table, by at most k/{ell}."
+    )
+
+
+def _alike(claim: GroupClaim) -> str:
+    alike = (
+        "Where the belief is about which values are frequent, every way to give the same counts to the values is "
+        "equally likely to him (any exchangeable prior)"
+    )
+    return f"{alike}{'; he may know the sorted counts' if claim.assurance == 'proved' else ''}."
+
+
+def _suppression_limits(claim: GroupClaim) -> Iterator[str]:
+    ell, most = claim.at_most.denominator, percent(claim.at_most)
+    if claim.assurance == "as-published":
+        yield (
+            f"SK Theorem 3 (the most frequent value is believed in by at most {most}) does not hold: with 8 records, 4 "
+            "values and l = 3, the published counts 2, 2, 1, 1 let him believe by 7/17 that one of the first two is "
+            "the most frequent one; other counts let him believe it by nearly 1."
+        )
+    yield (
+        f"A person known to be in the table and missing from the release has one of its {ell} most frequent values: "
+        + (
+            f"each is believed by at most {most} by one to whom the values are alike."
+            if claim.variant == "safe-d"
+            else f"one of them can be believed by more than {most}. The variant safe-d, which withholds more, bounds "
+            "that too."
+        )
+    )
+    if claim.variant != "safe-d":
+        yield (
+            "Nor is the belief bounded in a value of a person known to be in the table, of whom it is not known "
+            "whether he is in the release."
+        )
+    if claim.variant == "spread":
+        yield "The bounds are on single values: that one of two given values is violating can be certain."
+    yield "Who knows from elsewhere which values are frequent needs no release to believe it."
+    yield from _associations(claim)
+
+
+# --- robust Anatomy -------------------------------------------------------------------------------------------------
+
+
+def _of_robust_anatomy(claim: GroupClaim) -> Guarantee:
+    if claim.prior == "none":
+        columns = ", ".join(claim.dealt_within)
+        sentence = f"{_of_a_record(claim)}, whatever he knew beforehand of how {_value(claim)} depends on {columns}."
+        prior = (
+            f"Any that depends on {columns} alone, by themselves or together: records that agree in all of them are "
+            "alike to him. He may know how many of them have each value."
+        )
+        return _guarantee(sentence, KNOWS_HOW, prior, _robust_limits(claim))
+    sentence = (
+        f"{_of_a_record(claim)}, if he knew beforehand how likely each value is given {_sets(claim)}: by PI Eqs. "
+        "(1)-(3), one set at a time."
+    )
+    return _guarantee(sentence, LOOKS_AT_GROUPS, _known_shares(claim), _robust_limits(claim))
+
+
+def _sets(claim: GroupClaim) -> str:
+    return "; or given ".join(", ".join(names) for names in claim.attribute_sets)
+
+
+def _known_shares(claim: GroupClaim) -> str:
+    columns = " or ".join(f"({', '.join(names)})" for names in claim.attribute_sets)
+    shares = f"of each {_value(claim)} among the records with the same {columns}"
+    if claim.prior == "table":
+        return f"The table's own shares {shares}."
+    return f"The shares {shares} that the publisher's files give; records with other shares may be believed otherwise."
+
+
+def _robust_limits(claim: GroupClaim) -> Iterator[str]:
+    columns = ", ".join(claim.dealt_within)
+    if claim.prior != "none":
+        yield (
+            f"A record in a group of others with another {columns} is a guest: it has a value that is too frequent "
+            "among those like it, and who knows how groups are made knows that. With r = 2, and values 0, 0, 1 and "
+            "2, 3 of two kinds of records, the guest can only have 0. All other records keep the bound against him "
+            f"too, and whatever he knew of {columns}."
+        )
+    yield (
+        "A person known to be in the table and missing from the release has a value that is too frequent among the "
+        f"records with the same {columns}."
+    )
+    yield _other_columns(claim)
+
+
+def _other_columns(claim: GroupClaim) -> str:
+    several = claim.prior != "none" and len(claim.attribute_sets) > 1
+    others = f"other columns than {', '.join(claim.dealt_within)}{', or on several sets together,' if several else ''}"
+    return f"Who knows how {_value(claim)} depends on {others} is not bounded."
+
+
+def _of_merging(claim: GroupClaim) -> Guarantee:
+    """PI's condition, as published: what holds under it is `published_supremum`."""
+    r = claim.at_most.denominator
+    sentence = (
+        f"No belief is bounded by {percent(claim.at_most)}. Each published group meets the Delta condition of PI Eq. "
+        f"(4) for {_value(claim)} given {_sets(claim)}; in a group of N records this keeps the belief that one of them "
+        f"has a value, by PI Eqs. (1)-(3), within {_supremum(r)}."
+    )
+    return _guarantee(sentence, LOOKS_AT_GROUPS, _known_shares(claim), _merging_limits(claim))
+
+
+def _supremum(r: int) -> str:
+    return f"(N-1)/(N-1 + {(r - 1) ** 2})"
+
+
+def _merging_limits(claim: GroupClaim) -> Iterator[str]:
+    counterexample = percent(Fraction(361, 561))
+    yield (
+        f"PI Theorem 1 (at most {percent(claim.at_most)}) does not hold: for r = 2 a group of three records meets the "
+        f"condition, and one of them has a value with probability {counterexample}."
+    )
+    yield "Who knows how groups are made, or that a person of the table is missing from the release, may learn more."
+    yield _other_columns(claim)

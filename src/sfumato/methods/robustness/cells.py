@@ -1,0 +1,88 @@
+"""The joint counts of a table by cells and signatures: all that robust Anatomy is planned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.attributes import SensitiveDomain
+from sfumato.errors import PolicyError
+from sfumato.methods.robustness.posterior import IntArray
+from sfumato.methods.robustness.prior import Prior, Signature, read_prior
+from sfumato.profiles import Profile
+
+
+class Records(NamedTuple):
+    """One record for each that was counted; those of a cell with the same value are alike."""
+
+    cells: IntArray
+    values: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSet:
+    """One attribute set: its columns, and the signature of each cell, numbered by ascending code from 0."""
+
+    columns: tuple[str, ...]
+    of_cell: IntArray
+    labels: tuple[Signature, ...]  # of each signature
+
+    @property
+    def told(self) -> str:
+        """The columns in words."""
+        return ", ".join(self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The combinations of all known columns that occur, by ascending code, and how many records each has of a value."""
+
+    labels: tuple[Signature, ...]
+    counts: IntArray  # (cell, value)
+    sets: tuple[KnownSet, ...]
+
+    @classmethod
+    def of(cls, profile: Profile, attribute_sets: Sequence[Sequence[str]]) -> Cells:
+        """Return the cells of a profile that counts the columns of the attribute sets together with the values."""
+        joint = profile.counts.reshape(profile.quasi_domain.size, -1)
+        occurring = np.flatnonzero(joint.any(axis=1)).astype(np.int32)
+        columns = dict(zip(profile.quasi_identifiers, profile.quasi_domain.split(occurring), strict=True))
+        parts = {part.name: part for part in profile.quasi_domain.parts}
+        sets = []
+        for names in attribute_sets:
+            if lacking := [name for name in names if name not in parts]:
+                raise PolicyError(f"The attribute set names {lacking[0]!r}, which the profile does not count.")
+            domain = SensitiveDomain(tuple(parts[name] for name in names))
+            codes, of_cell = np.unique(domain.join([columns[name] for name in names]), return_inverse=True)
+            sets.append(KnownSet(tuple(names), of_cell, _labels(domain, codes)))
+        return cls(_labels(profile.quasi_domain, occurring), joint[occurring], tuple(sets))
+
+    @cached_property
+    def records(self) -> Records:
+        """All records."""
+        cells, values = np.nonzero(self.counts)
+        number = self.counts[cells, values]
+        return Records(np.repeat(cells, number), np.repeat(values, number))
+
+    def prior(self, known: KnownSet) -> Prior:
+        """Return the table's own shares: p(s:x) = records with s and x / records with s."""
+        weights = np.zeros((len(known.labels), self.counts.shape[1]), dtype=np.int64)
+        np.add.at(weights, known.of_cell, self.counts)
+        return Prior(weights, weights.sum(axis=1))
+
+    def read_prior(self, known: KnownSet, path: Path, values: Sequence[str]) -> Prior:
+        """Return the prior of a file, if it does not contradict the table."""
+        return read_prior(path, known.columns, known.labels, values, self.prior(known).weights)
+
+
+def _labels(domain: SensitiveDomain, codes: npt.NDArray[np.int32]) -> tuple[Signature, ...]:
+    columns = domain.split(codes)
+    return tuple(
+        zip(*([part.labels[c] for c in of] for part, of in zip(domain.parts, columns, strict=True)), strict=True)
+    )

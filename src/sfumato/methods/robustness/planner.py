@@ -1,0 +1,170 @@
+"""The plan of robust Anatomy: the leftover formula, a rehearsal, and plain Anatomy beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from sfumato.errors import Infeasible, PolicyError
+from sfumato.group_plan import GroupPlan, KnownShares, RobustFigures, WithheldCell
+from sfumato.groups import GroupClaim, PriorSource
+from sfumato.methods.groups import asked, check_frequencies, check_values, in_groups
+from sfumato.methods.response.planner import counts_hash
+from sfumato.methods.robustness.cells import Cells, KnownSet
+from sfumato.methods.robustness.kinds import leftovers
+from sfumato.methods.robustness.prior import Prior
+from sfumato.methods.robustness.rehearsal import Rehearsal, rehearse, rehearse_plain
+from sfumato.profiles import Profile
+from sfumato.requirement import Requirement, Robustness
+
+ROBUST: Literal["robust-anatomy"] = "robust-anatomy"
+PriorWord = Literal["none", "table"]
+Assurance = Literal["proved", "as-published"]
+
+SHOWN_CELLS = 20
+
+
+def plan(
+    profile: Profile,
+    requirement: Requirement,
+    assurance: Assurance,
+    attribute_sets: Sequence[Sequence[str]],
+    prior: PriorWord | Sequence[Path],
+) -> GroupPlan:
+    """Return the plan: see `sfumato.methods.plan`. The profile counts the columns of the attribute sets too."""
+    r = asked(requirement, Robustness, ROBUST).r
+    source = _checked_source(profile, attribute_sets, prior, assurance)
+    cells, alone = Cells.of(profile, attribute_sets), _without_cells(profile)
+    check_values(alone, r, "r")
+    check_frequencies(alone, r, "r", 'choose the method "suppression", against who knows no associations')
+    own = [cells.prior(known) for known in cells.sets]
+    priors = None if source == "none" else own if prior == "table" else list(_read(cells, prior, alone.domain.labels))
+    if priors is not None:
+        for known, of_set in zip(cells.sets, priors, strict=True):
+            _check_possible(alone, cells, known, of_set, r)
+    found = rehearse(cells, r, priors, assurance)
+    if found.number == 0:
+        raise Infeasible(
+            f"No group can be made: in every cell by {', '.join(profile.quasi_identifiers)} one value has more than "
+            f"1/{r} of the records.",
+            "Ask for a smaller r, or for fewer or coarser columns in the attribute sets.",
+        )
+    sets = tuple(known.columns for known in cells.sets)
+    claim = GroupClaim(ROBUST, assurance, alone.domain.names, Fraction(1, r), None, sets, source)
+    made = in_groups(alone, claim, found.withheld.sum(axis=0), found.number)
+    return replace(
+        made,
+        counts_hash=counts_hash(profile),
+        priors=tuple(KnownShares(of_set.weights, of_set.totals) for of_set in priors or ()),
+        robustness=_figures(found, rehearse_plain(cells, r, priors or own), alone, assurance),
+        notes=(*_notes(found, claim), *made.notes),
+    )
+
+
+def _checked_source(
+    profile: Profile, attribute_sets: Sequence[Sequence[str]], prior: PriorWord | Sequence[Path], assurance: Assurance
+) -> PriorSource:
+    if not attribute_sets or not profile.quasi_identifiers:
+        raise PolicyError(
+            "Robust Anatomy needs what the adversary knows of, and a profile that counts these columns.",
+            'Say attribute_sets = [["sex", "age"]] in the policy, and count again.',
+        )
+    if prior == "none" and assurance == "as-published":
+        raise PolicyError(
+            "The paper's condition is about a prior, and none is given.",
+            'Say prior = "table", or name a file for each attribute set.',
+        )
+    if isinstance(prior, str):
+        return prior
+    if len(prior) != len(attribute_sets):
+        raise PolicyError(f"{len(prior)} files of priors for {len(attribute_sets)} attribute sets.")
+    return "file"
+
+
+def _without_cells(profile: Profile) -> Profile:
+    """Return the profile of the sensitive columns alone."""
+    domain = profile.sensitive_domain
+    return replace(
+        profile,
+        domain=domain,
+        counts=profile.counts.reshape(-1, domain.size).sum(axis=0),
+        observed=tuple(name for name in profile.observed if name in domain.names),
+        quasi_identifiers=(),
+    )
+
+
+def _read(cells: Cells, paths: PriorWord | Sequence[Path], values: Sequence[str]) -> Iterator[Prior]:
+    assert not isinstance(paths, str)
+    for known, path in zip(cells.sets, paths, strict=True):
+        yield cells.read_prior(known, path, values)
+
+
+def _check_possible(profile: Profile, cells: Cells, known: KnownSet, prior: Prior, r: int) -> None:
+    """Raise if a value has more than 1/r of the records that can have it: |x| > #{t : p(t:x) > 0}/r."""
+    sizes = np.bincount(known.of_cell, cells.counts.sum(axis=1)).astype(np.int64)
+    able = sizes @ (prior.weights > 0)
+    beyond = np.flatnonzero(r * profile.counts > able)
+    if beyond.size:
+        x = beyond[np.argmax(profile.counts[beyond] / able[beyond])]
+        largest = int(able[x] // profile.counts[x])
+        less = f"Ask for r <= {largest}, leave" if largest > 1 else "Leave"
+        raise Infeasible(
+            f"{profile.domain.labels[x]!r} is possible for {able[x]:,} records only, given {known.told}, and "
+            f"{profile.counts[x]:,} of them have it: more than 1/{r}.",
+            f'{less} a column out of the set or make it coarser, or say prior = "none", which withholds such records.',
+        )
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _figures(found: Rehearsal, plain: Rehearsal, profile: Profile, assurance: Assurance) -> RobustFigures:
+    records = found.cells.records
+    lost = found.withheld.sum(axis=1)
+    losing = np.flatnonzero(lost)
+    return RobustFigures(
+        cells=len(found.cells.labels),
+        leftover=leftovers(records.cells, records.values, found.r),
+        mixed=found.mixed,
+        withheld=tuple(
+            _withheld_cell(found, profile, int(cell))
+            for cell in losing[np.argsort(-lost[losing], kind="stable")][:SHOWN_CELLS]
+        ),
+        withheld_cells=int(losing.size),
+        checks=found.checks(assurance == "as-published"),
+        examined=len(found.examined[0]),
+        worst=found.worst,
+        breach=found.breach,
+        plain_worst=plain.worst,
+        plain_breach=plain.breach,
+    )
+
+
+def _withheld_cell(found: Rehearsal, profile: Profile, cell: int) -> WithheldCell:
+    counts, lost = found.cells.counts[cell], found.withheld[cell]
+    return WithheldCell(
+        cell=found.cells.labels[cell],
+        records=int(counts.sum()),
+        withheld=int(lost.sum()),
+        values=tuple(profile.domain.labels[x] for x in np.flatnonzero(lost)),
+        largest_r=int(counts.sum() // counts.max()),
+    )
+
+
+def _notes(found: Rehearsal, claim: GroupClaim) -> Iterator[str]:
+    withheld = int(found.withheld.sum())
+    if withheld:
+        yield (
+            f"Answers refer to the {found.groups.size - withheld:,} published records. The withheld ones have values "
+            "that are frequent among records like them, so shares of these come out too small."
+        )
+    if claim.assurance == "proved" and claim.prior == "none":
+        yield (
+            "With a prior, from the table or from files, some of the withheld records could be guests of other groups; "
+            "their bound is a weaker one: docs/methods/robust-anatomy.md."
+        )

@@ -1,0 +1,107 @@
+"""The plan of Anatomy after suppression: what is withheld of each value, and what that leaves to believe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from sfumato.errors import Infeasible, PolicyError
+from sfumato.group_plan import GroupPlan, SuppressionFigures, ValueBelief
+from sfumato.groups import GroupClaim, SuppressionVariant
+from sfumato.methods.groups import asked, check_values, in_groups
+from sfumato.methods.suppression.suppress import Suppression, costs, suppress
+from sfumato.methods.suppression.variants import PROVED
+from sfumato.profiles import Profile
+from sfumato.randomness import SecretKey, Step
+from sfumato.requirement import Diversity, Requirement
+
+SUPPRESSION: Literal["suppression"] = "suppression"
+
+
+def plan(
+    profile: Profile,
+    requirement: Requirement,
+    assurance: Literal["proved", "as-published"],
+    variant: SuppressionVariant,
+    key: SecretKey | None,
+) -> GroupPlan:
+    """Return the plan: see `sfumato.methods.plan`. Each one draws anew which values take which places."""
+    ell = asked(requirement, Diversity, SUPPRESSION).l
+    _check_variant(variant, assurance)
+    check_values(profile, ell, "l")
+    drawn = SecretKey.fresh() if key is None or key.kept else key
+    found = suppress(profile.counts, ell, variant, draw=drawn.drawing(Step.SUPPRESS))
+    if found.kept.sum() < ell:
+        raise Infeasible(
+            "R-suppression as published drew to withhold the whole table, as it can where there are as many values as "
+            "l.",
+            'Say variant = "rotation", which always publishes some.',
+        )
+    claim = GroupClaim(SUPPRESSION, assurance, profile.domain.names, Fraction(1, ell), variant)
+    made, figures = in_groups(profile, claim, found.suppressed, int(found.kept.sum()) // ell), _figures(profile, found)
+    return replace(made, suppression=figures, seeded=drawn.seeded, notes=(*_notes(found, figures), *made.notes))
+
+
+def _check_variant(variant: str, assurance: str) -> None:
+    if variant not in (*PROVED, "r-suppression"):
+        raise PolicyError(
+            f"The variant {variant} of suppression is for comparisons only: who knows how it works can tell too much "
+            "of which value was the most frequent one.",
+            f"Choose one of {', '.join(PROVED)}.",
+        )
+    if (variant == "r-suppression") != (assurance == "as-published"):
+        raise PolicyError(
+            f"The variant {variant} does not go with the assurance {assurance}.",
+            f"r-suppression is as published; {', '.join(PROVED)} are proved.",
+        )
+
+
+def _figures(profile: Profile, found: Suppression) -> SuppressionFigures:
+    violating = np.flatnonzero(found.ell * found.counts > found.counts.sum())
+    values = dict(zip(*(x.tolist() for x in np.unique(found.kept, return_counts=True)), strict=True))
+    return SuppressionFigures(
+        violating=tuple(profile.domain.labels[code] for code in violating[np.argsort(-found.counts[violating])]),
+        share=float(found.share),
+        lower_bound=found.lower_bound,
+        costs={name: float(cost) for name, cost in costs(found.counts, found.ell).items()},
+        dominant_bound=_written(found.dominant_bound),
+        violating_bound=_written(found.violating_bound),
+        beliefs=tuple(
+            ValueBelief(
+                published=count,
+                values=values[count],
+                dominant=float(belief.dominant),
+                violating=float(belief.violating),
+                missing=float(belief.missing),
+                member=float(belief.member),
+            )
+            for count, belief in sorted(found.beliefs.items(), reverse=True)
+        ),
+    )
+
+
+def _written(bound: Fraction | None) -> str | None:
+    return None if bound is None else str(bound)
+
+
+def _notes(found: Suppression, figures: SuppressionFigures) -> Iterator[str]:
+    if found.seating is None:
+        yield f"No value has more than 1/{found.ell} of the table: nothing is withheld, and this is plain Anatomy."
+        return
+    yield (
+        "Which values lose how many records was drawn when this plan was made. Publish it, or do not: who plans again "
+        "and again and takes the draw that he likes best tells by his choice what the draw was to hide."
+    )
+    yield (
+        f"Answers refer to the {int(found.kept.sum()):,} published records. The {found.withheld:,} withheld ones have "
+        f"the most frequent values, so shares of these come out too small."
+    )
+    if found.variant != "safe-d":
+        yield (
+            "The variant safe-d is the strict choice: it also bounds what is believed of a person who is missing from "
+            f"the release, and withholds {int(figures.costs['safe-d']):,} records."
+        )

@@ -1,0 +1,189 @@
+"""Publishing by groups: which rows are in which group, and which values each group has, in two files.
+
+Anatomy, also after suppression, deals rows to groups in bounded memory. Robust Anatomy groups all records at once, in
+memory, and looks at every group again before anything is published.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import count, takewhile
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.engines.anatomy import TwoTables, anatomized, regrouped, sensitive_codes
+from sfumato.engines.mapping import RowMapper, integer_types
+from sfumato.engines.writers import CsvFormat, ParquetFormat
+from sfumato.errors import Infeasible, PlanMismatch
+from sfumato.group_plan import GroupPlan
+from sfumato.groups import COUNT, GROUP, GroupClaim
+from sfumato.manifest import DataFile, DomainPart, GroupsPart
+from sfumato.methods.response.planner import counts_hash
+from sfumato.methods.robustness import WITHHELD, Prior, group_records, merge_records
+from sfumato.methods.robustness.cells import Cells
+from sfumato.methods.robustness.check import breaching
+from sfumato.policy import Policy
+from sfumato.profiles import Profile
+from sfumato.publishing_files import Progress, reported, write_file
+from sfumato.randomness import SecretKey, Step, WordArray
+from sfumato.requirement import Diversity, Robustness
+from sfumato.table import Table, profile, widened
+
+IntArray = npt.NDArray[np.int64]
+FileFormat = Literal["parquet", "csv"]
+
+
+class _Dealt(NamedTuple):
+    """Both tables, and what the manifest says of them."""
+
+    tables: TwoTables
+    number: int  # of groups
+    published: IntArray  # value -> records
+
+
+def write_groups(
+    table: Table, plan: GroupPlan, key: SecretKey, folder: Path, format: FileFormat, progress: Progress
+) -> tuple[DataFile, Any, GroupsPart]:
+    """Write both files; return what the manifest says of them, and the Arrow schema of the data."""
+    stopped = threading.Event()
+    source, schema = widened(table) if format == "csv" else (table.source, table.schema)
+    rows = reported(RowMapper(schema, source, (), key).batches(), progress, stopped)
+    deal = _robust if plan.method == "robust-anatomy" else _plain
+    dealt = deal(table, plan, rows, key, folder, stopped)
+    kind, plain = (CsvFormat(source.wide), CsvFormat()) if format == "csv" else (ParquetFormat(), ParquetFormat())
+    data = write_file(dealt.tables.rows, folder / f"data.{format}", kind, stopped)
+    lines = write_file(dealt.tables.values, folder / f"groups.{format}", plain, threading.Event())
+    part = GroupsPart(
+        file=f"groups.{format}",
+        lines=lines.rows,
+        sha256=lines.sha256,
+        domain=tuple(_shown_domain(plan, dealt.published)),
+        group_column=GROUP,
+        count_column=COUNT,
+        number=dealt.number,
+        at_most=str(plan.claim.at_most),
+        withheld=plan.rows - data.rows,
+        variant=plan.claim.variant,
+        attribute_sets=plan.claim.attribute_sets,
+        prior=plan.claim.prior,
+        dealt_within=plan.claim.dealt_within,
+    )
+    file = DataFile(file=f"data.{format}", format=format, rows=data.rows, sha256=data.sha256, shuffled=True)
+    return file, data.schema, part
+
+
+def _shown_domain(plan: GroupPlan, published: IntArray) -> Iterator[DomainPart]:
+    """Give the sensitive columns. Of a domain that was read off the table only values of published records are told."""
+    codes = plan.domain.split(np.flatnonzero(published).astype(np.int32))
+    for part, of_part in zip(plan.domain.parts, codes, strict=True):
+        used = set(of_part.tolist()) if part.name in plan.observed else range(len(part.values))
+        yield DomainPart(name=part.name, values=tuple(v for code, v in enumerate(part.values) if code in used))
+
+
+# --- what was asked -------------------------------------------------------------------------------------------------
+
+
+def meets(plan: GroupPlan, policy: Policy) -> bool:
+    """Whether the plan promises what the policy asks."""
+    return plan.claim == _asked(policy)
+
+
+def _asked(policy: Policy) -> GroupClaim | None:
+    method, required = policy.method, policy.required
+    if not isinstance(required, Diversity | Robustness):
+        return None
+    robust = method.name == "robust-anatomy"
+    prior = policy.prior if isinstance(policy.prior, str) else "file"
+    return GroupClaim(
+        method=method.name,  # type: ignore[arg-type]
+        assurance=method.assurance,
+        sensitive=tuple(policy.attributes.names("sensitive")),
+        at_most=required.at_most,
+        variant=method.suppression if method.name == "suppression" else None,  # type: ignore[arg-type]
+        attribute_sets=method.attribute_sets,
+        prior=prior if robust else None,
+    )
+
+
+# --- Anatomy --------------------------------------------------------------------------------------------------------
+
+
+def _plain(
+    table: Table, plan: GroupPlan, rows: Iterator[Any], key: SecretKey, folder: Path, stopped: threading.Event
+) -> _Dealt:
+    """Deal the planned number of each value to the planned number of groups."""
+    _check_numbers(plan)
+    codes = takewhile(lambda _: not stopped.is_set(), sensitive_codes(table.source, table.schema, plan.domain))
+    types = integer_types(plan.domain.parts, table.source)
+    tables = anatomized(rows, codes, plan.domain, plan.counts, plan.withheld, plan.groups, types, key, folder)
+    return _Dealt(tables, plan.groups, plan.published)
+
+
+def _check_numbers(plan: GroupPlan) -> None:
+    """Raise unless the groups can keep their bound: no value twice in a group, and each with l records at least."""
+    kept, least = plan.published, plan.claim.at_most.denominator
+    possible = (kept >= 0).all() and (plan.withheld >= 0).all()
+    if not possible or plan.groups < 1 or kept.max() > plan.groups or kept.sum() < least * plan.groups:
+        raise PlanMismatch("The plan's numbers of records and groups do not keep its own bound.", "Plan again.")
+
+
+# --- robust Anatomy -------------------------------------------------------------------------------------------------
+
+
+class _Records(NamedTuple):
+    """The codes of all records, in their order."""
+
+    values: IntArray
+    cells: IntArray  # numbered through those that occur
+    signatures: tuple[IntArray, ...]  # of each attribute set
+
+
+def _robust(
+    table: Table, plan: GroupPlan, rows: Iterator[Any], key: SecretKey, folder: Path, stopped: threading.Event
+) -> _Dealt:
+    """Group all records, and make sure that every group keeps the bound."""
+    counted = profile(table)
+    plan.require_counts(counts_hash(counted))
+    records, r = _read(table, plan, counted), plan.claim.at_most.denominator
+    groups = _grouped(records, plan, _different_words(key, records.values.size), r)
+    if groups.max() == WITHHELD:
+        raise Infeasible("No group can be made.", "Ask for a smaller r, or for coarser or fewer columns.")
+    types = integer_types(plan.domain.parts, table.source)
+    tables = regrouped(rows, records.values, groups, plan.domain, types, key, folder)
+    published = np.bincount(records.values[groups != WITHHELD], minlength=plan.domain.size)
+    return _Dealt(tables, int(groups.max()) + 1, published)
+
+
+def _read(table: Table, plan: GroupPlan, counted: Profile) -> _Records:
+    """Read values and cells of all rows, encoded as they were counted."""
+    codes = np.concatenate(list(sensitive_codes(table.source, table.schema, counted.domain)))
+    cell_codes, values = np.divmod(codes.astype(np.int64), plan.domain.size)
+    cells = np.unique(cell_codes, return_inverse=True)[1].astype(np.int64)
+    known = Cells.of(counted, plan.claim.attribute_sets).sets
+    return _Records(values, cells, tuple(of_set.of_cell[cells] for of_set in known))
+
+
+def _different_words(key: SecretKey, rows: int) -> WordArray:
+    """Return a secret word for each row, all different."""
+    drawn = (key.words(Step.ANATOMY, attempt, 0, rows) for attempt in count())
+    return next(words for words in drawn if np.unique(words).size == rows)
+
+
+def _grouped(records: _Records, plan: GroupPlan, order: WordArray, r: int) -> IntArray:
+    """Return the group of each record, or WITHHELD."""
+    priors = [Prior(known.weights, known.totals) for known in plan.priors]
+    if plan.assurance == "as-published":
+        return merge_records(records.cells, records.values, records.signatures, order, r, priors)
+    groups = group_records(records.cells, records.values, records.signatures, order, r, priors or None).groups
+    for known, signatures in enumerate(records.signatures):
+        if breaching(groups, signatures, records.values, priors[known] if priors else None, r):
+            raise Infeasible(
+                f"A group exceeds 1/{r} under the prior of {', '.join(plan.claim.attribute_sets[known])}; nothing was "
+                "published.",
+                'Say prior = "none": such groups hold under every prior.',
+            )
+    return groups
