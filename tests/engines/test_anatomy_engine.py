@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from sfumato import deals
 from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.engines import anatomy, grouping, shuffle, sources
 from sfumato.engines.anatomy import anatomized, regrouped, sensitive_codes
@@ -312,6 +313,41 @@ def test_every_deal_is_equally_likely(part: int, monkeypatch: pytest.MonkeyPatch
 def test_a_deal_in_file_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "random_order", in_file_order)
     assert partners(400) < ALARM
+
+
+def records_by_group(seeds: int, folder: Path) -> float:
+    """Return the p-value that the records of each value come to its groups in any order, all equally likely.
+
+    Values with 3, 3 and 2 records, 4 groups in 2 batches: which groups a value has is up to the orders of the values,
+    but its records, in the order of their groups, are one of 6 * 6 * 2 orders, whatever the groups are.
+    """
+    codes, found = np.array([0, 1, 2, 0, 1, 0, 1, 2], dtype=np.int32), Counter[Any]()
+    for seed in range(seeds):
+        key = SecretKey.from_seed(seed)
+        deal = Groups.drawn(np.bincount(codes), np.zeros(3, dtype=np.int64), 4, key)
+        assert deal.deal.runs.batches.tolist() == [2]
+        rows = DealtRows(deal, key, folder)
+        rows.deal([codes])
+        groups = rows.next(codes)
+        rows.close()
+        found[tuple(tuple(np.argsort(groups[codes == value]).tolist()) for value in range(3))] += 1
+    return surprise(found, list(product(permutations(range(3)), permutations(range(3)), permutations(range(2)))))
+
+
+@pytest.mark.parametrize("part", [2, 100], ids=["two rows a part", "one part"])
+def test_inside_groups_all_assignments_are_equally_likely_also_with_batches(
+    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """72 ways, each seen 20 times on average; false alarm 1e-6."""
+    monkeypatch.setattr(grouping, "PART_ROWS", part)
+    monkeypatch.setattr(deals, "BATCH_GROUPS", 2)
+    assert records_by_group(1440, tmp_path) > ALARM
+
+
+def test_batches_in_file_order_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deals, "BATCH_GROUPS", 2)
+    monkeypatch.setattr(grouping, "random_order", in_file_order)
+    assert records_by_group(1440, tmp_path) < ALARM
 
 
 def withheld_rows(seeds: int) -> float:

@@ -1,0 +1,513 @@
+"""Releases by groups, from table to files: exact, whole, without residues, and as the policy asks."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato import deals
+from sfumato.engines import grouping, shuffle, writers
+from sfumato.errors import CannotMeet, Infeasible, PlanMismatch
+from sfumato.group_plan import GroupPlan
+from sfumato.methods.robustness import compositions, count_prior, leftovers, worst_posteriors
+from sfumato.randomness import SecretKey
+from tests.conftest import make_policy
+from tests.engines.test_residues import PLANTED, all_bytes, found_in, planted_table
+from tests.engines.tools import DISEASES, ROLES, listing, patients
+
+SETS = 'attribute_sets = [["sex"], ["sex", "ward"]]\n'
+METHODS: dict[str, tuple[str, str, str]] = {  # method, requirement, options
+    "anatomy": ("anatomy", "l = 2", ""),
+    "anatomy as published": ("anatomy", "l = 2", 'assurance = "as-published"'),
+    "rotation": ("suppression", "l = 3", ""),
+    "spread": ("suppression", "l = 3", 'variant = "spread"'),
+    "safe-d": ("suppression", "l = 3", 'variant = "safe-d"'),
+    "r-suppression": ("suppression", "l = 3", 'assurance = "as-published"'),
+    "robust": ("robust-anatomy", "r = 2", SETS),
+    "robust, table": ("robust-anatomy", "r = 2", f'{SETS}prior = "table"'),
+    "robust as published": ("robust-anatomy", "r = 2", f'{SETS}prior = "table"\nassurance = "as-published"'),
+}
+WARDS = {**ROLES, "ward": "quasi_identifier"}
+
+
+def wards(rows: int = 300) -> pa.Table:
+    """Return patients of three wards; in the first more than half have one disease, so that some are left over."""
+    table = patients(rows)
+    asthma = [disease == "asthma" for disease in table["disease"].to_pylist()]
+    return table.append_column("ward", pa.array([f"ward {0 if asthma[k] and k % 2 else k % 3}" for k in range(rows)]))
+
+
+def policy_of(kind: str, roles: dict[str, str] = WARDS, extra: str = "") -> sf.Policy:
+    method, requirement, options = METHODS[kind]
+    return make_policy(roles, requirement, method, extra, options)
+
+
+def planned(table: Any, policy: sf.Policy, seed: int = 1) -> tuple[sf.Table, GroupPlan]:
+    opened = sf.scan(table, policy)
+    plan = sf.plan(sf.profile(opened), key=SecretKey.from_seed(seed), **policy.plan_arguments())
+    assert isinstance(plan, GroupPlan)
+    return opened, plan
+
+
+def released(table: Any, policy: sf.Policy, folder: Path, format: Any = None, seed: int = 1) -> sf.Release:
+    opened, plan = planned(table, policy, seed)
+    return sf.publish(opened, plan, folder, key=SecretKey.from_seed(seed), format=format)
+
+
+def failed(release: sf.Release) -> list[str]:
+    """Return the checks that fail, but for that of the seed."""
+    return [c.name for c in release.verify().checks if c.status == "fails" and c.name != "secret key"]
+
+
+def check_exact(release: sf.Release, table: pa.Table, key: str = "age", hidden: tuple[str, ...] = ("disease",)) -> None:
+    """The published rows are rows of the table, each once; every group has the values that its rows have in it."""
+    true = {str(row[key]): row for row in table.to_pylist()}
+    assert len(true) == table.num_rows
+    rows, lines = release.to_arrow().to_pylist(), release.groups_to_arrow().to_pylist()
+    keys = [str(row[key]) for row in rows]
+    assert len(set(keys)) == len(rows)
+    expected: Counter[Any] = Counter()
+    for row in rows:
+        source = true[str(row[key])]
+        assert all(str(row[name]) == str(source[name]) for name in row if name != "group")
+        expected[row["group"], *(source[name] for name in hidden)] += 1
+    found = {(line["group"], *(line[name] for name in hidden)): line["count"] for line in lines}
+    assert found == expected
+    assert len(found) == len(lines) == release.manifest.groups.lines  # type: ignore[union-attr]
+    assert release.manifest.groups.withheld == table.num_rows - len(rows)  # type: ignore[union-attr]
+    assert [row["group"] for row in rows] == sorted(row["group"] for row in rows)
+    assert {row["group"] for row in rows} == set(range(1, release.manifest.groups.number + 1))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", METHODS)
+def test_what_is_published_is_exact_and_verifies(
+    kind: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouping, "PART_ROWS", 70)
+    monkeypatch.setattr(shuffle, "PART_ROWS", 90)
+    table = wards()
+    path = tmp_path / f"t.{format}"
+    (pq.write_table if format == "parquet" else pacsv.write_csv)(table, path)
+    opened, plan = planned(path, policy_of(kind))
+    release = sf.publish(opened, plan, tmp_path / "r", key=SecretKey.from_seed(1), format=format)  # type: ignore[arg-type]
+    assert failed(release) == []
+    check_exact(release, table)
+    assert release.column_names == ("age", "sex", "ward", "group")
+    assert release.manifest.columns[-1].treatment == "group"
+    assert listing(release.folder) == ["README.md", f"data.{format}", f"groups.{format}", "manifest.json"]
+    values = Counter(line["disease"] for line in release.groups_to_arrow().to_pylist() for _ in range(line["count"]))
+    if plan.method != "robust-anatomy":
+        assert [values[disease] for disease in DISEASES] == plan.published.tolist()
+        assert release.manifest.groups.number == plan.groups  # type: ignore[union-attr]
+    assert (release.manifest.data.rows < 300) == ("anatomy" not in kind)
+
+
+@pytest.mark.parametrize("source", ["parquet", "csv"])
+def test_missing_values_bins_and_several_columns(source: str, tmp_path: Path) -> None:
+    """Sensitive: text with a missing value as its own, and a binned number; rows without a sex are left out."""
+    rng = np.random.default_rng(3)
+    table = patients(400)
+    for name, every in (("sex", 11), ("disease", 9)):
+        column = [None if k % every == 0 else v for k, v in enumerate(table[name].to_pylist())]
+        table = table.set_column(table.column_names.index(name), name, pa.array(column))
+    table = table.append_column("cost", pa.array(rng.integers(0, 40, 400)))
+    path = tmp_path / f"t.{source}"
+    (pq.write_table if source == "parquet" else pacsv.write_csv)(table, path)
+    roles = {
+        **ROLES,
+        "sex": "quasi_identifier; missing = 'drop'",
+        "disease": "sensitive; missing = 'category'",
+        "cost": "sensitive; bins = { width = 20 }",
+    }
+    release = released(path, make_policy(roles, "l = 4", "anatomy"), tmp_path / "r")
+    assert failed(release) == []
+    labels = pa.array([f"[{20 * (c // 20)}, {20 * (c // 20) + 20})" for c in table["cost"].to_pylist()])
+    kept = table.set_column(table.column_names.index("cost"), "cost", labels).filter(pa.compute.is_valid(table["sex"]))
+    check_exact(release, kept, hidden=("disease", "cost"))
+    assert release.groups_to_arrow().column_names == ["group", "disease", "cost", "count"]
+    assert None in release.manifest.domain.parts[0].values
+
+
+def test_whole_numbers_keep_their_type_and_truth_values_stay(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "n": pa.array(range(60), pa.int32()),
+            "stage": pa.array([k % 3 for k in range(60)], pa.int8()),
+            "ill": pa.array([k % 2 == 0 for k in range(60)]),
+        }
+    )
+    policy = make_policy({"n": "other", "stage": "sensitive", "ill": "sensitive"}, "l = 3", "anatomy")
+    release = released(table, policy, tmp_path / "r")
+    assert failed(release) == []
+    assert pq.read_schema(release.groups).types == [pa.int32(), pa.int8(), pa.bool_(), pa.int64()]
+    check_exact(release, table, "n", ("stage", "ill"))
+
+
+def test_a_declared_value_that_nobody_has(tmp_path: Path) -> None:
+    """A declared domain is published whole; the files hold only what occurs."""
+    roles = {**ROLES, "disease": f"sensitive; domain = {[*DISEASES, 'plague']}"}
+    release = released(patients(), make_policy(roles, "l = 2", "anatomy"), tmp_path / "r")
+    assert failed(release) == []
+    assert release.manifest.domain.labels == (*DISEASES, "plague")
+    assert b"plague" not in release.groups.read_bytes()  # type: ignore[union-attr]
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("planned_for", "asked"),
+    [
+        ("anatomy", ("anatomy", "l = 3", "")),
+        ("anatomy", METHODS["anatomy as published"]),
+        ("anatomy", ("suppression", "l = 2", "")),
+        ("rotation", METHODS["spread"]),
+        ("rotation", METHODS["r-suppression"]),
+        ("robust", ("robust-anatomy", "r = 3", SETS)),
+        ("robust", ("robust-anatomy", "r = 2", 'attribute_sets = [["sex", "ward"]]')),
+        ("robust", METHODS["robust, table"]),
+        ("robust, table", METHODS["robust as published"]),
+        ("anatomy", ("uniform", "rho1 = 0.2\nrho2 = 0.5", "")),
+    ],
+)
+def test_a_plan_for_something_else_is_refused(planned_for: str, asked: tuple[str, str, str], tmp_path: Path) -> None:
+    _, plan = planned(wards(), policy_of(planned_for))
+    method, requirement, options = asked
+    other = sf.scan(wards(), make_policy(WARDS, requirement, method, options=options))
+    with pytest.raises(PlanMismatch, match="not for the method, the assurance and the requirement"):
+        sf.publish(other, plan, tmp_path / "r")
+    assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["anatomy", "rotation", "robust", "robust, table"])
+def test_a_table_that_was_not_planned_is_refused(kind: str, tmp_path: Path) -> None:
+    _, plan = planned(wards(), policy_of(kind))
+    table = wards()
+    diseases = table["disease"].to_pylist()
+    diseases[0] = next(d for d in DISEASES if d != diseases[0])
+    for other in (table.slice(1), table.set_column(3, "disease", pa.array(diseases))):
+        with pytest.raises(PlanMismatch, match="not the one that was planned"):
+            sf.publish(sf.scan(other, policy_of(kind)), plan, tmp_path / "r")
+    assert listing(tmp_path) == []
+
+
+def test_robust_groups_are_for_the_joint_table(tmp_path: Path) -> None:
+    """As many records of each value, but in other cells."""
+    _, plan = planned(wards(), policy_of("robust, table"))
+    table = wards()
+    moved = table.set_column(2, "sex", pa.array(table["sex"].to_pylist()[::-1]))
+    with pytest.raises(PlanMismatch):
+        sf.publish(sf.scan(moved, policy_of("robust, table")), plan, tmp_path / "r")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"groups": 151},
+        {"groups": 0},
+        {"withheld": np.array([0, 0, 0, -1])},
+        {"withheld": np.array([10**6, 0, 0, 0])},
+    ],
+)
+def test_a_plan_that_breaks_its_own_bound_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    opened, plan = planned(wards(), policy_of("anatomy"))
+    with pytest.raises(PlanMismatch, match="its own bound"):
+        sf.publish(opened, replace(plan, **change), tmp_path / "r")
+
+
+def test_a_signed_plan_is_carried_out(tmp_path: Path) -> None:
+    for kind in ("rotation", "robust, table"):
+        opened, plan = planned(wards(), policy_of(kind))
+        path = tmp_path / f"{kind}.json"
+        path.write_text(plan.bound_to(opened.hash(), opened.policy.hash()).to_json())
+        release = sf.publish(opened, sf.load_plan(path), tmp_path / kind, key=SecretKey.from_seed(1))
+        check_exact(release, wards())
+        again = sf.publish(opened, plan, tmp_path / f"{kind} again", key=SecretKey.from_seed(1))
+        assert release.to_arrow() == again.to_arrow()
+
+
+def test_prior_files(tmp_path: Path) -> None:
+    """The priors of the plan are those of the files; the release says where they come from, and not what they are."""
+    lines = [f"{sex},{disease},0.25" for sex in "FM" for disease in DISEASES]
+    (tmp_path / "sex.csv").write_text("\n".join(["sex,value,probability", *lines]))
+    columns = "\n".join(f'[columns.{name}]\nrole = "{role}"' for name, role in ROLES.items())
+    (tmp_path / "p.toml").write_text(
+        f'{columns}\n[method]\nname = "robust-anatomy"\nattribute_sets = [["sex"]]\nprior = ["sex.csv"]\n'
+        "[requirement]\nr = 2\n"
+    )
+    release = released(patients(), sf.Policy.load(tmp_path / "p.toml"), tmp_path / "r")
+    assert failed(release) == []
+    check_exact(release, patients())
+    assert release.manifest.groups.prior == "file"  # type: ignore[union-attr]
+    assert "posteriors" in [c.name for c in release.verify().checks if c.status == "needs audit"]
+    assert b"0.25" not in all_bytes(release.folder)
+
+
+# --- seeds, persons, left-out rows ------------------------------------------------------------------------------------
+
+
+def test_seeds_are_not_for_release(tmp_path: Path) -> None:
+    opened, plan = planned(wards(), policy_of("rotation"))
+    assert plan.seeded
+    by_plan = sf.publish(opened, plan, tmp_path / "a")
+    by_key = sf.publish(opened, replace(plan, seeded=False), tmp_path / "b", key=SecretKey.from_seed(1))
+    free = sf.publish(opened, replace(plan, seeded=False), tmp_path / "c")
+    assert [r.manifest.status for r in (by_plan, by_key, free)] == ["not for release", "not for release", "release"]
+    assert [r.verify().holds for r in (by_plan, by_key, free)] == [False, False, True]
+    assert "see who has what" in (by_plan.folder / "README.md").read_text()
+
+
+def test_two_releases_have_other_groups(tmp_path: Path) -> None:
+    opened, plan = planned(wards(), policy_of("anatomy"))
+    first, second = (sf.publish(opened, plan, tmp_path / name).to_arrow() for name in "ab")
+    assert sorted(first["age"].to_pylist()) == sorted(second["age"].to_pylist())
+    assert first["age"].to_pylist() != second["age"].to_pylist()
+
+
+def test_the_limits_of_persons_and_left_out_rows(tmp_path: Path) -> None:
+    roles = {**ROLES, "name": "identifier", "disease": "sensitive; missing = 'drop'"}
+    table = patients()
+    column = [None if k == 4 else v for k, v in enumerate(table["disease"].to_pylist())]
+    table = table.set_column(3, "disease", pa.array(column))
+    extra = '[person]\ncolumn = "name"\nrepeated = "per-row"\n'
+    release = released(table, make_policy(roles, "l = 2", "anatomy", extra), tmp_path / "a")
+    limits = " ".join(release.manifest.guarantee.limits)
+    assert "Several rows of one person may be published" in limits
+    assert "Rows without a value of disease were left out: who is known to be in the table and is not in the release has none." in limits  # noqa: E501
+    assert failed(release) == []
+    withheld = released(table, make_policy(roles, "l = 3", "suppression"), tmp_path / "b")
+    assert "has none, or is withheld." in " ".join(withheld.manifest.guarantee.limits)
+    assert "a record has one of the values that both its groups have" in release.manifest.second_release
+
+
+def test_progress_counts_every_row(tmp_path: Path) -> None:
+    for kind in ("anatomy", "robust"):
+        opened, plan = planned(wards(), policy_of(kind))
+        read: list[int] = []
+        sf.publish(opened, plan, tmp_path / kind, progress=read.append)
+        assert sum(read) == 300
+
+
+def test_the_readme_tells_what_the_files_are(tmp_path: Path) -> None:
+    release = released(wards(), policy_of("rotation"), tmp_path / "r")
+    text = (release.folder / "README.md").read_text()
+    withheld = release.manifest.groups.withheld  # type: ignore[union-attr]
+    for part in (
+        "`data.parquet` has a line for each record: the other columns, and its group (`group`)",
+        "`groups.parquet` has the values of each group: `group`, `disease`, and how many records of the group have them",
+        "**Do not join the files on `group`**",
+        'sfumato estimate . --by disease --where "age IS NOT NULL"',
+        f"{withheld} records of the table are withheld.",
+        release.manifest.guarantee.sentence,
+        "| disease | string | by groups: in `groups.parquet` only |",
+        "| group | int32 | number of the record's group |",
+        "Values of `disease` (4): asthma, flu, gout, mumps.",
+    ):
+        assert part in text
+    assert "matrix" not in text
+    assert "randomized" not in text
+
+
+# --- whole or absent --------------------------------------------------------------------------------------------------
+
+STAGES: dict[str, tuple[Any, str, int]] = {  # whose function fails, after how many calls
+    "reading values": (grouping.DealtRows, "_scatter", 0),
+    "dealing": (grouping.Groups, "group_of", 0),
+    "reading groups back": (grouping.DealtRows, "next", 0),
+    "spilling": (shuffle.Spill, "scatter", 0),
+    "sorting": (shuffle.Spill, "part", 0),
+    "writing the rows": (writers.ParquetWriter, "write", 0),
+    "writing the groups": (writers.ParquetWriter, "write", 1),
+    "closing the groups": (writers.ParquetWriter, "close", 1),
+    "compositions": (grouping.Groups, "compositions", 0),
+}
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(28, "No space left on device")], ids=["^C", "full"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_nothing_is_left_of_a_failed_run(
+    stage: str, problem: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, plan = planned(wards(), policy_of("anatomy"))
+    owner, name, after = STAGES[stage]
+    original, calls = getattr(owner, name), iter(range(after))
+
+    def failing(*args: Any) -> Any:
+        if next(calls, None) is not None:
+            return original(*args)
+        raise problem
+
+    monkeypatch.setattr(owner, name, failing)
+    threads = threading.active_count()
+    with pytest.raises((KeyboardInterrupt, CannotMeet)):
+        sf.publish(opened, plan, tmp_path / "r")
+    monkeypatch.undo()
+    assert listing(tmp_path) == []
+    assert threading.active_count() == threads
+
+
+def test_a_group_that_breaches_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every group is looked at again, whoever made it."""
+    from sfumato import publishing_groups
+
+    opened, plan = planned(wards(), policy_of("robust, table"))
+    grouped = publishing_groups.group_records
+
+    def careless(*args: Any) -> Any:
+        found = grouped(*args)
+        groups = found.groups.copy()
+        groups[0] = groups[1] if groups[0] != groups[1] else groups[2]
+        return replace(found, groups=groups)
+
+    monkeypatch.setattr(publishing_groups, "group_records", careless)
+    with pytest.raises(Infeasible, match="exceeds 1/2 under the prior"):
+        sf.publish(opened, plan, tmp_path / "r")
+    assert listing(tmp_path) == []
+
+
+def test_equal_words_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sfumato import publishing_groups
+
+    drawn = iter([[3, 3], [1, 1], [2, 5]])
+    monkeypatch.setattr(SecretKey, "words", lambda *args: np.array(next(drawn), dtype=np.uint64))
+    assert publishing_groups._different_words(SecretKey.fresh(), 2).tolist() == [2, 5]
+
+
+# --- residues ---------------------------------------------------------------------------------------------------------
+
+PLANTED_ROLES = {
+    "identity_planted": "identifier",
+    "town": "other; missing = 'category'",
+    "region": "quasi_identifier; missing = 'category'",
+    "number": "other; missing = 'drop'",
+    "note": "other",
+    "income": "quasi_identifier; bins = { breaks = [100_000, 300_000] }",
+    "disease": "sensitive; missing = 'drop'",
+}
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+@pytest.mark.parametrize("method", ["anatomy", "robust-anatomy"])
+def test_no_planted_token_is_in_a_release(method: str, format: str, tmp_path: Path) -> None:
+    requirement, options = ("l = 2", "") if method == "anatomy" else ("r = 2", 'attribute_sets = [["region"]]')
+    policy = make_policy(PLANTED_ROLES, requirement, method, options=options)
+    release = released(planted_table(), policy, tmp_path / "r", format)
+    content = all_bytes(release.folder)
+    assert found_in(content) == set()
+    assert PLANTED
+    assert all(token in content for token in (b"north", b"Ulm", b"note 399", b"asthma", b">= 300000"))
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_a_value_whose_records_are_all_withheld_is_nowhere(format: str, tmp_path: Path) -> None:
+    """All records of one ward have one disease: none can be published, and the observed domain does not tell it."""
+    ward = ["north"] * 40 + ["rareward"] * 3
+    disease = ["flu", "gout"] * 20 + ["hiddenpox"] * 3
+    table = pa.table({"ward": ward, "note": [f"note {k}" for k in range(43)], "disease": disease})
+    policy = make_policy(
+        {"ward": "quasi_identifier", "note": "other", "disease": "sensitive"},
+        "r = 2", "robust-anatomy", options='attribute_sets = [["ward"]]',
+    )  # fmt: skip
+    release = released(table, policy, tmp_path / "r", format)
+    content = all_bytes(release.folder)
+    assert b"note 39" in content
+    assert not any(token in content for token in (b"hiddenpox", b"rareward", b"note 40"))
+    assert release.manifest.domain.labels == ("flu", "gout")
+    assert failed(release) == []
+    assert (release.manifest.groups.withheld, release.manifest.data.rows) == (3, 40)  # type: ignore[union-attr]
+
+
+def test_the_key_and_the_counts_of_withheld_values_are_not_told(tmp_path: Path) -> None:
+    release = released(wards(), policy_of("rotation"), tmp_path / "r")
+    _, plan = planned(wards(), policy_of("rotation"))
+    text = (release.folder / "manifest.json").read_text() + (release.folder / "README.md").read_text()
+    told = set(map(int, re.findall(r"\b\d+\b", re.sub("[0-9a-f]{12,}", "", text))))
+    assert not told & set(plan.counts.tolist())
+
+
+# --- chance and bounds ------------------------------------------------------------------------------------------------
+
+
+def test_places_tell_nothing_and_groups_of_all_batches_are_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sorted table of three values, 24 groups in three batches, 60 keys: the place in the group tells no value.
+
+    24 * 60 groups have each value once; Pearson's statistic has 4 degrees of freedom and exceeds 33 by chance with
+    probability 1e-6.
+    """
+    monkeypatch.setattr(grouping, "PART_ROWS", 20)
+    table = pa.table({"n": list(range(72)), "disease": sorted(DISEASES[:3] * 24)})
+    policy = make_policy({"n": "other", "disease": "sensitive"}, "l = 3", "anatomy")
+    opened, plan = planned(table, policy)
+    assert deals.Runs.of_table(plan.published, plan.groups).batches.tolist() == [3]
+    found = np.zeros((3, 3))
+    for seed in range(60):
+        rows = sf.publish(opened, plan, tmp_path / str(seed), key=SecretKey.from_seed(seed)).to_arrow()
+        values = np.array(rows["n"].to_pylist()).reshape(24, 3) // 24
+        for place in range(3):
+            found[place] += np.bincount(values[:, place], minlength=3)
+    statistic = float(((found - 480) ** 2 / 480).sum() * 2 / 3)
+    assert statistic < 33
+
+
+ADULT = "adult_complete_45222.parquet"
+
+
+@pytest.mark.parametrize(
+    ("r", "sets", "prior"),
+    [
+        (5, [["sex", "race"]], "table"),
+        (3, [["sex"], ["sex", "race"], ["education"]], "table"),
+        (3, [["sex"], ["sex", "race"], ["education"]], "none"),
+    ],
+)
+def test_robust_groups_of_adult(
+    r: int, sets: list[list[str]], prior: str, tmp_path: Path, real_data: Callable[[str], Path]
+) -> None:
+    """Read back from the files, every posterior is at most 1/r, and no more is withheld than the formula gives."""
+    columns = ["sex", "race", "education", "occupation"]
+    table = pq.read_table(real_data(ADULT), columns=columns)
+    table = table.append_column("row", pa.array(range(table.num_rows)))
+    roles = {**dict.fromkeys(columns[:3], "quasi_identifier"), "occupation": "sensitive", "row": "other"}
+    options = f'attribute_sets = {sets}\nprior = "{prior}"'
+    opened, plan = planned(table, make_policy(roles, f"r = {r}", "robust-anatomy", options=options))
+    release = sf.publish(opened, plan, tmp_path / "r")
+    assert release.verify().holds
+    rows = release.to_arrow()
+    group, row = (np.array(rows[name].to_pylist()) for name in ("group", "row"))
+    values = _codes(table, ["occupation"])
+    cells = _codes(table, [name for name in columns[:3] if any(name in names for names in sets)])
+    assert table.num_rows - rows.num_rows <= leftovers(cells, values, r)
+    for names in sets:
+        signatures = _codes(table, names)
+        known = count_prior(signatures, values)
+        published = compositions(group - 1, signatures[row], values[row])
+        assert worst_posteriors(published, known).max() * r <= 1 + 1e-9
+    lines = release.groups_to_arrow()
+    told = Counter(zip(lines["group"].to_pylist(), lines["occupation"].to_pylist(), strict=True))
+    held = defaultdict(int)
+    occupation = table["occupation"].to_pylist()
+    for g, n in zip(group.tolist(), row.tolist(), strict=True):
+        held[g, occupation[n]] += 1
+    counts = dict(zip(told, lines["count"].to_pylist(), strict=True))
+    assert counts == dict(held)
+
+
+def _codes(table: pa.Table, names: list[str]) -> Any:
+    rows = list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    number = {row: k for k, row in enumerate(sorted(set(rows)))}
+    return np.array([number[row] for row in rows], dtype=np.int64)
+
+
