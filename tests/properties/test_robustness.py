@@ -511,3 +511,19 @@ def test_a_table_of_which_nothing_can_be_published() -> None:
         assert (found.groups.tolist(), found.number, found.leftover) == ([WITHHELD] * 3, 0, 3)
     told = found.withheld[0].told("(F)", ["flu", "HIV"])
     assert told == "(F): 2 of 2 record(s) withheld, with 'flu'. Leave an attribute out, so that cells merge."
+
+
+def test_guests_are_seated_where_a_declared_domain_has_values_that_nobody_has() -> None:
+    """The prior has a column for each value of the domain; the same groups come out as without the unused ones."""
+    rng = np.random.default_rng(12)
+    seated = 0
+    for _ in range(50):
+        cells = np.unique(rng.integers(0, 4, 60), return_inverse=True)[1]
+        values, order = rng.integers(0, 5, 60) % 4, rng.permutation(60)
+        own = count_prior(cells, values)
+        narrow = Prior(own.weights + 1, own.totals + 10)
+        wide = Prior(np.pad(narrow.weights, ((0, 0), (0, 3)), constant_values=1), narrow.totals)
+        found = [group_records(cells, values, [cells], order, 3, [prior]) for prior in (narrow, wide)]
+        assert np.array_equal(found[0].groups, found[1].groups)
+        seated += found[0].guests
+    assert seated > 0
