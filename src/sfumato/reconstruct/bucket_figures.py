@@ -8,7 +8,7 @@ part: each pattern of truths is fitted by itself and added up, with the covarian
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -157,6 +157,7 @@ class BucketFigures:
         covariance = joint.reshape(flat.size, flat.size)
         if target == "population":
             covariance = (covariance - np.outer(flat, flat) / self.rows) * self._sample_factor
+            np.fill_diagonal(covariance, replace(self, target=target).covariance(number, number))
         nothing = np.where(np.isnan(flat) | self.is_classical, np.nan, 0)
         return _widened(covariance, self.slack(number).ravel()) + nothing + nothing[:, None]
 
@@ -275,6 +276,7 @@ def _widened(covariance: FloatArray, slack: FloatArray) -> FloatArray:
     if not slack.any():
         return covariance
     off = slack * slack.sum()
-    e = np.clip(np.sqrt(off.sum() / max(np.nansum(np.diagonal(covariance)), np.finfo(float).tiny)), 0.01, 100)
+    chance = np.sqrt(max(np.nansum(np.diagonal(covariance)), 0))
+    e = max(slack.sum() / max(chance, slack.sum() / 100), 0.01)
     widened: FloatArray = (1 + e) * covariance + (1 + 1 / e) * np.diag(off)
     return widened

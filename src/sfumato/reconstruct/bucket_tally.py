@@ -9,10 +9,12 @@ So what is held does not grow with the records, but with the different compositi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
@@ -30,7 +32,11 @@ MOST_MEANS = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class BucketTally:
-    """Sums over the bins of a kind of groups and a row; a row is a group of the question under a pattern of truths."""
+    """Sums over the bins of a kind of groups and a row; a row is a group of the question under one meaning.
+
+    A meaning are the values that are meant in rows with some truths of the condition's atoms; `patterns` has one
+    pattern of truths for each.
+    """
 
     keys: tuple[Key, ...]  # of the groups of the question
     groups: int
@@ -79,21 +85,21 @@ def bucket_tally(
     dealt: Dealt,
     untouched: Sequence[str],
     condition: Condition,
+    place: Callable[[Truths], IntArray],
     totals: Sequence[Number],
     products: Sequence[Number],
     weight: str,
 ) -> BucketTally:
-    """Sum the records that the condition on untouched columns selects."""
+    """Sum the records that the condition on untouched columns selects; `place` tells what a pattern of truths means."""
     numbers = {number.summed(weight): number for number in totals}
     sums = list(dict.fromkeys([ROWS.summed(""), *numbers, *(product.summed(weight) for product in products)]))
+    patterns, meaning = _patterns(release, condition, place)
     statement = _statement(release, untouched, condition, sums, list(numbers.values()), weight)
-    found = fetched(release, statement, "The query", kinds=dealt.kinds)
+    found = fetched(release, statement, "The query", kinds=dealt.kinds, meanings=meaning)
     columns = iter(found.columns)
-    kind = np.asarray(next(columns).combine_chunks()).astype(np.int64)
+    kind, pattern = (np.asarray(next(columns).combine_chunks()).astype(np.int64) for _ in range(2))
     keys = [key_of(name, next(columns)) for name in untouched]
-    truths = [key_of("", next(columns)) for _ in condition.atoms]
     group_keys, group = distinct(keys, kind.size)
-    patterns, pattern = distinct(truths, kind.size)
     row, (group_of, pattern_of) = unique_rows([group, pattern], kind.size)
     groups = max(int(group.max(initial=-1)) + 1, 0 if untouched else 1)
     if group_of.size * dealt.most_values > MOST_MEANS:
@@ -105,7 +111,7 @@ def bucket_tally(
         group_keys,
         groups,
         group_of,
-        tuple(zip(*(key.column() for key in patterns), strict=True)) if truths else ((),),
+        patterns,
         pattern_of,
         kind,
         row,
@@ -114,6 +120,41 @@ def bucket_tally(
         {sql: (numbers_in(next(columns)), numbers_in(next(columns))) for sql in numbers},
         weight,
     )
+
+
+# --- patterns of truths -----------------------------------------------------------------------------------------------
+
+
+def _patterns(
+    release: Release, condition: Condition, place: Callable[[Truths], IntArray]
+) -> tuple[tuple[Truths, ...], Any]:
+    """Return one pattern for each meaning (which values are meant), and the meaning of every pattern that occurs."""
+    found = fetched(release, f"SELECT DISTINCT {_pattern(condition)} AS p FROM release{_where(condition)}", "The query")
+    codes = np.asarray(found.columns[0].combine_chunks()).astype(np.int64)
+    meanings: dict[bytes, int] = {}
+    patterns: list[Truths] = []
+    meaning: list[int] = []
+    for code in codes.tolist():
+        truths = tuple((False, True, None)[code // 3**k % 3] for k in range(len(condition.atoms)))
+        meaning.append(meanings.setdefault(place(truths).tobytes(), len(meanings)))
+        if len(meanings) > len(patterns):
+            patterns.append(truths)
+    return tuple(patterns), pa.table({"p": codes, "meaning": np.array(meaning, dtype=np.int64)})
+
+
+def _pattern(condition: Condition) -> str:
+    """Return the number of a pattern of truths as SQL: a digit to the base 3 for each atom."""
+    digits = [
+        f"{3**k} * CASE WHEN ({a}) THEN 1 WHEN NOT ({a}) THEN 0 ELSE 2 END" for k, a in enumerate(condition.atoms)
+    ]
+    return " + ".join(["0", *digits])
+
+
+def _where(condition: Condition) -> str:
+    return f" WHERE {condition.rows}" if condition.rows else ""
+
+
+# --- the query that DuckDB answers ------------------------------------------------------------------------------------
 
 
 def _statement(
@@ -126,21 +167,23 @@ def _statement(
 ) -> str:
     """Return the query; everything in it is rebuilt from checked parts."""
     assert release.manifest.groups is not None
-    columns = [quoted(name) for name in untouched]
-    columns += [f"CAST(({atom}) AS BOOLEAN)" for atom in condition.atoms]
-    inner = [f"{quoted(release.manifest.groups.group_column)} AS g"]
-    inner += [f"{column} AS c{k}" for k, column in enumerate(columns)]
-    by_group = ", ".join(str(k + 1) for k in range(len(inner)))  # by place, not name
-    inner += [f"coalesce({sql}, 0) AS s{k}" for k, sql in enumerate(sums)]
+    keys = [f"c{k}" for k in range(len(untouched))]
+    whats = [(f"s{k}", "sum") for k in range(len(sums))]
+    whats += [(f"{letter}{k}", end) for k in range(len(numbers)) for letter, end in (("l", "min"), ("h", "max"))]
+    columns = [f"{quoted(release.manifest.groups.group_column)} AS g", f"{_pattern(condition)} AS p"]
+    columns += [f"{quoted(name)} AS {key}" for name, key in zip(untouched, keys, strict=True)]
+    by = ", ".join(str(k + 1) for k in range(len(columns)))  # by place, not name
+    columns += [f"coalesce({sql}, 0) AS s{k}" for k, sql in enumerate(sums)]
     for k, number in enumerate(numbers):
-        inner += [f"min({number.each(weight)}) AS l{k}", f"max({number.each(weight)}) AS h{k}"]
-    outer = ["kind", *(f"c{k}" for k in range(len(columns)))]
-    by_kind = ", ".join(str(k + 1) for k in range(len(outer)))
-    outer += [f"sum(s{k})" for k in range(len(sums))]
+        columns += [f"min({number.each(weight)}) AS l{k}", f"max({number.each(weight)}) AS h{k}"]
+    parts = f"SELECT {', '.join(columns)} FROM release{_where(condition)} GROUP BY {by}"
+    if condition.atoms:  # several patterns may mean the same values
+        merged = ["g", "meaning", *keys, *(f"{end}({what}) AS {what}" for what, end in whats)]
+        parts = f"SELECT {', '.join(merged)} FROM ({parts}) JOIN meanings USING (p) GROUP BY {by}"
     totals = [f"CAST(s{sums.index(number.summed(weight))} AS DOUBLE)" for number in numbers]
+    outer = ["kind", "meaning" if condition.atoms else "p", *keys]
+    outer += [f"{end}({what})" for what, end in whats[: len(sums)]]
     outer += [f"sum({total} * {total} / size)" for total in totals]
-    outer += [f"{end}({letter}{k})" for k in range(len(numbers)) for end, letter in (("min", "l"), ("max", "h"))]
+    outer += [f"{end}({what})" for what, end in whats[len(sums) :]]
     named = ", ".join(f"{column} AS o{k}" for k, column in enumerate(outer))
-    where = f" WHERE {condition.rows}" if condition.rows else ""
-    parts = f"SELECT {', '.join(inner)} FROM release{where} GROUP BY {by_group}"
-    return f"SELECT {named} FROM ({parts}) JOIN kinds USING (g) GROUP BY {by_kind}"
+    return f"SELECT {named} FROM ({parts}) JOIN kinds USING (g) GROUP BY {by}"

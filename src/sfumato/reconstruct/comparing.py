@@ -122,9 +122,9 @@ def risks(
     trees = [_tree(text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
     origin = origin_of(release, set().union(*map(column_names, trees)))
     conditions = _Conditions.of(release, trees, origin.domain)
-    names = frozenset().union(*map(column_names, trees))
-    condition = replace(conditions.joined, columns=names)
-    source = origin.ask(Question(release, (), ((),), condition, (COUNT,), (COUNT * COUNT,), target=target))
+    condition = replace(conditions.joined, columns=frozenset().union(*map(column_names, trees)))
+    question = Question(release, (), ((),), condition, (COUNT,), (COUNT * COUNT,), target=target, by_value=True)
+    source = origin.ask(question)
     source.require_inverse(())
     figures = source.figures((), conditions.place, 4)
     cells: FloatArray = figures.total(COUNT).reshape(2, 2)

@@ -23,7 +23,7 @@ from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct import bayes, inverse
 from sfumato.reconstruct.answer import ESTIMATORS, Answer, Estimator, Key, Target, check_target
-from sfumato.reconstruct.bucket_figures import COUNT, BucketFigures
+from sfumato.reconstruct.bucket_figures import COUNT
 from sfumato.reconstruct.cells import Cells, Estimates, cells_of
 from sfumato.reconstruct.conditions import not_too_deep, split_condition
 from sfumato.reconstruct.figures import UNBIASED, Figures, ValueWeights
@@ -36,7 +36,6 @@ from sfumato.release import Release
 
 NO_ROW = "No published row satisfies the condition."
 NOTHING_RANDOMIZED = "No randomized column is asked."
-NOTHING_HIDDEN = "No sensitive column is asked: the rows are counted as they are."
 BIASED = "Never negative, and therefore biased near zero; the interval is the unbiased estimate's, cut to the possible."
 
 
@@ -129,6 +128,11 @@ class Counted:
             check(tree, manifest_types(release), tuple(hidden_columns(release)))  # refuses what looks at hidden columns
         origin, by = origin_of(release, by), tuple(by)
         condition = split_condition(release, tree, origin.domain)
+        if method == "projected" and condition.values:
+            raise UsageError(
+                f"`projected` needs groups whose size is known; a condition on {origin.domain.name!r} hides it.",
+                f"Group by it instead (--by {origin.domain.names[0]}), or ask for `inverse`.",
+            )
         question = Question(
             release, by, (by,), condition, (COUNT,), (COUNT * COUNT,), "", target, is_classical=method == "classical"
         )
@@ -151,13 +155,10 @@ class Counted:
 
     def notes(self, method: Estimator) -> tuple[str, ...]:
         """Return what is to be said of the estimates."""
-        if isinstance(self.figures, BucketFigures):
+        if self.release.manifest.groups is not None:
             return (*([BIASED] if method == "projected" else []), *self.figures.notes(), *self.source.notes())
         if self.figures.is_whole:
-            return (
-                NOTHING_RANDOMIZED if self.release.manifest.groups is None else NOTHING_HIDDEN,
-                *self.source.notes(),
-            )
+            return (NOTHING_RANDOMIZED,)
         return (UNBIASED,) if method == "inverse" else (BIASED,)
 
     def estimated(self, method: Estimator) -> Numbers:

@@ -29,6 +29,7 @@ from sfumato.reconstruct.channel import Channel, ChannelTable, Matrix
 from sfumato.reconstruct.tally import ROWS, Number, Tally, Truths
 
 UNBIASED = "Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out."
+NOTHING_HIDDEN = "No sensitive column is asked: the rows are counted as they are."
 FEW = 10
 """Rows of a value that are expected by chance alone, below which their number is too uncertain to tell the error."""
 
@@ -261,7 +262,7 @@ class Figures:
 
     def notes(self) -> list[str]:
         """Return what is to be said of the estimates."""
-        return [UNBIASED]
+        return [UNBIASED] if self.channel.tables else [NOTHING_HIDDEN]
 
     @property
     def is_whole(self) -> bool:

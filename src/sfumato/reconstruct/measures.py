@@ -87,9 +87,9 @@ def widened(q: Quotient, top: FloatArray, bottom: FloatArray) -> Quotient:
     with np.errstate(divide="ignore", invalid="ignore"):
         r = np.abs(np.where(q.bottom > 0, q.top / q.bottom, 1))
         chance = np.sqrt(np.maximum(q.top_variance - 2 * r * q.covariance + r**2 * q.bottom_variance, 0))
-    off, tiny = top + r * bottom, np.finfo(float).tiny
-    e = np.clip(off / np.maximum(chance, tiny), 0.01, 100)
-    k = np.clip(r * bottom / np.maximum(top, tiny), 0.01, 100)
+        e = np.clip((top + r * bottom) / chance, 0.01, 100)
+        k = np.clip(r * bottom / top, 0.01, 100)
+    e, k = (np.where(np.isnan(each), 1, each) for each in (e, k))
     return Quotient(
         q.top,
         q.bottom,
@@ -103,4 +103,6 @@ def _quotient_figure(q: Quotient) -> Values:
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(q.bottom > 0, q.top / q.bottom, np.nan)
         variance = q.top_variance - 2 * value * q.covariance + value**2 * q.bottom_variance
-        return Values(value, np.sqrt(np.maximum(variance, 0)) / q.bottom, q)
+        error = np.sqrt(np.maximum(variance, 0)) / q.bottom
+    nothing = np.where(np.isnan(error) & ~np.isnan(value), np.nan, 0)  # no error is known, so there are no ends
+    return Values(value, error, Quotient(*(getattr(q, name) + nothing for name in q.__dataclass_fields__)))

@@ -41,6 +41,7 @@ class Question:
     weight: str = ""
     target: Target = "table"
     is_classical: bool = False
+    by_value: bool = False  # whether cells depend on hidden columns that neither `by` nor the condition names
 
     @property
     def rows(self) -> int:
@@ -160,7 +161,7 @@ class _FromMatrices:
 
     def _detail(self, names: Collection[str]) -> Detail:
         """Return how much has to be told apart of the published values."""
-        if set(names) & set(self.channel.domain.names) or self.question.condition.atoms:
+        if self.question.by_value or set(names) & set(self.channel.domain.names) or self.question.condition.atoms:
             return "values"
         if not self.question.condition.values:
             return "whole"
@@ -193,10 +194,10 @@ class _FromGroups:
             )
 
         def coarser(fewer: Collection[str]) -> BucketTally:
-            return self._tally(tuple(name for name in untouched if name in fewer))
+            return self._tally(tuple(name for name in untouched if name in fewer), place)
 
         return BucketFigures(
-            found, self._tally(tuple(untouched)), place, size, q.rows, q.target, q.is_classical, coarser
+            found, self._tally(tuple(untouched), place), place, size, q.rows, q.target, q.is_classical, coarser
         )
 
     def require_inverse(self, names: Sequence[str]) -> None:
@@ -221,13 +222,14 @@ class _FromGroups:
         return dealt(self.question.release)
 
     def _is_whole(self, names: Sequence[str]) -> bool:
-        return not set(names) & set(self.origin.domain.names) and not self.question.condition.values
+        asked = set(names) & set(self.origin.domain.names) or self.question.condition.values or self.question.by_value
+        return not asked
 
-    def _tally(self, untouched: tuple[str, ...]) -> BucketTally:
+    def _tally(self, untouched: tuple[str, ...], place: Place) -> BucketTally:
         q = self.question
         if untouched not in self._read:
             self._read[untouched] = bucket_tally(
-                q.release, self._dealt, untouched, q.condition, q.totals, q.products, q.weight
+                q.release, self._dealt, untouched, q.condition, place, q.totals, q.products, q.weight
             )
         return self._read[untouched]
 

@@ -201,9 +201,11 @@ def unique_rows(columns: Sequence[IntArray], rows: int) -> tuple[IntArray, list[
 def _places(channel: Channel, columns: Any, rows: int, detail: Detail) -> tuple[IntArray, IntArray]:
     """Return the sub-table of each row, and the place of its value among those of the sub-table."""
     place = np.zeros(rows, dtype=np.int64)
+    if detail == "whole":
+        return place, place
     values = [part_codes(channel.domain, k, next(columns)) for k in range(_parts(channel, detail))]
     table = np.zeros(rows, dtype=np.int64)
-    if detail != "whole" and channel.label:
+    if channel.label:
         table = np.asarray(next(columns).combine_chunks().fill_null(0)).astype(np.int64) - 1
     wrong = (table < 0) | (table >= len(channel.tables))
     if wrong.any():

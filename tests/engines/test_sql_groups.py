@@ -1,0 +1,586 @@
+"""Every answer from a release by groups, written down once more: row by row, with dense matrices, to 1e-7.
+
+The reference takes the two tables as lists of rows. A *piece* is a number z of each record and weights f of the values:
+what is asked is the sum of z f(value). It is estimated, in each stratum, from the groups' sums s = G z with the dense
+matrix C of compositions, by theta = (C'WC)^-1 C'W s, and has the variance of `sfumato.reconstruct.buckets`: the
+formulas there, for one piece, or two, at a time. A question is a sum of pieces, one for each set of values with which a
+row can satisfy its condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.errors import ReleaseError, UsageError
+from sfumato.reconstruct.buckets import PRIOR_FREEDOM
+from sfumato.reconstruct.compositions import OWN_VARIANCE
+from sfumato.release import Release
+from tests.engines.grouped import all_values, codes_of, dealt_groups, grouped_release
+from tests.engines.test_sql_oracle import (
+    ALL,
+    COOK,
+    FIGURES,
+    JOBLESS,
+    NO_HOURS,
+    NOT_BAKER,
+    OLD,
+    POOR,
+    SOUTH,
+    WOMAN,
+    Claim,
+    Figure,
+    Z,
+    shares,
+)  # fmt: skip
+from tests.engines.tools import patients
+from tests.engines.tools import released as published
+
+Array = npt.NDArray[np.float64]
+Row = dict[str, Any]
+ROWS = 200
+JOBS = ["baker", "clerk", "cook", "smith", None]
+
+
+# --- releases with missing values in every column ---------------------------------------------------------------------
+
+
+def people(seed: int = 3) -> pa.Table:
+    rng = np.random.default_rng(seed)
+
+    def column(values: Any, missing: float = 0.08) -> list[Any]:
+        return [None if rng.random() < missing else value for value in np.asarray(values).tolist()]
+
+    sex = rng.choice(["F", "M"], ROWS)
+    shares = np.where((sex == "F")[:, None], [0.3, 0.1, 0.2, 0.25, 0.15], [0.1, 0.3, 0.25, 0.15, 0.2])
+    job = (rng.random((ROWS, 1)) > shares.cumsum(axis=1)).sum(axis=1)
+    return pa.table(
+        {
+            "sex": column(sex),
+            "region": rng.choice([1, 2, 3], ROWS, p=[0.4, 0.35, 0.25]),
+            "age": column(rng.integers(18, 80, ROWS)),
+            "income": column(rng.normal(500, 700, ROWS).round(2)),
+            "hours": column(rng.integers(1, 60, ROWS)),
+            "w": column(rng.choice([0.5, 1.0, 2.5], ROWS), 0.04),
+            "job": [JOBS[k] for k in job],
+            "ill": (rng.random(ROWS) < 0.4).tolist(),
+        }
+    )
+
+
+def released(folder: Path, kind: str) -> Release:
+    """Return a release: one deal, or one for each region, or two sensitive columns."""
+    table, rng = people(), np.random.default_rng(5)
+    sensitive = ["job", "ill"] if kind == "two" else ["job"]
+    within = ["region"] if kind == "cells" else []
+    group = dealt_groups(codes_of(table, sensitive)[1], codes_of(table, within)[1], 2, rng, 12)
+    file_format = "csv" if kind == "csv" else "parquet"
+    return grouped_release(folder, table, sensitive, group, within=within, file_format=file_format)
+
+
+@pytest.fixture(scope="module", params=["plain", "cells", "two"])
+def dense(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Dense:
+    return Dense(released(tmp_path_factory.mktemp("groups") / "r", request.param))
+
+
+# --- the reference ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A number of each record, and weights of the values."""
+
+    z: Array
+    f: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Stratum:
+    """Groups and the records in them, as dense matrices."""
+
+    c: Array  # [groups, values]
+    members: Array  # [groups, records]
+
+    @cached_property
+    def n(self) -> Array:
+        return self.c.sum(axis=0)
+
+    @cached_property
+    def w(self) -> Array:
+        return 1 / self.c.sum(axis=1)
+
+    @cached_property
+    def inverse(self) -> Array:
+        return np.linalg.pinv(self.c.T @ np.diag(self.w) @ self.c, rcond=1e-9, hermitian=True)
+
+    @cached_property
+    def solver(self) -> Array:
+        """[values, records]"""
+        return self.inverse @ self.c.T @ (self.w[:, None] * self.members)
+
+    def theta(self, z: Array) -> Array:
+        return self.solver @ z
+
+    @cached_property
+    def here(self) -> npt.NDArray[np.bool_]:
+        """Which records are in this stratum."""
+        return self.members.sum(axis=0) > 0
+
+    @cached_property
+    def own_variance(self) -> npt.NDArray[np.bool_]:
+        return self.told(np.eye(self.n.size)) & (np.diag(self.inverse) <= OWN_VARIANCE)
+
+    @cached_property
+    def left(self) -> Array:
+        """W (1 - the diagonal of the hat matrix)."""
+        return self.w * (1 - np.diag(self.c @ self.inverse @ self.c.T * self.w))
+
+    def weights(self, f: Array) -> Array:
+        """a, with T = a s."""
+        return self.w * (self.c @ self.inverse @ (self.n * f))
+
+    def covariance_of(self, z: Array, other: Array) -> Array:
+        """Return the covariance of two numbers among the records of each value."""
+        whole = np.cov(z[self.here], other[self.here])[0, 1]
+        own = self.theta(z * other) - self.theta(z) * self.theta(other) + np.diag(self.inverse) * whole
+        return np.where(self.own_variance, own, whole)
+
+    def told(self, f: Array) -> npt.NDArray[np.bool_]:
+        wanted = self.n[:, None] * f
+        reached = self.c.T @ np.linalg.pinv(self.c.T, rcond=1e-9) @ wanted
+        return np.isclose(reached, wanted, atol=1e-6).all(axis=0)
+
+    def variance(self, z: Array) -> Array:
+        return np.maximum(self.covariance_of(z, z), 0)
+
+    def residuals(self, z: Array) -> Array:
+        """Return what the residual sum of squares is, what it should be, and its degrees of freedom."""
+        squares = self.w @ (self.members @ z - self.c @ self.theta(z)) ** 2
+        freedom = len(self.c) - np.linalg.matrix_rank(self.c)
+        return np.array([squares, self.left @ self.c @ self.variance(z), freedom])
+
+
+class Dense:
+    """A release as rows and dense matrices."""
+
+    def __init__(self, release: Release) -> None:
+        self.release, self.rows = release, release.to_arrow().to_pylist()
+        part = release.manifest.groups
+        assert part is not None
+        self.names, self.values, self.n = release.manifest.domain.names, all_values(release), len(self.rows)
+        c = np.zeros((part.number, len(self.values)))
+        for line in pq.read_table(release.folder / part.file).to_pylist():
+            c[line["group"] - 1, self.values.index(tuple(line[name] for name in self.names))] = line["count"]
+        members = np.zeros((part.number, self.n))
+        members[[row["group"] - 1 for row in self.rows], range(self.n)] = 1
+        cells = [tuple(row[name] for name in part.dealt_within) for row in self.rows]
+        self.strata = []
+        self._calibrations: dict[bytes, float] = {}
+        self._meant: dict[str, Array] = {}
+        for cell in dict.fromkeys(cells):
+            own = members @ np.array([float(each == cell) for each in cells]) > 0
+            self.strata.append(Stratum(c[own], members[own]))
+
+    def meant(self, test: Claim) -> Array:
+        """Return which values satisfy a test in each row, [rows, values]."""
+        if test.sql not in self._meant:
+            records = [[row | dict(zip(self.names, v, strict=True)) for v in self.values] for row in self.rows]
+            self._meant[test.sql] = np.array([[test.truth(r) is True for r in each] for each in records], dtype=float)
+        return self._meant[test.sql]
+
+    def calibration(self, z: Array) -> float:
+        key = z.tobytes()
+        if key not in self._calibrations:
+            parts = [s.residuals(z) for s in self.strata if not _constant(s, z)]
+            found, due, freedom = np.sum(parts, axis=0) if parts else np.zeros(3)
+            ratio = found / due if due > 0 else 1.0
+            self._calibrations[key] = float((freedom * ratio + PRIOR_FREEDOM) / (freedom + PRIOR_FREEDOM))
+        return self._calibrations[key]
+
+    def total(self, piece: Piece) -> float:
+        return sum(
+            float(s.weights(piece.f) @ s.members @ piece.z) if not _constant(s, piece.z) else
+            float((s.members @ piece.z) @ s.w * (s.n @ piece.f) / len(s.c)) for s in self.strata
+        )  # fmt: skip
+
+    def covariance(self, one: Piece, other: Piece, target: str) -> float:
+        factor = np.sqrt(self.calibration(one.z) * self.calibration(other.z))
+        added = 0.0
+        for s in self.strata:
+            if not (s.members @ abs(one.z)).any() or not (s.members @ abs(other.z)).any():
+                continue
+            if not (_constant(s, one.z) or _constant(s, other.z)):
+                limit = np.sqrt(
+                    s.variance(one.z) * self.calibration(one.z) * s.variance(other.z) * self.calibration(other.z)
+                )
+                inside = np.clip(s.covariance_of(one.z, other.z) * factor, -limit, limit)
+                a, b = s.weights(one.f), s.weights(other.f)
+                added += float(inside @ (s.c.T @ (a * b) - one.f * other.f * s.n))
+            if target == "population":
+                added += float((s.n * s.theta(one.z * other.z)) @ (one.f * other.f))
+        if target == "table":
+            return added
+        return (added - self.total(one) * self.total(other) / self.n) * self.n / (self.n - 1)
+
+
+def _constant(s: Stratum, z: Array) -> bool:
+    here = z[s.here]
+    return bool((here == here[0]).all())
+
+
+Question = list[Piece]
+
+
+def total(dense: Dense, question: Question) -> float:
+    return sum(dense.total(piece) for piece in question)
+
+
+def covariance(dense: Dense, one: Question, other: Question, target: str) -> float:
+    found = sum(dense.covariance(a, b, target) for a in one for b in other)
+    if one is other and target == "population":
+        found = max(found, sum(dense.covariance(a, b, "table") for a in one for b in other))
+    return found
+
+
+def question(dense: Dense, where: Claim, z: Array, group: Row) -> Question:
+    """Return the sum of z over the records of a group: a piece for each set of values that rows can satisfy it with."""
+    own = [name for name in group if name not in dense.names]
+    inside = np.array([all(row[name] == group[name] for name in own) for row in dense.rows])
+    records = [dict(zip(dense.names, v, strict=True)) for v in dense.values]
+    values = np.array([float(all(group.get(name, x) == x for name, x in each.items())) for each in records])
+    meant = dense.meant(where)
+    pieces = [
+        Piece(np.where((meant == f).all(axis=1) & inside, z, 0), f * values)
+        for f in np.unique(meant[meant.any(axis=1)], axis=0)
+    ]
+    return [piece for piece in pieces if piece.f.any()]
+
+
+CONDITIONS = [
+    ALL, WOMAN & (OLD | ~SOUTH), COOK | JOBLESS, WOMAN & NOT_BAKER, WOMAN | COOK,
+    (~(WOMAN & COOK) | POOR) & (OLD | ~NOT_BAKER), ~(COOK & ~(SOUTH & JOBLESS)) | NO_HOURS,
+]  # fmt: skip
+
+
+def number_of(dense: Dense, name: str, weight: str) -> Array:
+    """Return the number of each row: 0 where a factor is missing."""
+    column = name.removeprefix("known ")
+
+    def number(row: Row) -> float:
+        own = 1.0 if name == "*" else row[column] if column == name else float(row[column] is not None)
+        return (own or 0.0) * (row[weight] or 0.0 if weight else 1.0)
+
+    return np.array([number(row) for row in dense.rows])
+
+
+def due(dense: Dense, figure: Figure, where: Claim, group: Row, weight: str, target: str) -> tuple[float, ...]:
+    """Return estimate, standard error, and the ends of the interval."""
+    factor = figure.factor
+    top = question(dense, where, number_of(dense, figure.top, weight), group)
+    t, v = factor * total(dense, top), factor**2 * covariance(dense, top, top, target)
+    if not figure.bottom and figure.partition is None:
+        error = np.sqrt(max(v, 0))
+        return t, error, t - Z * error, t + Z * error
+    part = group if figure.bottom else {k: x for k, x in group.items() if k in (figure.partition or ())}
+    bottom = question(dense, where, number_of(dense, figure.bottom or figure.top, weight), part)
+    b, below, cross = (
+        total(dense, bottom),
+        covariance(dense, bottom, bottom, target),
+        factor * covariance(dense, top, bottom, target),
+    )
+    if b <= 0:
+        return np.nan, np.nan, -np.inf, np.inf
+    r = t / b
+    error = np.sqrt(max(v - 2 * r * cross + r**2 * below, 0)) / b
+    a, h, c = b**2 - Z**2 * below, t * b - Z**2 * cross, t**2 - Z**2 * v
+    root = np.sqrt(max(h**2 - a * c, 0))
+    return (r, error, (h - root) / a, (h + root) / a) if a > 0 else (r, error, -np.inf, np.inf)
+
+
+def ask_and_check(
+    dense: Dense, by: tuple[str, ...], figures: list[Figure], where: Claim, weight: str, target: Any, cube: bool = False
+) -> None:
+    names = [f"f{k}" for k in range(len(figures))]
+    select = [*by, *(f"{figure.sql} AS {name}" for figure, name in zip(figures, names, strict=True))]
+    groups = f"GROUP BY {'CUBE' if cube else ''} ({', '.join(by)})" if by else ""
+    answer = dense.release.sql(
+        f"SELECT {', '.join(select)} FROM release WHERE {where.sql} {groups}", weight=weight, target=target
+    )
+    assert answer.value.size
+    numbers = list(zip(*answer.numbers().values(), strict=True))
+    keys = answer.groups if len(figures) > 1 else [(*group, names[0]) for group in answer.groups]
+    for (*group, name), got in zip(keys, numbers, strict=True):
+        own = {n: value for n, value in zip(by, group, strict=True) if value != "(all)"}
+        expected = due(dense, figures[names.index(name)], where, own, weight, target)
+        about = (figures[names.index(name)].sql, where.sql, own, got, expected)
+        assert np.allclose(got, expected, rtol=1e-6, atol=1e-6 * max(1.0, abs(expected[0])), equal_nan=True), about
+
+
+@pytest.mark.parametrize("target", ["table", "population"])
+@pytest.mark.parametrize("where", CONDITIONS, ids=lambda where: where.sql)
+def test_figures_under_conditions(dense: Dense, where: Claim, target: str) -> None:
+    ask_and_check(dense, (), FIGURES, where, "w" if target == "table" else "", target)
+    ask_and_check(dense, ("sex",), FIGURES[:4], where, "", target)
+
+
+@pytest.mark.parametrize("target", ["table", "population"])
+@pytest.mark.parametrize("by", [("job",), ("sex", "job")])
+def test_groups_and_shares(dense: Dense, by: tuple[str, ...], target: str) -> None:
+    ask_and_check(dense, by, [*FIGURES[:4], *shares(by)], CONDITIONS[1], "", target)
+    ask_and_check(dense, by, FIGURES[:1], CONDITIONS[4], "w", target, cube=True)
+
+
+@pytest.mark.parametrize("target", ["table", "population"])
+def test_joint_tables_and_risks(dense: Dense, target: Any) -> None:
+    """The full covariance between the cells of all groups, and what a comparison of risks makes of it."""
+    table = dense.release.table(["sex", "job"], target=target)
+    cells = [
+        question(dense, ALL, np.ones(dense.n), {"sex": sex, "job": job})
+        for sex in table.axes[0].values
+        for job in table.axes[1].values
+    ]
+    expected = np.array([[covariance(dense, a, b, target) for b in cells] for a in cells])
+    assert table.covariance() == pytest.approx(expected, rel=1e-6, abs=1e-6 * expected.max())
+    assert table.value.ravel() == pytest.approx([total(dense, cell) for cell in cells], abs=1e-8)
+    both = question(dense, WOMAN & COOK, np.ones(dense.n), {}), question(dense, WOMAN & ~COOK, np.ones(dense.n), {})
+    risk = total(dense, both[0]) / sum(total(dense, each) for each in both)
+    found = dense.release.risks("sex = 'F'", "job = 'cook'", target=target)
+    rest = question(dense, ~WOMAN & COOK, np.ones(dense.n), {}), question(dense, ~WOMAN & ~COOK, np.ones(dense.n), {})
+    other = total(dense, rest[0]) / sum(total(dense, each) for each in rest)
+    assert found.measures[0].estimate == pytest.approx(risk - other)
+
+
+# --- groups about which chance says nothing ---------------------------------------------------------------------------
+
+
+def loose_truth(table: pa.Table, group: npt.NDArray[np.int64], loose: npt.NDArray[np.bool_]) -> Any:
+    """Return, for women and each job, the classical count of loose groups, and the farthest that it can be off."""
+    woman, job = np.array(table["sex"].to_pylist()) == "F", table["job"].to_pylist()
+    found = {}
+    for name in JOBS:
+        has, estimate, off = np.array([j == name for j in job]), 0.0, 0.0
+        for number in np.unique(group[loose]):
+            own = group == number
+            size, c, a = int(own.sum()), int((own & has).sum()), int((own & woman).sum())
+            sums = [sum(chosen) for chosen in combinations([1] * a + [0] * (size - a), c)]  # every way to have them
+            estimate += a * c / size
+            off += max(max(sums) - a * c / size, a * c / size - min(sums))
+        found[name] = estimate, off
+    return found
+
+
+def test_groups_that_mix_cells(tmp_path: Path) -> None:
+    """The classical estimate of these groups, and the largest error that it can have, found by trying all ways."""
+    table, rng = people(), np.random.default_rng(5)
+    cell = codes_of(table, ["region"])[1]
+    group = dealt_groups(codes_of(table, ["job"])[1], cell, 2, rng, 12)
+    mixed = group % 20 == 7
+    number = np.unique(group[~mixed], return_inverse=True)[1].astype(np.int64)
+    strict = grouped_release(tmp_path / "strict", table.filter(~mixed), ["job"], number, within=["region"])
+    group[~mixed], group[mixed] = number, number.max() + 1 + np.arange(mixed.sum()) % 2
+    assert all(np.unique(cell[group == number]).size > 1 for number in np.unique(group[mixed]))
+    release = grouped_release(tmp_path / "mixed", table, ["job"], group, within=["region"], withheld=3)
+    query = "SELECT job, COUNT(*) FROM release WHERE sex = 'F' GROUP BY job"
+    expected, answer, alone = loose_truth(table, group, mixed), release.sql(query), strict.sql(query)
+    apart = {
+        job: (value, error)
+        for (job,), value, error in zip(alone.groups, alone.value, alone.standard_error, strict=True)
+    }
+    for (job,), value, error in zip(answer.groups, answer.value, answer.standard_error, strict=True):
+        assert value == pytest.approx(apart[job][0] + expected[job][0])
+        assert error == pytest.approx(apart[job][1] + expected[job][1])
+    assert any(f"{mixed.sum()} records are in groups that mix cells of region" in note for note in answer.notes)
+    assert any("3 were withheld" in note for note in answer.notes)
+    everyone = release.sql("SELECT region, COUNT(*) FROM release WHERE job IS NULL OR job IS NOT NULL GROUP BY region")
+    assert everyone.value == pytest.approx(np.bincount(cell))
+    assert everyone.standard_error == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "figure", ["SUM(income)", "AVG(hours)", "COUNT(*) / SUM(COUNT(*)) OVER ()", "SUM(income) / SUM(hours)"]
+)
+def test_whatever_mixed_groups_hide_is_within_the_error(tmp_path: Path, figure: str) -> None:
+    """All groups mix cells, so no error is a matter of chance: no assignment of values leaves estimate +- error."""
+    rng = np.random.default_rng(17)
+    for k in range(3):
+        table = people(20 + k).slice(0, 40)
+        group = rng.permutation(np.arange(40) // 4)
+        release = grouped_release(tmp_path / f"r{k}", table, ["job"], group, within=["income", "age"])
+        answer = release.sql(f"SELECT sex, job, {figure} AS x FROM release GROUP BY sex, job")
+        ends = dict(zip(answer.groups, zip(*answer.interval(0.6827), strict=True), strict=True))
+        for _ in range(10):  # other worlds with the same two tables
+            job = np.array(table["job"].to_pylist(), dtype=object)
+            for number in range(10):
+                job[group == number] = rng.permutation(job[group == number])
+            with duckdb.connect() as connection:
+                connection.register("release", table.set_column(6, "job", pa.array(job.tolist())))
+                rows = connection.sql(f"SELECT sex, job, {figure} FROM release GROUP BY sex, job").fetchall()
+            for sex, name, value in rows:
+                low, high = ends[sex, name]
+                assert value is None or low - 1e-3 * abs(low) <= value <= high + 1e-3 * abs(high), (sex, name, figure)
+
+
+def test_cells_that_tell_nothing_are_loose(tmp_path: Path) -> None:
+    """The last region's groups are all alike: its values are not told apart, and the others' are."""
+    table, rng = people(), np.random.default_rng(5)
+    cell = codes_of(table, ["region"])[1]
+    group = dealt_groups(codes_of(table, ["job"])[1], cell, 2, rng, 12)
+    own = cell == 2
+    group[own] = group[own].min()
+    group = np.unique(group, return_inverse=True)[1].astype(np.int64)
+    release = grouped_release(tmp_path / "r", table, ["job"], group, within=["region"])
+    answer = release.sql("SELECT job, COUNT(*) FROM release WHERE sex = 'F' GROUP BY job")
+    assert not np.isnan(answer.value).any()
+    assert any(f"{own.sum()} records are in cells of region with too few different groups" in n for n in answer.notes)
+    inside = release.sql("SELECT region, COUNT(*) FROM release WHERE job = 'cook' GROUP BY region")
+    assert inside.value[2] == pytest.approx(sum(np.array(table["job"].to_pylist())[own] == "cook"))
+    assert inside.standard_error == pytest.approx(0, abs=1e-9)  # every region's own count is told by its groups
+
+
+# --- what is not told, other methods, refusals ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return released(tmp_path_factory.mktemp("plain") / "r", "plain")
+
+
+def test_figures_that_are_not_told(tmp_path: Path) -> None:
+    """Two groups cannot tell five values apart; but all values together are told, and values of all records."""
+    table = people()
+    release = grouped_release(tmp_path / "r", table, ["job"], np.arange(ROWS) % 2)
+    answer = release.sql("SELECT job, COUNT(*) AS n, AVG(age) FROM release WHERE sex = 'F' GROUP BY job")
+    assert np.isnan(answer.value).all()
+    assert any("do not tell 5 of 5 figures" in note and "classical" in note for note in answer.notes)
+    whole = release.sql(
+        "SELECT COUNT(*) FROM release WHERE sex = 'F' AND (job = 'cook' OR job <> 'cook' OR job IS NULL)"
+    )
+    assert whole.value == pytest.approx(table["sex"].to_pylist().count("F"))
+    assert whole.standard_error == 0
+    every = release.count("job")
+    assert every.value == pytest.approx([table["job"].to_pylist().count(job) for (job,) in every.groups])
+    assert every.standard_error == pytest.approx(0, abs=1e-9)
+    assert not np.isnan(release.count(["sex", "job"], method="classical").value).any()
+
+
+def test_the_classical_estimate(plain: Release) -> None:
+    query = "SELECT sex, job, COUNT(*) AS n, AVG(age) AS age FROM release GROUP BY sex, job"
+    answer, dense = plain.sql(query, method="classical"), Dense(plain)
+    (stratum,) = dense.strata
+    for (sex, job, figure), value in zip(answer.groups, answer.value, strict=True):
+        z = np.array([float(row["sex"] == sex) for row in dense.rows])
+        f = stratum.c[:, dense.values.index((job,))]
+        counts, ages = (
+            float((stratum.members @ (z * np.array(column)) * stratum.w) @ f)
+            for column in (
+                [float(row["age"] is not None) for row in dense.rows],
+                [row["age"] or 0 for row in dense.rows],
+            )
+        )
+        expected = ages / counts if figure == "age" else float((stratum.members @ z * stratum.w) @ f)
+        assert value == pytest.approx(expected)
+    assert answer.method == "classical"
+    assert np.isnan(answer.standard_error).all()
+    assert np.isnan(answer.interval()).all()
+    assert any("independent" in note and "biased" in note for note in answer.notes)
+    count = plain.count(["sex", "job"], method="classical")
+    assert count.value == pytest.approx(answer.value[::2])
+    assert plain.table(["sex", "job"]).published.ravel() == pytest.approx(count.value)
+
+
+def test_untouched_columns_alone_are_counted(plain: Release) -> None:
+    rows = plain.to_arrow().to_pylist()
+    answer = plain.sql("SELECT sex, COUNT(*) FROM release WHERE age > 40 GROUP BY sex")
+    true = [sum(row["sex"] == sex and (row["age"] or 0) > 40 for row in rows) for (sex,) in answer.groups]
+    assert answer.value.tolist() == true
+    assert not answer.standard_error.any()
+    assert "No sensitive column is asked: the rows are counted as they are." in answer.notes
+    assert plain.sql("SELECT COUNT(*) FROM release WHERE age > 40", target="population").standard_error > 0
+    assert plain.count("group").value.sum() == ROWS
+
+
+def test_counts_may_have_conditions_on_hidden_columns(plain: Release) -> None:
+    counted = plain.count("sex", "job = 'cook' OR age > 60")
+    asked = plain.sql("SELECT sex, COUNT(*) FROM release WHERE job = 'cook' OR age > 60 GROUP BY sex")
+    assert counted.value == pytest.approx(asked.value)
+    assert counted.standard_error == pytest.approx(asked.standard_error)
+
+
+def test_no_negative_counts(plain: Release) -> None:
+    projected = plain.count(["sex", "job"], method="projected")
+    assert (projected.value >= 0).all()
+    assert projected.value.sum() == pytest.approx(ROWS)
+
+
+def test_csv(plain: Release, tmp_path: Path) -> None:
+    text = released(tmp_path / "r", "csv")
+    query = "SELECT sex, job, COUNT(*) AS n, AVG(income) FROM release WHERE age > 30 GROUP BY sex, job"
+    assert text.sql(query).value == pytest.approx(plain.sql(query).value, nan_ok=True)
+    assert text.sql(query).standard_error == pytest.approx(plain.sql(query).standard_error, nan_ok=True)
+
+
+def test_nobody_is_asked(plain: Release) -> None:
+    answer = plain.sql("SELECT job, COUNT(*) FROM release WHERE age > 200 GROUP BY job")
+    assert answer.value.tolist() == [0] * len(answer.value)
+    nobody = plain.sql("SELECT COUNT(*) FROM release WHERE job = 'pope' AND sex = 'F'")
+    assert nobody.value.tolist() == [0]
+    assert any("No value of 'job' satisfies" in note for note in nobody.notes)
+
+
+@pytest.mark.parametrize(
+    ("ask", "complaint"),
+    [
+        (lambda r: r.sql('SELECT "group", job, COUNT(*) FROM release GROUP BY "group", job'), "numbers the groups"),
+        (lambda r: r.sql("SELECT COUNT(*) FROM release WHERE job = 'cook' AND \"group\" < 5"), "numbers the groups"),
+        (lambda r: r.sql('SELECT job, AVG("group") FROM release GROUP BY job'), "numbers the groups"),
+        (lambda r: r.risks('"group" < 5', "job = 'cook'"), "numbers the groups"),
+        (lambda r: r.sql("SELECT SUM(job) FROM release"), "only in the table of groups"),
+        (lambda r: r.sql("SELECT COUNT(job) FROM release"), "only in the table of groups"),
+        (lambda r: r.sql("SELECT COUNT(*) FROM release WHERE job = sex"), "with another one"),
+        (lambda r: r.sql("SELECT COUNT(*) FROM release", method="em"), "by `inverse` or `classical`"),
+        (lambda r: r.count("job", method="em"), "dealt together"),
+        (lambda r: r.count("sex", "job = 'cook'", method="projected"), "whose size is known"),
+        (lambda r: r.count("jobb"), "Did you mean 'job'"),
+        (lambda r: r.power("job"), "has none"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_with_a_reason(
+    plain: Release, ask: Callable[[Release], Any], complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        ask(plain)
+
+
+def test_the_classical_estimate_is_for_groups(tmp_path: Path) -> None:
+    randomized = published(patients(), folder=tmp_path / "r")
+    for ask in (
+        lambda: randomized.count("disease", method="classical"),
+        lambda: randomized.table("disease", method="classical"),
+        lambda: randomized.sql("SELECT COUNT(*) FROM release", method="classical"),
+    ):
+        with pytest.raises(UsageError, match="releases by groups"):
+            ask()
+
+
+def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:
+    release = released(tmp_path / "r", "plain")
+    data = pq.read_table(release.data)
+    pq.write_table(data.slice(1), release.data)
+    with pytest.raises(ReleaseError, match="other groups in its data"):
+        release.count("job")
+    pq.write_table(data, release.data)
+    assert release.count("job").value.sum() == pytest.approx(ROWS)
+    (release.folder / "groups.parquet").unlink()
+    with pytest.raises(ReleaseError, match=r"lost its data file 'groups\.parquet'"):
+        release.count("job")
