@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -100,30 +100,31 @@ def _read(opened: _Opened) -> Dealt:
     lines = _lines(release, groups, domain)
     stratum = _strata(release, groups, lines)
     try:
-        return _dealt(domain, lines, stratum, bool(groups.dealt_within))
+        return dealt_of(domain, lines, stratum, inside_cells=bool(groups.dealt_within))
     except ValueError as problem:
         raise ReleaseError(f"The groups of {str(release.folder)!r} are none: {problem}.") from None
 
 
 @dataclass(frozen=True, eq=False)
-class _Lines:
+class Lines:
     """The table of compositions, in order of group and value; groups are numbered from 0."""
 
     group: IntArray
     value: IntArray
     count: IntArray
 
-    @property
+    @cached_property
     def sizes(self) -> IntArray:
+        """The records of each group."""
         return np.bincount(self.group, self.count).astype(np.int64)
 
-    def of(self, chosen: Mask) -> _Lines:
+    def of(self, chosen: Mask) -> Lines:
         """Return those of some groups, which are numbered anew."""
         here, number = chosen[self.group], np.cumsum(chosen) - 1
-        return _Lines(number[self.group[here]], self.value[here], self.count[here])
+        return Lines(number[self.group[here]], self.value[here], self.count[here])
 
 
-def _lines(release: Release, groups: GroupsPart, domain: SensitiveDomain) -> _Lines:
+def _lines(release: Release, groups: GroupsPart, domain: SensitiveDomain) -> Lines:
     names = [quoted(name) for name in domain.names]
     group, count = quoted(groups.group_column), quoted(groups.count_column)
     with connected(release) as connection:
@@ -139,10 +140,10 @@ def _lines(release: Release, groups: GroupsPart, domain: SensitiveDomain) -> _Li
     arrays = [np.asarray(column.combine_chunks()) for column in found.columns]
     if arrays[0].size == 0 or arrays[0][0] < 0 or arrays[2].min() < 1 or np.diff(arrays[0]).max(initial=0) > 1:
         raise changed("groups that are not numbered from 1, or without records")
-    return _Lines(*(array.astype(np.int64) for array in arrays))
+    return Lines(*(array.astype(np.int64) for array in arrays))
 
 
-def _strata(release: Release, groups: GroupsPart, lines: _Lines) -> IntArray:
+def _strata(release: Release, groups: GroupsPart, lines: Lines) -> IntArray:
     """Return the stratum of each group, -1 where it mixes cells. Both tables must have the same groups."""
     published = all(name in release.column_names for name in groups.dealt_within)
     names = groups.dealt_within if published else ()
@@ -166,7 +167,8 @@ def _check_sizes(place: IntArray, rows: IntArray, sizes: IntArray) -> None:
         raise changed("other groups in its data than in its table of groups")
 
 
-def _dealt(domain: SensitiveDomain, lines: _Lines, stratum: IntArray, inside_cells: bool) -> Dealt:
+def dealt_of(domain: SensitiveDomain, lines: Lines, stratum: IntArray, *, inside_cells: bool) -> Dealt:
+    """Return the deal of these compositions, given the stratum of each group (-1: it mixes cells)."""
     sizes = lines.sizes
     mixed = stratum < 0
     strict = _deal(lines, ~mixed, stratum, domain.size)
@@ -187,7 +189,7 @@ def _dealt(domain: SensitiveDomain, lines: _Lines, stratum: IntArray, inside_cel
     return Dealt(domain, strict, left_out, pa.table(table))
 
 
-def _deal(lines: _Lines, chosen: Mask, stratum: IntArray, values: int) -> Deal | None:
+def _deal(lines: Lines, chosen: Mask, stratum: IntArray, values: int) -> Deal | None:
     if not chosen.any():
         return None
     own = lines if chosen.all() else lines.of(chosen)
