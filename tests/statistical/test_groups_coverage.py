@@ -30,7 +30,8 @@ from sfumato.reconstruct.answer import TARGETS, Answer, IntArray, Key, Target
 from sfumato.reconstruct.bucket_figures import BucketFigures
 from sfumato.reconstruct.bucket_tally import BucketTally
 from sfumato.reconstruct.cells import Partition, cells_of
-from sfumato.reconstruct.dealt import Dealt, Lines, dealt_of
+from sfumato.reconstruct.compositions import Kinds
+from sfumato.reconstruct.dealt import Dealt, dealt_of
 from sfumato.reconstruct.measures import evaluate, products_of, totals_of
 from sfumato.reconstruct.query import Measure
 from sfumato.reconstruct.tally import ROWS, Number
@@ -184,11 +185,12 @@ def figures_of(
     """Return the estimates from one release; `cell` has the cell of each record if the deal was inside cells."""
     domain = SensitiveDomain((Domain("value", tuple(f"v{k}" for k in range(values))),))
     line, count = np.unique(group * values + people.value, return_counts=True)
-    stratum = np.zeros(int(group.max()) + 1, dtype=np.int64)
+    stratum, mixed = np.zeros(int(group.max()) + 1, dtype=np.int64), 9
     if cell is not None:
         stratum[group] = cell
-        stratum[group[stratum[group] != cell]] = -1
-    dealt = dealt_of(domain, Lines(line // values, line % values, count), stratum, inside_cells=cell is not None)
+        stratum[group[stratum[group] != cell]] = mixed
+    kinds = Kinds.of(line // values, line % values, count, stratum)
+    dealt = dealt_of(domain, kinds, mixed, inside_cells=cell is not None)
     tallies = {by: summed(people, group, dealt, weighted, by) for by in ((), ("group",))}
     of_code = cells_of(domain, ("value",))
     return BucketFigures(
