@@ -40,7 +40,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -48,7 +47,7 @@ import numpy as np
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray, Target
 from sfumato.reconstruct.bucket_sums import Binned, Bins, Pair, Part, Place, Records
-from sfumato.reconstruct.compositions import Compositions, Mask, Stratum, kinds_of, stratum_of
+from sfumato.reconstruct.compositions import Kinds, Mask, Stratum
 
 PRIOR_FREEDOM = 10
 """Degrees of freedom that the estimated variances count for, against those of the residuals."""
@@ -91,16 +90,13 @@ class Deal:
         inside = np.zeros(sizes.size, dtype=np.int64) if stratum is None else np.asarray(stratum, dtype=np.int64)
         if inside.shape != sizes.shape or (sizes == 0).any() or (inside < 0).any():
             raise ValueError(f"{sizes.size} groups need a composition and a stratum each, numbered from 0")
-        kind_of_group, first_group = kinds_of(group, value * (int(count.max()) + 1) + count, inside)
-        taken = first_group[kind_of_group[group]] == group
-        row = kind_of_group[group[taken]]
-        order = np.flatnonzero(taken)[np.argsort(row, kind="stable")]
-        of_kind = Compositions(np.sort(row), value[order], count[order].astype(np.float64), values)
-        first = np.flatnonzero(np.diff(inside[first_group], prepend=-1))
-        bounds = np.append(first, first_group.size).astype(np.int64)
-        groups = np.bincount(kind_of_group).astype(np.float64)
-        strata = tuple(stratum_of(of_kind, groups, slice(*pair)) for pair in pairwise(bounds.tolist()))
-        return cls(strata, kind_of_group, sizes, values, bounds)
+        return cls.of_kinds(Kinds.of(group, value, count, inside), values)
+
+    @classmethod
+    def of_kinds(cls, kinds: Kinds, values: int) -> Deal:
+        """Return the deal to groups of these kinds."""
+        strata, first_kind = kinds.strata(values)
+        return cls(strata, kinds.of_group, kinds.sizes[kinds.of_group], values, first_kind)
 
     @property
     def records(self) -> int:

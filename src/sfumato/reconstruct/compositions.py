@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +56,12 @@ class Compositions:
         return self.start.size - 1
 
     def times(self, x: FloatArray, rows: slice) -> FloatArray:
-        """Return these rows of C x, by adding up the first entries of all rows, then the second, and so on."""
-        start, length = self.start[:-1][rows], np.diff(self.start)[rows]
+        """Return these rows of C x."""
+        return self.chosen(np.arange(*rows.indices(self.rows)), x)
+
+    def chosen(self, rows: IntArray, x: FloatArray) -> FloatArray:
+        """Return some rows of C x, by adding up the first entries of all rows, then the second, and so on."""
+        start, length = self.start[rows], np.diff(self.start)[rows]
         product = np.zeros((start.size, x.shape[1]))
         for place in range(int(length.max(initial=0))):
             long = np.flatnonzero(length > place)
@@ -180,6 +185,57 @@ class Stratum:
         means = self.inverse @ (self.records[:, None] * f)
         for rows in self.counts.blocks(f.shape[1] + width):
             yield rows, self.counts.times(means, rows) / self.sizes[rows, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Groups of the same stratum and composition are one kind; kinds are numbered by stratum."""
+
+    of_group: IntArray
+    row: IntArray  # the kinds' compositions: lines by kind and value
+    value: IntArray
+    count: IntArray
+    stratum: IntArray  # of each kind
+
+    @classmethod
+    def of(cls, group: IntArray, value: IntArray, count: IntArray, stratum: IntArray) -> Kinds:
+        """Return the kinds of the compositions in these lines, by group and value, given each group's stratum."""
+        of_group, first_group = kinds_of(group, value * (int(count.max()) + 1) + count, stratum)
+        taken = first_group[of_group[group]] == group
+        row = of_group[group[taken]]
+        line = np.flatnonzero(taken)[np.argsort(row, kind="stable")]
+        return cls(of_group, np.sort(row), value[line], count[line], stratum[first_group])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Kinds]) -> Kinds:
+        """Return the kinds of the groups of all parts, one part after the other."""
+        first = np.cumsum([0, *(part.stratum.size for part in parts)]).tolist()
+        lines = (np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "count", "stratum"))
+        whole = cls.of(np.concatenate([part.row + start for part, start in zip(parts, first, strict=False)]), *lines)
+        of_group = [whole.of_group[part.of_group + start] for part, start in zip(parts, first, strict=False)]
+        return replace(whole, of_group=np.concatenate(of_group))
+
+    def chosen(self, kinds: Mask) -> Kinds:
+        """Return some kinds and their groups, both numbered anew."""
+        number, lines = np.cumsum(kinds) - 1, kinds[self.row]
+        of_group = number[self.of_group[kinds[self.of_group]]]
+        return Kinds(of_group, number[self.row[lines]], self.value[lines], self.count[lines], self.stratum[kinds])
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """The records of a group of each kind."""
+        return np.bincount(self.row, self.count, self.stratum.size).astype(np.int64)
+
+    def compositions(self, values: int) -> Compositions:
+        """Return the compositions as a sparse matrix."""
+        return Compositions(self.row, self.value, self.count.astype(np.float64), values)
+
+    def strata(self, values: int) -> tuple[tuple[Stratum, ...], IntArray]:
+        """Return the strata, and the first kind of each, with the number of kinds."""
+        groups, counts = np.bincount(self.of_group, minlength=self.stratum.size), self.compositions(values)
+        bounds = np.append(np.flatnonzero(np.diff(self.stratum, prepend=-1)), self.stratum.size).astype(np.int64)
+        made = [stratum_of(counts, groups.astype(np.float64), slice(*pair)) for pair in pairwise(bounds.tolist())]
+        return tuple(made), bounds
 
 
 def kinds_of(group: IntArray, entry: IntArray, stratum: IntArray) -> tuple[IntArray, IntArray]:

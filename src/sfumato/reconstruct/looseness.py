@@ -36,7 +36,7 @@ class LooseSums:
         total = np.zeros((self.columns, f.shape[1]))
         amount = self.binned.total if amount is None else amount
         for bins, group, column in self._blocks(f.shape[1]):
-            share = self._counts(f, group) / self.loose.sizes[group, None]
+            share = self._counts(f, group) / self._sizes(group)
             np.add.at(total, column, amount[bins, None] * share)
         return total
 
@@ -44,7 +44,7 @@ class LooseSums:
         """Return the largest error of the classical estimate, [columns, figures]."""
         slack = np.zeros((self.columns, f.shape[1]))
         for bins, group, column in self._blocks(f.shape[1]):
-            size, c = self.loose.sizes[group, None].astype(np.float64), self._counts(f, group)
+            size, c = self._sizes(group), self._counts(f, group)
             rows, s, low, high = (
                 array[bins, None]
                 for array in (self.binned.rows, self.binned.total, self.binned.least, self.binned.largest)
@@ -61,10 +61,13 @@ class LooseSums:
         starts = [slice(first, first + step) for first in range(0, group.size, step)]
         return [(bins, group[bins] - self.first, column[bins]) for bins in starts]
 
+    def _sizes(self, group: IntArray) -> FloatArray:
+        return self.loose.sizes[self.loose.kind[group], None].astype(np.float64)
+
     def _counts(self, f: FloatArray, group: IntArray) -> FloatArray:
-        """Return c of each figure for some groups, which ascend."""
-        first, last = int(group[0]), int(group[-1])
-        return self.loose.counts.times(f, slice(first, last + 1))[group - first]
+        """Return c of each figure for some groups."""
+        kinds, place = np.unique(self.loose.kind[group], return_inverse=True)
+        return self.loose.counts.chosen(kinds, f)[place]
 
 
 def _range(

@@ -19,7 +19,8 @@ from sfumato.reconstruct.bucket_tally import BucketTally, bucket_tally
 from sfumato.reconstruct.cells import Estimates
 from sfumato.reconstruct.channel import Channel, ChannelTable, randomization_of
 from sfumato.reconstruct.conditions import Condition
-from sfumato.reconstruct.dealt import MOST_VALUES, Dealt, dealt, loose_notes
+from sfumato.reconstruct.dealing import dealt
+from sfumato.reconstruct.dealt import MOST_VALUES, Dealt, loose_notes
 from sfumato.reconstruct.figures import Figures
 from sfumato.reconstruct.tally import Detail, Number, Tally, Truths, tallied
 from sfumato.release import Release

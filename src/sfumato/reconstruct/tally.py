@@ -171,8 +171,9 @@ def _sizes(channel: Channel, detail: Detail) -> list[int]:
 
 
 def key_of(name: str, column: Any) -> Key:
-    """Return a column of an Arrow table as a key of its rows."""
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    """Return a column of an Arrow table or batch as a key of its rows."""
+    whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    encoded = whole.dictionary_encode(null_encoding="encode")
     codes = np.asarray(encoded.indices).astype(np.int64)
     return sorted_key(name, encoded.dictionary.to_pylist(), codes)
 
