@@ -93,7 +93,7 @@ def test_a_sensitive_domain_has_a_largest_size() -> None:
 
 @pytest.mark.parametrize("method", ["", AS_PUBLISHED, 'risk = "link"'])
 def test_too_large_a_domain_is_refused_with_memory_and_time(method: str) -> None:
-    with pytest.raises(Infeasible, match=r"cells, above 67,108,864: .* GB and .* s, and a search .* h") as error:
+    with pytest.raises(Infeasible, match=r"cells, above 67,108,864: .* GB and .* h, with .* s") as error:
         planned(wide(), asked(method=method, roles=LARGE))
     assert "A risk that is not evaluated is not guaranteed, so nothing is published" in error.value.message
     for way in ("Bin or merge values", "fewer columns", "fix some", "`sfumato risk`", "no guarantee"):
@@ -296,7 +296,7 @@ def test_a_plan_says_which_risks_it_could_not_evaluate(monkeypatch: pytest.Monke
     table = Axes.of(counted(rows, policy)).table
     monkeypatch.setattr("sfumato.methods.response.joint.MOST_CELLS", table.group_cells + len(table.groups))
     monkeypatch.setattr(JointTable, "from_cells", classmethod(lambda cls, *arguments: table))
-    monkeypatch.setattr("sfumato.methods.response.planner.MOST_CURVE_CELLS", 5)
+    monkeypatch.setattr("sfumato.methods.response.planner.MOST_SECONDS", 0.0)
     made = planned(rows, policy)
     assert isinstance(made, ResponsePlan)
     assert set(made.figures.risks) == {"reconstruction"}

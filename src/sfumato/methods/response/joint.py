@@ -15,10 +15,10 @@ from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 
 MOST_CELLS = 1 << 26
-"""Cells of the domain above which nothing is evaluated: some 3 GB, and up to half an hour for a search."""
+"""Cells of the domain above which nothing is evaluated: a search takes up to 6 GB and half an hour."""
 
-ARRAYS = 6
-"""Arrays of all cells that are held at a time."""
+ARRAYS = 12
+"""Arrays of all cells that a search holds at a time, at most; measured."""
 
 SECONDS = 7e-9
 """Time of a product, for each cell and axis; measured."""
@@ -102,17 +102,24 @@ class JointTable:
         """Whether it can be evaluated."""
         return self.evaluated_cells(dense) <= MOST_CELLS
 
+    def evaluation_seconds(self, dense: bool) -> float:
+        """Return about how long one evaluation takes: the way there and back, along every axis."""
+        return 2 * self.evaluated_cells(dense) * (len(self.sizes) - 1) * SECONDS
+
+    def search_seconds(self, dense: bool) -> float:
+        """Return about how long a search for parameters takes."""
+        return SEARCH * (len(self.sizes) - 1) * self.evaluation_seconds(dense)
+
     def check_size(self, dense: bool) -> None:
         """Refuse a domain that is too large, and say what it would take."""
         if self.fits(dense):
             return
-        cells, axes = self.evaluated_cells(dense), len(self.sizes) - 1
-        once = 2 * cells * axes * SECONDS
+        cells = self.evaluated_cells(dense)
         raise Infeasible(
-            f"The domain has {cells:,} cells, above {MOST_CELLS:,}: one evaluation of the risk would take about "
-            f"{ARRAYS * 8 * cells / 1e9:,.0f} GB and {once:,.0f} s, and a search for parameters some "
-            f"{SEARCH * axes * once / 3600:,.1f} h. A risk that is not evaluated is not guaranteed, so nothing is "
-            "published under this limit.",
+            f"The domain has {cells:,} cells, above {MOST_CELLS:,}: a search for parameters would take about "
+            f"{ARRAYS * 8 * cells / 1e9:,.0f} GB and {self.search_seconds(dense) / 3600:,.1f} h, with "
+            f"{self.evaluation_seconds(dense):,.0f} s for each evaluation of the risk. A risk that is not evaluated is "
+            "not guaranteed, so nothing is published under this limit.",
             "Bin or merge values, give fewer columns the role quasi_identifier, or fix some (of fixed ones only the "
             "combinations that occur count). What stated probabilities would leave of the risk can be estimated, "
             "which is no guarantee: `sfumato risk`, or sf.estimate_risk.",

@@ -48,8 +48,8 @@ TIGHT = 1e-6
 SHOWN_CELLS = 10
 CURVE = range(2, 8)
 """The l of the trade-off curve."""
-MOST_CURVE_CELLS = 200_000
-"""For a larger domain there is no curve: each point costs as much as the plan."""
+MOST_SECONDS = 2.0
+"""If a point of the curve would take longer, about, there is none."""
 
 
 def plan(
@@ -202,7 +202,7 @@ def _binding(axes: Axes, given: Problem, found: Response) -> tuple[tuple[Binding
 def _curve(axes: Axes, limit: RiskLimit, asked: Asked) -> Iterator[TradeOff]:
     """Yield what 1/l in place of the general limit costs; stated groups keep their own."""
     table = axes.table
-    if table.evaluated_cells(RISKS[asked["risk"]].dense) > MOST_CURVE_CELLS:
+    if table.search_seconds(RISKS[asked["risk"]].dense) > MOST_SECONDS:
         return
     limits = [axes.limits(replace(limit, limit=Fraction(1, l))) for l in CURVE]  # noqa: E741
     for l, point in zip(CURVE, trade_off(table, limits, **asked), strict=True):  # noqa: E741

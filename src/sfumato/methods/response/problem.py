@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -66,9 +67,13 @@ class Problem:
     objective: Objective
     free: tuple[int, ...]
 
+    @cached_property
+    def _untouched(self) -> Channels:
+        return untouched(self.table.sizes)
+
     def channels(self, x: FloatArray) -> Channels:
         """Return the channels of all attributes."""
-        channels = list(untouched(self.table.sizes))
+        channels = list(self._untouched)
         for axis, value in zip(self.free, x, strict=True):
             channels[axis] = Channel.from_log_retention(self.table.sizes[axis], float(value))
         return tuple(channels)

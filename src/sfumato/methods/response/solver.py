@@ -103,10 +103,10 @@ def trade_off(
 
 
 def _inside(given: Problem) -> FloatArray:
-    """Return a point within the limits: without retention, or (for a risk that is not monotone) a better one."""
+    """Return a point within the limits: without retention, or (if the risk is not monotone) a better one."""
     nothing = np.full(len(given.free), NOTHING)
     candidates = [nothing]
-    if not given.risk.monotone:
+    if not given.risk.monotone and not given.kept(nothing):
         starts = [np.full(len(given.free), -t) for t in SPREAD]
         candidates += starts + [_search(given, x, nothing, least=True) for x in starts]
     best = min(candidates, key=given.largest)
@@ -195,7 +195,7 @@ def _programmed(
     """
     n, free = len(x), list(given.free)
 
-    @lru_cache(maxsize=2)  # SLSQP asks for values and slopes one after the other
+    @lru_cache(maxsize=1)  # SLSQP asks for values and slopes one after the other
     def at(key: bytes) -> Risk:
         return given.at(np.frombuffer(key)[:n])
 
