@@ -156,6 +156,16 @@ def test_whole_numbers_keep_their_type_and_truth_values_stay(tmp_path: Path) -> 
     check_exact(release, table, "n", ("stage", "ill"))
 
 
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_numbers_of_64_bits(format: str, tmp_path: Path) -> None:
+    table = pa.table({"n": list(range(20)), "code": pa.array([2**63 + k % 4 for k in range(20)], pa.uint64())})
+    release = released(
+        table, make_policy({"n": "other", "code": "sensitive"}, "l = 2", "anatomy"), tmp_path / "r", format
+    )
+    assert failed(release) == []
+    check_exact(release, table, "n", ("code",))
+
+
 def test_a_declared_value_that_nobody_has(tmp_path: Path) -> None:
     """A declared domain is published whole; the files hold only what occurs."""
     roles = {**ROLES, "disease": f"sensitive; domain = {[*DISEASES, 'plague']}"}
