@@ -261,6 +261,8 @@ def _reason(error: Any) -> str:
         return "this key is not known" + (f"; did you mean {near[0]!r}?" if near else "")
     if kind == "missing":
         return "is required"
+    if kind == "tuple_type":
+        return f"must be a list, not {error['input']!r}"
     if kind == "literal_error":
         return f"must be {error['ctx']['expected']}, not {error['input']!r}"
     return str(message[0].lower() + message[1:])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sfumato.attributes import Attribute, Bins, Missing, Role, Value
 from sfumato.requirement import (
@@ -39,7 +39,7 @@ TAKEN: dict[MethodName, tuple[str, ...]] = {
 }
 """The kinds of requirements that some methods take, instead of all others."""
 Variant = Literal["rotation", "spread", "safe-d", "r-suppression"]
-Comparison = Literal["unsafe-d", "minimal"]
+COMPARISONS = ("unsafe-d", "minimal")
 """Variants of suppression that are never published."""
 Risk = Literal["posterior", "link", "reconstruction"]
 Assurance = Literal["proved", "as-published"]
@@ -106,9 +106,19 @@ class MethodRule(Section):
     risk: Risk | None = None
     fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
     objective: Literal["l2", "chi-square"] = "l2"
-    variant: Variant | Comparison | None = None
+    variant: Variant | None = None
     attribute_sets: Annotated[tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
     prior: Literal["none", "table"] | Annotated[tuple[str, ...], Field(strict=False)] = "none"
+
+    @field_validator("variant", mode="before")
+    @classmethod
+    def _is_published(cls, variant: object) -> object:
+        if variant in COMPARISONS:
+            raise ValueError(
+                f"{variant} is for comparisons only: who knows how it works can tell too much of which value was the "
+                "most frequent one; choose rotation, spread or safe-d"
+            )
+        return variant
 
     @model_validator(mode="after")
     def _keys_fit(self) -> MethodRule:
@@ -133,11 +143,6 @@ class MethodRule(Section):
         return self
 
     def _check_suppression(self) -> None:
-        if self.variant in get_args(Comparison):
-            raise ValueError(
-                f"the variant {self.variant} is for comparisons only: who knows how it works can tell too much of "
-                "which value was the most frequent one; choose rotation, spread or safe-d"
-            )
         if (self.suppression == "r-suppression") != (self.assurance == "as-published"):
             raise ValueError(
                 f'the variant {self.suppression} does not go with assurance = "{self.assurance}": r-suppression (SK as '
@@ -169,7 +174,7 @@ class MethodRule(Section):
             )
 
     @property
-    def suppression(self) -> Variant | Comparison:
+    def suppression(self) -> Variant:
         """The variant of suppression: by default the one of the assurance."""
         return self.variant or ("rotation" if self.assurance == "proved" else "r-suppression")
 

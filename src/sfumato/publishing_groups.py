@@ -103,7 +103,7 @@ def _asked(policy: Policy) -> GroupClaim | None:
         assurance=method.assurance,
         sensitive=tuple(policy.attributes.names("sensitive")),
         at_most=required.at_most,
-        variant=method.suppression if method.name == "suppression" else None,  # type: ignore[arg-type]
+        variant=method.suppression if method.name == "suppression" else None,
         attribute_sets=method.attribute_sets,
         prior=prior if robust else None,
     )

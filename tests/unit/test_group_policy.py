@@ -73,15 +73,15 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "minimal": (
         {"method": "suppression", "requirement": "l = 2", "options": 'variant = "minimal"'},
-        "the variant minimal is for comparisons only",
+        "method.variant: minimal is for comparisons only",
     ),
     "unsafe-d": (
         {"method": "suppression", "requirement": "l = 2", "options": 'variant = "unsafe-d"'},
-        "the variant unsafe-d is for comparisons only",
+        "method.variant: unsafe-d is for comparisons only",
     ),
     "an unknown variant": (
         {"method": "suppression", "requirement": "l = 2", "options": 'variant = "rotate"'},
-        "must be 'rotation'",
+        "must be 'rotation', 'spread', 'safe-d' or 'r-suppression', not 'rotate'",
     ),
     "r-suppression is not proved": (
         {"method": "suppression", "requirement": "l = 2", "options": 'variant = "r-suppression"'},
@@ -103,6 +103,14 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "an empty set": (
         {"method": "robust-anatomy", "requirement": "r = 2", "options": "attribute_sets = [[]]"},
         "needs what the adversary knows of",
+    ),
+    "a set that is no list": (
+        {"method": "robust-anatomy", "requirement": "r = 2", "options": 'attribute_sets = ["sex"]'},
+        "method.attribute_sets.0: must be a list, not 'sex'",
+    ),
+    "a prior that is no list": (
+        {"method": "robust-anatomy", "requirement": "r = 2", "options": f'{SETS}\nprior = "a.csv"'},
+        "method.prior: must be 'none' or 'table', not 'a.csv'\n  method.prior: must be a list, not 'a.csv'",
     ),
     "a column twice": (
         {"method": "robust-anatomy", "requirement": "r = 2", "options": 'attribute_sets = [["sex", "sex"]]'},

@@ -25,6 +25,9 @@ from sfumato.methods.robustness.prior import Prior
 MOST_HOSTS = 4
 """How many groups a guest joins at most. Few are tried first: large groups tell analysts less."""
 
+MOST_TRIED = 1 << 14
+"""Groups that are tried as hosts of a kind of guest. Of more, every k-th is: there are then enough that fit."""
+
 
 @dataclass(frozen=True)
 class AttributeSet:
@@ -83,6 +86,7 @@ class _Halls:
     def offered(self, cell: int, value: int, together: int, r: int) -> IntArray:
         """Return the sets of groups, (set, group), that such a record may join, the most similar first."""
         able = np.flatnonzero(self.free & ~self.holds[:, value] & (self.homes != cell))
+        able = able[:: max(1, -(-able.size // MOST_TRIED))]
         hosts = _in_sets(able, self.homes[able], together)
         worst = np.zeros(len(hosts))
         for of in self.sets:

@@ -41,7 +41,12 @@ def plan(
     source = _checked_source(profile, attribute_sets, prior, assurance)
     cells, alone = Cells.of(profile, attribute_sets), _without_cells(profile)
     check_values(alone, r, "r")
-    check_frequencies(alone, r, "r", 'choose the method "suppression", against who knows no associations')
+    check_frequencies(
+        alone,
+        r,
+        "r",
+        'choose the method "suppression", whose bound is for who knows no associations with other columns',
+    )
     own = [cells.prior(known) for known in cells.sets]
     priors = None if source == "none" else own if prior == "table" else list(_read(cells, prior, alone.domain.labels))
     if priors is not None:

@@ -114,6 +114,8 @@ def _lines(path: Path) -> list[list[str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             return list(csv.reader(file, strict=True)) or [[]]
+    except FileNotFoundError:
+        raise PolicyError(f"There is no file {str(path)!r}.", "Priors are looked for in the policy's folder.") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PolicyError(f"{path} cannot be read as CSV: {error}.") from None
 
