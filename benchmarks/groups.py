@@ -13,6 +13,7 @@ import tempfile
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -55,7 +56,9 @@ def coverage_table(releases: int) -> None:
     if "SFUMATO_DATA" in os.environ:
         real = adult(Path(os.environ["SFUMATO_DATA"]) / ADULT)
         cases += [("Adult, l = 4", real, anatomy, 4, target) for target in ("table", "population")]
-    print(f"### Coverage of 95% intervals, {releases:,} releases: mean over cells of 30 and more, and the worst cell\n")
+    print(
+        f"\n### Coverage of 95% intervals, {releases:,} releases: mean over cells of 30 and more, and the worst cell\n"
+    )
     header("table", "for", *MEASURES)
     for label, people, dealer, size, target in cases:
         found = study(people, dealer, size, target, releases=releases)  # type: ignore[arg-type]
@@ -115,11 +118,17 @@ def _most() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def _alone(function: Any, *given: Any) -> Any:
+    """Call a function in a process of its own, so that its peak of memory is its own too."""
+    with get_context("spawn").Pool(1) as process:
+        return process.apply(function, given)
+
+
 def size_table(records: int, values: int = 50, size: int = 10) -> None:
-    print(f"\n### {records:,} records, {values} values, groups of {size}\n")
+    print(f"### {records:,} records, {values} values, groups of {size}\n")
     header("question", "seconds, first", "again", "of the processor", "MB")
     with tempfile.TemporaryDirectory() as folder:
-        written(Path(folder), records, values, size)
+        _alone(written, Path(folder), records, values, size)
         questions = [
             ("sex and disease", asked, GROUP_BY),
             ("age and disease", asked, GROUP_BY.replace("sex", "age")),
@@ -131,10 +140,9 @@ def size_table(records: int, values: int = 50, size: int = 10) -> None:
             ("DuckDB, the tables joined", joined, JOINED),
         ]
         for label, ask, query in questions:
-            with get_context("spawn").Pool(1) as alone:  # so that each has a peak of its own
-                row(label, *(f"{number:.1f}" for number in alone.apply(ask, (folder, query))))
+            row(label, *(f"{number:.1f}" for number in _alone(ask, folder, query)))
 
 
 if __name__ == "__main__":
+    size_table(int(sys.argv[2]) if len(sys.argv) > 2 else 10_000_000)  # first: while this process is small
     coverage_table(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
-    size_table(int(sys.argv[2]) if len(sys.argv) > 2 else 10_000_000)
