@@ -50,6 +50,12 @@ class Release:
         """The published columns."""
         return tuple(column.name for column in self.manifest.columns)
 
+    @cached_property
+    def askable_names(self) -> tuple[str, ...]:
+        """The columns that can be asked for: the published ones, and those that only groups have."""
+        groups = self.manifest.groups
+        return (*self.column_names, *(part.name for part in groups.domain)) if groups else self.column_names
+
     def to_arrow(self) -> Any:
         """Return the published rows as an Arrow table."""
         from sfumato.reconstruct.reading import read_rows

@@ -76,12 +76,12 @@ def grouped_release(
     for name, content in (("data", data), ("groups", compositions)):
         path = folder / f"{name}.{file_format}"
         pq.write_table(content, path) if file_format == "parquet" else pacsv.write_csv(content, path)
-    made = _manifest(table, data, sensitive, (int(group.max()) + 1, line.size), tuple(within), withheld, file_format)
+    made = manifest_of(table, data, sensitive, (int(group.max()) + 1, line.size), tuple(within), withheld, file_format)
     (folder / MANIFEST_NAME).write_text(made.to_json())
     return open_release(folder)
 
 
-def _manifest(
+def manifest_of(
     table: pa.Table,
     data: pa.Table,
     sensitive: Sequence[str],
@@ -90,6 +90,7 @@ def _manifest(
     withheld: int,
     file_format: Any,
 ) -> Manifest:
+    """Return the manifest of a release of a table whose data are `data`; sizes: groups, and lines of their table."""
     domain = [(name, codes_of(table, [name])[0]) for name in sensitive]
     parts = tuple(DomainPart(name=name, values=tuple(v for (v,) in values)) for name, values in domain)
     groups = GroupsPart(

@@ -162,14 +162,16 @@ class _Axis:
 
 
 def _axis(release: Release, source: Source, name: str, labels: Sequence[Any]) -> _Axis:
-    column = next((c for c in release.manifest.columns if c.name == name), None)
-    if column is None:
-        raise _no_column("release", name, release.column_names)
-    if column.treatment == "sub-table":
-        raise UsageError(f"{name!r} labels the sub-tables of the randomization: no true table has it.")
+    types = manifest_types(release)
+    if name not in types:
+        raise _no_column("release", name, release.askable_names)
+    hidden = Column(name=name, type=types[name], treatment="randomized")
+    column = next((c for c in release.manifest.columns if c.name == name), hidden)
+    if column.treatment in ("sub-table", "group"):
+        raise UsageError(f"{name!r} labels the {column.treatment}s of the release: no true table has it.")
     if name not in source.names:
         raise _no_column("table", name, source.names)
-    read = _reader(manifest_types(release)[name], value_type(source.column_type(name)))
+    read = _reader(types[name], value_type(source.column_type(name)))
     bins = [] if column.treatment == "untouched" else _bins(labels)
     return _Axis(column, labels, partial(_place, _index(name, labels, read), bins, read))
 

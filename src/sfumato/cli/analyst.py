@@ -19,7 +19,7 @@ SMALL = 5
 """Numbers below are shown with more digits: shares, averages, small counts."""
 
 Columns = Annotated[list[str] | None, typer.Option("--by", help="Columns to group by; repeat or separate by commas.")]
-Where = Annotated[str, typer.Option("--where", help="A condition on untouched columns.")]
+Where = Annotated[str, typer.Option("--where", help="A condition; on untouched columns, if others are randomized.")]
 Target = Annotated[str, typer.Option("--target", help="Intervals for this table, or for the population.")]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
@@ -32,7 +32,9 @@ def estimate(
     by: Columns = None,
     where: Where = "",
     weight: Annotated[str, typer.Option("--weight", help="A column of survey weights, for a query.")] = "",
-    method: Annotated[str, typer.Option("--method", help="inverse (unbiased), projected or em.")] = "inverse",
+    method: Annotated[
+        str, typer.Option("--method", help="inverse (unbiased), projected or em; classical, of a release by groups.")
+    ] = "inverse",
     target: Target = "table",
     level: Level = 0.95,
     truth: Annotated[
@@ -51,15 +53,13 @@ def estimate(
 
     opened = open_release(release)
     if query:
-        if by or where or method != "inverse" or truth:
-            raise UsageError(
-                "--by, --where, --method and --truth do not go with a query.", "Say all of it in the query."
-            )
-        answer = opened.sql(query, weight=weight, target=target, level=level)  # type: ignore[arg-type]
+        if by or where or truth:
+            raise UsageError("--by, --where and --truth do not go with a query.", "Say all of it in the query.")
+        answer = opened.sql(query, weight=weight, method=method, target=target, level=level)  # type: ignore[arg-type]
     else:
         if weight:
             raise UsageError("--weight goes with a query.", 'E.g. "SELECT COUNT(*) FROM release".')
-        columns = split_names(by or [], opened.column_names)
+        columns = split_names(by or [], opened.askable_names)
         if truth is not None:
             if where or output or plot or target != "table":
                 raise UsageError(
@@ -123,7 +123,7 @@ def associate(
 
     opened = open_release(release)
     how: dict[str, Any] = {"target": target, "level": level}
-    names = split_names(between or [], opened.column_names)
+    names = split_names(between or [], opened.askable_names)
     if names and (exposed or outcome):
         raise UsageError("--between does not go with --exposed and --outcome.", "Ask for one of the two.")
     if names:
@@ -141,7 +141,7 @@ def associate(
     if found.test is not None:
         t = found.test
         print(f"Independence: chi-square {t.statistic:,.1f}, {t.degrees} degrees of freedom, p = {t.p_value:.3g}.")
-        print(f"The published rows, uncorrected: {t.naive_statistic:,.1f}, p = {t.naive_p_value:.3g}.")
+        print(f"{found.naive}: {t.naive_statistic:,.1f}, p = {t.naive_p_value:.3g}.")
     for note in found.notes:
         print(note)
 
@@ -165,7 +165,7 @@ def power(
     from sfumato.release import open_release
 
     opened = open_release(release)
-    columns = split_names(by or [], opened.column_names)
+    columns = split_names(by or [], opened.askable_names)
     how: dict[str, Any] = {"target": target, "level": level, "chance": chance}
     found = opened.power(columns, where, share=share, width=width, **how)
     if as_json:
