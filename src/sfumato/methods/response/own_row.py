@@ -6,7 +6,7 @@ by itself published with b with probability p_j = P[b, a_j]. With mu = E X the p
 
     E[1/(1 + X)]  +  E[X_u/(1 + X)]   <=   g1(mu) + sum_{j in u} p_j g2(mu - p_j)
 
-    g1(mu) = E[1/(1 + Y)] = (1 - e^-mu)/mu            g2(mu) = E[1/(2 + Y)] = (mu - 1 + e^-mu)/mu^2        Y ~ Poisson(mu)
+    g1(mu) = E[1/(1 + Y)] = (1 - e^-mu)/mu        g2(mu) = E[1/(2 + Y)] = (mu - 1 + e^-mu)/mu^2        Y ~ Poisson(mu)
 
 For X_u = sum of indicators I_j, and given I_j = 1 the rest of X is the sum of the others, of mean mu - p_j. A sum of
 independent indicators is below the Poisson variable of its mean in convex order, and 1/(1 + x), 1/(2 + x) are convex.
