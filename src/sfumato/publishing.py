@@ -303,8 +303,8 @@ def _second_response(keyed: bool) -> str:
     if keyed:
         return (
             "Records keep their draws in later releases with the same key file, domains and matrices, which only the "
-            "same plan has. Of a record that did not change these tell nothing new; a published value that changed "
-            "tells that the true one did. With other matrices fresh noise is drawn, and the two add up: the limit is "
+            "same plan has. The matrices are computed from the table: any change of it, a new row or a corrected "
+            "value, gives others, and with these fresh noise is drawn for everybody, and the two add up: the limit is "
             "for one release."
         )
     return (

@@ -26,12 +26,12 @@ def check_plan(plan: ResponsePlan, profile: Profile) -> None:
     plan.require_counts(counts_hash(profile))
     if not _of_the_method(plan, profile):
         raise _changed("are not those of randomized response for the columns that it names")
-    if differing(plan.guarantee, state_response_guarantee(plan.claim, plan.mechanisms)):
-        raise _changed("are not those that its guarantee is stated for")
     axes = Axes.of(profile, [name for name in profile.quasi_identifiers if name not in plan.randomized])
     problem = pose(axes.table, axes.limits(plan.claim.limit), plan.claim.risk, "both", (), "kappa")
     if not problem.within(problem.risk(axes.table, _channels(axes, plan.mechanisms))):
         raise _changed("do not keep its limit for this table")
+    if differing(plan.guarantee, state_response_guarantee(plan.claim, plan.mechanisms)):
+        raise _changed("are not those that its guarantee is stated for")
 
 
 def _of_the_method(plan: ResponsePlan, profile: Profile) -> bool:
