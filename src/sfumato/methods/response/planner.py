@@ -165,7 +165,7 @@ def _larger(axes: Axes, limit: RiskLimit, asked: Asked, least: float) -> str:
     told = ", ".join(f"{number:.3g}{f' for {whose}' if whose else ''}" for whose, number in larger if number < 1)
     most = math.floor(1 / larger[0][1])
     if not told:
-        return f". Limits above {least:.6g} can be kept, but leave less than guessing all combinations to be alike"
+        return ""
     return f", or ask for a limit of {told}{f' (l <= {most})' if most > 1 and not limit.groups else ''}"
 
 
