@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from sfumato.response_plan import ResponsePlan
 
 RISKS = {
-    "posterior": "belief in a value by who sees the published quasi-identifiers of a row",
-    "link": "hits by who links on the published quasi-identifiers",
+    "posterior": "belief in a value by who sees the published quasi-identifiers of a row: expected shares",
+    "link": "hits by who links on the published quasi-identifiers: expected shares",
     "reconstruction": "right row and right value by drawing, AD Eq. (6)",
 }
 
@@ -72,6 +72,15 @@ def _risks(plan: ResponsePlan) -> list[str]:
         for name, risk in figures.risks.items()
     ]
     lines += [f"  {name:15} not evaluated: the domain is too large" for name in RISKS if name not in figures.risks]
+    if figures.link_with_own_row is not None:
+        lines.append(
+            f"  {'link, own row':15} {figures.link_with_own_row:.6f}  at most: the same, counting that the "
+            "person's own row is among those taken"
+        )
+    lines += [
+        f"  {plan.claim.risk}, {name} alone: {risk:.6f}; the limit is on combinations"
+        for name, risk in figures.risks_alone.items()
+    ]
     return [
         "Largest risks",
         *lines,
@@ -87,7 +96,8 @@ def _binding(plan: ResponsePlan) -> list[str]:
     head = ", ".join(plan.claim.quasi_identifiers) + " / " + " / ".join(plan.claim.sensitive)
     lines = [f"  {', '.join(b.values[:-1])} / {b.values[-1]}: {b.risk:.6f} of {b.limit:.6f}" for b in figures.binding]
     more = figures.binding_cells - len(lines)
-    return [f"What binds: {head}", *lines, *([f"  ... and {more:,} more"] if more else [])]
+    kind = " (combinations as they are published)" if plan.claim.risk == "posterior" else ""
+    return [f"What binds: {head}{kind}", *lines, *([f"  ... and {more:,} more"] if more else [])]
 
 
 def _cost(plan: ResponsePlan) -> list[str]:
@@ -95,7 +105,7 @@ def _cost(plan: ResponsePlan) -> list[str]:
     return [
         "Utility and cost",
         f"  kappa = {figures.kappa:.6g}: the estimated joint table has the expected squared error (kappa - 1)/N = "
-        f"{figures.expected_l2:.4g}",
+        f"{figures.expected_l2:.4g}; holding all combinations to be alike has {figures.uniform_l2:.4g}",
         *(
             [f"  expected chi-square distance of the estimated joint table: {figures.expected_error:.4g}"]
             if plan.objective == "chi-square"
@@ -110,13 +120,13 @@ def _trade_off(plan: ResponsePlan) -> list[str]:
         cells = f"{plan.figures.cells:,}"
         return [f"No trade-off curve: the domain has {cells} cells, and each point would take as long as the plan."]
     names = [a.name for a in plan.figures.attributes]
-    lines = [f"  {'l':>2} {'kappa':>12} {'L2 error':>10}  p of {', '.join(names)}"]
+    lines = [f"  {'l':>2} {'kappa':>12} {'squared error':>13}  p of {', '.join(names)}"]
     for point in plan.figures.trade_off:
         if point.kappa is None or point.expected_l2 is None or point.diagonal is None:
             lines.append(f"  {point.l:>2} cannot be kept: the least risk is {point.least_risk or 1:.6f}")
         else:
             kept = ", ".join(f"{p:.4f}" for p in point.diagonal)
-            lines.append(f"  {point.l:>2} {point.kappa:>12.6g} {point.expected_l2:>10.4g}  {kept}")
+            lines.append(f"  {point.l:>2} {point.kappa:>12.6g} {point.expected_l2:>13.4g}  {kept}")
     whose = "all other records, while groups keep theirs," if plan.claim.limit.groups else "all records"
     stated = percent(exact(plan.claim.limit.limit))
     return [f"What another limit 1/l for {whose} would cost (stated: {stated})", *lines]

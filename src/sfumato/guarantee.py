@@ -46,11 +46,13 @@ PRIOR = "Any prior on the record's value, also one that depends on its quasi-ide
 PER_ROW = "Per row: a person with several rows, or a second release of the same people, adds up."
 SEES_QUASI_IDENTIFIERS = (
     "Sees the published quasi-identifiers of one row and nothing else of it; knows the matrices and the table's "
-    "distribution; holds records to be independent draws from it; sees the release once."
+    "distribution; holds records to be independent draws from it, and so believes in a value by its expected share "
+    "among rows that are published so; sees the release once."
 )
 LINKS = (
     "Knows which quasi-identifiers a person is published with, takes one of the rows that are published with these and "
-    "learns its true value; knows nothing else of these rows; sees the release once."
+    "learns its true value; hits as often as the expected share of the value among such rows says; knows nothing else "
+    "of these rows; sees the release once."
 )
 RECONSTRUCTS = (
     "Knows a person's true quasi-identifiers; draws the true quasi-identifiers of a row, and then its true value, at "
@@ -213,9 +215,9 @@ def _risk_sentence(claim: ResponseClaim) -> str:
             "published with the combination believes that its true value is x by"
         ),
         "link": (
-            f"For each record and its {value} x: who takes one of the rows that are published with the same {quasi} as "
-            "the record hits one whose true value is x, by the expected shares and averaged over the noise, with "
-            "probability"
+            f"For each record and its {value} x: the expected share of the true value x among rows that are published "
+            f"with the same {quasi} as the record (expected rows with x over expected rows), averaged over what the "
+            "record is published with, is"
         ),
         "reconstruction": (
             f"For each {quasi} and each {value} x that occur together: that a person with these quasi-identifiers has "
@@ -258,7 +260,15 @@ def _response_limits(claim: ResponseClaim, mechanisms: Sequence[Mechanism]) -> I
             + ("randomized, and tells more." if claim.sensitive[0] in randomized else "the true one.")
         )
     if claim.risk == "link":
-        yield "Shares are expected ones: among few rows with the same quasi-identifiers the record's own weighs more."
+        yield (
+            "Shares are expected ones, as if the record's own row were one of many: it is always among the rows that "
+            "are taken from, and where few others are published alike, hits are more frequent than the limit says."
+        )
+    if len(claim.sensitive) > 1:
+        yield (
+            f"The limit is on combinations of {', '.join(claim.sensitive)}: one of these columns by itself has fewer "
+            "values, and the risk of a value of it can be larger."
+        )
     if fixed := [name for name in claim.quasi_identifiers if name not in randomized]:
         yield f"Published untouched: {', '.join(fixed)}."
     yield (

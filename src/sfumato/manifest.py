@@ -128,8 +128,10 @@ class ResponsePart(Part):
 
     risk: Literal["posterior", "link", "reconstruction"]
     scope: Literal["sensitive", "quasi-identifiers", "both"] = Field(description="What could be randomized.")
-    quasi_identifiers: tuple[str, ...] = Field(description="Columns that records are linked by; fixed ones too.")
-    sensitive: tuple[str, ...] = Field(description="Columns whose values are at risk.")
+    quasi_identifiers: tuple[str, ...] = Field(
+        min_length=1, description="Columns that records are linked by; fixed ones too."
+    )
+    sensitive: tuple[str, ...] = Field(min_length=1, description="Columns whose values are at risk.")
     limit: Annotated[str, Field(pattern=FRACTION)] = Field(description="Of all records that no group names.")
     groups: tuple[GroupLimitPart, ...] = Field(description="A record of several groups has the strictest limit.")
 
@@ -208,6 +210,9 @@ class Manifest(Part):
     def _has_one_way(self) -> Manifest:
         if bool(self.mechanisms) == (self.groups is not None):
             raise ValueError("a release has mechanisms or groups, not both")
+        columns = [part.name for mechanism in self.mechanisms for part in mechanism.domain]
+        if len(columns) != len(set(columns)):
+            raise ValueError("a column is randomized by one mechanism only")
         return self
 
     @property

@@ -36,7 +36,7 @@ from sfumato.manifest import (
     mechanism_part,
     response_part,
 )
-from sfumato.methods.response.planner import counts_hash
+from sfumato.methods.response.checking import check_plan
 from sfumato.plans import AnyPlan, Plan
 from sfumato.policy import Policy
 from sfumato.publishing_files import Progress, reported, write_file
@@ -80,9 +80,10 @@ def publish(
     if plan.table_hash:  # a plan that was signed off
         plan.require(table.hash(), table.policy.hash())
     _check_asked(table, plan)
-    check_identities(table)
-    if isinstance(plan, ResponsePlan) and not plan.table_hash:
-        plan.require_counts(counts_hash(profile(table)))
+    if isinstance(plan, ResponsePlan):
+        check_plan(plan, profile(table))
+    else:
+        check_identities(table)
     with _new_folder(Path(folder)) as partial:
         kind = format or table.policy.output.format
         groups: GroupsPart | None = None
@@ -302,8 +303,8 @@ def _second_response(keyed: bool) -> str:
     if keyed:
         return (
             "Records keep their draws in later releases with the same key file, domains and matrices, which only the "
-            "same plan has. Of a record that did not change these tell nothing new; a published value that changed "
-            "tells that the true one did. With other matrices fresh noise is drawn, and the two add up: the limit is "
+            "same plan has. The matrices are computed from the table: any change of it, a new row or a corrected "
+            "value, gives others, and with these fresh noise is drawn for everybody, and the two add up: the limit is "
             "for one release."
         )
     return (

@@ -32,6 +32,7 @@ Key = Value | tuple[Value, ...]
 
 LARGEST_EXPONENT = 1000
 LARGEST_GAMMA = 10**30
+LEAST_LIMIT = Fraction(1, 10**30)
 
 
 def exact(number: Number, name: str = "number") -> Fraction:
@@ -378,6 +379,11 @@ def _risk_limit(number: Number, where: str = "") -> Fraction:
         raise PolicyError(
             f"risk_limit{where} must be above 0 and at most 1, not {_shown(limit)}.",
             "It is a probability; l = 3 means a limit of 1/3.",
+        )
+    if limit < LEAST_LIMIT or (limit < 1 and float(limit) == 1):
+        raise PolicyError(
+            f"risk_limit{where} is too near to {round(limit)} to compute with.",
+            "A limit of 1 is none, and none below one over the number of records can be kept.",
         )
     return limit
 

@@ -58,9 +58,12 @@ class ResponseFigures:
     attributes: tuple[AttributeFigures, ...]
     kappa: float
     expected_l2: float  # E ||pi_hat - pi||^2 = (kappa - 1)/N of the inverse estimate of the joint table
-    expected_error: float  # the same in the distance of the objective
+    uniform_l2: float  # ||1/D - pi||^2: what who holds all D combinations to be alike has without any release
+    expected_error: float  # that of the inverse estimate in the distance of the objective
     cells: int  # of the domain on which the limited risk was evaluated
     risks: dict[str, float]  # the largest of each kind that can be evaluated: the domain is too large for the others
+    link_with_own_row: float | None  # an upper bound on `link` that counts the person's own row; None: too large
+    risks_alone: dict[str, float]  # the largest limited risk of each sensitive column by itself, if there are several
     guesser_mean: float  # how often the best guesser is right in the limit of many records
     guesser_maximum: float  # the same of the records of the worst group
     groups: int  # combinations of quasi-identifiers that occur

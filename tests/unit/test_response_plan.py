@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import sfumato as sf
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.kronecker import ProductMatrix
 from sfumato.methods import plan
-from sfumato.methods.response import Channel, Reconstruction
+from sfumato.methods.response import Channel, JointTable, Reconstruction
 from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.planner import counts_hash
 from sfumato.plans import Plan, load_plan
 from sfumato.policy import Policy
 from sfumato.requirement import GroupLimit, LocalPrivacy, RhoPrivacy, RiskLimit
@@ -258,19 +260,123 @@ def test_it_says_what_cannot_be_had() -> None:
     """Of 32% cancer nobody can make believers of less; the groups are named."""
     with pytest.raises(Infeasible, match=r"at the least, above its limit of 0.25.*any / flu") as error:
         planned(clinic(), policy(requirement="l = 4", roles=CLINIC))
-    assert "ask for a limit above 0.38" in error.value.hint
+    assert error.value.hint == (
+        "Suppress records with the most frequent sensitive values, or ask for a limit of 0.397 (l <= 2)."
+    )
     single = pa.table({"sex": ["F", "F", "M", "M"], "disease": ["flu", "flu", "flu", "gout"]})
     with pytest.raises(Infeasible, match=r"'F / flu'") as error:
         planned(single, policy(f'scope = "sensitive"\n{AS_PUBLISHED}', "l = 2", CLINIC))
     assert error.value.hint == "Suppress records with the most frequent sensitive values."
     with pytest.raises(Infeasible, match=r"'F / cancer'") as error:
         planned(clinic(), policy(f'scope = "sensitive"\n{AS_PUBLISHED}', "l = 6", CLINIC))
-    assert "Randomize attribute(s) sex too, or ask for a limit above 0.18" in error.value.hint
+    assert error.value.hint == "Randomize attribute(s) sex too, or ask for a limit of 0.223 (l <= 4)."
+
+
+def test_a_proposed_limit_can_be_kept_at_a_useful_cost() -> None:
+    """The least reachable risk costs all there is; the proposed limit beats a uniform guess, and hardly more does."""
+    made = planned(clinic(), policy(requirement="risk_limit = 0.397", roles=CLINIC))
+    shares = np.array([20, 30, 22, 12, 8, 8]) / 100
+    assert made.figures.uniform_l2 == pytest.approx(((shares - 1 / 6) ** 2).sum())
+    assert made.figures.expected_l2 <= made.figures.uniform_l2
+    assert not any("leaves next to nothing" in note for note in made.notes)
+    beyond = planned(clinic(), policy(requirement="risk_limit = 0.39", roles=CLINIC))
+    assert beyond.figures.expected_l2 > beyond.figures.uniform_l2
+    assert any("Ask for a larger limit" in note for note in beyond.notes)
+
+
+def test_for_a_large_domain_no_limit_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.methods.response.planner.MOST_CURVE_CELLS", 5)
+    with pytest.raises(Infeasible) as error:
+        planned(clinic(), policy(requirement="l = 4", roles=CLINIC))
+    assert "or ask for a limit well above 0.38, at which all would be noise." in error.value.hint
+
+
+def test_proposed_limits_name_their_groups() -> None:
+    """All limits grow by the same factor; what is proposed can be had."""
+
+    def asked(overall: str, women: str) -> Policy:
+        group = f'[[requirement.groups]]\nwhere = {{ sex = "F" }}\nrisk_limit = {women}'
+        return policy(f'scope = "sensitive"\n{AS_PUBLISHED}', f"risk_limit = {overall}\n{group}", CLINIC)
+
+    with pytest.raises(Infeasible, match=r"above its limit of 0.1") as error:
+        planned(clinic(), asked("0.3", "0.1"))
+    proposed = re.search(r"ask for a limit of (0\.\d+) for all others, (0\.\d+) for sex F", error.value.hint)
+    assert proposed is not None
+    assert float(proposed[1]) == pytest.approx(3 * float(proposed[2]), rel=0.02)
+    made = planned(clinic(), asked(proposed[1], proposed[2]))
+    assert made.figures.expected_l2 <= made.figures.uniform_l2
 
 
 def test_it_randomizes_nothing_for_nothing() -> None:
-    with pytest.raises(Infeasible, match=r"keeps the limit .* nothing would be randomized"):
+    with pytest.raises(Infeasible, match=r"keeps the limit \(its largest risk posterior is 0.428571\)") as error:
         planned(clinic(), policy(requirement="risk_limit = 0.9", roles=CLINIC))
+    assert "nothing would be randomized. That says nothing of one who sees disease of a row" in error.value.message
+    group = '[[requirement.groups]]\nwhere = { disease = "gout" }\nrisk_limit = 0.31'
+    with pytest.raises(Infeasible, match=r"largest risk posterior is 0.428571"):  # gout is nearest to its limit
+        planned(clinic(), policy(requirement=f"risk_limit = 0.9\n{group}", roles=CLINIC))
+
+
+def test_one_of_several_sensitive_columns_can_be_at_more_risk() -> None:
+    """A combination has twelve values and a small risk; hiv alone has two. Against the definition, dense."""
+    rows = [(sex, hiv, day) for sex, few in (("F", 1), ("M", 3)) for day in "abcdef" for hiv in "n" * 5 + "y" * few]
+    table = pa.table(dict(zip(("sex", "hiv", "day"), map(list, zip(*rows, strict=True)), strict=True)))
+    table = pa.concat_tables([table, table.filter(pc.equal(table["day"], "a"))])
+    roles = {"sex": "quasi_identifier", "hiv": "sensitive", "day": "sensitive"}
+    made = planned(table, policy(requirement="risk_limit = 0.22", roles=roles))
+    assert made.figures.risks["posterior"] <= 0.22
+    assert list(made.figures.risks_alone) == ["hiv", "day"]
+    for name, found in made.figures.risks_alone.items():
+        pairs, values = list(zip(table["sex"].to_pylist(), table[name].to_pylist(), strict=True)), "nyabcdef"
+        counts = np.array([[pairs.count((sex, value)) for value in values] for sex in "FM"])
+        released = made.mechanisms[0].matrix.dense() @ counts
+        assert found == pytest.approx((released / released.sum(axis=1, keepdims=True)).max(), rel=1e-12)
+    assert made.figures.risks_alone["hiv"] > 0.7
+    assert any(limit.startswith("The limit is on combinations of hiv, day") for limit in made.guarantee.limits)
+    assert (
+        f"posterior, hiv alone: {made.figures.risks_alone['hiv']:.6f}; the limit is on combinations" in made.explain()
+    )
+
+
+def test_alone_in_a_randomized_compound_too() -> None:
+    """As published the compound has noise; of one column that is noise in the same matrix, summed."""
+    rows = [(s, d, o) for s in "FM" for d in ("flu", "gout", "gout") for o in ("ill", "well", "well", "well")] * 3
+    table = pa.table(dict(zip(("sex", "disease", "outcome"), map(list, zip(*rows, strict=True)), strict=True)))
+    roles = CLINIC | {"outcome": "sensitive"}
+    made = planned(table, policy(f'scope = "sensitive"\n{AS_PUBLISHED}', "risk_limit = 0.3", roles))
+    (mechanism,) = made.mechanisms
+    column = np.kron(np.eye(2), np.ones((1, 2)))  # sums over the outcomes
+    dense = column @ mechanism.matrix.dense() @ column.T / 2
+    channel = Channel.from_diagonal(2, float(dense[0, 0]))
+    counts = np.array([[12, 24], [12, 24]])
+    alone = Reconstruction(JointTable.from_array(counts), (Channel(2, 1.0, 0.0), channel))
+    assert made.figures.risks_alone["disease"] == pytest.approx(alone.values.max(), rel=1e-9)
+
+
+def test_link_is_bounded_with_the_own_row_too() -> None:
+    made = planned(clinic(), policy('risk = "link"', "risk_limit = 0.4", CLINIC))
+    bound = made.figures.link_with_own_row
+    assert bound is not None
+    assert made.figures.risks["link"] < bound < made.figures.risks["link"] + 0.03
+    assert f"link, own row   {bound:.6f}  at most" in made.explain()
+    (told,) = [limit for limit in made.guarantee.limits if "own row, a hit" in limit]
+    assert 0 <= float(re.findall(r"0\.\d+", told)[0]) - bound < 0.001
+    assert "the expected share of the true value x among rows" in made.guarantee.sentence
+
+
+def test_the_hash_of_the_counts_depends_on_the_values() -> None:
+    """The same numbers of other people are another table."""
+    renamed = clinic().set_column(0, "sex", pc.replace_substring(clinic()["sex"], "M", "X"))
+    one, two, same = (profile(scan(rows, policy(roles=CLINIC))) for rows in (clinic(), renamed, clinic()))
+    assert one.numbers.tolist() == two.numbers.tolist()
+    assert counts_hash(one) == counts_hash(same) != counts_hash(two)
+
+
+def test_a_limit_that_floating_point_cannot_hold_is_refused() -> None:
+    for number, end in (("1e-400", 0), ("1e-31", 0), ("0.99999999999999999999", 1)):
+        with pytest.raises(PolicyError, match=f"risk_limit is too near to {end} to compute with"):
+            policy(requirement=f'risk_limit = "{number}"')
+    with pytest.raises(PolicyError, match="risk_limit of sex F is too near to 1"):
+        GroupLimit((("sex", ("F",)),), "0.99999999999999999999")
 
 
 def test_a_plan_is_kept_and_read_again(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ KNOWS: dict[RiskName, str] = {
     "reconstruction": RECONSTRUCTS,
 }
 MEASURED: dict[RiskName, str] = {
-    "posterior": "the belief in a true value, given published quasi-identifiers; exact",
+    "posterior": "the belief in a true value, given published quasi-identifiers; exact, by expected shares",
     "link": "the probability to hit a row with the person's true value; exact, by expected shares",
     "reconstruction": "AD Eq. (6); exact, and no bound on an inference",
 }

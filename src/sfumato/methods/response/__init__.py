@@ -11,6 +11,7 @@ from sfumato.methods.response.channels import Channel, Channels, forward, kappa,
 from sfumato.methods.response.guessing import Guess, guess, limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.objectives import ChiSquare, Kappa, ObjectiveName
+from sfumato.methods.response.own_row import hits_with_own_row
 from sfumato.methods.response.problem import Limit, Response, Scope
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction, RiskName, row_posterior
@@ -36,6 +37,7 @@ __all__ = [
     "Scope",
     "forward",
     "guess",
+    "hits_with_own_row",
     "kappa",
     "likely_worst",
     "limit_success",

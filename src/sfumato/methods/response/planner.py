@@ -13,19 +13,21 @@ import numpy as np
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.guarantee import ResponseClaim, state_response_guarantee
+from sfumato.guarantee import Guarantee, ResponseClaim, state_response_guarantee
 from sfumato.mechanism import Mechanism
 from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.guessing import limit_success
+from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.objectives import ObjectiveName
+from sfumato.methods.response.own_row import hits_with_own_row
 from sfumato.methods.response.problem import Problem, Response, Scope, pose
-from sfumato.methods.response.reach import RiskOutOfReach
-from sfumato.methods.response.risks import RISKS, RiskName, row_posterior
+from sfumato.methods.response.reach import CERTAIN, RiskOutOfReach
+from sfumato.methods.response.risks import RISKS, Risk, RiskName, row_posterior
 from sfumato.methods.response.solver import solve, trade_off
 from sfumato.profiles import Profile
-from sfumato.requirement import NO_BOUND, Requirement, RiskLimit
+from sfumato.requirement import NO_BOUND, Requirement, RiskLimit, exact
 from sfumato.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
 
 ScopeWord = Literal["sensitive", "quasi-identifiers", "both"]
@@ -50,6 +52,8 @@ CURVE = range(2, 8)
 """The l of the trade-off curve."""
 MOST_SECONDS = 2.0
 """If a point of the curve would take longer, about, there is none."""
+BISECTIONS = 8
+"""Limits that are tried in search of one of use: to about half a percent."""
 
 
 def plan(
@@ -81,11 +85,11 @@ def plan(
         fixed=tuple(fixed),
         objective=objective,
         mechanisms=mechanisms,
-        guarantee=state_response_guarantee(claim, mechanisms),
+        guarantee=_guarantee(claim, mechanisms, figures),
         figures=figures,
         rows=profile.rows,
         counts_hash=counts_hash(profile),
-        notes=tuple(_notes(profile, claim, scope, figures.risks, found.channels[-1])),
+        notes=tuple(_notes(profile, claim, scope, figures, found.channels[-1])),
         dropped=profile.dropped,
         observed=profile.observed,
     )
@@ -136,13 +140,54 @@ def _solved(axes: Axes, limit: RiskLimit, asked: Asked) -> Response:
         found = solve(axes.table, axes.limits(limit), **asked)
     except RiskOutOfReach as problem:
         offending = [" / ".join(labels) for labels in axes.labels(problem.cells)]
-        raise Infeasible(f"{problem.message} They are {some(offending)}.", problem.hint) from None
+        hint = f"{problem.way}{_larger(axes, limit, asked, problem.least)}."
+        raise Infeasible(f"{problem.message} They are {some(offending)}.", hint) from None
     if not any(found.noise):
+        largest = float(RISKS[asked["risk"]](axes.table, found.channels).values.max())
         raise Infeasible(
-            f"The table as it is keeps the limit (its largest risk is {found.risk:.6g}): nothing would be randomized.",
+            f"The table as it is keeps the limit (its largest risk {asked['risk']} is {largest:.6g}): nothing would be "
+            f"randomized. That says nothing of one who sees {axes.profile.sensitive_domain.name} of a row, which the "
+            "rows as they are show to all.",
             "Ask for a smaller limit, or choose another method.",
         )
     return found
+
+
+def _larger(axes: Axes, limit: RiskLimit, asked: Asked, least: float) -> str:
+    """Return which larger limits could be kept at a cost that leaves something to be estimated."""
+    if least >= CERTAIN:
+        return ""
+    if axes.table.evaluated_cells(RISKS[asked["risk"]].dense) > MOST_CURVE_CELLS:
+        return f", or ask for a limit well above {least:.6g}, at which all would be noise"
+    factor = _useful_factor(axes, limit, asked)
+    stated = [("all others" if limit.groups else "", limit.limit), *((g.told, g.limit) for g in limit.groups)]
+    larger = [(whose, _three_digits(float(exact(number)) * factor)) for whose, number in stated]
+    told = ", ".join(f"{number:.3g}{f' for {whose}' if whose else ''}" for whose, number in larger if number < 1)
+    most = math.floor(1 / larger[0][1])
+    if not told:
+        return ""
+    return f", or ask for a limit of {told}{f' (l <= {most})' if most > 1 and not limit.groups else ''}"
+
+
+def _useful_factor(axes: Axes, limit: RiskLimit, asked: Asked) -> float:
+    """Return by which factor all limits must grow for an error that is at most that of a uniform guess: by bisection.
+
+    The limit itself grows too little; when all have grown to 1 nothing is required any more.
+    """
+    stated = axes.limits(limit)
+    low, high = 0.0, -math.log(float(stated.min()))
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        (point,) = trade_off(axes.table, [np.minimum(stated * math.exp(middle), 1)], **asked)
+        useful = isinstance(point, Response) and _squared_error(axes, point) <= _uniform_error(axes)
+        low, high = (low, middle) if useful else (middle, high)
+    return math.exp(high)
+
+
+def _three_digits(x: float) -> float:
+    """Round up to three significant digits."""
+    unit = 10.0 ** (math.floor(math.log10(x)) - 2)
+    return math.ceil(x / unit) * unit
 
 
 def _mechanisms(axes: Axes, found: Response) -> Iterator[Mechanism]:
@@ -161,13 +206,17 @@ def _figures(axes: Axes, given: Problem, found: Response, curve: tuple[TradeOff,
     table = given.table
     binding, number = _binding(axes, given, found)
     evaluated = {name: risk for name, risk in RISKS.items() if table.fits(risk.dense)}
+    own_row = float(hits_with_own_row(table, found.channels).max()) if table.fits(dense=True) else None
     return ResponseFigures(
         attributes=tuple(_attributes(axes, found)),
         kappa=found.kappa,
-        expected_l2=(found.kappa - 1) / table.records,
+        expected_l2=_squared_error(axes, found),
+        uniform_l2=_uniform_error(axes),
         expected_error=found.expected_error,
         cells=table.evaluated_cells(given.risk.dense),
         risks={name: float(risk(table, found.channels).values.max()) for name, risk in evaluated.items()},
+        link_with_own_row=own_row,
+        risks_alone=dict(_alone(axes, given.risk, found)),
         guesser_mean=limit_success(table),
         guesser_maximum=float(table.shares.max()),
         groups=len(table.groups),
@@ -176,6 +225,31 @@ def _figures(axes: Axes, given: Problem, found: Response, curve: tuple[TradeOff,
         binding_cells=number,
         trade_off=curve,
     )
+
+
+def _squared_error(axes: Axes, found: Response) -> float:
+    """E ||pi_hat - pi||^2 of the inverse estimate."""
+    return (found.kappa - 1) / axes.table.records
+
+
+def _uniform_error(axes: Axes) -> float:
+    """||pi - 1/D||^2 over all D combinations: the error of who holds them to be alike, without any release."""
+    shares = axes.table.counts / axes.table.records
+    return float((shares**2).sum()) - 1 / axes.profile.domain.size
+
+
+def _alone(axes: Axes, risk: type[Risk], found: Response) -> Iterator[tuple[str, float]]:
+    """Yield the largest risk of each sensitive column by itself, where there are several.
+
+    r I + q J on combinations is, on one of the columns, r I + q (combinations of the others) J.
+    """
+    table, domain, last = axes.table, axes.profile.sensitive_domain, found.channels[-1]
+    for k, part in enumerate(domain.parts if len(domain.parts) > 1 else ()):
+        size, others = len(part.values), tuple(1 + j for j in range(len(domain.parts)) if j != k)
+        counts = table.counts.reshape(-1, *domain.sizes).sum(axis=others)
+        alone = JointTable((*table.sizes[:-1], size), table.groups, counts)
+        channel = Channel(size, last.retention, last.off_diagonal * (domain.size // size))
+        yield part.name, float(risk(alone, (*found.channels[:-1], channel)).values.max())
 
 
 def _attributes(axes: Axes, found: Response) -> Iterator[AttributeFigures]:
@@ -210,14 +284,24 @@ def _curve(axes: Axes, limit: RiskLimit, asked: Asked) -> Iterator[TradeOff]:
             yield TradeOff(l, None, None, None, point.least)
         else:
             diagonal = tuple(channel.diagonal for channel in axes.channels(point.channels))
-            yield TradeOff(l, point.kappa, (point.kappa - 1) / table.records, diagonal, None)
+            yield TradeOff(l, point.kappa, _squared_error(axes, point), diagonal, None)
 
 
 # --- notes ----------------------------------------------------------------------------------------------------------
 
 
+def _guarantee(claim: ResponseClaim, mechanisms: Sequence[Mechanism], figures: ResponseFigures) -> Guarantee:
+    """Return the guarantee; of `link` with what its expected shares leave out."""
+    stated = state_response_guarantee(claim, mechanisms)
+    if claim.risk != "link" or figures.link_with_own_row is None:
+        return stated
+    most = math.ceil(figures.link_with_own_row * 1000) / 1000
+    own_row = f"Counted with the record's own row, a hit has a probability of at most {most:.3f}."
+    return replace(stated, limits=(*stated.limits, own_row))
+
+
 def _notes(
-    profile: Profile, claim: ResponseClaim, scope: ScopeWord, risks: dict[str, float], sensitive: Channel
+    profile: Profile, claim: ResponseClaim, scope: ScopeWord, figures: ResponseFigures, sensitive: Channel
 ) -> Iterator[str]:
     """Yield what is to be known."""
     value = profile.sensitive_domain.name
@@ -227,8 +311,14 @@ def _notes(
                 f"Noise in {value} does not lower the risk {claim.risk}, which is about the true value of a row: "
                 f"{value} stays untouched though it is in scope."
             )
-        seen = row_posterior(risks["posterior"], sensitive)
+        seen = row_posterior(figures.risks["posterior"], sensitive)
         yield f"One who sees the published {value} of the row too believes in a value by up to {seen:.4f}."
+    if figures.expected_l2 > figures.uniform_l2:
+        yield (
+            f"The noise leaves next to nothing: the estimated joint table has the expected squared error "
+            f"{figures.expected_l2:.4g}, and who holds all combinations to be alike has {figures.uniform_l2:.4g} "
+            "without any release. Ask for a larger limit."
+        )
     yield (
         "Whoever knows how often each value occurs for given quasi-identifiers guesses from that, and the release lets "
         "it be estimated: that is the best guesser above, and no mechanism helps against it."

@@ -109,17 +109,32 @@ class Problem:
 
     def kept(self, x: FloatArray) -> bool:
         """Whether these integers keep every limit, for certain."""
-        return float(self.ratio(self.sampled(x)).max()) * self.margin <= 1
+        return self.within(self.sampled(x))
+
+    def within(self, point: Risk) -> bool:
+        """Whether every limit is kept at a point of sampled integers, for certain."""
+        return float(self.ratio(point).max()) * self.margin <= 1
+
+    @property
+    def least_without_retention(self) -> bool:
+        """Whether no parameters have a smaller largest ratio than no retention at all.
+
+        So it is for a monotone risk; and for `link` with one limit for all, since of the records with the value u in a
+        cell of fixed attributes the mean risk, sum_b lambda_b h(b, u)^2 / pi_u, is at least the share pi_u (Jensen).
+        """
+        return self.risk.monotone or float(self.limits.min()) == float(self.limits.max())
 
     def response(self, x: FloatArray) -> Response:
-        """Return what the integers next to x, which keep the limits, give."""
+        """Return what the integers next to x give; raise if they do not keep the limits."""
         point = self.sampled(x)
+        if not self.within(point):
+            raise ValueError("these parameters do not keep the limits")
         cell = int(self.ratio(point).argmax())
         group, value = divmod(cell, self.limits.shape[1])
         limit = float(self.limits[group % len(self.limits), value])
         return Response(
             channels=point.channels,
-            risk=min(float(point.values[cell]) * self.margin, limit),
+            risk=min(float(point.values[cell]) * self.margin, limit),  # both are upper bounds: the limit is kept
             worst=tuple(point.cell_codes(np.array([cell]))[0].tolist()),
             objective=self.objective.value(point.channels),
             expected_error=self.objective.expected_error(point.channels),

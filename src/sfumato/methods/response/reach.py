@@ -19,12 +19,16 @@ ANY = -1
 NOTHING = -40.0
 """The log-retention that is as good as none."""
 
+CERTAIN = 1 - 1e-9
+"""A risk above this is 1 but for rounding: there is no limit to ask for."""
+
 
 class RiskOutOfReach(Infeasible):
     """No parameters keep the limit."""
 
-    def __init__(self, message: str, hint: str, least: float, cells: IntArray, single_valued: int) -> None:
-        super().__init__(message, hint)
+    def __init__(self, message: str, way: str, least: float, cells: IntArray, single_valued: int) -> None:
+        super().__init__(message, way + _limit_above(least))
+        self.way = way  # what would help besides another limit
         self.least = least  # the risk, at its least, of the cell that exceeds its limit most
         self.cells = cells  # the codes of the cells above their limits, a row for each
         self.single_valued = single_valued  # groups among them whose records all have one sensitive value
@@ -37,13 +41,13 @@ def out_of_reach(problem: Problem, x: FloatArray) -> RiskOutOfReach:
     above = np.flatnonzero(ratio * problem.margin > 1)
     least = float(point.values[ratio.argmax()])
     cells, single = _cells(problem, point, above), _single_valued(problem, above)
-    found = "is" if problem.risk.monotone else "was found to be"
+    found = "is" if problem.least_without_retention else "was found to be"
     message = (
         f"The risk {point.name!r} {found} {least:.6g} at the least, above its limit of {least / ratio.max():.6g}: "
         f"{len(cells):,} cell(s) stay above their limits, in {len(np.unique(cells[:, :-1], axis=0)):,} group(s)"
     )
     message += f", {single:,} of which have a single sensitive value." if single else "."
-    return RiskOutOfReach(message, _hint(problem, least), least, cells, single)
+    return RiskOutOfReach(message, _way(problem), least, cells, single)
 
 
 def _cells(problem: Problem, point: Risk, above: IntArray) -> IntArray:
@@ -62,15 +66,17 @@ def _single_valued(problem: Problem, above: IntArray) -> int:
     return np.intersect1d(above // problem.table.sizes[-1], problem.table.single_valued).size
 
 
-def _hint(problem: Problem, least: float) -> str:
-    """Say what would work: more attributes or fewer records, or a limit that can be kept."""
+def _way(problem: Problem) -> str:
+    """Say what would help: more attributes, or fewer records."""
     wider = replace(problem, free=free(problem.table, problem.risk, "both"))
     if wider.free != problem.free and wider.kept(np.full(len(wider.free), NOTHING)):
         names = problem.table.names or range(len(problem.table.sizes))
         missing = [str(names[axis]) for axis in sorted({*wider.free} - {*problem.free})]
-        hint = f"Randomize attribute(s) {', '.join(missing)} too"
-    else:
-        hint = "Suppress records with the most frequent sensitive values"
+        return f"Randomize attribute(s) {', '.join(missing)} too"
+    return "Suppress records with the most frequent sensitive values"
+
+
+def _limit_above(least: float) -> str:
     most = math.ceil(1 / least) - 1  # the largest l with 1/l > least
-    limit = f", or ask for a limit above {least:.6g}" if least * problem.margin < 1 else ""
-    return hint + limit + (f" (l <= {most})." if most > 1 else ".")
+    limit = f", or ask for a limit above {least:.6g}" if least < CERTAIN else ""
+    return limit + (f" (l <= {most})." if most > 1 else ".")

@@ -1,0 +1,70 @@
+"""A plan against the table it is published with: nothing in a plan file is taken on trust.
+
+The hash that seals a plan file can be computed by anybody. So the risk is evaluated once more before publishing, from
+the table's own counts, on the integers that will be sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sfumato.attributes import SensitiveDomain
+from sfumato.checks import differing
+from sfumato.errors import PlanMismatch
+from sfumato.guarantee import state_response_guarantee
+from sfumato.mechanism import Mechanism
+from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.channels import Channel, Channels
+from sfumato.methods.response.planner import counts_hash
+from sfumato.methods.response.problem import pose
+from sfumato.profiles import Profile
+from sfumato.response_plan import ResponsePlan
+
+
+def check_plan(plan: ResponsePlan, profile: Profile) -> None:
+    """Raise unless the table is the planned one, and the plan's own integers keep the limits that it states for it."""
+    plan.require_counts(counts_hash(profile))
+    if not _of_the_method(plan, profile):
+        raise _changed("are not those of randomized response for the columns that it names")
+    axes = Axes.of(profile, [name for name in profile.quasi_identifiers if name not in plan.randomized])
+    problem = pose(axes.table, axes.limits(plan.claim.limit), plan.claim.risk, "both", (), "kappa")
+    if not problem.within(problem.risk(axes.table, _channels(axes, plan.mechanisms))):
+        raise _changed("do not keep its limit for this table")
+    if differing(plan.guarantee, state_response_guarantee(plan.claim, plan.mechanisms)):
+        raise _changed("are not those that its guarantee is stated for")
+
+
+def _of_the_method(plan: ResponsePlan, profile: Profile) -> bool:
+    """Whether each matrix is uniform and of an attribute in scope as the table has it, none of them twice."""
+    claimed = plan.claim.quasi_identifiers, plan.claim.sensitive
+    left = _in_scope(plan, profile)
+    for mechanism in plan.mechanisms:
+        if mechanism.domain not in left or not (mechanism.is_whole and mechanism.matrix.is_uniform):
+            return False
+        left.remove(mechanism.domain)
+    return claimed == (profile.quasi_identifiers, profile.sensitive_domain.names)
+
+
+def _in_scope(plan: ResponsePlan, profile: Profile) -> list[SensitiveDomain]:
+    quasi = [SensitiveDomain((part,)) for part in profile.quasi_domain.parts if part.name not in plan.fixed]
+    return {
+        "sensitive": [profile.sensitive_domain],
+        "quasi-identifiers": quasi,
+        "both": [*quasi, profile.sensitive_domain],
+    }[plan.scope]
+
+
+def _channels(axes: Axes, mechanisms: Sequence[Mechanism]) -> Channels:
+    """Return the channel of each axis, in the integers that are sampled."""
+    names = axes.profile.quasi_identifiers
+    columns = [*((names[k],) for k in axes.own), *([()] if axes.shared else []), axes.profile.sensitive_domain.names]
+    noise = {mechanism.domain.names: int(mechanism.matrix.noise[0]) for mechanism in mechanisms}
+    return tuple(
+        Channel.from_noise(size, noise.get(of_axis, 0)) for of_axis, size in zip(columns, axes.table.sizes, strict=True)
+    )
+
+
+def _changed(how: str) -> PlanMismatch:
+    return PlanMismatch(
+        f"The plan's matrices {how}.", "The plan file was changed after it was made: plan again, and sign that off."
+    )
