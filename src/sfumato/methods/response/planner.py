@@ -157,7 +157,7 @@ def _larger(axes: Axes, limit: RiskLimit, asked: Asked, least: float) -> str:
     """Return which larger limits could be kept at a cost that leaves something to be estimated."""
     if least >= CERTAIN:
         return ""
-    if axes.table.evaluated_cells(RISKS[asked["risk"]].dense) > MOST_CURVE_CELLS:
+    if axes.table.search_seconds(RISKS[asked["risk"]].dense) > MOST_SECONDS:
         return f", or ask for a limit well above {least:.6g}, at which all would be noise"
     factor = _useful_factor(axes, limit, asked)
     stated = [("all others" if limit.groups else "", limit.limit), *((g.told, g.limit) for g in limit.groups)]
