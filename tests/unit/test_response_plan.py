@@ -285,7 +285,7 @@ def test_a_proposed_limit_can_be_kept_at_a_useful_cost() -> None:
 
 
 def test_for_a_large_domain_no_limit_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.methods.response.planner.MOST_CURVE_CELLS", 5)
+    monkeypatch.setattr("sfumato.methods.response.planner.MOST_SECONDS", 0.0)
     with pytest.raises(Infeasible) as error:
         planned(clinic(), policy(requirement="l = 4", roles=CLINIC))
     assert "or ask for a limit well above 0.38, at which all would be noise." in error.value.hint
