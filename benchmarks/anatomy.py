@@ -2,87 +2,59 @@
 
     python benchmarks/anatomy.py                      Parquet, 10M rows, groups of 5
     python benchmarks/anatomy.py --diversity 8        of 8, where records of the most frequent values must be withheld
+    python benchmarks/anatomy.py --verify             seconds to verify the release
     python benchmarks/anatomy.py --memory             peak memory at 5M, 20M and 50M rows
 
 Every job runs in a process of its own; jobs take turns, so that noise hits all alike. Wall and CPU time exclude
-imports. Anatomy counts, deals, writes both tables and brings them to the disk. The yardstick is the copy with the
-lowest median.
+imports. Publishing includes counting, planning, dealing, both files, checksums and bringing the release to the disk.
+The yardstick is the copy with the lowest median.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import publish
 from publish import CODECS, ROLES, generate
 
 COPIES = [(name, codec) for codec in CODECS for name in ("pyarrow", "polars", "duckdb")]
+LARGEST_SHARE = 5.2
+"""Of a diagnosis in the table: one in so many records has it."""
 
 
 def anatomy(source: Path, target: Path, diversity: str) -> Callable[[], None]:
-    """Count, deal and write the two tables."""
-    import numpy as np
-
+    """Count, plan and publish."""
     import sfumato as sf
-    from sfumato.engines.anatomy import anatomized, sensitive_codes
-    from sfumato.engines.mapping import RowMapper, integer_types
-    from sfumato.randomness import SecretKey
 
-    scan, profile = sf.scan, sf.profile
+    scan, profile, plan, publish = sf.scan, sf.profile, sf.plan, sf.publish  # loads them, as the copies' engines are
     columns = "\n".join(f'[columns.{name}]\nrole = "{role}"' for name, role in ROLES.items())
-    requirement = '[method]\nname = "uniform"\n[requirement]\nrho1 = 0.2\nrho2 = 0.5'
-    policy, ell = sf.Policy.parse(f"{columns}\n{requirement}"), int(diversity)
+    method = "anatomy" if int(diversity) < LARGEST_SHARE else "suppression"
+    policy = sf.Policy.parse(f'{columns}\n[method]\nname = "{method}"\n[requirement]\nl = {diversity}')
 
     def run() -> None:
-        table, key = scan(source, policy), SecretKey.fresh()
-        counted = profile(table)
-        groups = most_groups(counted.counts.tolist(), ell)
-        withheld = np.maximum(counted.counts - groups, 0)
-        mapper = RowMapper(table.schema, table.source, (), key)
-        codes = sensitive_codes(table.source, table.schema, counted.domain)
-        types = integer_types(counted.domain.parts, table.source)
-        rows = (batch for _, batch in mapper.batches())
-        target.mkdir()
-        tables = anatomized(rows, codes, counted.domain, counted.counts, withheld, groups, types, key, target)
-        write(tables.rows, target / "rows.parquet")
-        write(tables.values, target / "values.parquet")
+        table = scan(source, policy)
+        publish(table, plan(profile(table), **policy.plan_arguments()), target)
 
     return run
 
 
-def most_groups(counts: list[int], ell: int) -> int:
-    """Return the most groups of at least l records, none with a value twice, if the excess of a value is withheld."""
-    groups = sum(counts) // ell
-    while (kept := sum(min(count, groups) for count in counts)) < ell * groups:
-        groups = kept // ell
-    return groups
+def verify(source: Path, diversity: str, folder: Path) -> None:
+    """Print how long a release takes to verify."""
+    import sfumato as sf
 
-
-def write(batches: Iterator[Any], path: Path) -> None:
-    """Write clean row groups, made in a thread, and bring the file to the disk, as publishing does."""
-    from sfumato.engines.cleaning import row_groups
-    from sfumato.engines.pipeline import ahead
-    from sfumato.engines.writers import ParquetFormat
-
-    kind, writer = ParquetFormat(), None
-    for group in ahead(row_groups(batches, kind.rows_at_once)):
-        piece = kind.prepared(group)
-        writer = writer or kind.writer(path, piece.schema)
-        writer.write(piece)
-        del group, piece
-    assert writer is not None
-    writer.close()
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
+    target = folder / "release"
+    anatomy(source, target, diversity)()
+    start = time.perf_counter()
+    held = sf.open_release(target).verify().holds
+    print(f"verified in {time.perf_counter() - start:.1f} s; {'all holds' if held else 'a check FAILS'}")
 
 
 # --- running them ---------------------------------------------------------------------------------------------------
@@ -122,6 +94,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--diversity", default="5")
+    parser.add_argument("--verify", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument(
         "--folder", type=Path, help="where files are made (needs about 3 GB); a temporary one by default"
@@ -141,6 +114,9 @@ def main() -> None:
                 print(f"{rows:>11,} rows: peak {measured('anatomy', options.diversity, source, folder)['peak']:.0f} MB")
             return
         generate(source, options.rows)
+        if options.verify:
+            verify(source, options.diversity, folder)
+            return
         compare(options.diversity, source, folder, options.repeat)
 
 

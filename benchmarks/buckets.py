@@ -16,6 +16,8 @@ from time import perf_counter
 import numpy as np
 import pyarrow.parquet as pq
 
+from sfumato.deals import Deal as DealInBatches
+from sfumato.deals import Runs
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray
 from sfumato.reconstruct.buckets import Deal, Fit
@@ -64,11 +66,19 @@ def anatomize(counts: IntArray, size: int, rng: np.random.Generator) -> tuple[In
     return np.repeat(np.arange(len(groups)), [len(group) for group in groups]), np.concatenate(groups)
 
 
+def shipped_deal(counts: IntArray, size: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Return group and value of each place as they are published."""
+    runs = Runs.of_table(counts, int(counts.sum()) // size)
+    order = np.lexsort((rng.random(runs.batch_of_piece.size), runs.batch_of_piece))
+    return DealInBatches(runs, order).runs_in(0, int(runs.groups[0]))
+
+
 DEALERS: dict[str, Dealer] = {
     "one order of values": one_order,
     "5 batches": batches(5),
     "20 batches": batches(20),
     "100 batches": batches(100),
+    "as published": shipped_deal,
     "Xiao and Tao's": anatomize,
 }
 

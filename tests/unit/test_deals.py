@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -41,8 +42,8 @@ def test_impossible_deals_are_refused(counts: list[int], groups: int) -> None:
         Runs.of_table(np.array(counts), groups)
 
 
-def slow_deal(runs: Runs, order: IntArray) -> list[list[int]]:
-    """Return the group of every record of every run, moved one by one."""
+def slow_deal(runs: Runs, order: IntArray) -> list[int]:
+    """Return the group of every record, run by run, moved one by one."""
     found: list[list[int]] = [[-1] * count for count in runs.counts.tolist()]
     numbers = iter(order.tolist())
     for cell, (g, batches) in enumerate(zip(runs.groups.tolist(), runs.batches.tolist(), strict=True)):
@@ -55,7 +56,7 @@ def slow_deal(runs: Runs, order: IntArray) -> list[list[int]]:
             again = [record for value in values for record in here if record[0] == value]
             for i, (run, rank) in enumerate(again):
                 found[run][rank] = groups[i % len(groups)]
-    return found
+    return list(chain.from_iterable(found))
 
 
 def random_order(runs: Runs, rng: np.random.Generator) -> IntArray:
@@ -89,7 +90,7 @@ def test_the_formula_is_the_slow_deal(monkeypatch: pytest.MonkeyPatch) -> None:
         for runs, rng in random_runs(150):
             order = random_order(runs, rng)
             groups = Deal(runs, order).group_of(*every_record(runs))
-            assert groups.tolist() == sum(slow_deal(runs, order), [])
+            assert groups.tolist() == slow_deal(runs, order)
 
 
 def test_cells_are_dealt_one_by_one() -> None:
@@ -102,7 +103,7 @@ def test_cells_are_dealt_one_by_one() -> None:
         runs = Runs(counts, cells, np.array([table[1] for table in tables]))
         order = random_order(runs, rng)
         groups = Deal(runs, order).group_of(*every_record(runs))
-        assert groups.tolist() == sum(slow_deal(runs, order), [])
+        assert groups.tolist() == slow_deal(runs, order)
 
 
 def test_no_value_twice_and_no_group_too_small() -> None:

@@ -27,6 +27,8 @@ REQUIREMENTS = {
         "randomized-response",
         'risk_limit = 0.4\ngroups = [{ where = { sex = "F", disease = ["HIV", "SARS"] }, l = 3 }]',
     ),
+    "anatomy": ("anatomy", "l = 2"),
+    "suppression": ("suppression", "l = 2"),
 }
 
 

@@ -116,7 +116,9 @@ def _sensitive_types(release: Release) -> list[tuple[str, str]]:
 
 def _type_of(values: Sequence[Any]) -> str:
     kinds = {type(value) for value in values if value is not None}
-    return "bool" if kinds == {bool} else "int64" if kinds == {int} else "string"
+    if kinds == {int}:
+        return "uint64" if max(value for value in values if value is not None) >= 1 << 63 else "int64"
+    return "bool" if kinds == {bool} else "string"
 
 
 def _composition_types(release: Release) -> list[tuple[str, str]]:
