@@ -118,6 +118,12 @@ class Policy(Section):
     def _check_grouping(self) -> None:
         """Groups take exact numbers of records of each value, by secret draws that no later release can repeat."""
         name = self.method.name
+        if len(hidden := self.attributes.names("sensitive")) > 1:
+            raise ValueError(
+                f"{name} takes one sensitive column, not {' and '.join(hidden)}: it bounds the belief in a combination "
+                "of their values, and a group of different combinations may have one value of one column throughout; "
+                "if combinations are what is to be hidden, join the columns to one, or choose another method"
+            )
         if self.record_key:
             raise ValueError(f"a record_key does not go with {name}: which group a record is in is drawn anew")
         if self.person and self.person.repeated == "keep-one":

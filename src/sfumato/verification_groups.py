@@ -70,6 +70,7 @@ def _fitting(manifest: Manifest, groups: GroupsPart, claim: GroupClaim) -> dict[
     published = claim.assurance == "as-published"
     return {
         "at_most": claim.at_most.numerator == 1 and claim.at_most.denominator > 1,
+        "domain": len(claim.sensitive) == 1,
         "variant": (claim.variant is not None) == (claim.method == "suppression"),
         "assurance": claim.method != "suppression" or (claim.variant == "r-suppression") == published,
         "attribute_sets": all(claim.attribute_sets) and bool(claim.attribute_sets) == robust,

@@ -144,6 +144,10 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         {"method": "suppression", "requirement": "l = 2", "top": 'person = { column = "name", repeated = "keep-one" }'},
         'person.repeated = "keep-one" does not go with suppression',
     ),
+    "several sensitive columns": (
+        {"method": "anatomy", "requirement": "l = 2", "ward": "sensitive"},
+        "anatomy takes one sensitive column, not ward and disease",
+    ),
     "a column that is added": (
         {"method": "anatomy", "requirement": "l = 2", "Group": "other"},
         "the column name 'group' is taken",
