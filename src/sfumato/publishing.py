@@ -36,9 +36,9 @@ from sfumato.manifest import (
     mechanism_part,
     response_part,
 )
-from sfumato.methods.response.planner import counts_hash
 from sfumato.plans import AnyPlan, Plan
 from sfumato.policy import Policy
+from sfumato.profiles import counts_hash
 from sfumato.publishing_files import Progress, reported, write_file
 from sfumato.publishing_groups import meets, write_groups
 from sfumato.randomness import SecretKey, release_id

@@ -103,5 +103,6 @@ def _notes(found: Suppression, figures: SuppressionFigures) -> Iterator[str]:
     if found.variant != "safe-d":
         yield (
             "The variant safe-d is the strict choice: it also bounds what is believed of a person who is missing from "
-            f"the release, and withholds {int(figures.costs['safe-d']):,} records."
+            "the release by one who knows the value of no missing person, and withholds "
+            f"{int(figures.costs['safe-d']):,} records."
         )
