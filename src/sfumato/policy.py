@@ -269,6 +269,8 @@ def _reason(error: Any) -> str:
         return "is required"
     if kind == "tuple_type":
         return f"must be a list, not {error['input']!r}"
+    if kind == "greater_than_equal" and (key := str(error["loc"][-1])) in ("l", "r"):
+        return f"must be at least 2, not {error['input']}: it limits what is believed to 1/{key}, and 1 is no limit"
     if kind == "literal_error":
         return f"must be {error['ctx']['expected']}, not {error['input']!r}"
     return str(message[0].lower() + message[1:])

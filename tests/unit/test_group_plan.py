@@ -181,6 +181,14 @@ def test_variants_for_comparisons_refuse_to_publish(variant: str) -> None:
         planned(SK, "suppression", variant=variant)
 
 
+def test_a_variant_that_there_is_not() -> None:
+    with pytest.raises(PolicyError) as caught:
+        planned(SK, "suppression", variant="rotate")
+    assert caught.value.message == "There is no variant 'rotate' of suppression."
+    assert "rotation, spread, safe-d" in caught.value.hint
+    assert "minimal" not in caught.value.hint
+
+
 def test_a_variant_and_its_assurance() -> None:
     with pytest.raises(PolicyError, match="does not go with the assurance proved"):
         planned(SK, "suppression", variant="r-suppression")

@@ -14,7 +14,7 @@ from sfumato.group_plan import GroupPlan, SuppressionFigures, ValueBelief
 from sfumato.groups import GroupClaim, SuppressionVariant
 from sfumato.methods.groups import asked, check_values, in_groups
 from sfumato.methods.suppression.suppress import Suppression, costs, suppress
-from sfumato.methods.suppression.variants import PROVED
+from sfumato.methods.suppression.variants import PROVED, VARIANTS
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey, Step
 from sfumato.requirement import Diversity, Requirement
@@ -47,6 +47,11 @@ def plan(
 
 
 def _check_variant(variant: str, assurance: str) -> None:
+    if variant not in VARIANTS:
+        raise PolicyError(
+            f"There is no variant {variant!r} of suppression.",
+            f"There are {', '.join(PROVED)}, which are proved, and r-suppression, as published.",
+        )
     if variant not in (*PROVED, "r-suppression"):
         raise PolicyError(
             f"The variant {variant} of suppression is for comparisons only: who knows how it works can tell too much "
