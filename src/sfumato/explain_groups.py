@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COSTS = {
     "rotation": "proved",
     "spread": "proved; the least that is",
-    "safe-d": "proved; bounds beliefs about missing persons too",
+    "safe-d": "proved; bounds the belief about one missing person too",
     "r-suppression": "as published, expected; its theorem fails",
     "unsafe-d": "for comparison: no way to l-dichotomy withholds less",
     "minimal": "for comparison: the most frequent value can be told",
@@ -37,10 +37,13 @@ def explain_groups(plan: GroupPlan) -> str:
 def _what(plan: GroupPlan) -> list[str]:
     withheld = int(plan.withheld.sum())
     published = f"{withheld:,} of them ({withheld / plan.rows:.2%}) are withheld, the others" if withheld else "All"
+    if not plan.exact:
+        published = f"In a rehearsal {published[0].lower()}{published[1:]}"
+    nearly = "" if plan.exact else "; the release has about as many"
     return [
         f"{plan.rows:,} records; {plan.domain.name} has {plan.domain.size:,} values. "
         f"Method {plan.method}, assurance {plan.assurance}.",
-        f"{published} are {_put(plan)} {plan.groups:,} groups{_size(plan)}. Two tables are published: one with "
+        f"{published} are {_put(plan)} {plan.groups:,} groups{_size(plan)}{nearly}. Two tables are published: one with "
         "the number of each record's group and all other columns, which stay as they are but for bins; and one with "
         f"each group's values of {plan.domain.name}, which are true. Which record of a group has which value is "
         "hidden.",
@@ -70,7 +73,19 @@ def _values(plan: GroupPlan) -> list[str]:
             f"{plan.withheld[c]:>10,} {plan.published[c]:>10,} {plan.published[c] / total:>8.2%}"
         )
     more = plan.domain.size - len(order)
-    return ["Values, the most frequent first" + (f" ({more:,} more in --json)" if more > 0 else ""), *lines]
+    head = "Values, the most frequent first" + (f" ({more:,} more in --json)" if more > 0 else "")
+    return [head if plan.exact else f"{head}; withheld and published: in the rehearsal", *lines, *_alike(plan)]
+
+
+def _alike(plan: GroupPlan) -> list[str]:
+    """What one withheld record tells of the others."""
+    if not plan.withheld.any():
+        return []
+    largest = int(plan.withheld.max()) / int(plan.withheld.sum())
+    return [
+        f"  One value has {largest:.1%} of the withheld records: who knows the value of one missing person, his own "
+        "for instance, can tell that of others."
+    ]
 
 
 # --- suppression ------------------------------------------------------------------------------------------------------
@@ -147,7 +162,8 @@ def _withheld(plan: GroupPlan, figures: RobustFigures) -> list[str]:
     proved, withheld = plan.assurance == "proved", int(plan.withheld.sum())
     guests = f"{figures.mixed:,} groups take one of them as a guest" if plan.priors else "no prior, and so no guests"
     mixed = guests if proved else f"{figures.mixed:,} groups mix cells"
-    told = f"Rehearsal on the counts: {mixed}; {withheld:,} records are withheld"
+    how = "By the formula" if plan.exact else "Rehearsal on the counts"
+    told = f"{how}: {mixed}; {withheld:,} records are withheld"
     if not withheld:
         return [f"{told}."]
     more = figures.withheld_cells - len(figures.withheld)
@@ -176,8 +192,9 @@ def _posteriors(plan: GroupPlan, figures: RobustFigures) -> list[str]:
     whole = (
         f" (of {plan.groups:,} groups, {figures.examined:,} were examined)" if figures.examined < plan.groups else ""
     )
+    rehearsed = "" if plan.exact else " of the rehearsal"
     return [
-        f"Largest belief in a value of a published record, under {under}: {figures.worst:.4f}, where 1/r = "
+        f"Largest belief in a value of a published record{rehearsed}, under {under}: {figures.worst:.4f}, where 1/r = "
         f"{1 / r:.4f}. {figures.breach:.2%} of the published records are in groups that exceed it{whole}.",
         *(
             f"  {name:28} holds for {groups:>9,} of {figures.examined:,} groups"

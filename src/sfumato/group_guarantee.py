@@ -24,9 +24,9 @@ LOOKS_AT_GROUPS = (
 )
 ONE_BY_ONE = "The bound is on each value by itself: all values of a group may be of one sort, such as cancers."
 KNOWN_MEMBERS = "Who knows the values of j of the N records of a group is left with the other N - j."
-TELLS_COUNTS = (
-    "Published are also all other columns, except identifiers, and how often each value occurs among the published "
-    "records."
+ALIKE_WHEN_MISSING = (
+    "Most withheld records may have one value: who knows that of one missing person, his own for instance, can tell "
+    "that of most others."
 )
 REPEATED = (
     "Per row and for one release: two rows of a person with the same value, or his rows in two releases, narrow it "
@@ -44,9 +44,21 @@ def state_group_guarantee(claim: GroupClaim) -> Guarantee:
     return state[claim.method](claim)
 
 
-def _guarantee(sentence: str, adversary: str, prior: str, limits: Iterator[str]) -> Guarantee:
-    common = (KNOWN_MEMBERS, ONE_BY_ONE, TELLS_COUNTS, REPEATED)
+def _guarantee(claim: GroupClaim, sentence: str, adversary: str, prior: str, limits: Iterator[str]) -> Guarantee:
+    common = (KNOWN_MEMBERS, ONE_BY_ONE, _told_counts(claim), REPEATED)
     return Guarantee(sentence, adversary, prior, "single values", UPWARD, (*limits, *common))
+
+
+def _told_counts(claim: GroupClaim) -> str:
+    columns = ", ".join(claim.dealt_within)
+    joint = (
+        f"; and, as far as the records of a group agree in {columns}, how often it occurs together with each "
+        f"combination of {columns}, exactly"
+    )
+    return (
+        "Published are also all other columns, except identifiers, and how often each value occurs among the "
+        f"published records{joint if columns else ''}."
+    )
 
 
 def _value(claim: GroupClaim) -> str:
@@ -71,7 +83,7 @@ def _no_association(claim: GroupClaim) -> str:
 
 
 def _of_anatomy(claim: GroupClaim) -> Guarantee:
-    return _guarantee(f"{_of_a_record(claim)}.", KNOWS_HOW, _no_association(claim), _associations(claim))
+    return _guarantee(claim, f"{_of_a_record(claim)}.", KNOWS_HOW, _no_association(claim), _associations(claim))
 
 
 def _associations(claim: GroupClaim) -> Iterator[str]:
@@ -86,7 +98,9 @@ def _associations(claim: GroupClaim) -> Iterator[str]:
 
 def _of_suppression(claim: GroupClaim) -> Guarantee:
     sentence = f"{_of_a_record(claim)}. {_of_the_values(claim)}"
-    return _guarantee(sentence, KNOWS_HOW, f"{_no_association(claim)} {_alike(claim)}", _suppression_limits(claim))
+    return _guarantee(
+        claim, sentence, KNOWS_HOW, f"{_no_association(claim)} {_alike(claim)}", _suppression_limits(claim)
+    )
 
 
 def _of_the_values(claim: GroupClaim) -> str:
@@ -97,8 +111,8 @@ def _of_the_values(claim: GroupClaim) -> str:
             "frequent published ones, and to one who does not know the table's counts none of these is excluded."
         )
     return (
-        f"That x is the most frequent value of the table he believes by at most {most}; that x is one of the k values "
-        f"with more than {most} of the table, by at most k/{ell}."
+        "That x is the most frequent value of the table (of equally frequent ones, one drawn at random) he believes by "
+        f"at most {most}; that x is one of the k values with more than {most} of the table, by at most k/{ell}."
     )
 
 
@@ -121,12 +135,14 @@ def _suppression_limits(claim: GroupClaim) -> Iterator[str]:
     yield (
         f"A person known to be in the table and missing from the release has one of its {ell} most frequent values: "
         + (
-            f"each is believed by at most {most} by one to whom the values are alike."
+            f"each is believed by at most {most} by one to whom the values are alike, and who knows the value of no "
+            "missing person."
             if claim.variant == "safe-d"
             else f"one of them can be believed by more than {most}. The variant safe-d, which withholds more, bounds "
-            "that too."
+            "that for one who knows the value of no missing person."
         )
     )
+    yield ALIKE_WHEN_MISSING
     if claim.variant != "safe-d":
         yield (
             "Nor is the belief bounded in a value of a person known to be in the table, of whom it is not known "
@@ -149,12 +165,12 @@ def _of_robust_anatomy(claim: GroupClaim) -> Guarantee:
             f"Any that depends on {columns} alone, by themselves or together: records that agree in all of them are "
             "alike to him. He may know how many of them have each value."
         )
-        return _guarantee(sentence, KNOWS_HOW, prior, _robust_limits(claim))
+        return _guarantee(claim, sentence, KNOWS_HOW, prior, _robust_limits(claim))
     sentence = (
         f"{_of_a_record(claim)}, if he knew beforehand how likely each value is given {_sets(claim)}: by PI Eqs. "
         "(1)-(3), one set at a time."
     )
-    return _guarantee(sentence, LOOKS_AT_GROUPS, _known_shares(claim), _robust_limits(claim))
+    return _guarantee(claim, sentence, LOOKS_AT_GROUPS, _known_shares(claim), _robust_limits(claim))
 
 
 def _sets(claim: GroupClaim) -> str:
@@ -182,6 +198,7 @@ def _robust_limits(claim: GroupClaim) -> Iterator[str]:
         "A person known to be in the table and missing from the release has a value that is too frequent among the "
         f"records with the same {columns}."
     )
+    yield ALIKE_WHEN_MISSING
     yield _other_columns(claim)
 
 
@@ -199,7 +216,7 @@ def _of_merging(claim: GroupClaim) -> Guarantee:
         f"(4) for {_value(claim)} given {_sets(claim)}; in a group of N records this keeps the belief that one of them "
         f"has a value, by PI Eqs. (1)-(3), within {_supremum(r)}."
     )
-    return _guarantee(sentence, LOOKS_AT_GROUPS, _known_shares(claim), _merging_limits(claim))
+    return _guarantee(claim, sentence, LOOKS_AT_GROUPS, _known_shares(claim), _merging_limits(claim))
 
 
 def _supremum(r: int) -> str:
@@ -213,4 +230,5 @@ def _merging_limits(claim: GroupClaim) -> Iterator[str]:
         f"condition, and one of them has a value with probability {counterexample}."
     )
     yield "Who knows how groups are made, or that a person of the table is missing from the release, may learn more."
+    yield ALIKE_WHEN_MISSING
     yield _other_columns(claim)

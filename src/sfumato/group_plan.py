@@ -129,6 +129,11 @@ class GroupPlan:
         return self.counts - self.withheld
 
     @property
+    def exact(self) -> bool:
+        """Whether the numbers are those of the release. With a prior, guests depend on the draw: see `Rehearsal`."""
+        return not self.priors
+
+    @property
     def published_share(self) -> float:
         """The share of the records that are published."""
         return int(self.published.sum()) / self.rows

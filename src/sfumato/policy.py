@@ -118,6 +118,12 @@ class Policy(Section):
     def _check_grouping(self) -> None:
         """Groups take exact numbers of records of each value, by secret draws that no later release can repeat."""
         name = self.method.name
+        if len(hidden := self.attributes.names("sensitive")) > 1:
+            raise ValueError(
+                f"{name} takes one sensitive column, not {' and '.join(hidden)}: it bounds the belief in a combination "
+                "of their values, and a group of different combinations may have one value of one column throughout; "
+                "if combinations are what is to be hidden, join the columns to one, or choose another method"
+            )
         if self.record_key:
             raise ValueError(f"a record_key does not go with {name}: which group a record is in is drawn anew")
         if self.person and self.person.repeated == "keep-one":
@@ -263,6 +269,8 @@ def _reason(error: Any) -> str:
         return "is required"
     if kind == "tuple_type":
         return f"must be a list, not {error['input']!r}"
+    if kind == "greater_than_equal" and (key := str(error["loc"][-1])) in ("l", "r"):
+        return f"must be at least 2, not {error['input']}: it limits what is believed to 1/{key}, and 1 is no limit"
     if kind == "literal_error":
         return f"must be {error['ctx']['expected']}, not {error['input']!r}"
     return str(message[0].lower() + message[1:])

@@ -31,6 +31,8 @@ SUPPRESSION: MethodName = "suppression"
 ROBUST: MethodName = "robust-anatomy"
 GROUPING: tuple[MethodName, ...] = ("anatomy", SUPPRESSION, ROBUST)
 """Methods that publish two tables, joined by groups."""
+KEEPING_ONE: tuple[MethodName, ...] = ("uniform", "fine-grain")
+"""Methods that can publish one drawn row of each person. The others count the published rows before they are drawn."""
 TAKEN: dict[MethodName, tuple[str, ...]] = {
     RESPONSE: ("l", "risk_limit"),
     "anatomy": ("l",),
@@ -119,6 +121,24 @@ class MethodRule(Section):
                 "most frequent one; choose rotation, spread or safe-d"
             )
         return variant
+
+    @field_validator("attribute_sets", mode="before")
+    @classmethod
+    def _are_lists(cls, sets: object) -> object:
+        names = [sets] if isinstance(sets, str) else sets
+        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+            written = ", ".join(f'"{name}"' for name in names)
+            raise ValueError(f"each attribute set is a list of columns: write attribute_sets = [[{written}]]")
+        return sets
+
+    @field_validator("prior", mode="before")
+    @classmethod
+    def _is_word_or_list(cls, prior: object) -> object:
+        if isinstance(prior, str) and prior not in ("none", "table"):
+            raise ValueError(
+                f'a prior is "none", "table", or a list with a file for each attribute set: write prior = ["{prior}"]'
+            )
+        return prior
 
     @model_validator(mode="after")
     def _keys_fit(self) -> MethodRule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -66,3 +67,10 @@ class Profile:
             if part.name in self.observed:
                 found += [part.labels[c] for c in np.flatnonzero(counts < below)]
         return found
+
+
+def counts_hash(profile: Profile) -> str:
+    """Return a hash of the joint table."""
+    labels = repr([(part.name, part.labels) for part in profile.domain.parts])
+    counted = profile.cells.astype("<i4").tobytes() + profile.numbers.astype("<i8").tobytes()
+    return hashlib.sha256(labels.encode() + counted).hexdigest()

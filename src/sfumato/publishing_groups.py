@@ -22,12 +22,11 @@ from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.group_plan import GroupPlan
 from sfumato.groups import COUNT, GROUP, GroupClaim
 from sfumato.manifest import DataFile, DomainPart, GroupsPart
-from sfumato.methods.response.planner import counts_hash
 from sfumato.methods.robustness import WITHHELD, Prior, group_records, merge_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import breaching
 from sfumato.policy import Policy
-from sfumato.profiles import Profile
+from sfumato.profiles import Profile, counts_hash
 from sfumato.publishing_files import Progress, reported, write_file
 from sfumato.randomness import SecretKey, Step, WordArray
 from sfumato.requirement import Diversity, Robustness

@@ -305,7 +305,10 @@ class Diversity:
 
     def __post_init__(self) -> None:
         if self.l < 2:
-            raise PolicyError(f"l must be at least 2, not {self.l}.", "l = 2 means: at most one half.")
+            raise PolicyError(
+                f"l must be at least 2, not {self.l}.",
+                "No value has more than 1/l of a group.",
+            )
 
     @property
     def at_most(self) -> Fraction:
@@ -325,7 +328,10 @@ class Robustness:
 
     def __post_init__(self) -> None:
         if self.r < 2:
-            raise PolicyError(f"r must be at least 2, not {self.r}.", "r = 2 means: believed by at most one half.")
+            raise PolicyError(
+                f"r must be at least 2, not {self.r}.",
+                "Nothing is believed by more than 1/r.",
+            )
 
     @property
     def at_most(self) -> Fraction:

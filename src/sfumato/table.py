@@ -17,6 +17,7 @@ from sfumato.engines.selection import Mask, draw_persons
 from sfumato.engines.sources import open_source
 from sfumato.errors import TableError
 from sfumato.policy import Policy
+from sfumato.policy_rules import KEEPING_ONE
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey
 
@@ -150,6 +151,12 @@ def check_identities(table: Table) -> None:
                 raise TableError(
                     f"{index.rows:,} rows belong to {persons:,} persons ({policy.person.column!r}); "
                     "the guarantee is for one row per person.",
-                    'Say what to do: person.repeated = "keep-one" (one row of each, at random) or "per-row" '
-                    "(publish all; what is learned of a person adds up over the rows).",
+                    _on_repeated(policy),
                 )
+
+
+def _on_repeated(policy: Policy) -> str:
+    per_row = '"per-row" (publish all; what is learned of a person adds up over the rows)'
+    if policy.method.name in KEEPING_ONE:
+        return f'Say what to do: person.repeated = "keep-one" (one row of each, at random) or {per_row}.'
+    return f"Keep one row of each person in the table, drawn at random, or say person.repeated = {per_row}."

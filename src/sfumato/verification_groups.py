@@ -3,7 +3,9 @@
 Both files are read once, in their order and in pieces: groups must be numbered 1, 2, ... in both, with as many records
 in the data as there are values, and no value may have a larger share of a group than is stated. If nothing is assumed
 of the adversary's prior, the bound on beliefs follows from the files too: k/n_s, the multiplicity of a value over the
-records with one signature, is at most 1/r. That records were dealt at random cannot be seen from outside.
+records with one signature, is at most 1/r. Suppression leaves equal counts, and robust Anatomy at most one guest in a
+group: so much of how records were withheld and dealt is seen. That records were dealt at random cannot be seen from
+outside.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ MOST = (1 << 62) - 1
 """Denominators above it are as good as this one: no group has so many records."""
 
 IntArray = npt.NDArray[np.int64]
+
+TIED = {"safe-d": None, "rotation": 2, "spread": 2}
+"""Of the l largest published counts, how many of the smallest are equal where records are withheld; None: all."""
 
 
 # --- what is stated -------------------------------------------------------------------------------------------------
@@ -70,6 +75,7 @@ def _fitting(manifest: Manifest, groups: GroupsPart, claim: GroupClaim) -> dict[
     published = claim.assurance == "as-published"
     return {
         "at_most": claim.at_most.numerator == 1 and claim.at_most.denominator > 1,
+        "domain": len(claim.sensitive) == 1,
         "variant": (claim.variant is not None) == (claim.method == "suppression"),
         "assurance": claim.method != "suppression" or (claim.variant == "r-suppression") == published,
         "attribute_sets": all(claim.attribute_sets) and bool(claim.attribute_sets) == robust,
@@ -111,10 +117,15 @@ def files(release: Release) -> Iterator[Check]:
         data, lines = _data(connection, groups), _lines(connection, groups, domain)
         yield from _sizes(release, groups, data, lines)
         yield _in_domain(domain, lines)
+        yield from _observed(manifest, domain, lines)
+        if groups.withheld and groups.variant in TIED:
+            yield _tied(groups, lines)
         if data.in_order and lines.in_order and np.array_equal(data.sizes, lines.sizes):
             yield _shares(groups, lines)
             if groups.prior == "none":
                 yield from (_beliefs(connection, groups, names, lines) for names in groups.attribute_sets)
+            elif groups.prior and manifest.assurance == "proved":
+                yield _guests(connection, groups)
 
 
 def types_fit(types: list[str], manifest: Manifest) -> bool:
@@ -144,6 +155,7 @@ class _Counted:
     """A file, read in its order. Groups are numbered from 0."""
 
     number: int  # of groups, as stated
+    domain_size: int = 0
     lines: int = 0
     in_order: bool = True  # groups 1, 2, ..., `number`, none left out
     sorted: bool = True  # inside a group by value, each value once
@@ -153,6 +165,7 @@ class _Counted:
     def __post_init__(self) -> None:
         self.sizes = np.zeros(self.number, dtype=np.int64)  # records of each group
         self.most = np.zeros(self.number, dtype=np.int64)  # the largest count of a value
+        self.totals = np.zeros(self.domain_size, dtype=np.int64)  # the published records of each value
 
     def next_groups(self, numbers: Any) -> IntArray | None:
         """Take the groups of the next lines; None if their numbers are wrong."""
@@ -194,11 +207,13 @@ def _data(connection: Any, groups: GroupsPart) -> _Counted:
 def _lines(connection: Any, groups: GroupsPart, domain: SensitiveDomain) -> _Counted:
     names = [quoted(name) for name in domain.names]
     columns = [_whole(groups.group_column), *names, _whole(groups.count_column)]
-    found, last = _Counted(groups.number), -1
+    found, last = _Counted(groups.number, domain.size), -1
     for batch in _batches(connection, columns, "compositions"):
         number, *values, counted = batch.columns
         codes, counts = _codes(domain, values), np.asarray(counted.fill_null(0)).astype(np.int64)
-        found.outside += int(np.count_nonzero((codes < 0) | (counts < 1)))
+        outside = (codes < 0) | (counts < 1)
+        found.outside += int(np.count_nonzero(outside))
+        np.add.at(found.totals, codes[~outside], counts[~outside])
         numbers = found.next_groups(number)
         if numbers is not None:
             keys = numbers * domain.size + codes
@@ -266,6 +281,48 @@ def _in_domain(domain: SensitiveDomain, lines: _Counted) -> Check:
         not lines.outside,
         f"Every line has one of {domain.size} values of {domain.name}, and a count.",
         f"{lines.outside:,} line(s) have no value of the domain, or no count.",
+    )
+
+
+def _observed(manifest: Manifest, domain: SensitiveDomain, lines: _Counted) -> Iterator[Check]:
+    """A domain that was read off the table tells of no value whose records are all withheld."""
+    if set(domain.names) <= set(manifest.observed_domains):
+        unused = int(np.count_nonzero(lines.totals == 0))
+        yield outcome(
+            "observed domain",
+            not unused,
+            "Every value that is listed is published.",
+            f"{unused:,} value(s) are listed that no published record has: somebody withheld may have them.",
+        )
+
+
+def _tied(groups: GroupsPart, lines: _Counted) -> Check:
+    """Safe D leaves F_l records of the l most frequent values; rotation and spread give F_l to slots l - 1 and l."""
+    limit = _limit(groups)
+    largest = np.sort(lines.totals)[::-1][:limit]
+    equal = largest[-(TIED[groups.variant or ""] or limit) :]
+    some = "all" if groups.variant == "safe-d" else "the last two"
+    return outcome(
+        "suppression",
+        largest.size == limit and bool((equal == equal[0]).all()),
+        f"Of the {limit} largest counts of values {some} are equal, as {groups.variant} makes them.",
+        f"Of the {limit} largest counts of values not {some} are equal: that is not {groups.variant}.",
+    )
+
+
+def _guests(connection: Any, groups: GroupsPart) -> Check:
+    """Of the records of a group all but one, a guest, were dealt: they agree in the columns of all attribute sets."""
+    group, columns = quoted(groups.group_column), ", ".join(quoted(name) for name in groups.dealt_within)
+    cells = f"SELECT {group} AS g, {columns}, count(*) AS n FROM release GROUP BY ALL"
+    wrong = connection.sql(
+        f"SELECT count(*) FROM (SELECT g FROM ({cells}) GROUP BY g HAVING sum(n) - max(n) > 1)"
+    ).fetchall()[0][0]
+    told = ", ".join(groups.dealt_within)
+    return outcome(
+        "guests",
+        not wrong,
+        f"The records of each group agree in {told}, but for one guest at most.",
+        f"In {wrong:,} group(s) more than one record has another {told} than the others.",
     )
 
 

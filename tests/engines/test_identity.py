@@ -79,6 +79,17 @@ def test_repeated_persons_are_an_error_unless_something_is_said(tmp_path: Path) 
     assert "keep-one" in caught.value.hint
 
 
+def test_what_to_do_about_repeated_persons_fits_the_method() -> None:
+    roles = {"person": "identifier", "s": "sensitive"}
+    table = pa.table({"person": [1, 1, 2, 3], "s": ["a", "b", "a", "b"]})
+    for method, requirement in (("anatomy", "l = 2"), ("small-domain", "rho1 = 0.2\nrho2 = 0.5")):
+        policy = make_policy(roles, requirement, method, '[person]\ncolumn = "person"\n')
+        with pytest.raises(TableError) as caught:
+            profile(scan(table, policy))
+        assert "keep-one" not in caught.value.hint
+        assert 'person.repeated = "per-row"' in caught.value.hint
+
+
 def test_repeated_persons_can_be_published_per_row(tmp_path: Path) -> None:
     release = released(visits(30), person_policy("per-row"), folder=tmp_path / "r")
     assert release.manifest.data.rows == 90

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato import codec
 from sfumato.errors import ReleaseError
+from sfumato.group_guarantee import state_group_guarantee
 from sfumato.release import file_sha256
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, patients
@@ -26,6 +30,8 @@ from tests.engines.tools import ROLES, patients
 KINDS: dict[str, tuple[str, str, str]] = {
     "anatomy": ("anatomy", "l = 2", ""),
     "suppression": ("suppression", "l = 3", ""),
+    "safe-d": ("suppression", "l = 3", 'variant = "safe-d"'),
+    "spread": ("suppression", "l = 3", 'variant = "spread"'),
     "robust": ("robust-anatomy", "r = 2", 'attribute_sets = [["sex"]]'),
     "table": ("robust-anatomy", "r = 2", 'attribute_sets = [["sex"]]\nprior = "table"'),
 }
@@ -189,6 +195,48 @@ def test_a_changed_manifest(
     assert {"manifest", *fails} <= found
 
 
+def test_another_variant_than_was_published(copied: Callable[[str], sf.Release]) -> None:
+    """A release by rotation that is relabelled, guarantee and all, has not the equal counts of safe-d."""
+    release = copied("suppression")
+
+    def relabel(manifest: dict[str, Any]) -> None:
+        manifest["groups"]["variant"] = "safe-d"
+        claim = replace(release.manifest.group_claim, variant="safe-d")
+        manifest["guarantee"] = codec.guarantee(state_group_guarantee(claim))
+
+    assert failed(edited(release, relabel)) == {"manifest", "suppression"}
+
+
+def test_one_record_more_of_a_suppressed_value(copied: Callable[[str], sf.Release]) -> None:
+    """The third value of a group becomes another one: the counts that rotation makes equal are no longer so."""
+    release = copied("suppression")
+    _, lines = files(release)
+    disease, group = lines["disease"].to_pylist(), lines["group"].to_pylist()
+    held = {g: {d for d, other in zip(disease, group, strict=True) if other == g} for g in group}
+    counts = Counter(disease)
+    second, third = (name for name, _ in counts.most_common(3)[1:])
+    assert counts[second] == counts[third]
+    at = next(k for k, g in enumerate(group) if disease[k] == second and third not in held[g])
+    disease[at] = third
+    assert "suppression" in rewritten(release, lines=lines.set_column(1, "disease", pa.array(disease)))
+
+
+def test_a_listed_value_that_nobody_published_has(copied: Callable[[str], sf.Release]) -> None:
+    release = copied("anatomy")
+    found = failed(edited(release, lambda m: m["groups"]["domain"][0]["values"].append("plague")))
+    assert found == {"manifest", "observed domain"}
+
+
+def test_two_guests_in_one_group(copied: Callable[[str], sf.Release]) -> None:
+    release = copied("table")
+    rows, _ = files(release)
+    group, sex = rows["group"].to_pylist(), rows["sex"].to_pylist()
+    first = next(k for k, g in enumerate(group) if group.count(g) == 3)
+    for others, fails in ((["X"], set()), (["X", "Y"], {"guests"})):
+        changed = [*sex[:first], *others, *sex[first + len(others) :]]
+        assert rewritten(release, rows.set_column(1, "sex", pa.array(changed))) == fails
+
+
 def test_other_groups_in_the_data(copied: Callable[[str], sf.Release]) -> None:
     """A row moved to another group, groups out of order, a number left out, none at all."""
     release = copied("anatomy")
@@ -278,5 +326,5 @@ def test_what_needs_an_audit_is_listed(originals: Callable[[str, str], Path]) ->
     for kind in KINDS:
         checks = sf.open_release(originals(kind, "parquet")).verify().checks
         listed = [check.name for check in checks if check.status == "needs audit"]
-        more = {"suppression": ["withheld records"], "table": ["posteriors"]}.get(kind, [])
+        more = ["withheld records"] if KINDS[kind][0] == "suppression" else ["posteriors"] if kind == "table" else []
         assert listed == ["records", "dealing", "row order", *more, "other columns", "one row per person"]

@@ -496,6 +496,21 @@ def test_values_that_do_not_occur_stay_out(variant: Variant) -> None:
         assert costs(spaced, ell) == costs(counts[::-1], ell)
 
 
+@pytest.mark.parametrize("variant", PROVED)
+def test_the_equal_counts_by_which_a_release_is_verified(variant: Variant) -> None:
+    """If records are withheld, all of the l largest published counts are equal, or the last two of them."""
+    rng = np.random.default_rng(11)
+    seen = 0
+    for _ in range(300):
+        counts, ell = (40 / rng.integers(1, 40, 9)).astype(np.int64) + 1, int(rng.integers(2, 7))
+        found = suppress(counts, ell, variant, draw=seeded(1))
+        largest = np.sort(found.kept)[::-1][:ell]
+        if found.withheld:
+            seen += 1
+            assert set(largest[0 if variant == "safe-d" else -2 :].tolist()) == {int(largest[-1])}
+    assert seen > 50
+
+
 def test_counts_are_not_changed() -> None:
     counts = np.array([10, 4, 2, 1, 1])
     found = suppress(counts, 3, draw=seeded(1))

@@ -15,10 +15,10 @@ import pytest
 import sfumato as sf
 from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
-from sfumato.group_guarantee import state_group_guarantee
 from sfumato.group_plan import GroupPlan
 from sfumato.groups import GroupClaim
 from sfumato.methods import plan
+from sfumato.methods.robustness import WITHHELD, group_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.plans import load_plan
 from sfumato.profiles import Profile
@@ -136,6 +136,13 @@ def test_what_is_left_for_a_missing_person() -> None:
     assert "strict choice" not in " ".join(strict.notes)
 
 
+def test_the_largest_share_of_one_value_among_the_withheld_is_shown() -> None:
+    made = planned(SK, "suppression", variant="safe-d")
+    assert made.withheld.tolist() == [8, 2, 0, 0, 0]
+    assert "One value has 80.0% of the withheld records: who knows the value of one missing person" in made.explain()
+    assert "of the withheld records" not in planned({"flu": 3, "cold": 3, "HIV": 3}, "suppression").explain()
+
+
 def test_two_violating_values() -> None:
     made = planned({"a": 4, "b": 4, "c": 3, "d": 2, "e": 2}, "suppression", l=4)
     assert made.suppression is not None
@@ -172,6 +179,14 @@ def _drawn(key: SecretKey) -> GroupPlan:
 def test_variants_for_comparisons_refuse_to_publish(variant: str) -> None:
     with pytest.raises(PolicyError, match="for comparisons only"):
         planned(SK, "suppression", variant=variant)
+
+
+def test_a_variant_that_there_is_not() -> None:
+    with pytest.raises(PolicyError) as caught:
+        planned(SK, "suppression", variant="rotate")
+    assert caught.value.message == "There is no variant 'rotate' of suppression."
+    assert "rotation, spread, safe-d" in caught.value.hint
+    assert "minimal" not in caught.value.hint
 
 
 def test_a_variant_and_its_assurance() -> None:
@@ -272,6 +287,32 @@ def test_with_the_table_s_shares_guests_are_seated() -> None:
     assert (made.priors[0].weights.sum(axis=1) == made.priors[0].totals).all()
 
 
+def test_numbers_without_a_prior_are_those_of_every_deal() -> None:
+    """Which records are withheld is drawn; how many of each cell and value, and how many groups, is not."""
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        cells, values = rng.integers(0, 4, 80), rng.integers(0, 6, 80) * rng.integers(0, 2, 80)
+        cells = np.unique(cells, return_inverse=True)[1]
+        deals = [group_records(cells, values, [cells], rng.permutation(80), 2) for _ in range(5)]
+        lost = {tuple(np.bincount((6 * cells + values)[d.groups == WITHHELD], minlength=24).tolist()) for d in deals}
+        assert len(lost) == len({d.number for d in deals}) == 1
+
+
+def test_numbers_of_a_rehearsal_are_not_told_as_facts() -> None:
+    exact, rehearsed = robust(), robust(SETS + 'prior = "table"')
+    assert (exact.exact, rehearsed.exact, planned(SK, "suppression").exact) == (True, False, True)
+    assert "rehearsal" not in exact.explain().lower()
+    assert "Answers refer to the 34 published records" in exact.explain()
+    text = rehearsed.explain()
+    assert "In a rehearsal all are dealt" in text or "are withheld, the others are dealt" in text
+    assert "; the release has about as many. Two tables" in text
+    assert "withheld and published: in the rehearsal" in text
+    assert "published record of the rehearsal, under the table's own shares" in text
+    table = clinic()
+    scarce = pa.concat_tables([table, table.filter(pa.compute.equal(table["sex"], "F")).slice(0, 5)])
+    assert "Answers refer to the published records, about 3" in robust(SETS + 'prior = "table"', table=scarce).explain()
+
+
 def test_as_published_merges_and_tells_its_breaches() -> None:
     made = robust(SETS + 'prior = "table"\nassurance = "as-published"')
     assert made.robustness is not None
@@ -348,38 +389,6 @@ def test_robust_anatomy_needs_counts_of_its_columns() -> None:
             requirement=Robustness(2),
             attribute_sets=[["age"]],
         )
-
-
-# --- the guarantee ----------------------------------------------------------------------------------------------------
-
-
-def claim(method: Any, assurance: Any = "proved", **more: Any) -> GroupClaim:
-    return GroupClaim(method, assurance, ("disease",), Fraction(1, 3), **more)
-
-
-def test_the_guarantee_of_suppression() -> None:
-    stated = state_group_guarantee(claim("suppression", variant="rotation"))
-    assert "most frequent value of the table he believes by at most 1/3" in stated.sentence
-    assert "by at most k/3" in stated.sentence
-    assert "he may know the sorted counts" in stated.prior
-    assert any("missing from the release has one of its 3 most frequent values" in limit for limit in stated.limits)
-    published = state_group_guarantee(claim("suppression", "as-published", variant="r-suppression"))
-    assert "is not bounded by 1/3" in published.sentence
-    assert any("7/17" in limit for limit in published.limits)
-
-
-def test_the_guarantee_of_robust_anatomy() -> None:
-    sets = (("sex",), ("sex", "age"))
-    free = state_group_guarantee(claim("robust-anatomy", attribute_sets=sets, prior="none"))
-    assert "whatever he knew beforehand of how disease depends on sex, age" in free.sentence
-    assert "how records are withheld and groups are made" in free.adversary
-    known = state_group_guarantee(claim("robust-anatomy", attribute_sets=sets, prior="table"))
-    assert "not from how groups are made" in known.adversary
-    assert any("the guest can only have 0" in limit for limit in known.limits)
-    published = state_group_guarantee(claim("robust-anatomy", "as-published", attribute_sets=sets, prior="table"))
-    assert "No belief is bounded by 1/3" in published.sentence
-    assert "within (N-1)/(N-1 + 4)" in published.sentence
-    assert any("361/561" in limit for limit in published.limits)
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------

@@ -66,7 +66,14 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "the method robust-anatomy takes r, and",
     ),
     "uniform with r": ({"method": "uniform", "requirement": "r = 2"}, "r goes with the method robust-anatomy; the"),
-    "l of one": ({"method": "anatomy", "requirement": "l = 1"}, "requirement.l: input should be greater than"),
+    "l of one": (
+        {"method": "anatomy", "requirement": "l = 1"},
+        "requirement.l: must be at least 2, not 1: it limits what is believed to 1/l",
+    ),
+    "r of one": (
+        {"method": "robust-anatomy", "requirement": "r = 1", "options": SETS},
+        "requirement.r: must be at least 2, not 1: it limits what is believed to 1/r",
+    ),
     "limits of groups": (
         {"method": "anatomy", "requirement": 'l = 2\n[[requirement.groups]]\nwhere = { sex = "F" }\nl = 3'},
         "groups go with the method randomized-response",
@@ -106,11 +113,19 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a set that is no list": (
         {"method": "robust-anatomy", "requirement": "r = 2", "options": 'attribute_sets = ["sex"]'},
-        "method.attribute_sets.0: must be a list, not 'sex'",
+        'each attribute set is a list of columns: write attribute_sets = [["sex"]]',
+    ),
+    "sets that are no list": (
+        {"method": "robust-anatomy", "requirement": "r = 2", "options": 'attribute_sets = "sex"'},
+        'write attribute_sets = [["sex"]]',
+    ),
+    "one set of two columns": (
+        {"method": "robust-anatomy", "requirement": "r = 2", "options": 'attribute_sets = ["sex", "age"]'},
+        'write attribute_sets = [["sex", "age"]]',
     ),
     "a prior that is no list": (
         {"method": "robust-anatomy", "requirement": "r = 2", "options": f'{SETS}\nprior = "a.csv"'},
-        "method.prior: must be 'none' or 'table', not 'a.csv'\n  method.prior: must be a list, not 'a.csv'",
+        'or a list with a file for each attribute set: write prior = ["a.csv"]',
     ),
     "a column twice": (
         {"method": "robust-anatomy", "requirement": "r = 2", "options": 'attribute_sets = [["sex", "sex"]]'},
@@ -143,6 +158,10 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "one row of each person": (
         {"method": "suppression", "requirement": "l = 2", "top": 'person = { column = "name", repeated = "keep-one" }'},
         'person.repeated = "keep-one" does not go with suppression',
+    ),
+    "several sensitive columns": (
+        {"method": "anatomy", "requirement": "l = 2", "ward": "sensitive"},
+        "anatomy takes one sensitive column, not ward and disease",
     ),
     "a column that is added": (
         {"method": "anatomy", "requirement": "l = 2", "Group": "other"},

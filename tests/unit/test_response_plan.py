@@ -18,9 +18,9 @@ from sfumato.kronecker import ProductMatrix
 from sfumato.methods import plan
 from sfumato.methods.response import Channel, JointTable, Reconstruction
 from sfumato.methods.response.axes import Axes
-from sfumato.methods.response.planner import counts_hash
 from sfumato.plans import Plan, load_plan
 from sfumato.policy import Policy
+from sfumato.profiles import counts_hash
 from sfumato.requirement import GroupLimit, LocalPrivacy, RhoPrivacy, RiskLimit
 from sfumato.response_plan import ResponsePlan
 from sfumato.table import profile, scan
@@ -55,7 +55,7 @@ def planned(table: Any, asked: Policy) -> ResponsePlan:
 ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "another requirement": ({"requirement": "epsilon = 1"}, "takes no other requirement"),
     "two limits": ({"requirement": "l = 2\nrisk_limit = 0.5"}, "this states l and risk_limit"),
-    "l too small": ({"requirement": "l = 1"}, "requirement.l: input should be greater than or equal to 2"),
+    "l too small": ({"requirement": "l = 1"}, "requirement.l: must be at least 2, not 1"),
     "a limit above one": ({"requirement": "risk_limit = 1.5"}, "risk_limit must be above 0 and at most 1, not 1.5"),
     "no limit at all": ({"requirement": "risk_limit = 1"}, "nothing would be required"),
     "a limit of zero": ({"requirement": "risk_limit = 0"}, "risk_limit must be above 0 and at most 1, not 0"),

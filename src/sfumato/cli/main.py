@@ -99,7 +99,8 @@ def plan(
     else:
         print(made.explain())
         if output is not None:
-            print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. Exactly this is published by")
+            what = "Exactly this is published" if _is_exact(made) else "This is published, in about these numbers,"
+            print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
             print(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
 
 
@@ -241,6 +242,12 @@ def _scanned(table: Path, policy: Path) -> Table:
     from sfumato.table import scan
 
     return scan(table, Policy.load(policy))
+
+
+def _is_exact(plan: AnyPlan) -> bool:
+    from sfumato.group_plan import GroupPlan
+
+    return not isinstance(plan, GroupPlan) or plan.exact
 
 
 def _announce(plan: AnyPlan) -> None:

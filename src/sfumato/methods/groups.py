@@ -13,8 +13,7 @@ from sfumato.group_guarantee import state_group_guarantee
 from sfumato.group_plan import GroupPlan, IntArray
 from sfumato.groups import GroupClaim
 from sfumato.methods.notes import domain_notes
-from sfumato.methods.response.planner import counts_hash
-from sfumato.profiles import Profile
+from sfumato.profiles import Profile, counts_hash
 from sfumato.requirement import Diversity, Requirement, Robustness
 
 ANATOMY: Literal["anatomy"] = "anatomy"

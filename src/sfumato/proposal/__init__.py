@@ -258,8 +258,8 @@ def _method(profile: Profile, known: Sequence[str]) -> list[str]:
         'name = "uniform"',
         toml.comment(
             "If values must stay true, records can be published in groups instead: who is in a group and which values "
-            "it has, but not who has which. These take l or r in place of the requirement below; each has a page in "
-            "docs/methods."
+            "it has, but not who has which. These take one sensitive column, and l or r in place of the requirement "
+            "below; each has a page in docs/methods."
         ),
         *toml.commented(
             [

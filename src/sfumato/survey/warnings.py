@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sfumato.policy import Policy
-from sfumato.policy_rules import GROUPING
+from sfumato.policy_rules import GROUPING, KEEPING_ONE
 from sfumato.survey.model import Column, Feasible, Prediction, RowOrder, Sensitive, Survey
 
 MANY_UNIQUE = 0.05
@@ -34,7 +34,7 @@ def policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:
     """Yield what matters for publishing under this policy."""
     yield from _missing(survey.columns, policy)
     yield from _infeasible(survey.feasibility or ())
-    yield from _repeated(survey)
+    yield from _repeated(survey, policy)
     yield from _unique(survey, policy)
     if survey.prediction and survey.sensitive:
         if policy.method.name in GROUPING:
@@ -67,15 +67,19 @@ def _infeasible(cases: Sequence[Feasible]) -> Iterator[str]:
             )
 
 
-def _repeated(survey: Survey) -> Iterator[str]:
+def _repeated(survey: Survey, policy: Policy) -> Iterator[str]:
     p = survey.persons
     if p is None or not p.with_several_rows:
         return
     fact = f"{p.with_several_rows:,} of {p.persons:,} persons ({p.column!r}) have several rows, up to {p.most_rows:,}."
     if p.repeated == "error":
         yield (
-            f"Publishing would stop: {fact} The guarantee is for one row per person. Say what to do: "
-            'person.repeated = "keep-one" or "per-row".'
+            f"Publishing would stop: {fact} The guarantee is for one row per person. "
+            + (
+                'Say what to do: person.repeated = "keep-one" or "per-row".'
+                if policy.method.name in KEEPING_ONE
+                else 'Keep one row of each in the table, or say person.repeated = "per-row".'
+            )
         )
     if p.repeated == "per-row":
         yield f"{fact} The guarantee is per row: what is learned of a person adds up over the rows."

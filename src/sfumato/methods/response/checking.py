@@ -15,9 +15,8 @@ from sfumato.guarantee import state_response_guarantee
 from sfumato.mechanism import Mechanism
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels
-from sfumato.methods.response.planner import counts_hash
 from sfumato.methods.response.problem import pose
-from sfumato.profiles import Profile
+from sfumato.profiles import Profile, counts_hash
 from sfumato.response_plan import ResponsePlan
 
 

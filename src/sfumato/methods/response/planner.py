@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from sfumato.methods.response.problem import Problem, Response, Scope, pose
 from sfumato.methods.response.reach import CERTAIN, RiskOutOfReach
 from sfumato.methods.response.risks import RISKS, Risk, RiskName, row_posterior
 from sfumato.methods.response.solver import solve, trade_off
-from sfumato.profiles import Profile
+from sfumato.profiles import Profile, counts_hash
 from sfumato.requirement import NO_BOUND, Requirement, RiskLimit, exact
 from sfumato.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
 
@@ -93,13 +92,6 @@ def plan(
         dropped=profile.dropped,
         observed=profile.observed,
     )
-
-
-def counts_hash(profile: Profile) -> str:
-    """Return a hash of the joint table."""
-    labels = repr([(part.name, part.labels) for part in profile.domain.parts])
-    counted = profile.cells.astype("<i4").tobytes() + profile.numbers.astype("<i8").tobytes()
-    return hashlib.sha256(labels.encode() + counted).hexdigest()
 
 
 # --- what can be had ------------------------------------------------------------------------------------------------

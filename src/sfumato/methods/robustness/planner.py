@@ -14,12 +14,11 @@ from sfumato.errors import Infeasible, PolicyError
 from sfumato.group_plan import GroupPlan, KnownShares, RobustFigures, WithheldCell
 from sfumato.groups import GroupClaim, PriorSource
 from sfumato.methods.groups import asked, check_frequencies, check_values, in_groups
-from sfumato.methods.response.planner import counts_hash
 from sfumato.methods.robustness.cells import Cells, KnownSet
-from sfumato.methods.robustness.kinds import leftovers
+from sfumato.methods.robustness.kinds import WITHHELD, leftovers
 from sfumato.methods.robustness.prior import Prior
 from sfumato.methods.robustness.rehearsal import Rehearsal, rehearse, rehearse_plain
-from sfumato.profiles import Profile
+from sfumato.profiles import Profile, counts_hash
 from sfumato.requirement import Requirement, Robustness
 
 ROBUST: Literal["robust-anatomy"] = "robust-anatomy"
@@ -171,10 +170,13 @@ def _withheld_cell(found: Rehearsal, profile: Profile, cell: int) -> WithheldCel
 
 
 def _notes(found: Rehearsal, claim: GroupClaim) -> Iterator[str]:
-    withheld = int(found.withheld.sum())
-    if withheld:
+    published = int(np.count_nonzero(found.groups != WITHHELD))
+    if published < found.groups.size:
+        which = (
+            f"{published:,} published records" if found.priors is None else f"published records, about {published:,}"
+        )
         yield (
-            f"Answers refer to the {found.groups.size - withheld:,} published records. The withheld ones have values "
+            f"Answers refer to the {which}. The withheld ones have values "
             "that are frequent among records like them, so shares of these come out too small."
         )
     if claim.assurance == "proved" and claim.prior == "none":

@@ -91,14 +91,23 @@ def read_prior(
 
 def _entries(path: Path, columns: Sequence[str]) -> Iterator[tuple[Entry, Fraction]]:
     """Yield the entries of the file, checked."""
+    if taken := {"value", "probability"} & set(columns):
+        raise PolicyError(
+            f"The attribute set has a column {min(taken)!r}, and files of priors have one of that name for themselves.",
+            'Rename the column in the table, or say prior = "table" or "none".',
+        )
     header, *lines = _lines(path)
     needed = [*columns, "value", "probability"]
+    if not header:
+        raise PolicyError(f"{path} is empty.", f"Begin it with the line {','.join(needed)}.")
     if sorted(header) != sorted(needed):
         raise PolicyError(f"{path} must have the columns {', '.join(needed)}, not {', '.join(header)}.")
     places = [header.index(name) for name in needed]
     before: set[Entry] = set()
     for number, line in enumerate(lines, 2):
         where = f"{path}, line {number}"
+        if not line:
+            continue
         if len(line) != len(header):
             raise PolicyError(f"{where}: {len(line)} field(s) instead of {len(header)}.")
         *signature, value, probability = (line[place] for place in places)

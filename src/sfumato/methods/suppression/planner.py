@@ -14,7 +14,7 @@ from sfumato.group_plan import GroupPlan, SuppressionFigures, ValueBelief
 from sfumato.groups import GroupClaim, SuppressionVariant
 from sfumato.methods.groups import asked, check_values, in_groups
 from sfumato.methods.suppression.suppress import Suppression, costs, suppress
-from sfumato.methods.suppression.variants import PROVED
+from sfumato.methods.suppression.variants import PROVED, VARIANTS
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey, Step
 from sfumato.requirement import Diversity, Requirement
@@ -47,6 +47,11 @@ def plan(
 
 
 def _check_variant(variant: str, assurance: str) -> None:
+    if variant not in VARIANTS:
+        raise PolicyError(
+            f"There is no variant {variant!r} of suppression.",
+            f"There are {', '.join(PROVED)}, which are proved, and r-suppression, as published.",
+        )
     if variant not in (*PROVED, "r-suppression"):
         raise PolicyError(
             f"The variant {variant} of suppression is for comparisons only: who knows how it works can tell too much "
@@ -103,5 +108,6 @@ def _notes(found: Suppression, figures: SuppressionFigures) -> Iterator[str]:
     if found.variant != "safe-d":
         yield (
             "The variant safe-d is the strict choice: it also bounds what is believed of a person who is missing from "
-            f"the release, and withholds {int(figures.costs['safe-d']):,} records."
+            "the release by one who knows the value of no missing person, and withholds "
+            f"{int(figures.costs['safe-d']):,} records."
         )
