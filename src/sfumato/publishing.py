@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato import codec
+from sfumato import codec, publishing_groups
 from sfumato.engines.dealing import Dealer
 from sfumato.engines.mapping import RowMapper
 from sfumato.engines.shuffle import shuffled
@@ -74,7 +74,8 @@ def publish(
     """Carry out the plan and write a release: data, manifest and a README for the analyst.
 
     Without a `key` a fresh one is drawn from the operating system and forgotten. A key from a file
-    (`SecretKey.load`) goes with a record key in the policy, and only with it.
+    (`SecretKey.load`) goes with a record key in the policy, and only with it. `progress` is told of each batch how
+    many rows were read, `rows_read(plan)` in all.
     """
     key = _checked_key(key, table)
     if plan.table_hash:  # a plan that was signed off
@@ -97,6 +98,11 @@ def publish(
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
         (partial / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
     return open_release(folder)
+
+
+def rows_read(plan: AnyPlan) -> int:
+    """Return how many rows publishing reads; those of groups are read more than once."""
+    return publishing_groups.rows_read(plan) if isinstance(plan, GroupPlan) else plan.rows + plan.dropped
 
 
 def _check_asked(table: Table, plan: AnyPlan) -> None:

@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.attributes import SensitiveDomain
+from sfumato.engines.allocation import Codes
 from sfumato.engines.anatomy import TwoTables, anatomized, regrouped, sensitive_codes
 from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.engines.writers import CsvFormat, ParquetFormat
@@ -52,7 +54,7 @@ def write_groups(
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
     rows = reported(RowMapper(schema, source, (), key).batches(), progress, stopped)
     deal = _robust if plan.method == "robust-anatomy" else _plain
-    dealt = deal(table, plan, rows, key, folder, stopped)
+    dealt = deal(table, plan, rows, key, folder, stopped, progress)
     kind, plain = (CsvFormat(source.wide), CsvFormat()) if format == "csv" else (ParquetFormat(), ParquetFormat())
     data = write_file(dealt.tables.rows, folder / f"data.{format}", kind, stopped)
     lines = write_file(dealt.tables.values, folder / f"groups.{format}", plain, threading.Event())
@@ -73,6 +75,19 @@ def write_groups(
     )
     file = DataFile(file=f"data.{format}", format=format, rows=data.rows, sha256=data.sha256, shuffled=True)
     return file, data.schema, part
+
+
+def rows_read(plan: GroupPlan) -> int:
+    """Return how many rows are reported as read: values, then rows; robust Anatomy counts them once more before."""
+    whole, values = plan.rows + plan.dropped, plan.rows
+    return values + whole * (2 if plan.method == "robust-anatomy" else 1)
+
+
+def _codes(table: Table, domain: SensitiveDomain, progress: Progress) -> Iterator[Codes]:
+    """Give the values of all rows that are published, and report how many were read."""
+    for codes in sensitive_codes(table.source, table.schema, domain):
+        progress(codes.size)
+        yield codes
 
 
 def _shown_domain(plan: GroupPlan, published: IntArray) -> Iterator[DomainPart]:
@@ -112,11 +127,17 @@ def _asked(policy: Policy) -> GroupClaim | None:
 
 
 def _plain(
-    table: Table, plan: GroupPlan, rows: Iterator[Any], key: SecretKey, folder: Path, stopped: threading.Event
+    table: Table,
+    plan: GroupPlan,
+    rows: Iterator[Any],
+    key: SecretKey,
+    folder: Path,
+    stopped: threading.Event,
+    progress: Progress,
 ) -> _Dealt:
     """Deal the planned number of each value to the planned number of groups."""
     _check_numbers(plan)
-    codes = takewhile(lambda _: not stopped.is_set(), sensitive_codes(table.source, table.schema, plan.domain))
+    codes = takewhile(lambda _: not stopped.is_set(), _codes(table, plan.domain, progress))
     types = integer_types(plan.domain.parts, table.source)
     tables = anatomized(rows, codes, plan.domain, plan.counts, plan.withheld, plan.groups, types, key, folder)
     return _Dealt(tables, plan.groups, plan.published)
@@ -142,12 +163,18 @@ class _Records(NamedTuple):
 
 
 def _robust(
-    table: Table, plan: GroupPlan, rows: Iterator[Any], key: SecretKey, folder: Path, stopped: threading.Event
+    table: Table,
+    plan: GroupPlan,
+    rows: Iterator[Any],
+    key: SecretKey,
+    folder: Path,
+    stopped: threading.Event,
+    progress: Progress,
 ) -> _Dealt:
     """Group all records, and make sure that every group keeps the bound."""
-    counted = profile(table)
+    counted = profile(table, progress)
     plan.require_counts(counts_hash(counted))
-    records, r = _read(table, plan, counted), plan.claim.at_most.denominator
+    records, r = _read(table, plan, counted, progress), plan.claim.at_most.denominator
     groups = _grouped(records, plan, _different_words(key, records.values.size), r)
     if groups.max() == WITHHELD:
         raise Infeasible("No group can be made.", "Ask for a smaller r, or for coarser or fewer columns.")
@@ -157,9 +184,9 @@ def _robust(
     return _Dealt(tables, int(groups.max()) + 1, published)
 
 
-def _read(table: Table, plan: GroupPlan, counted: Profile) -> _Records:
+def _read(table: Table, plan: GroupPlan, counted: Profile, progress: Progress) -> _Records:
     """Read values and cells of all rows, encoded as they were counted."""
-    codes = np.concatenate(list(sensitive_codes(table.source, table.schema, counted.domain)))
+    codes = np.concatenate(list(_codes(table, counted.domain, progress)))
     cell_codes, values = np.divmod(codes.astype(np.int64), plan.domain.size)
     cells = np.unique(cell_codes, return_inverse=True)[1].astype(np.int64)
     known = Cells.of(counted, plan.claim.attribute_sets).sets

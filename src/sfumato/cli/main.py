@@ -148,7 +148,7 @@ def publish(
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
     from sfumato.plans import load_plan
-    from sfumato.publishing import check_new, publish
+    from sfumato.publishing import check_new, publish, rows_read
     from sfumato.randomness import SecretKey
 
     if seed is not None and key_file is not None:
@@ -164,7 +164,7 @@ def publish(
         made = load_plan(plan_file)
     if not as_json:
         _announce(made)
-    with show.progress_bar("Publishing", made.rows + made.dropped, as_json) as report:
+    with show.progress_bar("Publishing", rows_read(made), as_json) as report:
         release = publish(opened, made, output, key=key, progress=report)
     manifest = release.manifest
     if as_json:
