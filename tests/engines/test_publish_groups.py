@@ -37,7 +37,7 @@ METHODS: dict[str, tuple[str, str, str]] = {  # method, requirement, options
     "robust, table": ("robust-anatomy", "r = 2", f'{SETS}prior = "table"'),
     "robust as published": ("robust-anatomy", "r = 2", f'{SETS}prior = "table"\nassurance = "as-published"'),
 }
-WARDS = {**ROLES, "ward": "quasi_identifier"}
+WARD_ROLES = {**ROLES, "ward": "quasi_identifier"}
 
 
 def wards(rows: int = 300) -> pa.Table:
@@ -47,7 +47,7 @@ def wards(rows: int = 300) -> pa.Table:
     return table.append_column("ward", pa.array([f"ward {0 if asthma[k] and k % 2 else k % 3}" for k in range(rows)]))
 
 
-def policy_of(kind: str, roles: dict[str, str] = WARDS, extra: str = "") -> sf.Policy:
+def policy_of(kind: str, roles: dict[str, str] = WARD_ROLES, extra: str = "") -> sf.Policy:
     method, requirement, options = METHODS[kind]
     return make_policy(roles, requirement, method, extra, options)
 
@@ -164,15 +164,6 @@ def test_numbers_of_64_bits(format: str, tmp_path: Path) -> None:
     check_exact(release, table, "n", ("code",))
 
 
-def test_a_declared_value_that_nobody_has(tmp_path: Path) -> None:
-    """A declared domain is published whole; the files hold only what occurs."""
-    roles = {**ROLES, "disease": f"sensitive; domain = {[*DISEASES, 'plague']}"}
-    release = released(patients(), make_policy(roles, "l = 2", "anatomy"), tmp_path / "r")
-    assert failed(release) == []
-    assert release.manifest.domain.labels == (*DISEASES, "plague")
-    assert b"plague" not in release.groups.read_bytes()  # type: ignore[union-attr]
-
-
 # --- what is asked --------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +185,7 @@ def test_a_declared_value_that_nobody_has(tmp_path: Path) -> None:
 def test_a_plan_for_something_else_is_refused(planned_for: str, asked: tuple[str, str, str], tmp_path: Path) -> None:
     _, plan = planned(wards(), policy_of(planned_for))
     method, requirement, options = asked
-    other = sf.scan(wards(), make_policy(WARDS, requirement, method, options=options))
+    other = sf.scan(wards(), make_policy(WARD_ROLES, requirement, method, options=options))
     with pytest.raises(PlanMismatch, match="not for the method, the assurance and the requirement"):
         sf.publish(other, plan, tmp_path / "r")
     assert listing(tmp_path) == []
