@@ -153,7 +153,7 @@ def test_places_in_a_robust_group_tell_nothing_of_values(tmp_path: Path) -> None
 
 
 def test_the_same_groups_come_in_another_order_with_another_key(tmp_path: Path) -> None:
-    """40 given groups of three: two keys put each in the same order with probability 1/6; 20 or more: 2e-6."""
+    """40 given groups of three: two keys put each in the same order with probability 1/6; 20 or more: 1.2e-6."""
     rows = pa.table({"n": list(range(120)), "disease": sorted(DISEASES[:3] * 40)})
     groups, codes = np.arange(120) % 40, np.repeat(np.arange(3), 40)
     domain = sf.profile(sf.scan(rows, make_policy({"n": "other", "disease": "sensitive"}, "l = 3", "anatomy"))).domain
