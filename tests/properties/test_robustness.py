@@ -7,17 +7,15 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import permutations, product
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.errors import PolicyError, TableError
+from sfumato.errors import PolicyError
 from sfumato.methods.robustness import (
     WITHHELD,
-    Composition,
     Grouping,
     Prior,
     breaches,
@@ -30,11 +28,8 @@ from sfumato.methods.robustness import (
     merge_records,
     posterior,
     prior_free_bound,
-    read_prior,
     swap_bound,
-    worst_posteriors,
 )
-from sfumato.methods.robustness import check as check_module
 from sfumato.methods.robustness.guests import guest_posterior
 from sfumato.methods.robustness.posterior import IntArray, posteriors
 
@@ -195,7 +190,7 @@ def test_a_batch_is_its_groups() -> None:
         np.testing.assert_allclose(found, posterior(one, [2, 1, 2], [1, 1, 1, 2]), rtol=1e-14)
 
 
-# --- checks of many groups ----------------------------------------------------------------------------------------
+# --- the deal -----------------------------------------------------------------------------------------------------
 
 
 def random_table(seed: int) -> tuple[IntArray, IntArray, list[IntArray]]:
@@ -208,45 +203,6 @@ def random_table(seed: int) -> tuple[IntArray, IntArray, list[IntArray]]:
     values = np.array([rng.choice(m, p=tilt[c]) for c in cells])
     packed = [np.unique(codes, return_inverse=True)[1] for codes in (cells, values, first, second)]
     return packed[0], packed[1], [packed[2], packed[3], packed[0]]
-
-
-def test_worst_posteriors_group_by_group() -> None:
-    for seed in range(10):
-        _, values, (_, codes, _) = random_table(seed)
-        prior = count_prior(codes, values)
-        groups = np.random.default_rng(seed).integers(-1, values.size // 5, values.size)
-        groups = np.where(groups < 0, WITHHELD, np.unique(groups, return_inverse=True)[1] - (groups.min() < 0))
-        found = worst_posteriors(compositions(groups, codes, values), prior)
-        free = worst_posteriors(compositions(groups, codes, values), None)
-        for number in range(int(groups.max()) + 1):
-            group = Composition.of(codes[groups == number].tolist(), values[groups == number].tolist())
-            expected = posterior(group.weights(prior.probabilities), group.sizes, group.counts).max()
-            assert found[number] == pytest.approx(expected, rel=1e-12)
-            assert free[number] == min(1, max(group.counts) / min(group.sizes)) >= found[number] - 1e-12
-
-
-def test_groups_too_large_for_an_exact_answer_get_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, values, (_, codes, _) = random_table(3)
-    prior = count_prior(codes, values)
-    found = compositions(np.arange(values.size) // 6, codes, values)
-    exact = worst_posteriors(found, prior)
-    monkeypatch.setattr(check_module, "MOST_STATES", 1)
-    bound = worst_posteriors(found, prior)
-    assert (bound >= exact - 1e-12).all()
-    assert (bound <= worst_posteriors(found, None)).all()
-
-
-def test_breaches_are_decided_exactly() -> None:
-    """Rows (n, n+1) and (n, n): p(t1:y) is above 1/2 by 1/(4n+2), far below the rounding of floats."""
-    n = 10**18
-    for step, beyond in ((1, True), (0, False)):
-        prior = Prior(np.array([[n, n + step], [n, n]]), np.array([2 * n + step, 2 * n]))
-        groups = [Composition.of([0, 1], [0, 1])]
-        assert worst_posteriors(groups, prior)[0] == pytest.approx(0.5, abs=1e-15)
-        assert breaches(groups, prior, 2).tolist() == [beyond]
-
-
-# --- the deal -----------------------------------------------------------------------------------------------------
 
 
 def most_groups(counts: Sequence[int], r: int) -> int:
@@ -415,6 +371,22 @@ def test_groups_with_guests_are_robust_for_every_attribute_set(r: int) -> None:
     assert guests > 10
 
 
+def test_guests_are_seated_where_a_declared_domain_has_values_that_nobody_has() -> None:
+    """The prior has a column for each value of the domain; the same groups come out as without the unused ones."""
+    rng = np.random.default_rng(12)
+    seated = 0
+    for _ in range(50):
+        cells = np.unique(rng.integers(0, 4, 60), return_inverse=True)[1]
+        values, order = rng.integers(0, 5, 60) % 4, rng.permutation(60)
+        own = count_prior(cells, values)
+        narrow = Prior(own.weights + 1, own.totals + 10)
+        wide = Prior(np.pad(narrow.weights, ((0, 0), (0, 3)), constant_values=1), narrow.totals)
+        found = [group_records(cells, values, [cells], order, 3, [prior]) for prior in (narrow, wide)]
+        assert np.array_equal(found[0].groups, found[1].groups)
+        seated += found[0].guests
+    assert seated > 0
+
+
 # --- merging as published -----------------------------------------------------------------------------------------
 
 
@@ -438,92 +410,3 @@ def test_merging_where_nothing_can_be_merged() -> None:
     cells = np.array([0, 0, 1])
     prior = Prior(np.array([[1], [1]]), np.array([1, 1]))
     assert merge_records(cells, np.zeros_like(cells), [cells], np.arange(3), 2, [prior]).tolist() == [WITHHELD] * 3
-
-
-# --- priors and bad input -----------------------------------------------------------------------------------------
-
-HEADER = "sex,value,probability\n"
-GOOD = HEADER + "F,flu,0.7\nF,HIV,0.003\nF,cold,0.297\nM,flu,1/3\nM,HIV,2/3\nX,flu,1\n"
-SEEN = np.array([[3, 0, 1], [1, 2, 0]])
-
-
-def read(path: Path, text: str) -> Prior:
-    path.write_text(text, encoding="utf-8")
-    return read_prior(path, ["sex"], [("F",), ("M",)], ["flu", "HIV", "cold"], SEEN)
-
-
-def test_a_prior_from_a_file(tmp_path: Path) -> None:
-    prior = read(tmp_path / "prior.csv", GOOD)
-    assert prior.weights.tolist() == [[700, 3, 297], [1, 2, 0]]
-    assert prior.totals.tolist() == [1000, 3]
-    assert prior.probabilities[0].tolist() == [0.7, 0.003, 0.297]
-
-
-def test_columns_of_a_prior_in_any_order(tmp_path: Path) -> None:
-    lines = [",".join(reversed(line.split(","))) for line in GOOD.splitlines()]
-    assert (read(tmp_path / "a.csv", "\n".join(lines)).weights == read(tmp_path / "b.csv", GOOD).weights).all()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (GOOD.replace("M,flu,1/3\nM,HIV,2/3\n", ""), r"says nothing of \(M\)"),
-        (GOOD.replace("0.297", "0.2"), r"of \(F\) sum to 0.903, not to 1"),
-        (GOOD.replace("M,HIV,2/3", "M,cold,2/3"), r"contradicts the table: it gives 'HIV' probability 0 for \(M\)"),
-        (GOOD.replace("0.003", "-0.003"), "line 3: a probability lies between 0 and 1"),
-        (GOOD.replace("0.003", "rare"), "line 3: probability must be a finite number"),
-        (GOOD.replace("F,HIV,0.003", "F,flu,0.003"), r"line 3: 'flu' is listed twice for \(F\)"),
-        (GOOD.replace("F,HIV,0.003", "F,HIV"), "line 3: 2 field"),
-        (GOOD.replace("sex,", "gender,"), "must have the columns sex, value, probability"),
-        (GOOD.replace("0.7", "0.7" + "0" * 20 + "1"), "too many digits"),
-        ("", "must have the columns"),
-    ],
-)
-def test_a_wrong_prior_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(PolicyError, match=message):
-        read(tmp_path / "prior.csv", text)
-
-
-def test_a_prior_that_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="There is no file"):
-        read_prior(tmp_path / "none.csv", ["sex"], [("F",)], ["flu"], SEEN)
-
-
-def test_wrong_calls_are_refused() -> None:
-    cells, values, order = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.arange(4)
-    with pytest.raises(PolicyError, match="at least 2"):
-        group_records(cells, values, [cells], order, 1)
-    with pytest.raises(TableError, match="no rows"):
-        group_records(cells[:0], values[:0], [cells[:0]], order[:0], 2)
-    with pytest.raises(ValueError, match="same random number"):
-        group_records(cells, values, [cells], np.array([0, 1, 1, 2]), 2)
-    with pytest.raises(ValueError, match="different signatures"):
-        group_records(cells, values, [values], order, 2)
-    with pytest.raises(PolicyError, match="contradicts the table"):
-        group_records(cells, values, [cells], order, 2, [Prior(np.array([[1, 0], [1, 1]]), np.array([1, 2]))])
-
-
-def test_a_table_of_which_nothing_can_be_published() -> None:
-    cells, values = np.array([0, 0, 1]), np.array([0, 0, 1])
-    priors = [Prior(np.ones((2, 2), dtype=np.int64), np.array([2, 2]))]
-    for known in (None, priors):
-        found = group_records(cells, values, [cells], np.arange(3), 2, known)
-        assert (found.groups.tolist(), found.number, found.leftover) == ([WITHHELD] * 3, 0, 3)
-    told = found.withheld[0].told("(F)", ["flu", "HIV"])
-    assert told == "(F): 2 of 2 record(s) withheld, with 'flu'. Leave an attribute out, so that cells merge."
-
-
-def test_guests_are_seated_where_a_declared_domain_has_values_that_nobody_has() -> None:
-    """The prior has a column for each value of the domain; the same groups come out as without the unused ones."""
-    rng = np.random.default_rng(12)
-    seated = 0
-    for _ in range(50):
-        cells = np.unique(rng.integers(0, 4, 60), return_inverse=True)[1]
-        values, order = rng.integers(0, 5, 60) % 4, rng.permutation(60)
-        own = count_prior(cells, values)
-        narrow = Prior(own.weights + 1, own.totals + 10)
-        wide = Prior(np.pad(narrow.weights, ((0, 0), (0, 3)), constant_values=1), narrow.totals)
-        found = [group_records(cells, values, [cells], order, 3, [prior]) for prior in (narrow, wide)]
-        assert np.array_equal(found[0].groups, found[1].groups)
-        seated += found[0].guests
-    assert seated > 0

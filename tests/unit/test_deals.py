@@ -11,6 +11,9 @@ import pytest
 
 from sfumato import deals
 from sfumato.deals import Deal, IntArray, Runs, members
+from sfumato.engines.grouping import Groups
+from sfumato.methods.robustness import kinds
+from sfumato.randomness import SecretKey
 
 
 def test_a_worked_deal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,3 +142,58 @@ def test_groups_of_a_batch() -> None:
         for number in range(1, groups + 1):
             counted = [len(range(batch, groups, number)) for batch in range(number)]
             assert members(groups, number, np.arange(number)).tolist() == counted
+
+
+# --- the orders that are drawn ----------------------------------------------------------------------------------------
+
+
+def robust_groups(counts: IntArray, r: int, seed: int) -> set[tuple[int, ...]]:
+    """Return the different groups of values that the deal of robust Anatomy makes of one cell."""
+    values = np.repeat(np.arange(counts.size), counts)
+    order = np.random.default_rng(seed).permutation(values.size)
+    groups = kinds.deal(kinds.Kinds.of(np.zeros_like(values), values), order, r)
+    return {tuple(sorted(values[groups == number].tolist())) for number in range(int(groups.max()) + 1)}
+
+
+def plain_groups(counts: IntArray, groups: int, seed: int) -> set[tuple[int, ...]]:
+    """Return the same for Anatomy."""
+    dealt = Groups.drawn(counts, np.zeros_like(counts), groups, SecretKey.from_seed(seed))
+    lines = [(number, value) for g, x, _ in dealt.compositions() for number, value in zip(g, x, strict=True)]
+    return {tuple(int(value) for number, value in lines if number == group) for group in range(groups)}
+
+
+@pytest.mark.parametrize("counts", [[60, 50, 40, 30, 30, 20, 10], [80, 70, 60, 50, 40, 30, 20, 10]])
+def test_batches_make_many_different_groups(counts: list[int]) -> None:
+    """With the same order of the m values in every batch there would be about m + 1 different groups; 5 keys."""
+    for seed in range(5):
+        assert len(robust_groups(np.array(counts), 3, seed)) > 2 * (len(counts) + 1)
+        assert len(plain_groups(np.array(counts), sum(counts) // 3, seed)) > 2 * (len(counts) + 1)
+
+
+def batch_orders(batches: int, values: int, seed: int, robust: bool) -> IntArray:
+    """Return the order of equally frequent values in each batch: (batch, place) -> value."""
+    counts = np.full(values, 2 * deals.BATCH_GROUPS * batches // values)
+    runs = Runs.of_table(counts, deals.BATCH_GROUPS * batches)
+    if robust:
+        order = kinds._piece_order(runs, np.random.default_rng(seed).permutation(values))
+    else:
+        order = Groups.drawn(counts, np.zeros_like(counts), int(runs.groups[0]), SecretKey.from_seed(seed)).deal.order
+    assert (np.diff(runs.batch_of_piece[order]) >= 0).all()
+    return runs.pieces[0][order].reshape(batches, values)
+
+
+@pytest.mark.parametrize("robust", [False, True], ids=["Anatomy", "robust"])
+def test_every_batch_has_an_order_of_its_own(robust: bool) -> None:
+    """40 keys, 32 batches, 8 values: every value is equally often in every place, and orders hardly come back.
+
+    For random orders Pearson's statistic has 49 degrees of freedom and exceeds 111 with probability 1e-6. Of 32 random
+    orders two are equal with probability 0.012; for 9 keys or more of 40: 1e-9.
+    """
+    found, repeated = np.zeros((8, 8)), 0
+    for seed in range(40):
+        orders = batch_orders(32, 8, seed, robust)
+        for place in range(8):
+            found[place] += np.bincount(orders[:, place], minlength=8)
+        repeated += len({tuple(order) for order in orders.tolist()}) < 32
+    assert ((found - 160) ** 2 / 160).sum() * 7 / 8 < 111
+    assert repeated < 9
