@@ -269,7 +269,7 @@ def test_progress_counts_every_row_of_every_reading(tmp_path: Path) -> None:
     table = wards(310)
     sexes = [None if k < 10 else sex for k, sex in enumerate(table["sex"].to_pylist())]
     table = table.set_column(table.column_names.index("sex"), "sex", pa.array(sexes))
-    roles = WARDS | {"sex": "quasi_identifier; missing = 'drop'"}
+    roles = WARD_ROLES | {"sex": "quasi_identifier; missing = 'drop'"}
     for kind, rows in (("anatomy", 300 + 310), ("robust", 310 + 300 + 310)):
         opened, plan = planned(table, policy_of(kind, roles))
         read: list[int] = []
