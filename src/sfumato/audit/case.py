@@ -6,11 +6,11 @@ release of different file formats agree. Rows that the policy leaves out of a re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from sfumato.engines.encoding import Encoder
 from sfumato.engines.mapping import positioned
 from sfumato.engines.selection import complete_rows, dropping
 from sfumato.errors import UsageError
+from sfumato.groups import GroupClaim
 from sfumato.manifest import GroupsPart, Manifest
 from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
@@ -34,6 +35,7 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
+T = TypeVar("T")
 UNMATCHED = -1
 
 
@@ -70,13 +72,16 @@ class _Column:
 
     def __post_init__(self) -> None:
         # a learning encoder names the bins; missing values have a label like all others
-        self._bins = Encoder(replace(self.attribute, missing="category", declared=None)) if self.attribute.bins else None
+        self._bins = (
+            Encoder(replace(self.attribute, missing="category", declared=None)) if self.attribute.bins else None
+        )
 
     def of_table(self, column: Any, position: int) -> Codes:
         """Return the codes of values as they are in the table."""
         if self._bins is None:
             return self.of_release(column)
         codes = self._bins.encode(column, position)
+        self._bins.check()
         return self._numbered([written(value) for value in self._bins.learned]).take(codes)
 
     def of_release(self, column: Any) -> Codes:
@@ -108,6 +113,15 @@ class Case:
     _columns: dict[str, _Column] = field(default_factory=dict)
     _table_codes: dict[str, Codes] = field(default_factory=dict)
     _release_codes: dict[str, Codes] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what an attacker has to say beside its findings
+    _made: dict[Callable[[Case], Any], Any] = field(default_factory=dict)
+
+    def once(self, make: Callable[[Case], T]) -> T:
+        """Return what a function makes of the case, made when it is first asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        result: T = self._made[make]
+        return result
 
     # --- what is stated -----------------------------------------------------------------------------------------------
 
@@ -127,6 +141,11 @@ class Case:
         if self.manifest.groups is None:
             raise DoesNotApply(f"{self.manifest.method} publishes no groups.")
         return self.manifest.groups
+
+    @property
+    def group_claim(self) -> GroupClaim:
+        """What a release by groups promises."""
+        return self.manifest.group_claim
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -191,6 +210,16 @@ class Case:
         self.read([name])
         return tuple(self._columns[name].index)
 
+    def encode(self, name: str, column: Any) -> Codes:
+        """Return the codes of values of another table, written as in the true one."""
+        self.read([name])
+        return self._column(name).of_table(column, 0)
+
+    def written(self, name: str, column: Any) -> list[str]:
+        """Return values of the table as they are written."""
+        codes, labels = self.encode(name, column), self.labels(name)
+        return [labels[code] for code in codes.tolist()]
+
     def _column(self, name: str) -> _Column:
         attribute = next((a for a in self.table.schema.attributes if a.name == name), Attribute(name, "other"))
         return self._columns.setdefault(name, _Column(attribute))
@@ -240,30 +269,26 @@ class Case:
     # --- sensitive values ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def domain(self) -> SensitiveDomain:
-        """The sensitive domain of a mechanism."""
-        return self.mechanism.domain
-
-    @cached_property
     def true(self) -> Codes:
         """The values of the table's records, as codes of the mechanism's domain."""
-        return self._joined(self.in_table)
+        return self.joined(self.in_table, self.mechanism.domain)
 
     @cached_property
     def published(self) -> Codes:
         """The published values, row by row of the release."""
-        return self._joined(self.in_release)
+        return self.joined(self.in_release, self.mechanism.domain)
 
-    def _joined(self, side: Any) -> Codes:
-        self.read(self.domain.names)
+    def joined(self, side: Callable[[str], Codes], domain: SensitiveDomain) -> Codes:
+        """Return the values of one side as codes of a domain."""
+        self.read(domain.names)
         columns = []
-        for part in self.domain.parts:
+        for part in domain.parts:
             place = {text: code for code, text in enumerate(part.labels)}
             table = np.array([place.get(text, UNMATCHED) for text in self.labels(part.name)], dtype=np.int32)
             columns.append(table.take(side(part.name)))
             if (columns[-1] == UNMATCHED).any():
                 raise another_table(f"{part.name!r} has a value that the release does not know.")
-        return self.domain.join(columns)
+        return domain.join(columns)
 
     @cached_property
     def sub_tables(self) -> Codes:
@@ -330,9 +355,10 @@ class Case:
             raise another_table(f"It has {self.rows:,} records, and the release was made from {due:,}.")
         names = [name for name in self.comparable if self.table.schema[name].role == "quasi_identifier"]
         own = self.signatures(names)
-        more = np.bincount(own.release, minlength=1) > np.bincount(own.table, minlength=len(own.values))[
-            : int(own.release.max(initial=0)) + 1
-        ]
+        more = (
+            np.bincount(own.release, minlength=1)
+            > np.bincount(own.table, minlength=len(own.values))[: int(own.release.max(initial=0)) + 1]
+        )
         if names and more.any():
             first = own.labels[int(np.argmax(more))]
             raise another_table(f"More rows of the release have {own.name} {first} than records of the table.")
@@ -345,5 +371,3 @@ def another_table(reason: str) -> UsageError:
     return UsageError(
         f"The release was not made from this table. {reason}", "Give the table that was published, with its policy."
     )
-
-
