@@ -158,4 +158,5 @@ def _measured(finding: Finding) -> str:
 
 def _listed(finding: Finding) -> dict[str, Any]:
     bounded = finding.promised is not None or finding.stated is not None
-    return {**finding.to_dict(), "excess": finding.excess if bounded else None}
+    interval = None if finding.interval is None else list(finding.interval)
+    return {**finding.to_dict(), "excess": finding.excess if bounded else None, "interval": interval}
