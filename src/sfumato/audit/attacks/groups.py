@@ -66,6 +66,7 @@ def _of_table(case: Case, names: Sequence[str]) -> Knowledge:
 
 def _background(case: Case, known: Sequence[Knowledge], promised: bool) -> Finding:
     found = background_finding(case.group_tables, known, _bound(case), promised, case.values.labels)
+    found = found.named("; ".join(each.name for each in known))
     return found.with_remark(PI_CLAIM) if promised and not case.is_proved else found
 
 
@@ -87,7 +88,7 @@ def corruption(case: Case) -> Iterator[Finding]:
         yield members.known_members_finding(tables, sets, _bound(case), known, values, case.values.labels)
     elif case.group_claim.attribute_sets:
         for each in sets:
-            yield members.robust_groups_finding(tables, each, KNOWN, _bound(case))
+            yield members.robust_groups_finding(tables, each, KNOWN, _bound(case)).named(each.name)
     else:
         compositions = [counts for _, counts in tables.lines.of_groups()]
         names = [tables.told(k) for k in range(len(compositions))]
@@ -107,14 +108,14 @@ def _nothing_known(case: Case) -> Knowledge:
 def eligibility(case: Case) -> Iterator[Finding]:
     """Who looks for the values that have too many records."""
     found, names = case.once(_by_shape), case.values.labels
-    yield suspects.eligibility_finding(found, "dominant", names)
-    yield suspects.eligibility_finding(found, "violating", names)
+    yield suspects.eligibility_finding(found, "dominant", names).named("dominant")
+    yield suspects.eligibility_finding(found, "violating", names).named("violating")
     try:
         blind = suspects.by_uniform_prior(found.kept, case.rows, _bound(case), found.variant)
     except UsageError as problem:
         case.notes.append(f"eligibility, every table equally likely: not computed. {problem.message}")
         return
-    finding = suspects.eligibility_finding(blind, "dominant", names)
+    finding = suspects.eligibility_finding(blind, "dominant", names).named("dominant, no counts known")
     yield finding if case.is_proved else finding.with_remark(SK_CLAIM)
 
 
