@@ -32,6 +32,7 @@ from sfumato.policy_rules import InputRule
 from sfumato.reconstruct.answer import NAN
 from sfumato.reconstruct.reading import manifest_types
 from sfumato.release import Release, value_type
+from sfumato.table import Table
 
 MISSING = -1
 """The place of a missing value on an axis that has none."""
@@ -73,11 +74,11 @@ def count_truth(
 ) -> Truth:
     """Count the true table by published columns, on axes with the labels `values[k]` (None is the missing value).
 
-    `table` is a path or an object that speaks Arrow; `rule` says how a CSV file is read, as the policy does. It is
-    another table, and an error, if it has fewer rows than the release, a value that is not one of a randomized column,
+    `table` is a `Table`, a path or an object that speaks Arrow; `rule` says how a CSV file is read, as the policy does.
+    It is another table, and an error, if it has fewer rows than the release, a value that is not one of a randomized column,
     or more rows outside the axes than the release lacks.
     """
-    source = open_source(table, rule)
+    source = table.source if isinstance(table, Table) else open_source(table, rule)
     axes = [_axis(release, source, name, labels) for name, labels in zip(columns, values, strict=True)]
     counts = np.zeros([len(axis.labels) for axis in axes])
     rows = outside = 0
@@ -162,7 +163,7 @@ class _Axis:
 
 
 def _axis(release: Release, source: Source, name: str, labels: Sequence[Any]) -> _Axis:
-    column = next((c for c in release.manifest.columns if c.name == name), None)
+    column = next((c for c in (*release.manifest.columns, *_grouped(release)) if c.name == name), None)
     if column is None:
         raise _no_column("release", name, release.column_names)
     if column.treatment == "sub-table":
@@ -172,6 +173,12 @@ def _axis(release: Release, source: Source, name: str, labels: Sequence[Any]) ->
     read = _reader(manifest_types(release)[name], value_type(source.column_type(name)))
     bins = [] if column.treatment == "untouched" else _bins(labels)
     return _Axis(column, labels, partial(_place, _index(name, labels, read), bins, read))
+
+
+def _grouped(release: Release) -> list[Column]:
+    """Return the columns that only groups have; their values are true, or binned."""
+    names = release.manifest.domain.names if release.manifest.groups else ()
+    return [Column(name=name, type=manifest_types(release)[name], treatment="binned") for name in names]
 
 
 def _no_column(what: str, name: str, names: Sequence[str]) -> UsageError:
