@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from sfumato.errors import UsageError
-from sfumato.report.page_svg import Figure, dark_rules
+from sfumato.report.page_svg import Figure, dark_rules, light_rules
 
 STACKED_FROM = 4
 """Columns from which on the rows of a table stand one below the other on a phone."""
@@ -117,7 +117,8 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str | Ba
 
 def html_of(page: Page) -> str:
     """Return the page."""
-    return _templates().get_template("page.html").render(page=page, dark="\n".join(dark_rules()))  # type: ignore[no-any-return]
+    colours = {"light": "\n".join(light_rules()), "dark": "\n".join(dark_rules())}
+    return str(_templates().get_template("page.html").render(page=page, **colours))
 
 
 @cache

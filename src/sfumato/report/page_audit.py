@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sfumato.report.page import Badge, Block, Card, Drawing, Facts, Section, Text, table
-from sfumato.report.page_figures import Risk, risks
+from sfumato.report.page_figures import RISKS, Risk, keys_of, risks
 from sfumato.report.page_svg import figure
 from sfumato.report.page_words import percent
 
@@ -54,7 +54,8 @@ def findings(audit: Record) -> Section:
     if drawn:
         alt = f"Risks of {len(drawn)} attackers between 0 and 1, beside their bounds. The numbers are in the table above."
         caption = "The worst risk of a record or group, the mean, the bound, and what is reached without the release."
-        blocks.append(Drawing(figure("Risks beside their bounds", alt, lambda size: risks(drawn, size), caption)))
+        keys = keys_of(RISKS, drawn)
+        blocks.append(Drawing(figure("Risks beside their bounds", alt, lambda size: risks(drawn, size), caption, keys)))
     blocks += [_card(name, finding) for name, finding in zip(names, found, strict=True)]
     blocks += _not_tried(audit)
     return Section("attackers", "What attackers reach", tuple(blocks))

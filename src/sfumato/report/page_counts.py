@@ -19,7 +19,7 @@ from sfumato.manifest import Manifest
 from sfumato.matrix import FloatArray
 from sfumato.release import Release
 from sfumato.report.page import Block, Drawing, Section, Text, table
-from sfumato.report.page_figures import Estimated, histogram, intervals
+from sfumato.report.page_figures import COUNTS, Estimated, histogram, intervals, keys_of
 from sfumato.report.page_mechanism import group_counts, share_bars
 from sfumato.report.page_svg import figure
 from sfumato.report.page_words import and_list, percent
@@ -67,7 +67,8 @@ def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) ->
     name = " and ".join(columns)
     exact = all(count.lower == count.upper for count in shown)
     title = f"Records by {name}" + (f", the {SHOWN} most frequent of {len(found):,}" if len(found) > SHOWN else "")
-    yield Drawing(figure(title, _alt(name, found), lambda size: intervals(shown, size), _caption(found, exact)))
+    keys, words = keys_of(COUNTS, shown), (_alt(name, found), _caption(found, exact))
+    yield Drawing(figure(title, words[0], lambda size: intervals(shown, size), words[1], keys))
     columns_of = ["estimate", "95% interval", "published rows", *(["true count"] if truth else [])]
     rows = [_row(count, truth is not None) for count in shown]
     yield table(f"The same in numbers: {name}", (name, *columns_of), rows)

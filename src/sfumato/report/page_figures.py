@@ -7,7 +7,6 @@ by colour alone: marks differ in shape, heat maps have numbers beside them.
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,8 @@ COLOURS = (INK, QUIET, FAINT, ACCENT, SECOND, HEAT)
 """All that a figure may use."""
 
 NUMBERED_CELLS = 14  # values, up to which a wide heat map has numbers in its cells
+LEGIBLE = 14  # pixels of a cell with a label
 BAR = 22  # pixels of a line
-TICKS = 5
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ class Size:
     roomy: bool
 
 
-NARROW, WIDE = Size(320, 14, False), Size(680, 30, True)
-LETTER = 6.2  # pixels of a letter of a label
+NARROW, WIDE = Size(350, 15, False), Size(680, 30, True)
+LETTER = 7.2  # pixels of a letter of a label, in a wide font: which one the reader has is not known
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,35 @@ class Risk:
 
 
 @dataclass(frozen=True)
+class Key:
+    """A kind of marks: its words, the symbol that stands for it in a text, its shape and colour."""
+
+    words: str
+    symbol: str
+    shape: str
+    colour: str
+
+
+COUNTS = (
+    ("published", Key("published rows, uncorrected", "✚", "cross", QUIET)),
+    ("estimate", Key("estimate with 95% interval", "●", "circle", ACCENT)),
+    ("truth", Key("true count", "◆", "diamond", SECOND)),
+)
+RISKS = (
+    ("bound", Key("bound", "┃", "tick", SECOND)),
+    ("baseline", Key("without the release", "✚", "cross", QUIET)),
+    ("mean", Key("mean risk", "▲", "triangle-up", ACCENT)),
+    ("worst", Key("worst risk", "●", "circle", ACCENT)),
+)
+"""The kinds of marks, each by the attribute that it shows."""
+
+
+def keys_of(kinds: Sequence[tuple[str, Key]], shown: Sequence[object]) -> tuple[Key, ...]:
+    """Return the kinds of marks that occur."""
+    return tuple(key for name, key in kinds if any(getattr(each, name) is not None for each in shown))
+
+
+@dataclass(frozen=True)
 class Bar:
     """A bar of a histogram."""
 
@@ -72,8 +100,10 @@ class Bar:
 def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Size) -> dict[str, Any]:
     """Return the matrix P[j, i]: a row for each published value, a column for each original one."""
     shown = [shorten(label, size.letters) for label in labels]
-    room = size.width - _label_room(shown) - 10
-    cell = min(48, room // len(labels))
+    letters = _label_room(shown)
+    cell = min(48, (size.width - letters - 40) // len(labels))
+    above = shown if cell >= LEGIBLE else [""] * len(shown)
+    heading = "original value" if cell >= LEGIBLE else "original value, in the order of the rows"
     most = max(max(row) for row in matrix)
     cells = [
         {"published": j, "original": i, "p": p, "text": _percent(p)}
@@ -81,8 +111,8 @@ def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Siz
         for i, p in enumerate(row)
     ]
     places = {
-        "x": _nominal("original", shown, "original value", orient="top", labelAngle=-60, labelAlign="left"),
-        "y": _nominal("published", shown, "published value"),
+        "x": _nominal("original", above, heading, orient="top", labelAngle=-90, labelAlign="left"),
+        "y": _nominal("published", shown, "published value", minExtent=letters),
     }
     shade = {"field": "p", "type": "quantitative", "legend": None, "scale": {"domain": [0, most], "range": [0, 0.8]}}
     layers = [
@@ -95,7 +125,7 @@ def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Siz
         layers.append({"mark": {"type": "text", "color": INK}, "encoding": {"text": {"field": "text"}}})
     return _spec(
         width=cell * len(labels),
-        height=cell * len(labels) if size.roomy or cell > 14 else 14 * len(labels),
+        height=max(cell, LEGIBLE) * len(labels),
         data={"values": cells},
         encoding=places,
         layer=layers,
@@ -105,70 +135,32 @@ def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Siz
 def intervals(counts: Sequence[Estimated], size: Size) -> dict[str, Any]:
     """Return estimates with intervals, beside the published and the true counts where these are told."""
     shown = [shorten(count.label, size.letters) for count in counts]
-    kinds = {"estimate": "estimate, 95% interval", "published": "published rows, uncorrected", "truth": "true count"}
-    marks = [
-        {"line": k, "what": kinds[name], "value": value, "lower": count.lower, "upper": count.upper}
-        for k, count in enumerate(counts)
-        for name in kinds
-        if (value := getattr(count, name)) is not None
-    ]
-    used = [kind for kind in kinds.values() if any(mark["what"] == kind for mark in marks)]
-    style = {kinds["estimate"]: (ACCENT, "circle"), kinds["published"]: (QUIET, "cross"), kinds["truth"]: (SECOND, "diamond")}
-    legend = _legend(size)
-    colour = {"field": "what", "type": "nominal", "legend": legend, "scale": {"domain": used, "range": [style[u][0] for u in used]}}
-    shape = {"field": "what", "type": "nominal", "legend": legend, "scale": {"domain": used, "range": [style[u][1] for u in used]}}
-    y = _nominal("line", shown, None)
+    y = _nominal("line", shown, None, minExtent=_label_room(shown))
     rule = {
-        "transform": [{"filter": f"datum.what == {json.dumps(kinds['estimate'])}"}],
+        "data": {"values": [{"line": k, "lower": c.lower, "upper": c.upper} for k, c in enumerate(counts)]},
         "mark": {"type": "rule", "strokeWidth": 2, "color": ACCENT},
-        "encoding": {"x": _number("lower", "records"), "x2": {"field": "upper"}, "y": y},
+        "encoding": {"x": _number("lower", "records", size), "x2": {"field": "upper"}, "y": y},
     }
-    points = {
-        "mark": {"type": "point", "filled": True, "opacity": 1, "size": 50},
-        "encoding": {"x": _number("value", "records"), "y": y, "color": colour, "shape": shape},
-    }
-    return _spec(
-        width=size.width - _label_room(shown) - 20,
-        height=BAR * len(counts),
-        data={"values": marks},
-        layer=[rule, points],
-    )
+    marks = [_points(key, [getattr(c, name) for c in counts], _number("value", "records", size), y) for name, key in COUNTS]
+    return _spec(width=_beside(shown, size), height=BAR * len(counts), layer=[rule, *marks])
 
 
 def risks(found: Sequence[Risk], size: Size) -> dict[str, Any]:
     """Return what attackers reached, between 0 and 1, beside the bounds."""
     shown = [shorten(risk.label, size.letters) for risk in found]
-    style = {
-        "worst": ("worst risk", ACCENT, "circle", True),
-        "mean": ("mean risk", ACCENT, "triangle-up", True),
-        "baseline": ("without the release", QUIET, "cross", True),
-        "bound": ("bound", SECOND, "M0,-1V1", False),
-    }
-    marks = [
-        {"line": k, "what": words, "value": value}
-        for k, risk in enumerate(found)
-        for name, (words, *_) in style.items()
-        if (value := getattr(risk, name)) is not None
-    ]
-    used = [s for s in style.values() if any(mark["what"] == s[0] for mark in marks)]
-    legend = _legend(size)
-    names = [s[0] for s in used]
-    points = {
-        "mark": {"type": "point", "filled": True, "opacity": 1, "size": 70, "strokeWidth": 2.5},
-        "encoding": {
-            "x": _number("value", "risk", domain=[0, 1], percent=True),
-            "y": _nominal("line", shown, None),
-            "color": {"field": "what", "type": "nominal", "legend": legend, "scale": {"domain": names, "range": [s[1] for s in used]}},
-            "stroke": {"field": "what", "type": "nominal", "legend": legend, "scale": {"domain": names, "range": [s[1] for s in used]}},
-            "shape": {"field": "what", "type": "nominal", "legend": legend, "scale": {"domain": names, "range": [s[2] for s in used]}},
-        },
-    }
-    return _spec(
-        width=size.width - _label_room(shown) - 20,
-        height=BAR * len(found),
-        data={"values": marks},
-        layer=[points],
-    )
+    y = _nominal("line", shown, None, minExtent=_label_room(shown))
+    x = _number("value", "risk", size, domain=[0, 1], percent=True)
+    marks = [_points(key, [getattr(risk, name) for risk in found], x, y) for name, key in RISKS]
+    return _spec(width=_beside(shown, size), height=BAR * len(found), layer=marks)
+
+
+def _points(key: Key, values: Sequence[float | None], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+    """Return one kind of marks; values that do not exist are left out."""
+    mark = {"type": "point", "filled": True, "opacity": 1, "size": 55, "shape": key.shape, "color": key.colour}
+    if key.shape == "tick":
+        mark = {"type": "tick", "thickness": 3, "size": BAR - 4, "color": key.colour, "opacity": 1}
+    data = [{"line": k, "value": value} for k, value in enumerate(values) if value is not None]
+    return {"data": {"values": data}, "mark": mark, "encoding": {"x": x, "y": y}}
 
 
 def histogram(bars: Sequence[Bar], x_title: str, y_title: str, size: Size, bound: float | None = None) -> dict[str, Any]:
@@ -176,7 +168,7 @@ def histogram(bars: Sequence[Bar], x_title: str, y_title: str, size: Size, bound
     shown = [bar.label for bar in bars]
     width = size.width - 70
     step = width / max(1, len(bars))
-    every = max(1, -(-max(map(len, shown), default=1) * 7 // max(1, int(step))))
+    every = -(-int(LETTER * (max(map(len, shown)) + 1)) // max(1, int(step)))
     labels = [label if k % every == 0 else "" for k, label in enumerate(shown)]
     x = _nominal("place", labels, x_title, labelAngle=0)
     x["scale"]["paddingInner"] = 0.15
@@ -184,7 +176,7 @@ def histogram(bars: Sequence[Bar], x_title: str, y_title: str, size: Size, bound
         {
             "data": {"values": [{"place": k, "height": bar.height} for k, bar in enumerate(bars)]},
             "mark": {"type": "bar", "color": ACCENT},
-            "encoding": {"x": x, "y": _number("height", y_title, grid=True)},
+            "encoding": {"x": x, "y": _number("height", y_title, size)},
         }
     ]
     if bound is not None:
@@ -217,7 +209,12 @@ def shorten(text: str, letters: int) -> str:
 
 
 def _label_room(labels: Sequence[str]) -> int:
-    return int(LETTER * max((len(label) for label in labels), default=0)) + 24
+    return int(LETTER * max((len(label) for label in labels), default=0)) + 6
+
+
+def _beside(labels: Sequence[str], size: Size) -> int:
+    """Return the width that labels leave."""
+    return size.width - _label_room(labels) - 30
 
 
 def _percent(p: float) -> str:
@@ -237,15 +234,12 @@ def _nominal(field: str, labels: Sequence[str], title: str | None, **axis: Any) 
 
 
 def _number(
-    field: str, title: str | None, domain: list[float] | None = None, percent: bool = False, grid: bool = True
+    field: str, title: str, size: Size, domain: list[float] | None = None, percent: bool = False
 ) -> dict[str, Any]:
-    axis = {"title": title, "tickCount": TICKS, "grid": grid, "format": ".0%" if percent else ",~r"}
+    few = {"tickCount": 6 if size.roomy else 3, "labelOverlap": "greedy", "labelSeparation": 12}
+    axis = {"title": title, "grid": True, "format": ".0%" if percent else ",~r", **few}
     scale = {"domain": domain} if domain else {"nice": True}
     return {"field": field, "type": "quantitative", "axis": axis, "scale": scale}
-
-
-def _legend(size: Size) -> dict[str, Any]:
-    return {"title": None, "orient": "top", "columns": 4 if size.roomy else 2, "labelLimit": 0, "symbolOpacity": 1}
 
 
 def _spec(**content: Any) -> dict[str, Any]:
@@ -260,12 +254,7 @@ def _spec(**content: Any) -> dict[str, Any]:
             "padding": 4,
             "view": {"stroke": None},
             "axis": {**text, "gridColor": FAINT, "domainColor": QUIET, "tickColor": QUIET},
-            "legend": text,
             "text": {"fontSize": 11, "color": INK},
         },
     }
 
-
-def wrapped(text: str, letters: int) -> list[str]:
-    """Return the lines of a longer text."""
-    return textwrap.wrap(text, letters)

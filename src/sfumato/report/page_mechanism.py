@@ -15,7 +15,7 @@ from sfumato.release import Release
 from sfumato.report.page import Block, Drawing, Section, Text, table
 from sfumato.report.page_figures import Bar, heat_map, histogram
 from sfumato.report.page_svg import figure
-from sfumato.report.page_words import percent
+from sfumato.report.page_words import and_list, percent
 
 MOST_DRAWN = 24
 """Values up to which a matrix is drawn whole; of more the columns are summarised."""
@@ -64,8 +64,8 @@ def _map(mechanism: Mechanism) -> Drawing:
         f"{percent(float(matrix.off_diagonal.max()))}."
     )
     caption = (
-        "Each column is a true value, each row what is published in its place; the darker, the likelier. Columns sum to "
-        f"100%. A value is published as itself with a probability of {stays}. On wide screens the numbers are percent."
+        "Each column is a true value, each row what is published in its place; the stronger the colour, the likelier. "
+        f"Columns sum to 100%. A value is published as itself with a probability of {stays}. On wide screens the numbers are percent."
     )
     return Drawing(figure(f"The matrix of {name}", alt, lambda size: heat_map(labels, dense, size), caption))
 
@@ -82,14 +82,13 @@ def _columns(mechanisms: tuple[Mechanism, ...]) -> Block:
 
 
 def _values(mechanism: Mechanism) -> Block:
-    matrix, bounds = mechanism.matrix, mechanism.bounds
-    rows = [
-        (name, percent(p), percent(d), percent(q), "none" if b.gamma is None else f"{float(b.gamma):.4g}")
-        for name, p, d, q, b in zip(
-            mechanism.domain.labels, matrix.retention.tolist(), matrix.diagonal.tolist(),
-            matrix.off_diagonal.tolist(), bounds, strict=True,
-        )
-    ]  # fmt: skip
+    """Return the columns of a matrix; values with the same figures share a row."""
+    matrix, alike = mechanism.matrix, dict[tuple[str, ...], list[str]]()
+    for k, (name, bound) in enumerate(zip(mechanism.domain.labels, mechanism.bounds, strict=True)):
+        figures = (percent(float(p[k])) for p in (matrix.retention, matrix.diagonal, matrix.off_diagonal))
+        gamma = "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
+        alike.setdefault((*figures, gamma), []).append(name)
+    rows = [(and_list(names), *figures) for figures, names in alike.items()]
     columns = ("true value", "kept (retention)", "published as itself", "as any one other", "bound on the odds")
     return table("Value by value", columns, rows)
 
@@ -207,8 +206,8 @@ def binding(manifest: Manifest) -> Section | None:
     if not rows:
         return None
     first = (
-        "The noise is the least that the requirement allows. These bounds are met with equality: a higher probability "
-        "to keep the value, or its rival, would break them. To blur less, loosen one of these."
+        "These bounds are met with equality: keeping the value, or its rival, more often would break them. To blur less, "
+        "loosen one of them."
     )
     more = f" (the first {SHOWN} of {len(rows):,})" if len(rows) > SHOWN else ""
     columns = ("value", "rival", "direction", "bound on the odds")

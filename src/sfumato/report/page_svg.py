@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.report.page_figures import ACCENT, FAINT, HEAT, INK, NARROW, QUIET, SECOND, WIDE, Size
+from sfumato.report.page_figures import ACCENT, FAINT, HEAT, INK, NARROW, QUIET, SECOND, WIDE, Key, Size
 from sfumato.report.pictures import svg
 
 DARK = {INK: "#E8E6E1", QUIET: "#B4B2AC", FAINT: "#3A3D42", ACCENT: "#56B4E9", SECOND: "#F09B4A", HEAT: "#1F6FA8"}
@@ -28,11 +28,14 @@ class Figure:
     narrow: str  # SVG
     wide: str
     caption: str = ""
+    keys: tuple[Key, ...] = ()
 
 
-def figure(title: str, alt: str, spec: Callable[[Size], dict[str, Any]], caption: str = "") -> Figure:
-    """Draw a figure in both widths."""
-    return Figure(title, alt, _drawn(spec(NARROW), alt), _drawn(spec(WIDE), alt), caption)
+def figure(
+    title: str, alt: str, spec: Callable[[Size], dict[str, Any]], caption: str = "", keys: tuple[Key, ...] = ()
+) -> Figure:
+    """Draw a figure in both widths; `keys` are told in words above it."""
+    return Figure(title, alt, _drawn(spec(NARROW), alt), _drawn(spec(WIDE), alt), caption, keys)
 
 
 def _drawn(spec: dict[str, Any], alt: str) -> str:
@@ -48,3 +51,10 @@ def dark_rules() -> Iterator[str]:
     for light, dark in DARK.items():
         for part in ("fill", "stroke"):
             yield f'svg [{part}="{light}"] {{ {part}: {dark}; }}'
+        yield f'.key [data-colour="{light}"] {{ color: {dark}; }}'
+
+
+def light_rules() -> Iterator[str]:
+    """Give the colours of symbols in texts."""
+    for light in DARK:
+        yield f'.key [data-colour="{light}"] {{ color: {light}; }}'
