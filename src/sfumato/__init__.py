@@ -5,6 +5,7 @@
     Release --sql--> Answer: figures with standard errors and intervals                 the analyst
             --table, association, risks, power-->  JointTable, Comparison, Power
     Release --verify--> Verification: what the release alone proves
+    table + Release --audit--> Audit: what attackers reach, beside what was promised   the auditor
 
     import sfumato as sf
 
@@ -23,6 +24,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfumato.audit.auditing import audit as audit
+    from sfumato.audit.record import Audit as Audit
     from sfumato.checks import Verification as Verification
     from sfumato.errors import CannotMeet as CannotMeet
     from sfumato.errors import SfumatoError as SfumatoError
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Amplification": "requirement",
     "Answer": "reconstruct.answer",
+    "Audit": "audit.record",
     "CannotMeet": "errors",
     "Comparison": "reconstruct.comparing",
     "Diversity": "requirement",
@@ -89,6 +93,7 @@ _HOMES = {
     "UsageError": "errors",
     "ValueRequirement": "requirement",
     "Verification": "checks",
+    "audit": "audit.auditing",
     "estimate_risk": "methods.response.estimating",
     "load_plan": "plans",
     "open_release": "release",

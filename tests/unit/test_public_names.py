@@ -12,6 +12,7 @@ import sfumato as sf
 NAMES = [
     "Amplification",
     "Answer",
+    "Audit",
     "CannotMeet",
     "Comparison",
     "Diversity",
@@ -38,6 +39,7 @@ NAMES = [
     "UsageError",
     "ValueRequirement",
     "Verification",
+    "audit",
     "estimate_risk",
     "load_plan",
     "open_release",

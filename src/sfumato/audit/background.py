@@ -183,7 +183,12 @@ def _exposed(tables: GroupTables, found: Sequence[GroupBeliefs], values: Sequenc
 
 
 def prior_beliefs(
-    mechanism: Mechanism, true: CodeArray, published: CodeArray, known: Knowledge, labels: CodeArray | None = None
+    mechanism: Mechanism,
+    true: CodeArray,
+    published: CodeArray,
+    known: Knowledge,
+    labels: CodeArray | None = None,
+    weights: FloatArray | None = None,
 ) -> RecordBeliefs:
     """Return the beliefs in the true values of randomized records; labels number their sub-tables from 0.
 
@@ -191,28 +196,33 @@ def prior_beliefs(
     """
     check_prior(known.prior, known.signatures, true.astype(np.int64))
     labels = np.zeros(true.size, dtype=np.int32) if labels is None else labels
-    found = RecordBeliefs(*(np.empty(true.size) for _ in range(3)))
+    found = RecordBeliefs(np.empty(true.size), np.empty(true.size), np.empty(true.size), weights)
     for number, table in enumerate(mechanism.tables):
         here = np.flatnonzero(labels == number)
-        weights, matrix = known.prior.probabilities[:, table.codes], table.matrix
+        chances, matrix = known.prior.probabilities[:, table.codes], table.matrix
         own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
         signature = known.signatures[here]
-        priors = weights[signature, own] / weights.sum(axis=1)[signature]
+        priors = chances[signature, own] / chances.sum(axis=1)[signature]
         chance = matrix.off_diagonal[own] + np.where(own == shown, matrix.retention[own], 0.0)
-        total = matrix.retention[shown] * weights[signature, shown] + (weights @ matrix.off_diagonal)[signature]
-        found.priors[here], found.beliefs[here] = priors, chance * weights[signature, own] / total
+        total = matrix.retention[shown] * chances[signature, shown] + (chances @ matrix.off_diagonal)[signature]
+        found.priors[here], found.beliefs[here] = priors, chance * chances[signature, own] / total
         found.limits[here] = limits_at(table.bounds, own, priors)
     return found
 
 
 def randomized_finding(
-    mechanism: Mechanism, true: CodeArray, published: CodeArray, known: Knowledge, labels: CodeArray | None = None
+    mechanism: Mechanism,
+    true: CodeArray,
+    published: CodeArray,
+    known: Knowledge,
+    labels: CodeArray | None = None,
+    weights: FloatArray | None = None,
 ) -> Finding:
     """Return what a randomized release tells one who knows Pr(value | signature).
 
     The guarantee is about him where the prior of the value is within the requirement, and one matrix serves all rows.
     """
-    found = prior_beliefs(mechanism, true, published, known, labels)
+    found = prior_beliefs(mechanism, true, published, known, labels, weights)
     names = [known.told(k) for k in range(len(known.prior.totals))]
     finding = beliefs_finding(
         mechanism, found, true, published, known.signatures, names, promised=len(mechanism.tables) == 1

@@ -4,6 +4,10 @@
 
 f are the shares of the record's sub-table, or of a group inside it (such as its quasi-identifiers) whose shares the
 attacker knows. The risk of a record is the belief in its true value.
+
+Records that are alike (group, sub-table, true and published value) are computed once, with their number as a weight.
+Where rows were shuffled, nobody can tell which published value a record has; but of n records with x the share P[y, x]
+is expected to be published as y, and the weights n P[y, x] give the expected figures exactly (`expected_cases`).
 """
 
 from __future__ import annotations
@@ -25,17 +29,95 @@ IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
+class Cases:
+    """Records that are alike, and how many: codes of the domain, sub-tables and groups from 0."""
+
+    true: CodeArray
+    published: CodeArray
+    labels: CodeArray
+    groups: IntArray
+    weights: FloatArray
+
+
+def observed_cases(
+    true: CodeArray, published: CodeArray, labels: CodeArray, groups: IntArray, mechanism: Mechanism
+) -> Cases:
+    """Return the cases of records whose published values are known, all in the same order."""
+    m, tables = mechanism.domain.size, len(mechanism.tables)
+    keys = ((groups * tables + labels) * m + true) * m + published
+    keys, weights = np.unique(keys, return_counts=True)
+    place, own = np.divmod(keys // m, m)
+    return Cases(
+        own.astype(np.int32),
+        (keys % m).astype(np.int32),
+        (place % tables).astype(np.int32),
+        place // tables,
+        weights.astype(np.float64),
+    )
+
+
+def expected_cases(mechanism: Mechanism, true: CodeArray, groups: IntArray, quotas: Sequence[IntArray]) -> Cases:
+    """Return all that can be published of the records, with the numbers that are expected.
+
+    weight = records of the group with x * quota of x in sub-table j / records with x * P_j[y, x]
+    """
+    m = mechanism.domain.size
+    pairs, records = np.unique(groups * m + true, return_counts=True)
+    group, value = np.divmod(pairs, m)
+    held = np.bincount(true, minlength=m)
+    parts: list[Cases] = []
+    for number, (table, quota) in enumerate(zip(mechanism.tables, quotas, strict=True)):
+        dealt = np.zeros(m)
+        dealt[table.codes] = quota / np.maximum(held[table.codes], 1)
+        here = np.flatnonzero(dealt[value] > 0)
+        own = np.searchsorted(table.codes, value[here])
+        size = table.codes.size
+        chance = np.repeat(table.matrix.off_diagonal[own], size)
+        chance[np.arange(own.size) * size + own] += table.matrix.retention[own]
+        parts.append(
+            Cases(
+                np.repeat(value[here], size).astype(np.int32),
+                np.tile(table.codes, own.size).astype(np.int32),
+                np.full(own.size * size, number, dtype=np.int32),
+                np.repeat(group[here], size),
+                np.repeat(records[here] * dealt[value[here]], size) * chance,
+            )
+        )
+    joined = Cases(*(np.concatenate([getattr(part, name) for part in parts]) for name in Cases.__annotations__))
+    possible = joined.weights > 0
+    return Cases(*(getattr(joined, name)[possible] for name in Cases.__annotations__))
+
+
+@dataclass(frozen=True, eq=False)
 class RecordBeliefs:
-    """Of each record: the prior of its true value, the belief after the release, and the bound; inf where none is."""
+    """Of each record: the prior of its true value, the belief after the release, and the bound; inf where none is.
+
+    `weights` are how many records each line stands for; None: one.
+    """
 
     priors: FloatArray
     beliefs: FloatArray
     limits: FloatArray
+    weights: FloatArray | None = None
 
     @property
     def covered(self) -> npt.NDArray[np.bool_]:
         """Whether the requirement speaks of the record, and there is something to learn."""
         return (self.priors < 1) & np.isfinite(self.limits)
+
+    @property
+    def numbers(self) -> FloatArray:
+        """How many records each line stands for."""
+        return np.ones(self.priors.size) if self.weights is None else self.weights
+
+    @property
+    def records(self) -> int:
+        """All records."""
+        return round(float(self.numbers.sum()))
+
+    def mean(self, of_records: FloatArray) -> float:
+        """Return the mean over the records."""
+        return float(of_records @ self.numbers / self.numbers.sum())
 
     @property
     def above(self) -> npt.NDArray[np.bool_]:
@@ -44,17 +126,22 @@ class RecordBeliefs:
 
 
 def beliefs_in_truth(
-    matrix: PerturbationMatrix, true: CodeArray, published: CodeArray, groups: IntArray
+    matrix: PerturbationMatrix,
+    true: CodeArray,
+    published: CodeArray,
+    groups: IntArray,
+    weights: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the prior of each record's true value, the share in its group, and the belief after the release."""
-    m = matrix.size
-    keys, place, counts = np.unique(groups * m + true, return_inverse=True, return_counts=True)
-    sizes = np.bincount(groups)[groups]
-    priors = counts[place] / sizes
+    m, weights = matrix.size, np.ones(true.size) if weights is None else weights
+    keys, place = np.unique(groups * m + true, return_inverse=True)
+    counts = np.bincount(place, weights)
+    sizes = np.bincount(groups, weights)[groups]
+    priors = np.minimum(counts[place] / sizes, 1.0)
     wanted = groups * m + published
     at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     shares = np.where(keys[at] == wanted, counts[at], 0) / sizes  # of the published value, in the record's group
-    noise = np.bincount(groups, weights=matrix.off_diagonal[true])[groups] / sizes
+    noise = np.bincount(groups, weights * matrix.off_diagonal[true])[groups] / sizes
     own = matrix.off_diagonal[true] + np.where(true == published, matrix.retention[true], 0.0)
     return priors, own * priors / (matrix.retention[published] * shares + noise)
 
@@ -62,14 +149,15 @@ def beliefs_in_truth(
 def limits_at(bounds: Sequence[Bound], values: CodeArray, priors: FloatArray) -> FloatArray:
     """Return the bound on the belief in each value from its prior; inf where the requirement says nothing of it.
 
-    Stated by rho1 and rho2: rho2 for a prior of at most rho1. By gamma alone: the odds grow by at most gamma.
+    Stated by rho1 and rho2: rho2 for a prior of at most rho1, give or take rounding. By gamma alone: the odds grow by at
+    most gamma.
     """
     rho1, rho2, gamma = (
         np.array([np.nan if getattr(b, name) is None else float(getattr(b, name)) for b in bounds])[values]
         for name in ("rho1", "rho2", "gamma")
     )
     by_odds = gamma * priors / (1 - priors + gamma * priors)
-    limits = np.where(np.isnan(rho1), by_odds, np.where(priors <= rho1, rho2, np.inf))
+    limits = np.where(np.isnan(rho1), by_odds, np.where(priors <= rho1 * (1 + ROUNDING), rho2, np.inf))
     return np.where(np.isnan(gamma), np.inf, limits)
 
 
@@ -79,13 +167,14 @@ def record_beliefs(
     published: CodeArray,
     labels: CodeArray | None = None,
     groups: IntArray | None = None,
+    weights: FloatArray | None = None,
 ) -> RecordBeliefs:
     """Return the beliefs about all records, in their order.
 
     Codes are of the mechanism's domain; `labels` number the sub-table of each record from 0; `groups` number, from 0,
     the groups whose shares inside a sub-table the attacker knows.
     """
-    found = RecordBeliefs(*(np.empty(true.size) for _ in range(3)))
+    found = RecordBeliefs(np.empty(true.size), np.empty(true.size), np.empty(true.size), weights)
     labels = np.zeros(true.size, dtype=np.int32) if labels is None else labels
     groups = np.zeros(true.size, dtype=np.int64) if groups is None else groups
     for number, table in enumerate(mechanism.tables):
@@ -93,7 +182,9 @@ def record_beliefs(
         if not here.size:
             continue
         own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
-        priors, beliefs = beliefs_in_truth(table.matrix, own, shown, groups[here])
+        priors, beliefs = beliefs_in_truth(
+            table.matrix, own, shown, groups[here], None if weights is None else weights[here]
+        )
         found.priors[here], found.beliefs[here] = priors, beliefs
         found.limits[here] = limits_at(table.bounds, own, priors)
     return found
@@ -107,12 +198,13 @@ def frequencies_finding(
     groups: IntArray | None = None,
     names: Sequence[str] = (),
     promised: bool = True,
+    weights: FloatArray | None = None,
 ) -> Finding:
     """Return what this release tells one who knows the shares; `names` are those of the groups.
 
     `promised`: whether the guarantee is about these shares (for small domain: those of sub-tables, not of groups).
     """
-    found = record_beliefs(mechanism, true, published, labels, groups)
+    found = record_beliefs(mechanism, true, published, labels, groups, weights)
     return beliefs_finding(mechanism, found, true, published, groups, names, promised)
 
 
@@ -144,9 +236,9 @@ def beliefs_finding(
         assumption=_assumption(mechanism, groups is not None),
         measured="the belief in the record's true value; exact",
         worst=float(found.beliefs[worst]),
-        mean=float(found.beliefs.mean()),
-        records=true.size,
-        at_risk=int(found.above.sum()) if covered.any() else int((found.beliefs > found.priors).sum()),
+        mean=found.mean(found.beliefs),
+        records=found.records,
+        at_risk=round(float(found.numbers[found.above if covered.any() else found.beliefs > found.priors].sum())),
         promised=limit if promised else None,
         stated=None if promised else limit,
         baseline=float(found.priors[worst]),
@@ -170,11 +262,11 @@ def _pair(domain: SensitiveDomain, number: int) -> str:
 
 
 def _remark(found: RecordBeliefs) -> str:
-    text = f"Before the release it believes in the true value by {found.priors.mean():.4g} on average."
+    text = f"Before the release it believes in the true value by {found.mean(found.priors):.4g} on average."
     free = ~found.covered
     if free.any():
         text += (
-            f" Of {int(free.sum()):,} record(s) the requirement says nothing, as their value has no bound or a share "
+            f" Of {round(float(found.numbers[free].sum())):,} record(s) the requirement says nothing, as their value has no bound or a share "
             f"beyond it; there the largest belief is {found.beliefs[free].max():.4g}."
         )
     return text
@@ -182,9 +274,10 @@ def _remark(found: RecordBeliefs) -> str:
 
 def _most_exposed(groups: IntArray, told: Callable[[int], str], found: RecordBeliefs) -> Iterator[Exposed]:
     """Yield the groups with the largest beliefs, where there was something to learn."""
-    numbers, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    numbers, place = np.unique(groups, return_inverse=True)
+    sizes = np.bincount(place, found.numbers)
     largest, learns = np.zeros(numbers.size), found.priors < 1
     np.maximum.at(largest, place[learns], found.beliefs[learns])
     for k in np.argsort(-largest, kind="stable")[:SHOWN]:
         if largest[k]:
-            yield Exposed(told(int(numbers[k])), int(sizes[k]), float(largest[k]))
+            yield Exposed(told(int(numbers[k])), round(float(sizes[k])), float(largest[k]))

@@ -61,7 +61,11 @@ class RepeatedGuesses:
 
 def guess_release(table: Table, release: Release) -> Guesses:
     """Return how often the best guesser is right about the people of a release, given the table it was made from."""
-    attacked = _attacked(table, release)
+    return guess_once(attack(table, release))
+
+
+def guess_once(attacked: Attacked) -> Guesses:
+    """The same for what `attack` found."""
     truth, released = attacked.axes.table, attacked.released
     found = guess(truth, attacked.channels, released, STEPS)
     overall = found.estimate.reshape(-1, truth.sizes[-1]).sum(axis=0).argmax()
@@ -77,7 +81,7 @@ def guess_repeatedly(
     table: Table, release: Release, *, repetitions: int = 100, seed: int | None = None, level: float = 0.95
 ) -> RepeatedGuesses:
     """Return how often the best guesser is right over releases that are drawn anew, with the matrices of this one."""
-    attacked = _attacked(table, release)
+    attacked = attack(table, release)
     assert release.manifest.response is not None
     limits = attacked.axes.limits(release.manifest.response.claim.limit)
     return repeated_guesses(
@@ -159,7 +163,7 @@ def _mean_limits(values: FloatArray, level: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Attacked:
+class Attacked:
     """The true joint table, the matrices, and what was published, on the same axes."""
 
     axes: Axes
@@ -167,7 +171,8 @@ class _Attacked:
     released: FloatArray
 
 
-def _attacked(table: Table, release: Release) -> _Attacked:
+def attack(table: Table, release: Release) -> Attacked:
+    """Count the table and its release on the axes of the randomization."""
     response = release.manifest.response
     if response is None:
         raise UsageError(
@@ -192,7 +197,7 @@ def _attacked(table: Table, release: Release) -> _Attacked:
         Channel.from_noise(size, noise.get(name, 0))
         for name, size in zip(axes.table.names, axes.table.sizes, strict=True)
     )
-    return _Attacked(axes, channels, published.table.array)
+    return Attacked(axes, channels, published.table.array)
 
 
 def _published(counted: Profile, release: Release) -> Profile:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from sfumato.errors import SfumatoError
+from sfumato.text import table as table
 
 Progress = Callable[[int], None]
 
@@ -18,17 +19,6 @@ Progress = Callable[[int], None]
 def print_json(value: Any) -> None:
     """Print one JSON document."""
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Return a plain table, numbers to the right; it reads well in a terminal, a log and a mail."""
-    widths = [max(len(x) for x in column) for column in zip(columns, *rows, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        aligned = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
-        return "  ".join(aligned).rstrip()
-
-    return "\n".join([line(columns), line(["-" * w for w in widths]), *(line(row) for row in rows)])
 
 
 @contextmanager

@@ -1,0 +1,90 @@
+"""Attackers on releases of every kind: by the order of rows, by bytes, by absence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.attributes import MISSING_LABEL
+from sfumato.audit import missing as absence
+from sfumato.audit import order as places
+from sfumato.audit.case import UNMATCHED, Case, Codes, DoesNotApply
+from sfumato.audit.finding import Finding
+from sfumato.audit.residue import residue as bytes_finding
+from sfumato.engines.selection import complete_rows, dropping
+from sfumato.mechanism import Mechanism
+
+# --- the order and the bytes ------------------------------------------------------------------------------------------
+
+
+def order_of_randomized(case: Case) -> Iterator[Finding]:
+    """Who holds row k of the release to be person k."""
+    labels = None if case.mechanism.label is None else case.sub_tables
+    yield places.rows_finding(case.true, case.published, case.manifest.data.shuffled, case.mechanism, labels)
+
+
+def order_of_response(case: Case) -> Iterator[Finding]:
+    """The same for sensitive values that may be published as they are."""
+    own, shown, mechanism = sensitive_of_response(case)
+    yield places.rows_finding(own, shown, case.manifest.data.shuffled, mechanism)
+
+
+def sensitive_of_response(case: Case) -> tuple[Codes, Codes, Mechanism | None]:
+    """Return the true and the published sensitive values, and how they were randomized; None: not at all."""
+    mechanism = next((m for m in case.manifest.mechanism_values if m.domain.names == case.sensitive), None)
+    if mechanism is None:
+        both = case.signatures(case.sensitive)
+        return both.table.astype(np.int32), both.release.astype(np.int32), None
+    own, shown = (case.joined(side, mechanism.domain) for side in (case.in_table, case.in_release))
+    return own, shown, mechanism
+
+
+def order_of_groups(case: Case) -> Iterator[Finding]:
+    """Who holds the k-th row of a group to have its k-th value."""
+    true = np.full(case.manifest.data.rows, UNMATCHED, dtype=np.int64)
+    row = case.matched
+    true[row[row != UNMATCHED]] = case.values.table[row != UNMATCHED]
+    if (true == UNMATCHED).all():
+        raise DoesNotApply("no row can be told to be a certain record's, as others share its columns.")
+    yield places.groups_finding(case.group_tables, true, case.manifest.data.shuffled)
+
+
+def residue(case: Case) -> Iterator[Finding]:
+    """Who reads all bytes of the release."""
+    yield bytes_finding(case.table, case.release)
+
+
+# --- rows that were left out ------------------------------------------------------------------------------------------
+
+
+def missing(case: Case) -> Iterator[Finding]:
+    """Who knows that a person is in the table, and sees that the person was left out for a missing value."""
+    found = left_out(case)
+    if found is None:
+        raise DoesNotApply("no record is withheld or left out.")
+    yield found
+
+
+def left_out(case: Case) -> Finding | None:
+    """Return what absence tells of those who were left out; None if there are none."""
+    drops = dropping(case.table.schema)
+    names = list(dict.fromkeys([*(a.name for a in drops), *case.sensitive]))
+    reasons: list[str] = []
+    values: list[str] = []
+    for batch in case.table.source.batches(names) if drops else ():
+        complete = complete_rows(batch.rows, drops)
+        if complete is None:
+            continue
+        rows = batch.rows.filter(pa.array(~complete))
+        columns = {name: case.written(name, rows.column(name)) for name in names}
+        lacking = zip(*(columns[a.name] for a in drops), strict=True)
+        reasons += [", ".join(a.name for a, v in zip(drops, row, strict=True) if v == MISSING_LABEL) for row in lacking]
+        values += [" / ".join(row) for row in zip(*(columns[name] for name in case.sensitive), strict=True)]
+    if not reasons:
+        return None
+    (cells, cell), (held, value) = (np.unique(texts, return_inverse=True) for texts in (reasons, values))
+    counts = absence.Absent.of(cell.astype(np.int64), value.astype(np.int64), np.ones(cell.size, dtype=np.bool_))
+    told = [f"without {text}" for text in cells.tolist()]
+    return absence.absent_finding(counts, "a value is missing", None, told, held.tolist())

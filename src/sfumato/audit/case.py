@@ -1,0 +1,373 @@
+"""What an audit is about: the table and its release as arrays of codes, each column read when it is first asked for.
+
+A column has one list of labels for both sides, values as they are written (bins by their names), so that a table and a
+release of different file formats agree. Rows that the policy leaves out of a release are left out here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.attributes import Attribute, SensitiveDomain, Value
+from sfumato.attributes import label as written
+from sfumato.audit.grouped import GroupTables
+from sfumato.engines.arrays import codes_of
+from sfumato.engines.encoding import Encoder
+from sfumato.engines.mapping import positioned
+from sfumato.engines.selection import complete_rows, dropping
+from sfumato.errors import UsageError
+from sfumato.groups import GroupClaim
+from sfumato.manifest import GroupsPart, Manifest
+from sfumato.mechanism import Mechanism
+from sfumato.reconstruct.reading import connected, quoted
+from sfumato.release import Release
+from sfumato.table import Table
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+T = TypeVar("T")
+UNMATCHED = -1
+
+
+class DoesNotApply(Exception):  # noqa: N818
+    """An attacker has nothing to work on; the reason is told in the audit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Signatures:
+    """The combinations of some columns that occur, numbered from 0: of the table's rows and of the release's."""
+
+    columns: tuple[str, ...]
+    table: Ints
+    release: Ints
+    values: tuple[tuple[str, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """The columns in words."""
+        return ", ".join(self.columns)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The combinations in words."""
+        return tuple(", ".join(values) for values in self.values)
+
+
+@dataclass(eq=False)
+class _Column:
+    """Codes of a column by its labels; new labels get new codes."""
+
+    attribute: Attribute
+    index: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # a learning encoder names the bins; missing values have a label like all others
+        self._bins = (
+            Encoder(replace(self.attribute, missing="category", declared=None)) if self.attribute.bins else None
+        )
+
+    def of_table(self, column: Any, position: int) -> Codes:
+        """Return the codes of values as they are in the table."""
+        if self._bins is None:
+            return self.of_release(column)
+        codes = self._bins.encode(column, position)
+        self._bins.check()
+        return self._numbered([written(value) for value in self._bins.learned]).take(codes)
+
+    def of_release(self, column: Any) -> Codes:
+        """Return the codes of published values."""
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            column = column.cast(column.type.value_type)
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        values: list[Value] = [*coded.dictionary.to_pylist(), None]
+        places = codes_of(coded, len(values) - 1)
+        used = np.unique(places)
+        table = np.zeros(len(values), dtype=np.int32)
+        table[used] = self._numbered([written(values[k]) for k in used.tolist()])
+        return table.take(places)
+
+    def _numbered(self, labels: Iterable[str]) -> Codes:
+        return np.array([self.index.setdefault(text, len(self.index)) for text in labels], dtype=np.int32)
+
+
+@dataclass(eq=False)
+class Case:
+    """A table, the release that was made from it, and what the attacker is given besides."""
+
+    table: Table
+    release: Release
+    priors: tuple[Path, ...] = ()
+    known: Any = None
+    external: Any = None
+    seed: int | None = None
+    _columns: dict[str, _Column] = field(default_factory=dict)
+    _table_codes: dict[str, Codes] = field(default_factory=dict)
+    _release_codes: dict[str, Codes] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what an attacker has to say beside its findings
+    _made: dict[Callable[[Case], Any], Any] = field(default_factory=dict)
+
+    def once(self, make: Callable[[Case], T]) -> T:
+        """Return what a function makes of the case, made when it is first asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        result: T = self._made[make]
+        return result
+
+    # --- what is stated -----------------------------------------------------------------------------------------------
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the release says of itself."""
+        return self.release.manifest
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the release is of the proved version of its method."""
+        return self.manifest.assurance == "proved"
+
+    @property
+    def groups_part(self) -> GroupsPart:
+        """The part of the manifest about groups."""
+        if self.manifest.groups is None:
+            raise DoesNotApply(f"{self.manifest.method} publishes no groups.")
+        return self.manifest.groups
+
+    @property
+    def group_claim(self) -> GroupClaim:
+        """What a release by groups promises."""
+        return self.manifest.group_claim
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """How the sensitive columns were randomized, where one mechanism did it."""
+        if self.manifest.groups or self.manifest.response:
+            raise DoesNotApply(f"{self.manifest.method} does not randomize the sensitive values by one matrix.")
+        return self.manifest.mechanism_value
+
+    @property
+    def quasi_identifiers(self) -> tuple[str, ...]:
+        """The columns with this role."""
+        return tuple(self.table.schema.names("quasi_identifier"))
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """The sensitive columns."""
+        return tuple(self.table.schema.names("sensitive"))
+
+    @property
+    def attribute_sets(self) -> tuple[tuple[str, ...], ...]:
+        """What background knowledge is about: each quasi-identifier, all of them, and the policy's own sets."""
+        names = self.quasi_identifiers
+        sets = [*((name,) for name in names), names, *self.table.policy.method.attribute_sets]
+        return tuple(dict.fromkeys(each for each in sets if each))
+
+    @property
+    def one_of_each_person(self) -> bool:
+        """Whether one row of each person was drawn, and which one is not known."""
+        person = self.table.policy.person
+        return person is not None and person.repeated == "keep-one"
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether row k of the release is row k of the table, of those that are not left out."""
+        return not self.manifest.data.shuffled and not self.one_of_each_person
+
+    @property
+    def comparable(self) -> tuple[str, ...]:
+        """The columns that are published as they are, or in bins."""
+        return tuple(c.name for c in self.manifest.columns if c.treatment in ("untouched", "binned"))
+
+    # --- codes --------------------------------------------------------------------------------------------------------
+
+    def read(self, names: Sequence[str]) -> None:
+        """Read columns of both sides, all in one pass over the table; those that were read before are not again."""
+        self._read_table([name for name in names if name not in self._table_codes])
+        shown = {column.name for column in self.manifest.columns}
+        self._read_release([name for name in names if name in shown and name not in self._release_codes])
+
+    def in_table(self, name: str) -> Codes:
+        """Return the codes of a column of the table, without the rows that are left out."""
+        self.read([name])
+        return self._table_codes[name]
+
+    def in_release(self, name: str) -> Codes:
+        """Return the codes of a published column."""
+        self.read([name])
+        return self._release_codes[name]
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a column, in the order of their codes."""
+        self.read([name])
+        return tuple(self._columns[name].index)
+
+    def encode(self, name: str, column: Any) -> Codes:
+        """Return the codes of values of another table, written as in the true one."""
+        self.read([name])
+        return self._column(name).of_table(column, 0)
+
+    def written(self, name: str, column: Any) -> list[str]:
+        """Return values of the table as they are written."""
+        codes, labels = self.encode(name, column), self.labels(name)
+        return [labels[code] for code in codes.tolist()]
+
+    def _column(self, name: str) -> _Column:
+        attribute = next((a for a in self.table.schema.attributes if a.name == name), Attribute(name, "other"))
+        return self._columns.setdefault(name, _Column(attribute))
+
+    def _read_table(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        drops = dropping(self.table.schema)
+        parts: dict[str, list[Codes]] = {name: [] for name in names}
+        for batch, position in positioned(self.table.source, list(dict.fromkeys([*names, *(a.name for a in drops)]))):
+            keep = complete_rows(batch.rows, drops)
+            for name in names:
+                codes = self._column(name).of_table(batch.rows.column(name), position)
+                parts[name].append(codes if keep is None else codes[keep])
+        for name, of_batches in parts.items():
+            self._table_codes[name] = np.concatenate(of_batches) if of_batches else np.zeros(0, dtype=np.int32)
+
+    def _read_release(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        with connected(self.release) as connection:
+            rows = connection.sql(f"SELECT {', '.join(map(quoted, names))} FROM release").to_arrow_table()
+        for name in names:
+            self._release_codes[name] = self._column(name).of_release(rows.column(name).combine_chunks())
+
+    def signatures(self, names: Sequence[str]) -> Signatures:
+        """Number the combinations of some columns; the release lacks the columns that only the table has."""
+        self.read(names)
+        own = np.zeros(self.rows, dtype=np.int64)
+        shown = np.zeros(self.manifest.data.rows, dtype=np.int64)
+        both = all(name in self._release_codes for name in names)
+        values: list[tuple[str, ...]] = [()]
+        for name in names:
+            labels, width = self.labels(name), len(self._columns[name].index)
+            left = own * width + self._table_codes[name]
+            right = shown * width + self._release_codes[name] if both else shown[:0]
+            keys, number = np.unique(np.concatenate([left, right]), return_inverse=True)
+            own, shown = number[: left.size].astype(np.int64), number[left.size :].astype(np.int64)
+            values = [(*values[key // width], labels[key % width]) for key in keys.tolist()]
+        return Signatures(tuple(names), own, shown, tuple(values))
+
+    @cached_property
+    def rows(self) -> int:
+        """The records of the table, without the rows that are left out."""
+        return int(self.in_table(self.sensitive[0]).size)
+
+    # --- sensitive values ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def true(self) -> Codes:
+        """The values of the table's records, as codes of the mechanism's domain."""
+        return self.joined(self.in_table, self.mechanism.domain)
+
+    @cached_property
+    def published(self) -> Codes:
+        """The published values, row by row of the release."""
+        return self.joined(self.in_release, self.mechanism.domain)
+
+    def joined(self, side: Callable[[str], Codes], domain: SensitiveDomain) -> Codes:
+        """Return the values of one side as codes of a domain."""
+        self.read(domain.names)
+        columns = []
+        for part in domain.parts:
+            place = {text: code for code, text in enumerate(part.labels)}
+            table = np.array([place.get(text, UNMATCHED) for text in self.labels(part.name)], dtype=np.int32)
+            columns.append(table.take(side(part.name)))
+            if (columns[-1] == UNMATCHED).any():
+                raise another_table(f"{part.name!r} has a value that the release does not know.")
+        return domain.join(columns)
+
+    @cached_property
+    def sub_tables(self) -> Codes:
+        """The sub-table of each row of the release, from 0."""
+        label = self.mechanism.label
+        if label is None:
+            return np.zeros(self.manifest.data.rows, dtype=np.int32)
+        numbers = np.array([int(text) - 1 for text in self._shown_labels(label)], dtype=np.int32)
+        return numbers.take(self._release_codes[label])
+
+    def _shown_labels(self, name: str) -> tuple[str, ...]:
+        self._read_release([name])
+        return tuple(self._columns[name].index)
+
+    @cached_property
+    def values(self) -> Signatures:
+        """The sensitive values of the table's records: combinations that occur, numbered from 0."""
+        return self.signatures(self.sensitive)
+
+    @cached_property
+    def group_tables(self) -> GroupTables:
+        """A release by groups as arrays; values are numbered as in `values`."""
+        part = self.groups_part
+        lines = self.release.groups_to_arrow()
+        place = {values: code for code, values in enumerate(self.values.values)}
+        columns = [map(written, lines.column(name).to_pylist()) for name in self.sensitive]
+        codes = [place.get(values, UNMATCHED) for values in zip(*columns, strict=True)]
+        if UNMATCHED in codes:
+            raise another_table("A group has a value that no record of the table has.")
+        numbers = np.array([int(text) - 1 for text in self._shown_labels(part.group_column)], dtype=np.int64)
+        return GroupTables(
+            numbers.take(self._release_codes[part.group_column]),
+            lines.column(part.group_column).to_numpy().astype(np.int64) - 1,
+            np.array(codes, dtype=np.int64),
+            lines.column(part.count_column).to_numpy().astype(np.int64),
+        )
+
+    # --- whose row is whose -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def matched(self) -> Ints:
+        """The release's row of each record, or UNMATCHED: by place, or by columns that tell one record from all others.
+
+        A record that was withheld, or whose columns others share, has none.
+        """
+        if self.is_aligned:
+            return np.arange(self.rows)
+        own = self.signatures(self.comparable)
+        size = len(own.values)
+        alone = (np.bincount(own.table, minlength=size) == 1) & (np.bincount(own.release, minlength=size) == 1)
+        row = np.full(size, UNMATCHED, dtype=np.int64)
+        row[own.release] = np.arange(own.release.size)
+        return np.where(alone[own.table], row[own.table], UNMATCHED)
+
+    def check(self) -> None:
+        """Raise unless the release can have been made from this table under this policy."""
+        if self.table.policy.hash() != self.manifest.policy_sha256:
+            raise UsageError(
+                "The policy is not the one that the release was made under.", "Give the policy of the publication."
+            )
+        withheld = self.manifest.groups.withheld if self.manifest.groups else 0
+        due = self.manifest.data.rows + withheld
+        if self.rows < due or (self.rows > due and not self.one_of_each_person):
+            raise another_table(f"It has {self.rows:,} records, and the release was made from {due:,}.")
+        names = [name for name in self.comparable if self.table.schema[name].role == "quasi_identifier"]
+        own = self.signatures(names)
+        more = (
+            np.bincount(own.release, minlength=1)
+            > np.bincount(own.table, minlength=len(own.values))[: int(own.release.max(initial=0)) + 1]
+        )
+        if names and more.any():
+            first = own.labels[int(np.argmax(more))]
+            raise another_table(f"More rows of the release have {own.name} {first} than records of the table.")
+        if self.is_aligned and not np.array_equal(own.table, own.release):
+            raise another_table("Its rows are in another order, which the release says that it keeps.")
+
+
+def another_table(reason: str) -> UsageError:
+    """Return the error that the release was made from another table."""
+    return UsageError(
+        f"The release was not made from this table. {reason}", "Give the table that was published, with its policy."
+    )
