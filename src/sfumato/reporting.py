@@ -27,20 +27,20 @@ def report(
     audit: Any,
     path: str | Path,
     *,
-    release: Release | str | Path,
+    release: Release | str | Path | None = None,
     table: Table | None = None,
     public: bool = False,
 ) -> None:
     """Write one self-contained HTML page about a release and its audit.
 
-    `audit` is an Audit, or its record (docs/json.md). `table` is the table that was published (`sf.scan`), for the
+    `audit` is an Audit, or its record (docs/json.md); `release` the release, unless it is still where it was audited.
+    `table` is the table that was published (`sf.scan`), for the
     true counts. With `public` nothing private gets onto the page: of the audit
     it has the verdicts in words, of the table nothing.
     """
-    opened = release if isinstance(release, Release) else open_release(release)
-    path = Path(path)
+    path, record = Path(path), audit if isinstance(audit, Mapping) else audit.to_dict()
+    opened = release if isinstance(release, Release) else open_release(release or str(record.get("published")))
     check_place(path, opened, public)
-    record: Record = audit if isinstance(audit, Mapping) else audit.to_dict()
     check_record(record, opened)
     page = public_page(opened, record) if public else private_page(opened, record, _truth(opened, table))
     with new_file(path) as partial_file:

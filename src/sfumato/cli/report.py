@@ -26,6 +26,7 @@ def report(
 ) -> None:
     """Write the report of a release as one HTML page: the story, matrix, counts, attackers, limits. Private, unless
     --public."""
+    from sfumato.audit.auditing import audit
     from sfumato.policy import Policy
     from sfumato.release import open_release
     from sfumato.reporting import check_place, load_record, report
@@ -34,8 +35,8 @@ def report(
     opened, given = open_release(release), Policy.load(policy)
     check_place(output, opened, public)
     scanned = scan(table, given)
-    audit = load_record(audit_file) if audit_file else None
-    report(audit, output, release=opened, table=scanned, public=public)
+    found = load_record(audit_file) if audit_file else audit(scanned, opened)
+    report(found, output, release=opened, table=scanned, public=public)
     if as_json:
         show.print_json({"file": str(output), "public": public})
     else:

@@ -19,7 +19,7 @@ from sfumato.manifest import Manifest
 from sfumato.matrix import FloatArray
 from sfumato.release import Release
 from sfumato.report.page import Block, Drawing, Section, Text, table
-from sfumato.report.page_figures import COUNTS, Estimated, histogram, intervals, keys_of
+from sfumato.report.page_figures import COUNTS, UNCORRECTED, Estimated, histogram, intervals, keys_of
 from sfumato.report.page_mechanism import group_counts, share_bars
 from sfumato.report.page_svg import figure
 from sfumato.report.page_words import and_list, percent
@@ -62,16 +62,33 @@ def _splitter(release: Release) -> str | None:
 
 
 def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) -> Iterator[Block]:
+    """Give a figure and a table; a table is enough where counts are exact."""
     found = estimated(release, columns, truth)
-    shown = sorted(found, key=lambda count: -count.estimate)[:SHOWN]
+    shown = _chosen(found)
     name = " and ".join(columns)
-    exact = all(count.lower == count.upper for count in shown)
     title = f"Records by {name}" + (f", the {SHOWN} most frequent of {len(found):,}" if len(found) > SHOWN else "")
-    keys, words = keys_of(COUNTS, shown), (_alt(name, found), _caption(found, exact))
-    yield Drawing(figure(title, words[0], lambda size: intervals(shown, size), words[1], keys))
-    columns_of = ["estimate", "95% interval", "published rows", *(["true count"] if truth else [])]
-    rows = [_row(count, truth is not None) for count in shown]
-    yield table(f"The same in numbers: {name}", (name, *columns_of), rows)
+    true = ["true count"] if truth else []
+    if all(count.lower == count.upper for count in found):
+        rows = [(c.label, _number(c.estimate), *([_number(c.truth)] if truth else [])) for c in shown]
+        yield table(f"{title}: exact for the published ones", (name, "published", *true), rows)
+        return
+    naive = "classical estimate" if release.manifest.groups else "published rows"
+    keys = tuple(replace(key, words=naive) if key.words == UNCORRECTED else key for key in keys_of(COUNTS, shown))
+    caption = _caption(release.manifest, found)
+    yield Drawing(figure(title, _alt(name, found), lambda size: intervals(shown, size), caption, keys))
+    rows = [(c.label, _number(c.estimate), _interval(c), _number(c.published), *_true(c)) for c in shown]
+    yield table(f"The same in numbers: {name}", (name, "estimate", "95% interval", naive, *true), rows)
+
+
+def _chosen(found: list[Estimated]) -> list[Estimated]:
+    """Return the most frequent, by their counts; numbers and bins in their own order."""
+    order = sorted(found, key=lambda count: -count.estimate)[:SHOWN]
+    return [count for count in found if count in order] if all(_is_ordered(count.label) for count in found) else order
+
+
+def _is_ordered(text: str) -> bool:
+    """Whether a label is a number or a bin, which `attributes.Bins` writes with a sign before."""
+    return text.lstrip("[<>=- ")[:1].isdigit()
 
 
 def _alt(name: str, found: list[Estimated]) -> str:
@@ -80,21 +97,26 @@ def _alt(name: str, found: list[Estimated]) -> str:
     return f"{text}. The numbers are in the table below."
 
 
-def _caption(found: list[Estimated], exact: bool) -> str:
-    if exact:
-        return "These counts are exact for the published records: there is no interval."
+def _caption(manifest: Manifest, found: list[Estimated]) -> str:
     bounded = [c for c in found if c.truth is not None and c.lower is not None and c.upper is not None]
     if not bounded:
         return "Of 100 such intervals about 95 hold the true count."
+    if manifest.groups and manifest.groups.withheld:
+        return "The estimates are about the published records. The true counts are about all, also those withheld."
     held = sum(c.lower <= c.truth <= c.upper for c in bounded)  # type: ignore[operator]
     return f"{held} of {len(bounded)} intervals hold the true count; about 95% do on average."
 
 
-def _row(count: Estimated, with_truth: bool) -> tuple[str, ...]:
-    interval = "none" if count.lower is None or count.upper is None else f"{count.lower:,.0f} to {count.upper:,.0f}"
-    published = "" if count.published is None else f"{count.published:,.0f}"
-    truth = () if not with_truth else ("" if count.truth is None else f"{count.truth:,.0f}",)
-    return count.label, f"{count.estimate:,.0f}", interval, published, *truth
+def _interval(count: Estimated) -> str:
+    return "none" if count.lower is None or count.upper is None else f"{count.lower:,.0f} to {count.upper:,.0f}"
+
+
+def _true(count: Estimated) -> tuple[str, ...]:
+    return () if count.truth is None else (_number(count.truth),)
+
+
+def _number(number: float | None) -> str:
+    return "–" if number is None else f"{number:,.0f}"
 
 
 def estimated(release: Release, columns: Sequence[str], truth: Truth | None) -> list[Estimated]:
@@ -156,7 +178,10 @@ def _explained(manifest: Manifest) -> str:
     if manifest.groups:
         return "He holds all records of a group to be alike, so it is the largest share in the group."
     if manifest.response:
-        return "He sees the quasi-identifiers that it is published with."
+        return (
+            "He sees the quasi-identifiers that it is published with. (The limit is on the belief by the table's own "
+            "shares; estimated ones have errors, which show here.)"
+        )
     return "He sees its published value."
 
 

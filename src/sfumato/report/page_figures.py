@@ -70,8 +70,9 @@ class Key:
     colour: str
 
 
+UNCORRECTED = "published rows"
 COUNTS = (
-    ("published", Key("published rows, uncorrected", "✚", "cross", QUIET)),
+    ("published", Key(UNCORRECTED, "✚", "cross", QUIET)),
     ("estimate", Key("estimate with 95% interval", "●", "circle", ACCENT)),
     ("truth", Key("true count", "◆", "diamond", SECOND)),
 )
@@ -166,7 +167,7 @@ def _points(key: Key, values: Sequence[float | None], x: dict[str, Any], y: dict
 def histogram(bars: Sequence[Bar], x_title: str, y_title: str, size: Size, bound: float | None = None) -> dict[str, Any]:
     """Return bars side by side. `bound`: a line between them, at so many bars from the left."""
     shown = [bar.label for bar in bars]
-    width = size.width - 70
+    width = size.width - 90
     step = width / max(1, len(bars))
     every = -(-int(LETTER * (max(map(len, shown)) + 1)) // max(1, int(step)))
     labels = [label if k % every == 0 else "" for k, label in enumerate(shown)]
@@ -237,7 +238,7 @@ def _number(
     field: str, title: str, size: Size, domain: list[float] | None = None, percent: bool = False
 ) -> dict[str, Any]:
     few = {"tickCount": 6 if size.roomy else 3, "labelOverlap": "greedy", "labelSeparation": 12}
-    axis = {"title": title, "grid": True, "format": ".0%" if percent else ",~r", **few}
+    axis = {"title": title, "titlePadding": 12, "grid": True, "format": ".0%" if percent else ",~r", **few}
     scale = {"domain": domain} if domain else {"nice": True}
     return {"field": field, "type": "quantitative", "axis": axis, "scale": scale}
 

@@ -114,8 +114,8 @@ def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
     kept = [bar.height / 100 for bar in bars]
     name = mechanism.domain.name
     yield Text(
-        "Fewer values mean less noise for the same bound: every sub-table has its own few values, and a matrix of its "
-        f"own. All {mechanism.domain.size:,} values in one matrix would be blurred far more."
+        "Fewer values need less noise for the same bound. So every sub-table has only some of the "
+        f"{mechanism.domain.size:,} values, and a matrix of its own."
     )
     if len(bars) <= SIZES * 4:
         alt = (
@@ -127,11 +127,12 @@ def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
     rows = []
     for k, sub_table in enumerate(mechanism.tables[:SHOWN], 1):
         matrix, bound = sub_table.matrix, next((b for b in sub_table.bounds if b.gamma is not None), None)
+        rho1 = "none" if bound is None or bound.rho1 is None else percent(float(bound.rho1))
         gamma = "none" if bound is None or bound.gamma is None else f"{float(bound.gamma):.4g}"
         ends = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
-        rows.append((str(k), f"{matrix.size:,}", *ends, gamma))
+        rows.append((str(k), f"{matrix.size:,}", *ends, rho1, gamma))
     more = f" (the first {SHOWN} of {len(mechanism.tables):,})" if len(mechanism.tables) > SHOWN else ""
-    columns = ("sub-table", "values", "published as itself", "as any one other", "bound on the odds")
+    columns = ("sub-table", "values", "published as itself", "as any one other", "largest share (rho1)", "bound on the odds")
     yield table(f"Sub-tables{more}", columns, rows)
 
 
@@ -164,7 +165,7 @@ def _groups(release: Release, groups: GroupsPart) -> Iterator[Block]:
     shares = share_bars(largest / sizes, np.ones(sizes.size))
     bound = None if groups.prior else float(Fraction(groups.at_most)) * BINS
     alt = f"Bars: how many groups have which share of their commonest value; {_tallest(shares)}; largest {percent(worst)}."
-    title, axis = "Largest share of one value in a group", "share of the commonest value"
+    title, axis = "Largest share of one value in a group", "share of the commonest value, at most"
     yield Drawing(figure(title, alt, lambda size: histogram(shares, axis, "groups", size, bound)))
 
 

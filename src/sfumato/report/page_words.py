@@ -59,8 +59,8 @@ def _how(manifest: Manifest) -> Iterator[str]:
         yield _blurred(part, mechanism)
     if manifest.response and not set(manifest.response.sensitive) <= set(manifest.randomized):
         yield (
-            f"{and_list(manifest.response.sensitive)} itself is not blurred: every row shows the true value. What is "
-            "blurred are the columns by which a row could be linked with a person."
+            f"The column {and_list(manifest.response.sensitive)} itself is not blurred: every row shows the true value. "
+            "What is blurred are columns by which a row could be linked with a person."
         )
     yield (
         "So a single row is not to be trusted. But the probabilities are known, and counts over many rows can be "
@@ -120,15 +120,15 @@ def promise(manifest: Manifest) -> Section:
 
 
 def _bounds(manifest: Manifest) -> Iterator[Block]:
-    """Give the bounds on values, those with the same ones in one row."""
+    """Give the bounds on values, those with the same ones in one row; sub-tables tell theirs with their matrices."""
     for part, mechanism in zip(manifest.mechanisms, manifest.mechanism_values, strict=True):
         stated: dict[tuple[str, ...], list[str]] = {}
-        for sub_table, value in zip(part.sub_tables, mechanism.tables, strict=True):
-            bounds = sub_table.bounds * (value.codes.size if len(sub_table.bounds) == 1 else 1)
-            for code, bound in zip(value.codes.tolist(), bounds, strict=True):
-                if bound.gamma is not None:
-                    stated.setdefault(_bound(bound), []).append(mechanism.domain.labels[code])
-        rows = [(and_list(sorted(set(names)), 6), *bound) for bound, names in stated.items()]
+        bounds = part.sub_tables[0].bounds if mechanism.is_whole else ()
+        bounds *= mechanism.domain.size if len(bounds) == 1 else 1
+        for name, bound in zip(mechanism.domain.labels, bounds, strict=False):
+            if bound.gamma is not None:
+                stated.setdefault(_bound(bound), []).append(name)
+        rows = [(and_list(names, 6), *bound) for bound, names in stated.items()]
         if rows:
             more = f" (the first {SHOWN_BOUNDS} of {len(rows):,})" if len(rows) > SHOWN_BOUNDS else ""
             columns = (mechanism.domain.name, "belief before (rho1)", "belief after (rho2)", "odds change (gamma)")
