@@ -19,7 +19,7 @@ import pyarrow as pa
 from sfumato.attributes import Attribute, SensitiveDomain, Value
 from sfumato.attributes import label as written
 from sfumato.audit.grouped import GroupTables
-from sfumato.engines.arrays import codes_of
+from sfumato.engines.arrays import as_numpy, codes_of
 from sfumato.engines.encoding import Encoder
 from sfumato.engines.mapping import positioned
 from sfumato.engines.selection import complete_rows, dropping
@@ -321,9 +321,9 @@ class Case:
         numbers = np.array([int(text) - 1 for text in self._shown_labels(part.group_column)], dtype=np.int64)
         return GroupTables(
             numbers.take(self._release_codes[part.group_column]),
-            lines.column(part.group_column).to_numpy().astype(np.int64) - 1,
+            as_numpy(lines.column(part.group_column).combine_chunks()).astype(np.int64) - 1,
             np.array(codes, dtype=np.int64),
-            lines.column(part.count_column).to_numpy().astype(np.int64),
+            as_numpy(lines.column(part.count_column).combine_chunks()).astype(np.int64),
         )
 
     # --- whose row is whose -------------------------------------------------------------------------------------------

@@ -38,6 +38,8 @@ MOST_VALUES = 1_000
 MOST_TABLES = 24
 """Sets of columns that conditions are drawn from: each is one estimated table."""
 MOST_CELLS = 300_000
+MOST_ASSOCIATED = 600
+"""Cells of a table whose association is estimated: the covariance of all of them is needed."""
 MEASURES: dict[str, Callable[[Floats], float]] = {"uncertainty": uncertainty, "Cramer": cramers_v}
 """By the beginning of the names that estimates have."""
 
@@ -239,6 +241,9 @@ def _associations(case: Case, compared: Sequence[Compared], notes: list[str]) ->
         if len(found.columns) != 2:
             continue
         first, second = found.columns
+        if found.true.size > MOST_ASSOCIATED:
+            notes.append(f"The association of {first} and {second} is not estimated: {found.true.size:,} cells.")
+            continue
         try:
             after = case.release.association(first, second, level=LEVEL)
         except SfumatoError as problem:

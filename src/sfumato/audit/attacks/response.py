@@ -17,8 +17,10 @@ from sfumato.audit.response import QUESTION, response_findings
 from sfumato.errors import UsageError
 from sfumato.manifest import ResponsePart
 
-REPETITIONS = 20
+MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
 """Releases that are drawn anew for the best guesser."""
+CELLS_AT_ALL = 1_000_000
+"""Cells of all these releases together, about: some seconds."""
 
 
 def _attacked(case: Case) -> Attacked:
@@ -48,7 +50,9 @@ def linking(case: Case) -> Iterator[Finding]:
     found, part = case.once(_attacked), _response(case)
     limits = found.axes.limits(part.claim.limit)
     once = guess_once(found)
-    again = repeated_guesses(found.axes.table, found.channels, limits, repetitions=REPETITIONS, seed=case.seed)
+    times = CELLS_AT_ALL // found.axes.table.evaluated_cells(dense=True)
+    times = min(MOST_REPETITIONS, max(LEAST_REPETITIONS, times))
+    again = repeated_guesses(found.axes.table, found.channels, limits, repetitions=times, seed=case.seed)
     yield _guesser(once, again, float(np.min(limits)))
 
 
