@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.release import Release, open_release
 from sfumato.report.files import new_file
 from sfumato.report.page import Page, Section, html_of
-from sfumato.report.page_audit import findings, public_findings, utility
+from sfumato.report.page_audit import Compared, comparison, findings, public_findings, utility
 from sfumato.report.page_counts import Truth, certainty, counts
 from sfumato.report.page_mechanism import binding, blurring
 from sfumato.report.page_words import NAMES, citing, limits, promise, story
@@ -29,20 +29,21 @@ def report(
     *,
     release: Release | str | Path | None = None,
     table: Table | None = None,
+    methods: Sequence[Compared] = (),
     public: bool = False,
 ) -> None:
     """Write one self-contained HTML page about a release and its audit.
 
     `audit` is an Audit, or its record (docs/json.md); `release` the release, unless it is still where it was audited.
-    `table` is the table that was published (`sf.scan`), for the
-    true counts. With `public` nothing private gets onto the page: of the audit
-    it has the verdicts in words, of the table nothing.
+    `table` is the table that was published (`sf.scan`), for the true counts; `methods` what other methods would have
+    given. With `public` nothing private gets onto the page: of the audit it has the verdicts in words, of the table
+    and other methods nothing.
     """
     path, record = Path(path), audit if isinstance(audit, Mapping) else audit.to_dict()
     opened = release if isinstance(release, Release) else open_release(release or str(record.get("published")))
     check_place(path, opened, public)
     check_record(record, opened)
-    page = public_page(opened, record) if public else private_page(opened, record, _truth(opened, table))
+    page = public_page(opened, record) if public else private_page(opened, record, _truth(opened, table), methods)
     with new_file(path) as partial_file:
         partial_file.write_text(html_of(page), encoding="utf-8")
 
@@ -52,9 +53,10 @@ def public_page(release: Release, audit: Record) -> Page:
     return _page(release, True, [*_about(release, None), public_findings(audit)])
 
 
-def private_page(release: Release, audit: Record, truth: Truth | None) -> Page:
+def private_page(release: Release, audit: Record, truth: Truth | None = None, methods: Sequence[Compared] = ()) -> Page:
     """Return the publisher's page."""
-    return _page(release, False, [*_about(release, truth), findings(audit), utility(audit)])
+    compared = [comparison(methods)] if methods else []
+    return _page(release, False, [*_about(release, truth), findings(audit), utility(audit), *compared])
 
 
 def _about(release: Release, truth: Truth | None) -> list[Section]:
@@ -68,10 +70,10 @@ def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
     manifest = release.manifest
     made = datetime.now(UTC).date().isoformat()
     software = f"sfumato {version('sfumato')}"
-    is_test = manifest.status != "release"
+    method, is_test = NAMES.get(manifest.method, manifest.method), manifest.status != "release"
     return Page(
         title=f"Release {manifest.release_id}",
-        subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {NAMES.get(manifest.method, manifest.method)}",
+        subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {method}",
         is_public=public,
         warning="Not for release: drawn from a test seed, which anyone can repeat." if is_test else "",
         sections=(*sections, limits(manifest), citing(release, made, software)),

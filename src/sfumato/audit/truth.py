@@ -75,8 +75,8 @@ def count_truth(
     """Count the true table by published columns, on axes with the labels `values[k]` (None is the missing value).
 
     `table` is a `Table`, a path or an object that speaks Arrow; `rule` says how a CSV file is read, as the policy does.
-    It is another table, and an error, if it has fewer rows than the release, a value that is not one of a randomized column,
-    or more rows outside the axes than the release lacks.
+    It is another table, and an error, if it has fewer rows than the release, a value that is not one of a randomized
+    column, or more rows outside the axes than the release lacks.
     """
     source = table.source if isinstance(table, Table) else open_source(table, rule)
     axes = [_axis(release, source, name, labels) for name, labels in zip(columns, values, strict=True)]

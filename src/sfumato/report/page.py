@@ -1,6 +1,6 @@
 """A report as a value, sections of texts, tables and figures, and its page: one HTML file that loads nothing.
 
-Every text is escaped, wherever it comes from. The page forbids itself scripts and all loading (its content security
+Every text is escaped, wherever it comes from; drawings are where they are made. The page forbids itself scripts and all loading (its content security
 policy), is read on a phone and on paper, and follows the reader's light or dark theme.
 """
 
@@ -127,12 +127,10 @@ def _templates() -> Any:
         import jinja2
     except ModuleNotFoundError:
         raise UsageError("A report needs the package jinja2.", "Install it.") from None
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.PackageLoader("sfumato.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["drawn"] = jinja2.utils.markupsafe.Markup  # drawings are escaped where they are made
-    return environment

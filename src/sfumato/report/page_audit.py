@@ -7,15 +7,30 @@ else of it, so no figure of the table, can get onto the page.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sfumato.report.page import Badge, Block, Card, Drawing, Facts, Section, Text, table
-from sfumato.report.page_figures import RISKS, Risk, keys_of, risks
+from sfumato.report.page import Badge, Block, Card, Drawing, Facts, Section, Table, Text, table
+from sfumato.report.page_figures import RISKS, Point, Risk, keys_of, risks, trade_off
 from sfumato.report.page_svg import figure
 from sfumato.report.page_words import percent
 
 Record = Mapping[str, Any]
+SHOWN = 5
+"""The most exposed groups of a finding that are listed."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A method at the same requirement: its worst risk, the error of estimates, its run time; or why it cannot be."""
+
+    method: str
+    risk: float | None = None
+    error: float | None = None
+    seconds: float | None = None
+    reason: str = ""
+
 
 VERDICTS = {
     "within the bound": Badge("within the bound", "within", "✓"),
@@ -26,7 +41,7 @@ ATTACKERS = {
     "posterior": "takes the worst belief beforehand that the requirement speaks of",
     "frequencies": "knows the shares of the values in the table",
     "background": "knows how the sensitive value depends on other columns",
-    "composition": "knows how many records of a sub-table have each value",
+    "composition": "knows how many records of the table, or of a sub-table, have each value",
     "corruption": "knows the values of some other records",
     "averaging": "sees a second release of the same table",
     "link": "takes a row with the person's published quasi-identifiers",
@@ -52,7 +67,7 @@ def findings(audit: Record) -> Section:
     blocks: list[Block] = [Text(_summary(found)), _sizes(names, found)]
     drawn = [_risk(name, finding) for name, finding in zip(names, found, strict=True)]
     if drawn:
-        alt = f"Risks of {len(drawn)} attackers between 0 and 1, beside their bounds. The numbers are in the table above."
+        alt = f"Risks of {len(drawn)} attackers, beside their bounds. The numbers are in the table above."
         caption = "The worst risk of a record or group, the mean, the bound, and what is reached without the release."
         keys = keys_of(RISKS, drawn)
         blocks.append(Drawing(figure("Risks beside their bounds", alt, lambda size: risks(drawn, size), caption, keys)))
@@ -105,7 +120,14 @@ def _names(found: list[Record]) -> list[str]:
 
 def _sizes(names: list[str], found: list[Record]) -> Block:
     rows = [
-        (name, VERDICTS[f["verdict"]], _bound(f), risk(f["worst"]), risk(f["mean"]), f"{f['at_risk']:,} of {f['records']:,}")
+        (
+            name,
+            VERDICTS[f["verdict"]],
+            _bound(f),
+            risk(f["worst"]),
+            risk(f["mean"]),
+            f"{f['at_risk']:,} of {f['records']:,}",
+        )
         for name, f in zip(names, found, strict=True)
     ]
     columns = ("attacker", "verdict", "bound", "worst risk", "mean risk", "records at risk")
@@ -143,7 +165,7 @@ def _card(name: str, finding: Record) -> Card:
         ("Promised", _promised(finding)),
     ]
     facts += [("Remark", finding["remark"])] if finding["remark"] else []
-    rows = [(group["who"], f"{group['records']:,}", risk(group["risk"])) for group in finding["exposed"]]
+    rows = [(group["who"], f"{group['records']:,}", risk(group["risk"])) for group in finding["exposed"][:SHOWN]]
     exposed = (table("The most exposed", ("who", "records", "risk"), rows),) if rows else ()
     return Card(name, VERDICTS[finding["verdict"]], (Facts(tuple(facts)), *exposed))
 
@@ -232,3 +254,25 @@ def _associations(measured: Record) -> Iterator[Block]:
 
 def _figure(number: float | None) -> str:
     return "–" if number is None else f"{number:.3f}"
+
+
+# --- other methods ----------------------------------------------------------------------------------------------------
+
+
+def comparison(methods: Sequence[Compared]) -> Section:
+    """Return what other methods would have given under the same requirement."""
+    text = "Every method under the same requirement, on this table. Those that cannot meet it say why."
+    blocks: list[Block] = [Text(text)]
+    points = [Point(m.method, m.risk, m.error) for m in methods if m.risk is not None and m.error is not None]
+    if points:
+        alt = f"{len(points)} methods by worst risk and error of estimates. The numbers are in the table below."
+        caption = "The lower left corner is the best: little risk and little error."
+        blocks.append(Drawing(figure("Risk and error", alt, lambda size: trade_off(points, size), caption)))
+    rows = [(m.method, risk(m.risk), risk(m.error), _seconds(m.seconds), m.reason or "–") for m in methods]
+    columns = ("method", "worst risk", "error", "run time", "why not")
+    blocks.append(Table("Methods compared", columns, tuple(rows), (False, True, True, True, False)))
+    return Section("comparison", "Other methods", tuple(blocks))
+
+
+def _seconds(number: float | None) -> str:
+    return "–" if number is None else f"{number:.1f} s"

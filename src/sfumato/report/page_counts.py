@@ -50,7 +50,8 @@ def _questions(release: Release) -> list[tuple[str, ...]]:
     manifest = release.manifest
     sensitive = manifest.response.sensitive if manifest.response else manifest.domain.names
     by = _splitter(release) if manifest.groups else None
-    found = [(name,) for name in dict.fromkeys((*manifest.randomized, *sensitive))][:MOST_QUESTIONS]
+    names = list(dict.fromkeys((*manifest.randomized, *sensitive)))[:MOST_QUESTIONS]
+    found: list[tuple[str, ...]] = [(name,) for name in names]
     return [*found, (sensitive[0], by)] if by else found
 
 
@@ -93,7 +94,9 @@ def _is_ordered(text: str) -> bool:
 
 def _alt(name: str, found: list[Estimated]) -> str:
     top = max(found, key=lambda count: count.estimate)
-    text = f"Estimated records of {len(found):,} values of {name}, with intervals; most: {top.label}, {top.estimate:,.0f}"
+    text = (
+        f"Estimated records of {len(found):,} values of {name}, with intervals; most: {top.label}, {top.estimate:,.0f}"
+    )
     return f"{text}. The numbers are in the table below."
 
 
@@ -162,15 +165,14 @@ def certainty(release: Release) -> Section | None:
     mean, largest = float(shares @ records / total), float(shares.max())
     name = and_list(release.manifest.response.sensitive if release.manifest.response else release.manifest.domain.names)
     text = (
-        f"Take a reader who believes beforehand what the release itself tells of the shares of {name}, and then looks at "
-        f"one record: by how much does he believe in its likeliest {name}? {_explained(release.manifest)} On average "
+        f"Take a reader who believes beforehand what the release itself tells of the shares of {name}, and then looks "
+        f"at one record: by how much does he believe in its likeliest {name}? {_explained(release.manifest)} On average "
         f"by {percent(mean)}, at most by {percent(largest)}."
     )
-    alt = f"Bars: share of the records by the belief in the likeliest value; mean {percent(mean)}, largest {percent(largest)}."
+    ends = f"mean {percent(mean)}, largest {percent(largest)}"
+    alt = f"Bars: share of the records by the belief in the likeliest value; {ends}."
     axis = "belief in the likeliest value, at most"
-    drawn = figure(
-        "Belief in the likeliest value", alt, lambda size: histogram(bars, axis, "percent of records", size)
-    )
+    drawn = figure("Belief in the likeliest value", alt, lambda size: histogram(bars, axis, "percent of records", size))
     return Section("certainty", "How sure a reader can be of one record", (Text(text), Drawing(drawn)))
 
 
@@ -234,5 +236,3 @@ def _response_beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:
     total = expected.sum(axis=1)
     belief = np.divide(expected.max(axis=1), total, out=np.zeros(seen), where=total > 0)
     return belief[published > 0], published[published > 0]
-
-

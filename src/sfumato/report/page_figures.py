@@ -33,7 +33,7 @@ class Size:
     roomy: bool
 
 
-NARROW, WIDE = Size(350, 15, False), Size(680, 30, True)
+NARROW, WIDE = Size(350, 22, False), Size(680, 30, True)
 LETTER = 7.2  # pixels of a letter of a label, in a wide font: which one the reader has is not known
 
 
@@ -91,6 +91,15 @@ def keys_of(kinds: Sequence[tuple[str, Key]], shown: Sequence[object]) -> tuple[
 
 
 @dataclass(frozen=True)
+class Point:
+    """A method by what attackers reach and how far estimates are off."""
+
+    label: str
+    risk: float
+    error: float
+
+
+@dataclass(frozen=True)
 class Bar:
     """A bar of a histogram."""
 
@@ -100,7 +109,7 @@ class Bar:
 
 def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Size) -> dict[str, Any]:
     """Return the matrix P[j, i]: a row for each published value, a column for each original one."""
-    shown = [shorten(label, size.letters) for label in labels]
+    shown = [shorten(label, min(size.letters, size.width // 24)) for label in labels]
     letters = _label_room(shown)
     cell = min(48, (size.width - letters - 40) // len(labels))
     above = shown if cell >= LEGIBLE else [""] * len(shown)
@@ -142,7 +151,9 @@ def intervals(counts: Sequence[Estimated], size: Size) -> dict[str, Any]:
         "mark": {"type": "rule", "strokeWidth": 2, "color": ACCENT},
         "encoding": {"x": _number("lower", "records", size), "x2": {"field": "upper"}, "y": y},
     }
-    marks = [_points(key, [getattr(c, name) for c in counts], _number("value", "records", size), y) for name, key in COUNTS]
+    marks = [
+        _points(key, [getattr(c, name) for c in counts], _number("value", "records", size), y) for name, key in COUNTS
+    ]
     return _spec(width=_beside(shown, size), height=BAR * len(counts), layer=[rule, *marks])
 
 
@@ -164,7 +175,30 @@ def _points(key: Key, values: Sequence[float | None], x: dict[str, Any], y: dict
     return {"data": {"values": data}, "mark": mark, "encoding": {"x": x, "y": y}}
 
 
-def histogram(bars: Sequence[Bar], x_title: str, y_title: str, size: Size, bound: float | None = None) -> dict[str, Any]:
+def trade_off(points: Sequence[Point], size: Size) -> dict[str, Any]:
+    """Return points by risk and error, each with its name; the lower left corner is the best."""
+    data = [{"risk": p.risk, "error": p.error, "name": shorten(p.label, size.letters)} for p in points]
+    places = {
+        "x": _number("risk", "worst risk", size, domain=[0, 1], percent=True),
+        "y": _number("error", "error of estimates", size, percent=True),
+    }
+    dots = {"mark": {"type": "point", "filled": True, "opacity": 1, "size": 60, "color": ACCENT}}
+    names = {
+        "mark": {"type": "text", "color": INK, "baseline": "bottom", "dy": -6},
+        "encoding": {"text": {"field": "name"}},
+    }
+    return _spec(
+        width=size.width - 90,
+        height=260,
+        data={"values": data},
+        encoding=places,
+        layer=[dots, names],
+    )
+
+
+def histogram(
+    bars: Sequence[Bar], x_title: str, y_title: str, size: Size, bound: float | None = None
+) -> dict[str, Any]:
     """Return bars side by side. `bound`: a line between them, at so many bars from the left."""
     shown = [bar.label for bar in bars]
     width = size.width - 90
@@ -190,7 +224,10 @@ def _line_at(x: float) -> dict[str, Any]:
         "data": {"values": [{}]},
         "layer": [
             {"mark": {"type": "rule", "color": SECOND, "strokeWidth": 2, "strokeDash": [5, 3]}},
-            {"mark": {"type": "text", "color": SECOND, "text": "bound", "dy": -6, "baseline": "bottom"}, "encoding": {"y": {"value": 0}}},
+            {
+                "mark": {"type": "text", "color": SECOND, "text": "bound", "dy": -6, "baseline": "bottom"},
+                "encoding": {"y": {"value": 0}},
+            },
         ],
         "encoding": {"x": {"value": x}},
     }
@@ -244,7 +281,14 @@ def _number(
 
 
 def _spec(**content: Any) -> dict[str, Any]:
-    text = {"labelColor": INK, "labelFontSize": 12, "labelLimit": 0, "titleColor": QUIET, "titleFontSize": 12, "titleFontWeight": "normal"}
+    text = {
+        "labelColor": INK,
+        "labelFontSize": 12,
+        "labelLimit": 0,
+        "titleColor": QUIET,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    }
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         **content,
@@ -258,4 +302,3 @@ def _spec(**content: Any) -> dict[str, Any]:
             "text": {"fontSize": 11, "color": INK},
         },
     }
-

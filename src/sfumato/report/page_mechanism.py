@@ -65,7 +65,8 @@ def _map(mechanism: Mechanism) -> Drawing:
     )
     caption = (
         "Each column is a true value, each row what is published in its place; the stronger the colour, the likelier. "
-        f"Columns sum to 100%. A value is published as itself with a probability of {stays}. On wide screens the numbers are percent."
+        f"Columns sum to 100%. A value is published as itself with a probability of {stays}. On wide screens the "
+        "numbers are percent."
     )
     return Drawing(figure(f"The matrix of {name}", alt, lambda size: heat_map(labels, dense, size), caption))
 
@@ -99,8 +100,8 @@ def _large(mechanism: Mechanism) -> Block:
     if matrix.is_uniform:
         diagonal, other = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
         return Text(
-            f"{mechanism.domain.name} has {matrix.size:,} values, too many to draw its matrix. All its columns are alike: "
-            f"a value is published as itself with a probability of {diagonal}, and as any one other with {other}."
+            f"{mechanism.domain.name} has {matrix.size:,} values, too many to draw its matrix. All its columns are "
+            f"alike: a value is published as itself with a probability of {diagonal}, and as any one other with {other}."
         )
     order = np.argsort(matrix.retention, kind="stable")
     ends = [*order[: SHOWN // 2], *order[-(SHOWN // 2) :]]
@@ -132,7 +133,14 @@ def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
         ends = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
         rows.append((str(k), f"{matrix.size:,}", *ends, rho1, gamma))
     more = f" (the first {SHOWN} of {len(mechanism.tables):,})" if len(mechanism.tables) > SHOWN else ""
-    columns = ("sub-table", "values", "published as itself", "as any one other", "largest share (rho1)", "bound on the odds")
+    columns = (
+        "sub-table",
+        "values",
+        "published as itself",
+        "as any one other",
+        "largest share (rho1)",
+        "bound on the odds",
+    )
     yield table(f"Sub-tables{more}", columns, rows)
 
 
@@ -155,16 +163,18 @@ def _groups(release: Release, groups: GroupsPart) -> Iterator[Block]:
     sizes, largest = group_counts(release, groups)
     worst = float((largest / sizes).max())
     yield Text(
-        f"There are {sizes.size:,} groups of {_range(sizes)} records, {sizes.mean():.3g} on average. In no group has one "
-        f"value a larger share than {percent(worst)}; the bound is {percent(float(Fraction(groups.at_most)))}"
+        f"There are {sizes.size:,} groups of {_range(sizes)} records, {sizes.mean():.3g} on average. In no group has "
+        f"one value a larger share than {percent(worst)}; the bound is {percent(float(Fraction(groups.at_most)))}"
         f"{' on beliefs' if groups.prior else ''}."
     )
     bars = size_bars(sizes)
-    alt = f"Bars: how many groups have each number of records, {_range(sizes)}; {_tallest(bars)}."
-    yield Drawing(figure("Sizes of groups", alt, lambda size: histogram(bars, "records of a group", "groups", size)))
+    if len(bars) > 1:
+        alt = f"Bars: how many groups have each number of records, {_range(sizes)}; {_tallest(bars)}."
+        drawn = figure("Sizes of groups", alt, lambda size: histogram(bars, "records of a group", "groups", size))
+        yield Drawing(drawn)
     shares = share_bars(largest / sizes, np.ones(sizes.size))
     bound = None if groups.prior else float(Fraction(groups.at_most)) * BINS
-    alt = f"Bars: how many groups have which share of their commonest value; {_tallest(shares)}; largest {percent(worst)}."
+    alt = f"Bars: groups by the share of their commonest value; {_tallest(shares)}; largest {percent(worst)}."
     title, axis = "Largest share of one value in a group", "share of the commonest value, at most"
     yield Drawing(figure(title, alt, lambda size: histogram(shares, axis, "groups", size, bound)))
 
@@ -207,12 +217,14 @@ def binding(manifest: Manifest) -> Section | None:
     if not rows:
         return None
     first = (
-        "These bounds are met with equality: keeping the value, or its rival, more often would break them. To blur less, "
-        "loosen one of them."
+        "These bounds are met with equality: keeping the value, or its rival, more often would break them. To blur "
+        "less, loosen one of them."
     )
     more = f" (the first {SHOWN} of {len(rows):,})" if len(rows) > SHOWN else ""
     columns = ("value", "rival", "direction", "bound on the odds")
-    return Section("binding", "What binds", (Text(first), table(f"Bounds without slack{more}", columns, rows[:SHOWN], 3)))
+    return Section(
+        "binding", "What binds", (Text(first), table(f"Bounds without slack{more}", columns, rows[:SHOWN], 3))
+    )
 
 
 def _bindings(mechanism: Mechanism, manifest: Manifest) -> Iterator[tuple[str, str, str, str]]:

@@ -59,8 +59,8 @@ def _how(manifest: Manifest) -> Iterator[str]:
         yield _blurred(part, mechanism)
     if manifest.response and not set(manifest.response.sensitive) <= set(manifest.randomized):
         yield (
-            f"The column {and_list(manifest.response.sensitive)} itself is not blurred: every row shows the true value. "
-            "What is blurred are columns by which a row could be linked with a person."
+            f"The column {and_list(manifest.response.sensitive)} itself is not blurred: every row shows the true "
+            "value. What is blurred are columns by which a row could be linked with a person."
         )
     yield (
         "So a single row is not to be trusted. But the probabilities are known, and counts over many rows can be "
@@ -164,12 +164,17 @@ def citing(release: Release, made: str, software: str) -> Section:
     manifest = release.manifest
     cited = (
         f"Release {manifest.release_id}, {manifest.created}, {NAMES.get(manifest.method, manifest.method)} "
-        f"({manifest.assurance}), made with {manifest.software}. SHA-256 of {manifest.data.file}: {manifest.data.sha256}."
+        f"({manifest.assurance}), made with {manifest.software}. SHA-256 of {manifest.data.file}: "
+        f"{manifest.data.sha256}."
     )
     manifest_hash = hashlib.sha256((release.folder / MANIFEST_NAME).read_bytes()).hexdigest()
     hashes = [(manifest.data.file, manifest.data.sha256)]
     hashes += [(manifest.groups.file, manifest.groups.sha256)] if manifest.groups else []
-    hashes += [(MANIFEST_NAME, manifest_hash), ("README.md", manifest.readme_sha256), ("policy", manifest.policy_sha256)]
+    hashes += [
+        (MANIFEST_NAME, manifest_hash),
+        ("README.md", manifest.readme_sha256),
+        ("policy", manifest.policy_sha256),
+    ]
     facts = Facts((("This page", f"{made}, {software}"), ("The release", f"{manifest.created}, {manifest.software}")))
     checked = "Whoever has the release can check it: sfumato verify compares the checksums and re-computes the bounds."
     blocks = (Text(cited, "mono"), facts, Text(checked), table("SHA-256", ("file", "checksum"), hashes, 2))
