@@ -108,7 +108,7 @@ def browsing() -> Iterator[Browser]:
     script = f'exec "$0" "$@" 3<&{down[0]} 4>&{up[1]}'
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", script, program, *FLAGS, f"--user-data-dir={profile}"],
+            ["bash", "-c", script, program, *FLAGS, f"--user-data-dir={profile}"],
             pass_fds=(down[0], up[1]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """A report as a value, sections of texts, tables and figures, and its page: one HTML file that loads nothing.
 
-Every text is escaped, wherever it comes from; drawings are where they are made. The page forbids itself scripts and all loading (its content security
-policy), is read on a phone and on paper, and follows the reader's light or dark theme.
+Every text is escaped, wherever it comes from; drawings are where they are made. The page forbids itself scripts and all
+loading (its content security policy), is read on a phone and on paper, and follows the reader's light or dark theme.
 """
 
 from __future__ import annotations

@@ -92,8 +92,9 @@ def _summary(found: list[Record]) -> str:
     number = Counter(finding["verdict"] for finding in found)
     return (
         f"{len(found)} attacks were made on the release: {number['within the bound']} stay within the bound, "
-        f"{number['above the bound']} are above the bound, and {number['not covered by the guarantee']} are by attackers "
-        "whom the guarantee does not cover. A risk is the belief in a true value of a record, or the rate of success."
+        f"{number['above the bound']} are above the bound, and {number['not covered by the guarantee']} are by "
+        "attackers whom the guarantee does not cover. A risk is the belief in a true value of a record, or the rate "
+        "of success."
     )
 
 

@@ -166,8 +166,8 @@ def certainty(release: Release) -> Section | None:
     name = and_list(release.manifest.response.sensitive if release.manifest.response else release.manifest.domain.names)
     text = (
         f"Take a reader who believes beforehand what the release itself tells of the shares of {name}, and then looks "
-        f"at one record: by how much does he believe in its likeliest {name}? {_explained(release.manifest)} On average "
-        f"by {percent(mean)}, at most by {percent(largest)}."
+        f"at one record: by how much does he believe in its likeliest {name}? {_explained(release.manifest)} On "
+        f"average by {percent(mean)}, at most by {percent(largest)}."
     )
     ends = f"mean {percent(mean)}, largest {percent(largest)}"
     alt = f"Bars: share of the records by the belief in the likeliest value; {ends}."

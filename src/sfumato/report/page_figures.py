@@ -147,7 +147,9 @@ def intervals(counts: Sequence[Estimated], size: Size) -> dict[str, Any]:
     shown = [shorten(count.label, size.letters) for count in counts]
     y = _nominal("line", shown, None, minExtent=_label_room(shown))
     rule = {
-        "data": {"values": [{"line": k, "lower": c.lower, "upper": c.upper} for k, c in enumerate(counts)]},
+        "data": {
+            "values": [{"line": k, "lower": _drawn(c.lower), "upper": _drawn(c.upper)} for k, c in enumerate(counts)]
+        },
         "mark": {"type": "rule", "strokeWidth": 2, "color": ACCENT},
         "encoding": {"x": _number("lower", "records", size), "x2": {"field": "upper"}, "y": y},
     }
@@ -171,13 +173,13 @@ def _points(key: Key, values: Sequence[float | None], x: dict[str, Any], y: dict
     mark = {"type": "point", "filled": True, "opacity": 1, "size": 55, "shape": key.shape, "color": key.colour}
     if key.shape == "tick":
         mark = {"type": "tick", "thickness": 3, "size": BAR - 4, "color": key.colour, "opacity": 1}
-    data = [{"line": k, "value": value} for k, value in enumerate(values) if value is not None]
+    data = [{"line": k, "value": _drawn(value)} for k, value in enumerate(values) if value is not None]
     return {"data": {"values": data}, "mark": mark, "encoding": {"x": x, "y": y}}
 
 
 def trade_off(points: Sequence[Point], size: Size) -> dict[str, Any]:
     """Return points by risk and error, each with its name; the lower left corner is the best."""
-    data = [{"risk": p.risk, "error": p.error, "name": shorten(p.label, size.letters)} for p in points]
+    data = [{"risk": _drawn(p.risk), "error": _drawn(p.error), "name": shorten(p.label, size.letters)} for p in points]
     places = {
         "x": _number("risk", "worst risk", size, domain=[0, 1], percent=True),
         "y": _number("error", "error of estimates", size, percent=True),
@@ -209,7 +211,7 @@ def histogram(
     x["scale"]["paddingInner"] = 0.15
     layers: list[dict[str, Any]] = [
         {
-            "data": {"values": [{"place": k, "height": bar.height} for k, bar in enumerate(bars)]},
+            "data": {"values": [{"place": k, "height": _drawn(bar.height)} for k, bar in enumerate(bars)]},
             "mark": {"type": "bar", "color": ACCENT},
             "encoding": {"x": x, "y": _number("height", y_title, size)},
         }
@@ -253,6 +255,11 @@ def _label_room(labels: Sequence[str]) -> int:
 def _beside(labels: Sequence[str], size: Size) -> int:
     """Return the width that labels leave."""
     return size.width - _label_room(labels) - 30
+
+
+def _drawn(number: float | None) -> float | None:
+    """Return a number in as many digits as can be seen: sums come out in other last digits from run to run."""
+    return None if number is None else float(f"{number:.6g}")
 
 
 def _percent(p: float) -> str:

@@ -101,7 +101,7 @@ def _large(mechanism: Mechanism) -> Block:
         diagonal, other = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
         return Text(
             f"{mechanism.domain.name} has {matrix.size:,} values, too many to draw its matrix. All its columns are "
-            f"alike: a value is published as itself with a probability of {diagonal}, and as any one other with {other}."
+            f"alike: a value is published as itself with a probability of {diagonal}, and as each other with {other}."
         )
     order = np.argsort(matrix.retention, kind="stable")
     ends = [*order[: SHOWN // 2], *order[-(SHOWN // 2) :]]
