@@ -1,6 +1,6 @@
 """The audit of Adult's 45,222 complete records, for each method: seconds of every attacker, 30 in all at most.
 
-    SFUMATO_DATA=folder python benchmarks/audit.py              --method anatomy for one of them
+SFUMATO_DATA=folder python benchmarks/audit.py              --method anatomy for one of them
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--explain", action="store_true", help="print the whole audit")
     options = parser.parse_args()
     path = Path(os.environ["SFUMATO_DATA"]) / FILE
-    columns = [name for name in pq.read_schema(path).names]
+    columns = list(pq.read_schema(path).names)
     for name, (method, requirement, more) in METHODS.items():
         if options.method not in ("all", name):
             continue
@@ -52,12 +52,13 @@ def main() -> None:
         plan = sf.plan(sf.profile(table), **table.policy.plan_arguments())
         with tempfile.TemporaryDirectory() as folder:
             release = sf.publish(table, plan, Path(folder) / "release")
-            start = time.perf_counter()
+            start, busy = time.perf_counter(), time.process_time()
             found = sf.audit(table, release, seed=1)
-            total = time.perf_counter() - start
+            total, busy = time.perf_counter() - start, time.process_time() - busy
         longest = sorted(found.seconds.items(), key=lambda pair: -pair[1])[:4]
         told = ", ".join(f"{attacker} {seconds:.1f}" for attacker, seconds in longest)
-        print(f"{name:24} {total:6.1f} s{' TOO LONG' if total > LIMIT else ''}   {found.worst_verdict}   ({told})")
+        late = " TOO LONG" if total > LIMIT else ""
+        print(f"{name:24} {total:6.1f} s, {busy:5.1f} s of CPU{late}   {found.worst_verdict}   ({told})", flush=True)
         if options.explain:
             print(found.explain())
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
 from sfumato.audit.attacks import common, groups, randomized, registers, response
-from sfumato.audit.case import Case, DoesNotApply
-from sfumato.audit.finding import Finding
+from sfumato.audit.case import Case
 from sfumato.audit.measuring import measure
-from sfumato.audit.record import Audit, NotApplicable
+from sfumato.audit.others import audit_published
+from sfumato.audit.record import Audit
+from sfumato.audit.running import Attack, Progress, no_progress, now, run, software
+from sfumato.errors import UsageError
 from sfumato.release import Release
 from sfumato.table import Table
 
 Kind = Literal["randomized", "response", "groups"]
-Attack = Callable[[Case], Iterator[Finding]]
-Progress = Callable[[str, int, int], None]
-"""Told which step begins, how many are done, and how many there are."""
-
 ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
 IN_GROUPS = "values are published as they are, in groups"
 NO_GROUPS = "no groups are published"
 SECOND = "what a second release would tell is stated in the manifest, and not measured"
 
-ATTACKERS: dict[str, dict[Kind, Attack | str]] = {
+ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
     "posterior": {
         "randomized": randomized.posterior,
         "response": "the risk of that name is among those of linking",
@@ -68,13 +64,9 @@ ATTACKERS: dict[str, dict[Kind, Attack | str]] = {
 """What each attacker does to each kind of release, or why it has nothing to do there."""
 
 
-def no_progress(step: str, done: int, steps: int) -> None:
-    """Ignore progress."""
-
-
 def audit(
     table: Table,
-    release: Release,
+    release: Release | Any,
     *,
     priors: Sequence[str | Path] = (),
     known: Any = None,
@@ -84,13 +76,18 @@ def audit(
 ) -> Audit:
     """Let all attackers loose on a release, given the table that it was made from.
 
-    `priors` are CSV files with Pr(value | attribute set); `known` lists members whose values are known, `external` is a
-    register of people: a path, or an object that speaks Arrow. `seed` makes simulations repeatable.
+    `release` may also be a table that another tool published: a path, or an object that speaks Arrow. `priors` are CSV
+    files with Pr(value | attribute set); `known` lists members whose values are known, `external` is a register of
+    people: both as a path, or as an object that speaks Arrow. `seed` makes simulations repeatable.
     """
+    if not isinstance(release, Release):
+        if known is not None or external is not None:
+            raise UsageError("Known members and registers go with a release of sfumato.", "Leave them out.")
+        return audit_published(table, release, tuple(map(Path, priors)), seed, progress)
     case = Case(table, release, tuple(map(Path, priors)), known, external, seed)
     case.check()
     kind: Kind = "groups" if release.manifest.groups else "response" if release.manifest.response else "randomized"
-    found, reasons, seconds = _run({name: of[kind] for name, of in ATTACKERS.items()}, case, progress)
+    found, reasons, seconds = run({name: of[kind] for name, of in ATTACKERS.items()}, case, progress)
     progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)
     start = perf_counter()
     utility = measure(case)
@@ -98,7 +95,7 @@ def audit(
     manifest = release.manifest
     return Audit(
         created=now(),
-        software=f"sfumato {version('sfumato')}",
+        software=software(),
         release_id=manifest.release_id,
         published=str(release.folder),
         method=manifest.method,
@@ -112,30 +109,8 @@ def audit(
         not_applicable=tuple(reasons),
         utility=utility,
         seconds=seconds,
-        notes=tuple([*_notes(case), *case.notes]),
+        notes=(*_notes(case), *case.notes),
     )
-
-
-def _run(
-    attackers: dict[str, Attack | str], case: Case, progress: Progress
-) -> tuple[list[Finding], list[NotApplicable], dict[str, float]]:
-    """Let the attackers loose one after another; who finds nothing to work on says why."""
-    found: list[Finding] = []
-    reasons: list[NotApplicable] = []
-    seconds: dict[str, float] = {}
-    for done, (name, attack) in enumerate(attackers.items()):
-        if isinstance(attack, str):
-            reasons.append(NotApplicable(name, attack + "."))
-            continue
-        progress(name, done, len(attackers) + 1)
-        start = perf_counter()
-        try:
-            for finding in attack(case):
-                found.append(finding)
-        except DoesNotApply as problem:
-            reasons.append(NotApplicable(name, str(problem)))
-        seconds[name] = perf_counter() - start
-    return found, reasons, seconds
 
 
 def _notes(case: Case) -> Iterator[str]:
@@ -145,8 +120,3 @@ def _notes(case: Case) -> Iterator[str]:
         yield "One row of each person was drawn, and which ones is not known: figures are over all rows of the table."
     if case.manifest.status != "release":
         yield "The release was drawn from a test seed, which anyone can repeat: it is not for release."
-
-
-def now() -> str:
-    """Return the time, ISO 8601."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

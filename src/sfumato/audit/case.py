@@ -39,7 +39,7 @@ T = TypeVar("T")
 UNMATCHED = -1
 
 
-class DoesNotApply(Exception):  # noqa: N818
+class DoesNotApply(Exception):
     """An attacker has nothing to work on; the reason is told in the audit."""
 
 

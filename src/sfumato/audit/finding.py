@@ -7,7 +7,7 @@ not covered by the guarantee        it says nothing of this attacker; the risk i
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 Direction = Literal["at most", "at least"]
@@ -74,6 +74,10 @@ class Finding:
         if self.direction == "at least":
             return bound - (self.interval[1] if self.interval else self.worst)
         return (self.interval[0] if self.interval else self.worst) - bound
+
+    def with_remark(self, *sentences: str) -> Finding:
+        """Return the finding with more to say, before what it says already."""
+        return replace(self, remark=" ".join(text for text in (*sentences, self.remark) if text))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-ready values. Keys: docs/json.md."""

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.attributes import label as written
-from sfumato.audit.finding import SHOWN, Exposed, Finding
-from sfumato.audit.labels import Mask, meant
+from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.audit.labels import meant
 from sfumato.errors import TableError
 
 Ints = npt.NDArray[np.int64]
@@ -87,11 +87,17 @@ class Linked:
     @cached_property
     def candidates(self) -> Ints:
         """[people, sensitive values]: the published rows with each value that may be the person's."""
-        stands = [meant(*pair) for pair in zip(self.classes.columns, self.people.columns, strict=True)]
-        return np.vstack([part @ self.classes.counts for part in self._compatible(stands)])
+        return np.vstack([part @ self.classes.counts for part in self._compatible()])
 
-    def _compatible(self, stands: Sequence[Mask]) -> Iterator[Ints]:
+    @cached_property
+    def homes(self) -> Ints:
+        """The class of each combination of people, where exactly one fits; else -1."""
+        parts = [np.where(part.sum(axis=1) == 1, part.argmax(axis=1), -1) for part in self._compatible()]
+        return np.concatenate(parts)
+
+    def _compatible(self) -> Iterator[Ints]:
         """Give [people, classes], whether all labels of a class may stand for a person's values, in blocks."""
+        stands = [meant(*pair) for pair in zip(self.classes.columns, self.people.columns, strict=True)]
         step = max(1, AT_ONCE // max(len(self.classes.codes), 1))
         for start in range(0, len(self.people.codes), step):
             people = self.people.codes[start : start + step]
@@ -103,6 +109,32 @@ class Linked:
         """[people, sensitive values]: what the candidates tell; zero for people without any."""
         rows = self.candidates.sum(axis=1, keepdims=True)
         return np.asarray(np.divide(self.candidates, rows, out=np.zeros(self.candidates.shape), where=rows > 0))
+
+
+def classes(linked: Linked, promised: float | None) -> Finding:
+    """Return the share of the commonest value in each equivalence class. promised: 1/l, if that is."""
+    found = linked.classes
+    shares = found.counts.max(axis=1) / found.sizes
+    baseline = float(found.counts.sum(axis=0).max() / found.sizes.sum())
+    order = np.lexsort((-found.sizes, -shares))[:SHOWN].tolist()
+    likeliest = found.counts.argmax(axis=1)
+    return Finding(
+        attacker="classes",
+        question="Which value has a person who is known to be in an equivalence class?",
+        assumption="Knows the class of a person, and holds the published values to be true.",
+        measured="the share of the commonest value in a class (worst), and its mean over the rows; exact",
+        worst=float(shares.max()),
+        mean=float(shares @ found.sizes / found.sizes.sum()),
+        records=int(found.sizes.sum()),
+        at_risk=int(found.sizes[shares > (baseline if promised is None else promised) * (1 + ROUNDING)].sum()),
+        promised=promised,
+        baseline=baseline,
+        exposed=tuple(
+            Exposed(f"{found.told(k)}: {linked.values[likeliest[k]]!r}", int(found.sizes[k]), float(shares[k]))
+            for k in order
+        ),
+        remark=f"{len(found.codes):,} classes; the smallest has {int(found.sizes.min()):,} row(s).",
+    )
 
 
 def linking(linked: Linked, promised: float | None) -> Finding:

@@ -149,8 +149,8 @@ def beliefs_in_truth(
 def limits_at(bounds: Sequence[Bound], values: CodeArray, priors: FloatArray) -> FloatArray:
     """Return the bound on the belief in each value from its prior; inf where the requirement says nothing of it.
 
-    Stated by rho1 and rho2: rho2 for a prior of at most rho1, give or take rounding. By gamma alone: the odds grow by at
-    most gamma.
+    Stated by rho1 and rho2: rho2 for a prior of at most rho1, give or take rounding. By gamma alone: the odds grow by
+    at most gamma.
     """
     rho1, rho2, gamma = (
         np.array([np.nan if getattr(b, name) is None else float(getattr(b, name)) for b in bounds])[values]
@@ -265,9 +265,10 @@ def _remark(found: RecordBeliefs) -> str:
     text = f"Before the release it believes in the true value by {found.mean(found.priors):.4g} on average."
     free = ~found.covered
     if free.any():
+        records = round(float(found.numbers[free].sum()))
         text += (
-            f" Of {round(float(found.numbers[free].sum())):,} record(s) the requirement says nothing, as their value has no bound or a share "
-            f"beyond it; there the largest belief is {found.beliefs[free].max():.4g}."
+            f" Of {records:,} record(s) the requirement says nothing, as their value has no bound or a share beyond "
+            f"it; there the largest belief is {found.beliefs[free].max():.4g}."
         )
     return text
 

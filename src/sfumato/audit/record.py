@@ -87,7 +87,9 @@ class Audit:
             "\n".join(self._head()),
             table(COLUMNS, [_row(finding) for finding in self.findings], [False, False, *[True] * 4]),
             *("\n".join(_told(finding)) for finding in self.findings),
-            "\n".join(["Does not apply, because:", *(f"  {each.attacker}: {each.reason}" for each in self.not_applicable)]),
+            "\n".join(
+                ["Does not apply, because:", *(f"  {each.attacker}: {each.reason}" for each in self.not_applicable)]
+            ),
             self.utility.explain(),
             "\n".join(self.notes),
         ]
@@ -156,4 +158,5 @@ def _measured(finding: Finding) -> str:
 
 def _listed(finding: Finding) -> dict[str, Any]:
     bounded = finding.promised is not None or finding.stated is not None
-    return {**finding.to_dict(), "excess": finding.excess if bounded else None}
+    interval = None if finding.interval is None else list(finding.interval)
+    return {**finding.to_dict(), "excess": finding.excess if bounded else None, "interval": interval}

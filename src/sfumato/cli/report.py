@@ -35,7 +35,11 @@ def report(
     opened, given = open_release(release), Policy.load(policy)
     check_place(output, opened, public)
     scanned = scan(table, given)
-    found = load_record(audit_file) if audit_file else audit(scanned, opened)
+    if audit_file is None:
+        with show.step_bar(as_json) as progress:
+            found = audit(scanned, opened, progress=progress).to_dict()
+    else:
+        found = load_record(audit_file)
     report(found, output, release=opened, table=scanned, public=public)
     if as_json:
         show.print_json({"file": str(output), "public": public})

@@ -49,6 +49,27 @@ def progress_bar(what: str, total: int | None, quiet: bool = False) -> Iterator[
         yield report
 
 
+@contextmanager
+def step_bar(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Give a function to report steps to: which one begins, how many are done, and how many there are."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda step, done, steps: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Reading", total=None)
+        yield lambda step, done, steps: bar.update(task, description=step, completed=done, total=steps)
+
+
 def fail(problem: SfumatoError, as_json: bool) -> int:
     """Tell what went wrong and what to do; return the exit code."""
     if as_json:

@@ -20,6 +20,8 @@ from sfumato.methods.robustness import Prior
 
 KNOWN = 1
 """Members of each group that are known where no list is given."""
+PI_CLAIM = "The paper promises this bound (PI Theorem 1); the guarantee of the release does not."
+SK_CLAIM = "The paper promises this bound (SK Theorem 3); the guarantee of the release does not."
 
 
 def _bound(case: Case) -> int:
@@ -63,7 +65,8 @@ def _of_table(case: Case, names: Sequence[str]) -> Knowledge:
 
 
 def _background(case: Case, known: Sequence[Knowledge], promised: bool) -> Finding:
-    return background_finding(case.group_tables, known, _bound(case), promised, case.values.labels)
+    found = background_finding(case.group_tables, known, _bound(case), promised, case.values.labels)
+    return found.with_remark(PI_CLAIM) if promised and not case.is_proved else found
 
 
 # --- known members ----------------------------------------------------------------------------------------------------
@@ -111,7 +114,8 @@ def eligibility(case: Case) -> Iterator[Finding]:
     except UsageError as problem:
         case.notes.append(f"eligibility, every table equally likely: not computed. {problem.message}")
         return
-    yield suspects.eligibility_finding(blind, "dominant", names)
+    finding = suspects.eligibility_finding(blind, "dominant", names)
+    yield finding if case.is_proved else finding.with_remark(SK_CLAIM)
 
 
 def _by_shape(case: Case) -> suspects.Suspicion:

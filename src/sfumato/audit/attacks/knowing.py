@@ -42,7 +42,7 @@ def from_file(
     case: Case, path: Path, values: Ints, labels: Sequence[str], of_release: bool = False, names: Sequence[str] = ()
 ) -> Knowledge:
     """Return the prior of a file, likewise; `names` are its attribute set, where that is stated."""
-    own = case.signatures(names or _set_of(path, case.comparable))
+    own = case.signatures(names or columns_of_prior(path, case.comparable))
     prior = read_prior(path, own.columns, own.values, labels, _counted(own, values, len(labels)))
     return _knowledge(f"{own.name} ({path.name})", own, prior, of_release)
 
@@ -56,7 +56,7 @@ def _counted(own: Signatures, values: Ints, size: int) -> Ints:
     return counts.reshape(-1, size).astype(np.int64)
 
 
-def _set_of(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+def columns_of_prior(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the attribute set of a prior's file: its columns but `value` and `probability`."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:

@@ -93,14 +93,14 @@ def posterior(case: Case) -> Iterator[Finding]:
     kept, by_paper = case.manifest.guarantee.directions, case.manifest.method == "fine-grain" and not case.is_proved
     for direction in BOTH:
         found = posterior_finding(case.mechanism, case.once(dealt).quotas, direction, direction in kept or by_paper)
-        yield found if direction in kept or not by_paper else _with_remark(found, PAPER)
+        yield found if direction in kept or not by_paper else found.with_remark(PAPER)
 
 
 def frequencies(case: Case) -> Iterator[Finding]:
     """Who knows the shares of the values."""
     cases = _cases(case, np.zeros(case.rows, dtype=np.int64))
     found = frequencies_finding(case.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
-    yield found if case.is_aligned else _with_remark(found, EXPECTED)
+    yield found if case.is_aligned else found.with_remark(EXPECTED)
 
 
 def background(case: Case) -> Iterator[Finding]:
@@ -124,7 +124,7 @@ def _background(case: Case, known: Knowledge) -> Finding:
         cases.labels,
         cases.weights,
     )
-    return found if case.is_aligned else _with_remark(found, EXPECTED)
+    return found if case.is_aligned else found.with_remark(EXPECTED)
 
 
 def _cases(case: Case, groups: Ints) -> Cases:
@@ -161,11 +161,8 @@ def corruption(case: Case) -> Iterator[Finding]:
     _check_counts(case)
     known, by_chance = _known_members(case)
     found = composition_corruption_finding(mechanism, case.once(dealt).counts, known)
-    yield (
-        _with_remark(found, f"The known members are {KNOWN_SHARE:.0%} of the records, by chance.")
-        if by_chance
-        else found
-    )
+    chance = f"The known members are {KNOWN_SHARE:.0%} of the records, by chance."
+    yield found.with_remark(chance) if by_chance else found
 
 
 def _known_members(case: Case) -> tuple[list[list[tuple[int, int]]], bool]:
@@ -190,7 +187,3 @@ def averaging(case: Case) -> Iterator[Finding]:
     """Who sees two releases of the table."""
     keyed = case.table.policy.record_key is not None
     yield averaging_finding(case.mechanism, case.once(dealt).quotas, keyed=keyed, seed=case.seed)
-
-
-def _with_remark(finding: Finding, *sentences: str) -> Finding:
-    return replace(finding, remark=" ".join(text for text in (*sentences, finding.remark) if text))

@@ -1,0 +1,250 @@
+"""The audit of a table that another tool published: generalized, suppressed or perturbed, with a policy for the roles.
+
+The attacker knows people's quasi-identifiers and what labels mean. If the policy asks for an l, 1/l is what the table
+is held to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.attributes import label as written
+from sfumato.audit import foreign
+from sfumato.audit.attacks.knowing import columns_of_prior
+from sfumato.audit.background import Knowledge, background_finding
+from sfumato.audit.case import DoesNotApply, Ints
+from sfumato.audit.finding import Finding
+from sfumato.audit.foreign import Linked
+from sfumato.audit.grouped import GroupTables
+from sfumato.audit.record import Audit
+from sfumato.audit.running import Attack, Progress, now, run, software
+from sfumato.audit.usefulness import TableUtility, Utility
+from sfumato.audit.utility import distances, relative_errors
+from sfumato.engines.base import Source
+from sfumato.engines.selection import complete_rows, dropping
+from sfumato.engines.sources import open_source
+from sfumato.errors import TableError
+from sfumato.methods.robustness import Prior, read_prior
+from sfumato.table import Table
+
+OTHER = "other"
+MOST_SHARES = 20_000_000
+
+
+@dataclass(eq=False)
+class Published:
+    """The true table and the published one, linked by quasi-identifiers."""
+
+    table: Table
+    source: Source
+    priors: tuple[Path, ...]
+
+    @property
+    def quasi_identifiers(self) -> list[str]:
+        """The columns with this role."""
+        return self.table.schema.names("quasi_identifier")
+
+    @property
+    def sensitive(self) -> str:
+        """The sensitive columns, all as one."""
+        return " / ".join(self.table.schema.names("sensitive"))
+
+    @property
+    def ell(self) -> int | None:
+        """The l that the policy asks for."""
+        return self.table.policy.requirement.l
+
+    @property
+    def promised(self) -> float | None:
+        """1/l."""
+        return None if self.ell is None else 1 / self.ell
+
+    @cached_property
+    def linked(self) -> Linked:
+        """Who may be which row."""
+        if not self.quasi_identifiers:
+            raise TableError("No column is a quasi-identifier.", "Say in the policy by what people can be linked.")
+        names = self.table.schema.names("quasi_identifier", "sensitive")
+        for name in names:
+            if name not in self.source.names:
+                raise TableError(
+                    f"The published table has no column {name!r}.",
+                    "Quasi-identifiers and sensitive columns must have the names that the policy gives them.",
+                )
+        own, shown = self._read(self.table.source, names, complete=True), self._read(self.source, names)
+        return Linked.of(own, shown, self.quasi_identifiers, self.sensitive)
+
+    def _read(self, source: Source, names: list[str], complete: bool = False) -> Any:
+        """Return columns as plain Arrow, the sensitive ones as one."""
+        drops = dropping(self.table.schema) if complete else []
+        batches = []
+        for batch in source.batches(list(dict.fromkeys([*names, *(a.name for a in drops)]))):
+            keep = complete_rows(batch.rows, drops)
+            batches.append(batch.rows if keep is None else batch.rows.filter(pa.array(keep)))
+        if not batches:
+            raise TableError("The table has no rows.")
+        rows = pa.Table.from_batches(batches).select(names)
+        rows = rows.cast(pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in rows.schema]))
+        parts = self.table.schema.names("sensitive")
+        if len(parts) == 1:
+            return rows
+        joined = zip(*(map(written, rows.column(name).to_pylist()) for name in parts), strict=True)
+        return rows.append_column(self.sensitive, pa.array([" / ".join(values) for values in joined]))
+
+
+# --- the attackers ----------------------------------------------------------------------------------------------------
+
+
+def classes(case: Published) -> Iterator[Finding]:
+    """Who knows the equivalence class of a person."""
+    yield foreign.classes(case.linked, case.promised)
+
+
+def linking(case: Published) -> Iterator[Finding]:
+    """Who knows a person's quasi-identifiers, and looks at all rows that fit."""
+    yield foreign.linking(case.linked, case.promised)
+
+
+def reidentification(case: Published) -> Iterator[Finding]:
+    """Who looks for a person's row."""
+    yield foreign.reidentification(case.linked)
+
+
+def background(case: Published) -> Iterator[Finding]:
+    """Who knows how values depend on quasi-identifiers, and the class of every person."""
+    if case.ell is None:
+        raise DoesNotApply("the policy asks for no l.")
+    people = _People.of(case.linked)
+    names = case.quasi_identifiers
+    sets = [*((k,) for k in range(len(names))), *([tuple(range(len(names)))] if len(names) > 1 else [])]
+    known = [people.knowledge(names, columns) for columns in sets]
+    known += [people.read(names, path) for path in case.priors]
+    for each in known:
+        yield background_finding(people.tables, [each], case.ell, False, case.linked.values, people.values)
+
+
+@dataclass(frozen=True, eq=False)
+class _People:
+    """The people of the true table one by one, in the classes that they fit."""
+
+    linked: Linked
+    combination: Ints  # of each person
+    values: Ints
+    tables: GroupTables
+
+    @classmethod
+    def of(cls, linked: Linked) -> _People:
+        """Put each person into the one class that fits, if there is one and the published rows are as many."""
+        combination, value = np.nonzero(linked.people.counts)
+        times = linked.people.counts[combination, value]
+        combination, values = np.repeat(combination, times), np.repeat(value, times)
+        home = linked.homes[combination]
+        sizes = linked.classes.sizes
+        if (home < 0).any() or not np.array_equal(np.bincount(home, minlength=sizes.size), sizes):
+            raise DoesNotApply("not every person fits exactly one class with as many rows as people.")
+        group, code = np.nonzero(linked.classes.counts)
+        counts = linked.classes.counts[group, code]
+        return cls(linked, combination, values, GroupTables(home, group, code, counts))
+
+    def knowledge(self, names: Sequence[str], columns: Sequence[int]) -> Knowledge:
+        """Return the table's own shares given some of the quasi-identifiers."""
+        signature, labels = self._signed(columns)
+        weights = self._counted(signature, len(labels))
+        name = ", ".join(names[k] for k in columns)
+        return Knowledge(name, signature, Prior(weights, weights.sum(axis=1)), [", ".join(row) for row in labels])
+
+    def read(self, names: Sequence[str], path: Path) -> Knowledge:
+        """Return the prior of a file."""
+        own = columns_of_prior(path, names)
+        signature, labels = self._signed([list(names).index(name) for name in own])
+        prior = read_prior(path, own, labels, self.linked.values, self._counted(signature, len(labels)))
+        return Knowledge(f"{', '.join(own)} ({path.name})", signature, prior, [", ".join(row) for row in labels])
+
+    def _signed(self, columns: Sequence[int]) -> tuple[Ints, list[tuple[str, ...]]]:
+        people = self.linked.people
+        distinct, number = np.unique(people.codes[:, list(columns)], axis=0, return_inverse=True)
+        labels = [
+            tuple(written(people.columns[k][code]) for k, code in zip(columns, row, strict=True))
+            for row in distinct.tolist()
+        ]
+        return number.ravel()[self.combination].astype(np.int64), labels
+
+    def _counted(self, signature: Ints, number: int) -> Ints:
+        size = len(self.linked.values)
+        if number * size > MOST_SHARES:
+            raise DoesNotApply(f"{number:,} combinations are too many for a prior in memory.")
+        return np.bincount(signature * size + self.values, minlength=number * size).reshape(-1, size).astype(np.int64)
+
+
+ATTACKERS: dict[str, Attack[Published] | str] = {
+    "classes": classes,
+    "linking": linking,
+    "reidentification": reidentification,
+    "background": background,
+}
+
+
+def audit_published(
+    table: Table, published: Any, priors: tuple[Path, ...], seed: int | None, progress: Progress
+) -> Audit:
+    """Audit a table that another tool published: see `audit`."""
+    source = open_source(published, table.policy.input)
+    case = Published(table, source, priors)
+    found, reasons, seconds = run(ATTACKERS, case, progress)
+    progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)
+    start = perf_counter()
+    utility = _measured(case)
+    seconds["utility"] = perf_counter() - start
+    people, rows = int(case.linked.people.sizes.sum()), int(case.linked.classes.sizes.sum())
+    ell = case.ell
+    return Audit(
+        created=now(),
+        software=software(),
+        release_id=None,
+        published=source.description,
+        method=OTHER,
+        assurance=None,
+        guarantee="" if ell is None else f"Asked for is l = {ell}: no value is believed in by more than 1/{ell}.",
+        rows=people,
+        published_rows=rows,
+        shuffled=True,
+        seed=seed,
+        findings=tuple(found),
+        not_applicable=tuple(reasons),
+        utility=utility,
+        seconds=seconds,
+        notes=("Labels are read as docs/auditor.md says; a label that is not understood stands for itself.",),
+    )
+
+
+def _measured(case: Published) -> Utility:
+    """Return how near the published sensitive values come to the true ones, as they are."""
+    true, shown = (c.counts.sum(axis=0).astype(np.float64) for c in (case.linked.people, case.linked.classes))
+    near, errors = distances(true, shown), relative_errors(true, shown)
+    table = TableUtility(
+        columns=tuple(case.table.schema.names("sensitive")),
+        cells=true.size,
+        total_variation=near.total_variation,
+        l1=near.l1,
+        l2=near.l2,
+        kl=near.kl,
+        chi_square=near.chi_square,
+        mean_error=errors.mean,
+        median_error=errors.median,
+        naive_total_variation=near.total_variation,
+        covered=np.nan,
+    )
+    return Utility(
+        published_share=shown.sum() / true.sum(),
+        aggregate_utility=1 - near.l1 / true.size,
+        tables=(table,),
+        notes=("Published values are taken as they are; the tool that published them may offer estimates.",),
+    )

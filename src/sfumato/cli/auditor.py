@@ -1,0 +1,76 @@
+"""The auditor's command: what attackers reach, given the private table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli import show
+from sfumato.cli.base import Json, TablePath
+from sfumato.errors import UsageError
+
+
+def audit(
+    table: TablePath,
+    release: Annotated[Path | None, typer.Argument(help="The folder of a release.")] = None,
+    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of the publication, in TOML.")] = None,
+    published: Annotated[
+        Path | None, typer.Option("--published", help="A table that another tool published, instead of a release.")
+    ] = None,
+    prior: Annotated[
+        list[Path] | None, typer.Option("--prior", help="CSV: columns of an attribute set, value, probability; repeat.")
+    ] = None,
+    known: Annotated[
+        Path | None, typer.Option("--known", help="Members whose values are known: their quasi-identifiers or keys.")
+    ] = None,
+    external: Annotated[Path | None, typer.Option("--external", help="A register of people to link with.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes simulations repeatable.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the record, as JSON.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Let attackers loose on a release, or on another tool's table; exit code 1 if one is above the bound. Private."""
+    from sfumato.audit.auditing import audit
+    from sfumato.policy import Policy
+    from sfumato.release import open_release
+    from sfumato.table import scan
+
+    if policy is None:
+        raise UsageError("An audit needs the policy: it tells the roles of the columns.", "Give --policy POLICY.")
+    if (release is None) == (published is None):
+        raise UsageError(
+            "An audit is of a release, or of a table that another tool published.",
+            "Give the folder of the release, or --published FILE.",
+        )
+    _check_output(output, release)
+    opened = scan(table, Policy.load(policy))
+    subject = published if release is None else open_release(release)
+    with show.step_bar(as_json) as report:
+        found = audit(opened, subject, priors=prior or (), known=known, external=external, seed=seed, progress=report)
+    if output is not None:
+        text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        output.write_text(f"{text}\n", encoding="utf-8")
+    if as_json:
+        show.print_json(found.to_dict())
+    else:
+        print(found.explain())
+        if output is not None:
+            print(f"\nWrote {output}. It is private: it holds figures of the true table.")
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def _check_output(output: Path | None, release: Path | None) -> None:
+    """Raise if the record exists already, or would be handed out with the release."""
+    if output is not None and output.exists():
+        raise UsageError(f"{str(output)!r} exists already.", "Choose another name, or remove it.")
+    if output is not None and release is not None and release.resolve() in output.resolve().parents:
+        raise UsageError(
+            f"{str(output)!r} lies in the release, which is handed out; an audit is private.", "Write it elsewhere."
+        )
+
+
+COMMANDS = (("audit", "sfumato audit patients.parquet release/ --policy policy.toml", audit),)
+"""Name, example and function."""

@@ -1,0 +1,371 @@
+"""The audit of real releases: every method and format, what is given to attackers, and tables that do not fit."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.audit.auditing import ATTACKERS
+from sfumato.audit.case import Case
+from sfumato.audit.finding import Finding
+from sfumato.audit.frequencies import expected_cases, observed_cases, record_beliefs
+from sfumato.errors import UsageError
+from sfumato.policy import Policy
+from tests.conftest import make_policy
+from tests.engines.tools import DISEASES, patients, released
+
+ROLES = {
+    "name": "identifier",
+    "age": "quasi_identifier; bins = { width = 100 }",
+    "sex": "quasi_identifier",
+    "disease": "sensitive",
+}
+METHODS = {
+    "uniform": make_policy(ROLES),
+    "fine-grain": make_policy(ROLES, method="fine-grain", options="retention_floor = 0.1"),
+    "small-domain": make_policy(ROLES, "rho1 = 0.3\nrho2 = 0.6", "small-domain", "", "minimum_sub_table = 30"),
+    "randomized-response": make_policy(ROLES, "risk_limit = 0.41", "randomized-response"),
+    "anatomy": make_policy(ROLES, "l = 2", "anatomy"),
+    "suppression": make_policy(ROLES, "l = 3", "suppression"),
+    "robust-anatomy": make_policy(ROLES, "r = 2", "robust-anatomy", "", 'attribute_sets = [["sex"]]\nprior = "table"'),
+}
+KEYS = {
+    "audit_version", "created", "software", "release_id", "published", "method", "assurance", "guarantee", "rows",
+    "published_rows", "shuffled", "seed", "worst_verdict", "holds", "findings", "not_applicable", "utility", "seconds",
+    "notes",
+}  # fmt: skip
+
+
+def rows_for(policy: Policy) -> pa.Table:
+    """Return patients, for sub-tables with more diseases."""
+    if policy.method.name != "small-domain":
+        return patients()
+    numbers = np.minimum(np.random.default_rng(3).geometric(0.2, 300), 12)
+    return patients().set_column(3, "disease", pa.array([f"disease {k}" for k in numbers]))
+
+
+def audited(folder: Path, policy: Policy, rows: Any = None, **options: Any) -> sf.Audit:
+    """Publish patients, and audit."""
+    rows = rows_for(policy) if rows is None else rows
+    shuffle = options.pop("shuffle", None)
+    release = released(rows, policy, folder=folder, shuffle=shuffle, format=options.pop("format", None))
+    return sf.audit(sf.scan(rows, policy), release, seed=1, **options)
+
+
+def by(audit: sf.Audit, attacker: str) -> list[Finding]:
+    return [finding for finding in audit.findings if finding.attacker == attacker]
+
+
+# --- every method -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_within_its_bound(method: str, tmp_path: Path) -> None:
+    steps: list[str] = []
+    found = audited(tmp_path / "r", METHODS[method], progress=lambda step, done, of: steps.append(step))
+    assert found.holds
+    assert (found.method, found.rows, found.audit_version) == (method, 300, 1)
+    tried = [name for name in ATTACKERS if name in found.seconds]
+    assert steps == [*tried, "utility"]
+    told = {finding.attacker for finding in found.findings} | {each.attacker for each in found.not_applicable}
+    assert set(ATTACKERS) <= told | {"linking"}
+    text, raw = found.explain(), found.to_dict()
+    assert "Guaranteed: " in text
+    assert "safe" not in text.lower().replace("safe-d", "")
+    assert set(raw) == KEYS
+    assert json.loads(json.dumps(raw, allow_nan=False)) == raw
+    assert {finding["verdict"] for finding in raw["findings"]} <= {"within the bound", "not covered by the guarantee"}
+
+
+@pytest.mark.parametrize("method", ["uniform", "small-domain", "randomized-response", "anatomy"])
+def test_a_csv_release_of_a_csv_table_tells_the_same(method: str, tmp_path: Path) -> None:
+    pacsv.write_csv(rows_for(METHODS[method]), tmp_path / "t.csv")
+    first = audited(tmp_path / "p", METHODS[method])
+    again = audited(tmp_path / "c", METHODS[method], tmp_path / "t.csv", format="csv")
+    figures = [(f.attacker, f.verdict, pytest.approx(f.worst)) for f in first.findings]
+    assert [(f.attacker, f.verdict, f.worst) for f in again.findings] == figures
+
+
+# --- rows that were shuffled ------------------------------------------------------------------------------------------
+
+
+def slow_expected(case: Case) -> tuple[float, float]:
+    """Worst and mean belief in the true value by loops over records and all that can be published, in fractions."""
+    (table,), true = case.mechanism.tables, Counter(case.true.tolist())
+    weights = [[Fraction(int(table.matrix.noise[x]), 2**64) for x in range(4)] for _ in range(4)]
+    for x in range(4):
+        weights[x][x] = Fraction(table.matrix.diagonal_weight(x), 2**64)
+    beliefs = {
+        (x, y): weights[y][x] * true[x] / sum(weights[y][k] * true[k] for k in range(4))
+        for x in range(4)
+        for y in range(4)
+    }
+    covered = [x for x in range(4) if 5 * true[x] <= case.rows]  # rho1 = 1/5
+    mean = sum(beliefs[x, y] * weights[y][x] * true[x] for x, y in beliefs) / case.rows
+    return float(max(beliefs[x, y] for x, y in beliefs if x in covered)), float(mean)
+
+
+def test_expected_beliefs_are_those_of_every_possible_release(tmp_path: Path) -> None:
+    rows, policy = patients(), METHODS["uniform"]
+    release = released(rows, policy, folder=tmp_path / "r", shuffle=True)
+    (found,) = by(sf.audit(sf.scan(rows, policy), release), "frequencies")
+    worst, mean = slow_expected(Case(sf.scan(rows, policy), release))
+    assert (found.worst, found.mean) == pytest.approx((worst, mean), abs=1e-12)
+    assert "expected" in found.remark
+    assert found.records == 300
+
+
+def test_expected_figures_are_the_mean_of_many_releases(tmp_path: Path) -> None:
+    """By sex, with sub-tables: 40 releases in the table's order against the expectation."""
+    policy = METHODS["small-domain"]
+    rows = rows_for(policy)
+    table = sf.scan(rows, policy)
+    means, expected = [], 0.0
+    for seed in range(40):
+        release = released(rows, policy, folder=tmp_path / str(seed), seed=seed, shuffle=False)
+        case = Case(table, release)
+        sexes = case.signatures(["sex"]).table
+        cases = observed_cases(case.true, case.published, case.sub_tables, sexes, case.mechanism)
+        found = record_beliefs(case.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
+        means.append(found.mean(found.beliefs))
+        quotas = [
+            np.bincount(case.true[case.sub_tables == k], minlength=12)[t.codes]
+            for k, t in enumerate(case.mechanism.tables)
+        ]
+        cases = expected_cases(case.mechanism, case.true, sexes, quotas)
+        assert cases.weights.sum() == pytest.approx(300)
+        found = record_beliefs(case.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
+        expected = found.mean(found.beliefs)
+    error = np.std(means, ddof=1) / np.sqrt(40)
+    assert abs(np.mean(means) - expected) < 4 * error + 1e-12
+
+
+def test_shuffled_sub_tables_have_the_composition_of_the_plan(tmp_path: Path) -> None:
+    policy = METHODS["small-domain"]
+    aligned = audited(tmp_path / "a", policy, shuffle=False)
+    shuffled = audited(tmp_path / "s", policy, shuffle=True)
+    assert (aligned.shuffled, shuffled.shuffled) == (False, True)
+    (one,), (other,) = by(aligned, "composition"), by(shuffled, "composition")
+    assert one.worst == pytest.approx(other.worst)  # the same draws in another order
+
+
+# --- what attackers are given -----------------------------------------------------------------------------------------
+
+
+def prior_file(folder: Path, shares: dict[str, list[float]]) -> Path:
+    lines = [f"{sex},{d},{p}" for sex, row in shares.items() for d, p in zip(DISEASES, row, strict=True)]
+    path = folder / "prior.csv"
+    path.write_text("\n".join(["sex,value,probability", *lines]))
+    return path
+
+
+@pytest.mark.parametrize("method", ["uniform", "anatomy", "robust-anatomy"])
+def test_a_prior_of_equal_shares_tells_nothing_more(method: str, tmp_path: Path) -> None:
+    prior = prior_file(tmp_path, {"F": [0.25] * 4, "M": [0.25] * 4})
+    found = by(audited(tmp_path / "r", METHODS[method], priors=[prior]), "background")[-1]
+    assert "sex (prior.csv)" in found.assumption
+    if method != "uniform":
+        assert found.worst == pytest.approx(0.5)  # groups of two
+
+
+def test_a_sharp_prior_exceeds_the_bound_of_anatomy(tmp_path: Path) -> None:
+    prior = prior_file(tmp_path, {"F": [0.97, 0.01, 0.01, 0.01], "M": [0.01, 0.01, 0.01, 0.97]})
+    found = by(audited(tmp_path / "r", METHODS["anatomy"], priors=[prior]), "background")[-1]
+    assert found.verdict == "not covered by the guarantee"
+    assert found.worst > 0.9
+
+
+def test_what_is_no_prior_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "prior.csv"
+    path.write_text("name,value,probability\nx,flu,1\n")
+    with pytest.raises(UsageError, match="'name', which is not published as it is"):
+        audited(tmp_path / "a", METHODS["uniform"], priors=[path])
+    path.write_text("sex,probability\nF,1\n")
+    with pytest.raises(UsageError, match="is no prior"):
+        audited(tmp_path / "b", METHODS["uniform"], priors=[path])
+    with pytest.raises(UsageError, match="cannot be read"):
+        audited(tmp_path / "c", METHODS["uniform"], priors=[tmp_path / "absent.csv"])
+
+
+def test_known_members_of_groups(tmp_path: Path) -> None:
+    """Ages tell all people apart, so that all but one of a group can be known: the last one's value is certain."""
+    roles = ROLES | {"age": "quasi_identifier"}
+    policy, rows = make_policy(roles, "l = 2", "anatomy"), patients()
+    first = audited(tmp_path / "a", policy, known=rows.select(["age", "sex"]).slice(0, 150))
+    (found,) = by(first, "corruption")
+    assert "150 member(s)" in found.assumption
+    assert (found.worst, found.records) == (1, 150)
+    named = audited(tmp_path / "b", policy, known=rows.select(["name"]).slice(0, 150))
+    assert by(named, "corruption")[0].worst == 1
+
+
+def test_known_members_of_sub_tables(tmp_path: Path) -> None:
+    policy = METHODS["small-domain"]
+    rows = rows_for(policy)
+    (found,) = by(
+        audited(tmp_path / "r", policy, known=rows.select(["name"]).slice(0, 290), shuffle=False), "corruption"
+    )
+    assert "290 member(s)" in found.assumption
+    assert found.records == 10
+
+
+def test_a_list_of_members_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="listed by sex"):
+        audited(tmp_path / "a", METHODS["anatomy"], known=pa.table({"sex": ["F"], "name": ["x"]}))
+    with pytest.raises(UsageError, match="not among the records"):
+        audited(tmp_path / "b", METHODS["anatomy"], known=pa.table({"name": ["nobody"]}))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_register_is_linked(method: str, tmp_path: Path) -> None:
+    rows = patients()
+    register = pa.table({"age": [5, 150, 950], "sex": ["F", "M", "F"], "street": ["a", "b", "c"]})
+    row, value = by(audited(tmp_path / "r", METHODS[method], external=register), "register")
+    assert (row.records, value.records) == (3, 3)
+    assert "1 fit none" in row.remark  # nobody is 950
+    if method in ("uniform", "anatomy"):
+        ages, sexes = np.array(rows["age"]), np.array(rows["sex"].to_pylist())
+        fit = [int(((ages // 100 == 0) & (sexes == "F")).sum()), int(((ages // 100 == 1) & (sexes == "M")).sum())]
+        assert row.worst == pytest.approx(1 / min(fit))
+        assert row.mean == pytest.approx((1 / fit[0] + 1 / fit[1]) / 3)
+    if method == "anatomy":
+        assert (value.verdict, value.promised) == ("within the bound", 0.5)
+
+
+def test_the_belief_in_a_value_by_register_is_the_mean_over_rows(tmp_path: Path) -> None:
+    rows, policy = patients(), METHODS["uniform"]
+    release = released(rows, policy, folder=tmp_path / "r")
+    table = sf.scan(rows, policy)
+    _, value = by(sf.audit(table, release, external=pa.table({"sex": ["F"]})), "register")
+    matrix, shares = release.manifest.mechanism_value.matrix.dense(), Counter(rows["disease"].to_pylist())
+    weights = matrix * np.array([shares[d] for d in DISEASES])
+    beliefs = weights / weights.sum(axis=1, keepdims=True)
+    shown = [DISEASES.index(r["disease"]) for r in release.to_arrow().to_pylist() if r["sex"] == "F"]
+    mean = beliefs[shown].mean(axis=0)
+    covered = [k for k, d in enumerate(DISEASES) if shares[d] / 300 <= 0.2]
+    assert value.worst == pytest.approx(mean[covered].max())
+
+
+def test_a_register_without_quasi_identifiers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no quasi-identifier"):
+        audited(tmp_path / "r", METHODS["uniform"], external=pa.table({"street": ["a"]}))
+
+
+# --- absence ----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_were_left_out_tell_of_the_rest(tmp_path: Path) -> None:
+    rows = patients(40)
+    sexes = [
+        None if d == "mumps" else s for s, d in zip(rows["sex"].to_pylist(), rows["disease"].to_pylist(), strict=True)
+    ]
+    rows = rows.set_column(2, "sex", pa.array(sexes))
+    policy = make_policy(ROLES | {"sex": "quasi_identifier; missing = 'drop'"})
+    found = audited(tmp_path / "r", policy, rows)
+    (absent,) = by(found, "missing")
+    assert (absent.worst, absent.records) == (1, rows["disease"].to_pylist().count("mumps"))
+    assert absent.exposed[0].who == "without sex: mumps"
+
+
+def test_withheld_records_are_counted_by_cell(tmp_path: Path) -> None:
+    """Women with flu are too many for groups of women alone: the formula says how many are left over."""
+    rows = pa.table({"sex": ["F"] * 12 + ["M"] * 8, "disease": ["flu"] * 9 + list("abc") + list("abcdabcd")})
+    policy = make_policy(
+        {"sex": "quasi_identifier", "disease": "sensitive"}, "r = 2", "robust-anatomy", "", 'attribute_sets = [["sex"]]'
+    )
+    found = audited(tmp_path / "r", policy, rows)
+    (absent,) = by(found, "missing")
+    assert absent.records == 20 - found.published_rows
+    assert absent.exposed[0].who == "F: flu"
+    assert absent.worst == 1
+
+
+# --- another table, another policy ------------------------------------------------------------------------------------
+
+
+def test_another_policy_is_refused(tmp_path: Path) -> None:
+    release = released(patients(), METHODS["uniform"], folder=tmp_path / "r")
+    with pytest.raises(UsageError, match="policy is not the one"):
+        sf.audit(sf.scan(patients(), METHODS["fine-grain"]), release)
+
+
+@pytest.mark.parametrize("method", ["uniform", "anatomy"])
+def test_another_table_is_refused(method: str, tmp_path: Path) -> None:
+    policy = METHODS[method]
+    release = released(patients(), policy, folder=tmp_path / "r")
+    with pytest.raises(UsageError, match="It has 299 records"):
+        sf.audit(sf.scan(patients().slice(1), policy), release)
+    women = patients().set_column(2, "sex", pa.array(["F"] * 300))
+    with pytest.raises(UsageError, match="More rows of the release have"):
+        sf.audit(sf.scan(women, policy), release)
+
+
+def test_rows_in_another_order_are_refused(tmp_path: Path) -> None:
+    release = released(patients(), METHODS["uniform"], folder=tmp_path / "r", shuffle=False)
+    turned = patients().take(np.arange(299, -1, -1))
+    with pytest.raises(UsageError, match="in another order"):
+        sf.audit(sf.scan(turned, METHODS["uniform"]), release)
+
+
+# --- tables of other tools --------------------------------------------------------------------------------------------
+
+TRUE = pa.table(
+    {
+        "age": [23, 27, 34, 38, 61, 66],
+        "sex": ["F", "F", "M", "M", "F", "M"],
+        "disease": ["flu", "flu", "gout", "flu", "HIV", "gout"],
+    }
+)
+GENERAL = {"age": "quasi_identifier", "sex": "quasi_identifier", "disease": "sensitive"}
+
+
+def generalized(folder: Path) -> Path:
+    table = pa.table({"age": ["[20, 40)"] * 4 + ["60+"] * 2, "sex": ["*"] * 6, "disease": TRUE["disease"].to_pylist()})
+    pacsv.write_csv(table, folder / "other.csv")
+    return folder / "other.csv"
+
+
+def test_a_generalized_table_is_held_to_1_l(tmp_path: Path) -> None:
+    found = sf.audit(sf.scan(TRUE, make_policy(GENERAL, "l = 2", "anatomy")), generalized(tmp_path))
+    (classes,), (linking,) = by(found, "classes"), by(found, "linking")
+    assert (classes.worst, classes.promised, classes.at_risk) == (0.75, 0.5, 4)
+    assert (linking.worst, linking.verdict) == (0.75, "above the bound")
+    assert by(found, "reidentification")[0].worst == 0.5
+    backgrounds = by(found, "background")
+    assert [f.assumption.split("given ")[1].split(".")[0] for f in backgrounds] == ["age", "sex", "age, sex"]
+    assert backgrounds[-1].worst == 1  # age tells all people apart, and the table's shares given it are certain
+    assert (found.method, found.release_id, found.assurance, found.holds) == ("other", None, None, False)
+    assert found.utility.aggregate_utility == 1
+
+
+def test_background_knowledge_of_sex_by_hand(tmp_path: Path) -> None:
+    """Women have flu, flu, HIV and men gout, flu, gout. In the class 20 to 40 two women and two men: flu 3, gout 1."""
+    found = sf.audit(sf.scan(TRUE, make_policy(GENERAL, "l = 2", "anatomy")), generalized(tmp_path))
+    sex = by(found, "background")[1]
+    assert sex.worst == 1  # only a man can have gout, and only a woman HIV
+    assert "sex: worst 1" in sex.remark
+
+
+def test_without_an_l_nothing_is_promised(tmp_path: Path) -> None:
+    found = sf.audit(sf.scan(TRUE, make_policy(GENERAL)), generalized(tmp_path))
+    assert {f.verdict for f in found.findings} == {"not covered by the guarantee"}
+    assert [each.attacker for each in found.not_applicable] == ["background"]
+    assert found.holds
+
+
+def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
+    pq.write_table(TRUE.drop_columns(["sex"]), tmp_path / "other.parquet")
+    with pytest.raises(UsageError, match="no column 'sex'"):
+        sf.audit(sf.scan(TRUE, make_policy(GENERAL)), tmp_path / "other.parquet")
+    with pytest.raises(UsageError, match="go with a release"):
+        sf.audit(sf.scan(TRUE, make_policy(GENERAL)), generalized(tmp_path), known=TRUE)
