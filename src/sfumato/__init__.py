@@ -6,6 +6,7 @@
             --table, association, risks, power-->  JointTable, Comparison, Power
     Release --verify--> Verification: what the release alone proves
     table + Release --audit--> Audit: what attackers reach, beside what was promised   the auditor
+    Audit --report--> one HTML page
 
     import sfumato as sf
 
@@ -20,7 +21,9 @@ Names are loaded when they are first used, so that the command line starts quick
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from sfumato.reconstruct.tables import JointTable as JointTable
     from sfumato.release import Release as Release
     from sfumato.release import open_release as open_release
+    from sfumato.reporting import report as report
     from sfumato.requirement import Amplification as Amplification
     from sfumato.requirement import Diversity as Diversity
     from sfumato.requirement import FineGrainPrivacy as FineGrainPrivacy
@@ -100,6 +104,7 @@ _HOMES = {
     "plan": "methods",
     "profile": "table",
     "publish": "publishing",
+    "report": "reporting",
     "scan": "table",
     "tolerance": "requirement",
 }
@@ -113,6 +118,17 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"sfumato.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """Keeps the names of functions free: loading a package of the same name (audit, report) would take them."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

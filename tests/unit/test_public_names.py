@@ -46,6 +46,7 @@ NAMES = [
     "plan",
     "profile",
     "publish",
+    "report",
     "scan",
     "tolerance",
 ]
@@ -61,6 +62,13 @@ def test_each_name_is_there_and_documented(name: str) -> None:
     value = getattr(sf, name)
     assert value.__module__.startswith("sfumato")
     assert value.__doc__
+
+
+@pytest.mark.parametrize("name", ["audit", "report"])
+def test_packages_do_not_take_the_names_of_functions(name: str) -> None:
+    code = f"import sfumato as sf, sfumato.audit.finding, sfumato.report.files; print(sf.{name}.__name__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == f"{name}\n"
 
 
 def test_another_name_is_an_attribute_error() -> None:

@@ -32,6 +32,7 @@ from sfumato.policy_rules import InputRule
 from sfumato.reconstruct.answer import NAN
 from sfumato.reconstruct.reading import manifest_types
 from sfumato.release import Release, value_type
+from sfumato.table import Table
 
 MISSING = -1
 """The place of a missing value on an axis that has none."""
@@ -73,11 +74,11 @@ def count_truth(
 ) -> Truth:
     """Count the true table by published columns, on axes with the labels `values[k]` (None is the missing value).
 
-    `table` is a path or an object that speaks Arrow; `rule` says how a CSV file is read, as the policy does. It is
-    another table, and an error, if it has fewer rows than the release, a value that is not one of a randomized column,
-    or more rows outside the axes than the release lacks.
+    `table` is a `Table`, a path or an object that speaks Arrow; `rule` says how a CSV file is read, as the policy does.
+    It is another table, and an error, if it has fewer rows than the release, a value that is not one of a randomized
+    column, or more rows outside the axes than the release lacks.
     """
-    source = open_source(table, rule)
+    source = table.source if isinstance(table, Table) else open_source(table, rule)
     axes = [_axis(release, source, name, labels) for name, labels in zip(columns, values, strict=True)]
     counts = np.zeros([len(axis.labels) for axis in axes])
     rows = outside = 0

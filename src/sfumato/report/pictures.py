@@ -30,16 +30,17 @@ def _converter() -> Any:
     return vl_convert
 
 
-def _svg(spec: dict[str, Any]) -> str:
+def svg(spec: dict[str, Any]) -> str:
+    """Return the drawing of a specification."""
     return _converter().vegalite_to_svg(spec, allowed_base_urls=[])  # type: ignore[no-any-return]
 
 
 def _png(spec: dict[str, Any]) -> bytes:
-    return _converter().svg_to_png(_svg(spec), scale=2)  # type: ignore[no-any-return]
+    return _converter().svg_to_png(svg(spec), scale=2)  # type: ignore[no-any-return]
 
 
 def _pdf(spec: dict[str, Any]) -> bytes:
-    return _converter().svg_to_pdf(_svg(spec))  # type: ignore[no-any-return]
+    return _converter().svg_to_pdf(svg(spec))  # type: ignore[no-any-return]
 
 
 def _html(spec: dict[str, Any]) -> bytes:
@@ -51,7 +52,7 @@ def _html(spec: dict[str, Any]) -> bytes:
 <title>{html.escape(" ".join(spec["title"]["text"]))}</title>
 </head>
 <body>
-{_svg(spec)}
+{svg(spec)}
 </body>
 </html>
 """
@@ -63,7 +64,7 @@ def _vega_lite(spec: dict[str, Any]) -> bytes:
 
 
 PICTURES: dict[str, Callable[[dict[str, Any]], bytes]] = {
-    ".svg": lambda spec: _svg(spec).encode(),
+    ".svg": lambda spec: svg(spec).encode(),
     ".png": _png,
     ".pdf": _pdf,
     ".html": _html,

@@ -1,0 +1,126 @@
+"""Writing the report of a release: the publisher's page with all figures, or a public one from the release alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import UsageError
+from sfumato.release import Release, open_release
+from sfumato.report.files import new_file
+from sfumato.report.page import Page, Section, html_of
+from sfumato.report.page_audit import Compared, comparison, findings, public_findings, utility
+from sfumato.report.page_counts import Truth, certainty, counts
+from sfumato.report.page_mechanism import binding, blurring
+from sfumato.report.page_words import NAMES, citing, limits, promise, story
+from sfumato.table import Table
+
+Record = Mapping[str, Any]
+
+
+def report(
+    audit: Any,
+    path: str | Path,
+    *,
+    release: Release | str | Path | None = None,
+    table: Table | None = None,
+    methods: Sequence[Compared] = (),
+    public: bool = False,
+) -> None:
+    """Write one self-contained HTML page about a release and its audit.
+
+    `audit` is an Audit, or its record (docs/json.md); `release` the release, unless it is still where it was audited.
+    `table` is the table that was published (`sf.scan`), for the true counts; `methods` what other methods would have
+    given. With `public` nothing private gets onto the page: of the audit it has the verdicts in words, of the table
+    and other methods nothing.
+    """
+    path, record = Path(path), audit if isinstance(audit, Mapping) else audit.to_dict()
+    opened = release if isinstance(release, Release) else open_release(release or str(record.get("published")))
+    check_place(path, opened, public)
+    check_record(record, opened)
+    page = public_page(opened, record) if public else private_page(opened, record, _truth(opened, table), methods)
+    with new_file(path) as partial_file:
+        partial_file.write_text(html_of(page), encoding="utf-8")
+
+
+def public_page(release: Release, audit: Record) -> Page:
+    """Return the page for everybody: a function of the release and of verdicts."""
+    return _page(release, True, [*_about(release, None), public_findings(audit)])
+
+
+def private_page(release: Release, audit: Record, truth: Truth | None = None, methods: Sequence[Compared] = ()) -> Page:
+    """Return the publisher's page."""
+    compared = [comparison(methods)] if methods else []
+    return _page(release, False, [*_about(release, truth), findings(audit), utility(audit), *compared])
+
+
+def _about(release: Release, truth: Truth | None) -> list[Section]:
+    """Return what the release tells, and the true counts if these are given."""
+    manifest = release.manifest
+    parts = [story(manifest), promise(manifest), blurring(release), counts(release, truth), certainty(release)]
+    return [part for part in (*parts, binding(manifest)) if part is not None]
+
+
+def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
+    manifest = release.manifest
+    made = datetime.now(UTC).date().isoformat()
+    software = f"sfumato {version('sfumato')}"
+    method, is_test = NAMES.get(manifest.method, manifest.method), manifest.status != "release"
+    return Page(
+        title=f"Release {manifest.release_id}",
+        subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {method}",
+        is_public=public,
+        warning="Not for release: drawn from a test seed, which anyone can repeat." if is_test else "",
+        sections=(*sections, limits(manifest), citing(release, made, software)),
+    )
+
+
+# --- what is asked for ------------------------------------------------------------------------------------------------
+
+
+def check_place(path: Path, release: Release, public: bool) -> None:
+    """Raise if the page would lie inside a release."""
+    if release.folder.resolve() not in path.resolve().parents:
+        return
+    reason = (
+        "verify holds every file that is not of the release to be a stranger there"
+        if public
+        else "this page holds figures of the original table, and would be handed out with the release"
+    )
+    raise UsageError(
+        f"{str(path)!r} lies inside the release {str(release.folder)!r}: {reason}.",
+        "Write it beside the release" + ("." if public else ", where the table is kept; or make a public page."),
+    )
+
+
+def check_record(record: Record, release: Release) -> None:
+    """Raise unless the record is of this release."""
+    if record.get("audit_version") != 1:
+        raise UsageError("The audit is not a record of version 1.", "Make one with `sfumato audit`.")
+    if record.get("release_id") != release.manifest.release_id:
+        raise UsageError(
+            f"The audit is of release {record.get('release_id')}, not of {release.manifest.release_id}.",
+            "Audit this release.",
+        )
+
+
+def load_record(path: Path) -> dict[str, Any]:
+    """Read the record of an audit."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"{str(path)!r} is not the record of an audit: {problem}.") from None
+    if not isinstance(record, dict):
+        raise UsageError(f"{str(path)!r} is not the record of an audit.", "Make one with `sfumato audit`.")
+    return record
+
+
+def _truth(release: Release, table: Table | None) -> Truth | None:
+    from sfumato.audit.truth import true_counts
+
+    return None if table is None else partial(true_counts, release, table)

@@ -1,0 +1,51 @@
+"""`sfumato report`: the page from the command line, with an audit of its own or a kept one; and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_commands import as_json, folder, run
+
+__all__ = ["folder"]
+GIVEN = ("t.parquet", "policy.toml", "release")
+
+
+@pytest.fixture(autouse=True)
+def published(folder: Path) -> Path:
+    assert run("publish", "t.parquet", "policy.toml", "-o", "release")[0] == 0
+    return folder
+
+
+def test_a_page_with_an_audit_of_its_own_and_with_a_kept_one() -> None:
+    assert as_json("report", *GIVEN, "-o", "new.html") == {"file": "new.html", "public": False}
+    assert run("audit", "t.parquet", "release", "--policy", "policy.toml", "-o", "audit.json")[0] == 0
+    code, out, err = run("report", *GIVEN, "-o", "kept.html", "--audit", "audit.json")
+    assert (code, out) == (0, "Wrote kept.html. Private: keep it out of the release.\n"), err
+    for page in ("new.html", "kept.html"):
+        assert "What attackers reach" in Path(page).read_text(encoding="utf-8")
+
+
+def test_a_public_page_and_the_release_stays_as_it_was() -> None:
+    code, out, err = run("report", *GIVEN, "-o", "public.html", "--public")
+    assert (code, out) == (0, "Wrote public.html. It holds no private figures.\n"), err
+    assert run("verify", "release")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "release/audit.html"], "lies inside the release"),
+        (["-o", "release/public.html", "--public"], "lies inside the release"),
+        (["-o", "nowhere/audit.html", "--audit", "audit.json"], "There is no folder"),
+        (["-o", "policy.toml", "--audit", "audit.json"], "exists already"),
+        (["-o", "x.html", "--audit", "policy.toml"], "is not the record of an audit"),
+        (["-o", "x.html", "--audit", "missing.json"], "is not the record of an audit"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], message: str) -> None:
+    assert run("audit", "t.parquet", "release", "--policy", "policy.toml", "-o", "audit.json")[0] == 0
+    code, _, err = run("report", *GIVEN, *arguments)
+    assert (code, message in err) == (2, True), err
+    assert not Path("x.html").exists()

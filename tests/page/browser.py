@@ -1,0 +1,128 @@
+"""Debian's headless Chromium, spoken to through pipes: what a page looks like, loads and complains of."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--hide-scrollbars", "--remote-debugging-pipe",
+)  # fmt: skip
+COMPLAINTS = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
+
+
+def chromium() -> str:
+    """Return the browser. SFUMATO_BROWSER, if set, names it, and it is an error if it is missing; else tests skip."""
+    named = os.environ.get("SFUMATO_BROWSER")
+    found = shutil.which(named or "chromium")
+    if named and not found:
+        pytest.fail(f"SFUMATO_BROWSER is {named!r}, and there is no such program: install chromium")
+    if not found:
+        pytest.skip("no Chromium here: install it, or name one by SFUMATO_BROWSER")
+    return found
+
+
+@dataclass
+class Browser:
+    """One tab."""
+
+    to: IO[bytes]
+    back: IO[bytes]
+    session: str = ""
+    number: int = 0
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Call a method of the DevTools protocol; keep the events that come before its answer."""
+        self.number += 1
+        call = {"id": self.number, "method": method, "params": parameters}
+        self.to.write(json.dumps(call | ({"sessionId": self.session} if self.session else {})).encode() + b"\0")
+        self.to.flush()
+        while (message := self._message()).get("id") != self.number:
+            self.events.append(message)
+        assert "error" not in message, message
+        return dict(message["result"])
+
+    def _message(self) -> dict[str, Any]:
+        text = bytearray()
+        while (letter := self.back.read(1)) != b"\0":
+            assert letter, "the browser has ended"
+            text += letter
+        return dict(json.loads(text))
+
+    def attach(self) -> None:
+        """Open the tab."""
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Log", "Runtime", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def open(self, page: Path, width: int, theme: str = "light", media: str = "screen") -> None:
+        """Load a page as a screen of this width, or paper, shows it."""
+        self.events.clear()
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=width < 500)
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        self.ask("Emulation.setEmulatedMedia", media=media, features=features)
+        self.ask("Page.navigate", url=page.absolute().as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._message())
+
+    def evaluate(self, script: str) -> Any:
+        """Return what a script gives; the page's own rules against scripts do not hold for it."""
+        return self.ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+
+    def complaints(self) -> list[str]:
+        """Return what the console said."""
+        self.evaluate("0")  # all earlier events have come by then
+        return [json.dumps(event["params"]) for event in self.events if event.get("method") in COMPLAINTS]
+
+    def requests(self) -> list[str]:
+        """Return the addresses that were asked for."""
+        sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in sent]
+
+    def screenshot(self) -> bytes:
+        """Return the whole page as PNG."""
+        import base64
+
+        return base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"])
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """Give a browser with a new, empty profile."""
+    program = chromium()
+    down, up = os.pipe(), os.pipe()  # to the browser's descriptor 3, and from its descriptor 4
+    script = f'exec "$0" "$@" 3<&{down[0]} 4>&{up[1]}'
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        process = subprocess.Popen(
+            ["bash", "-c", script, program, *FLAGS, f"--user-data-dir={profile}"],
+            pass_fds=(down[0], up[1]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(down[0])
+        os.close(up[1])
+        with os.fdopen(down[1], "wb") as to, os.fdopen(up[0], "rb") as back:
+            browser = Browser(to, back)
+            try:
+                browser.attach()
+                yield browser
+                browser.session = ""
+                browser.ask("Browser.close")
+            finally:
+                process.terminate()
+                process.wait(30)
