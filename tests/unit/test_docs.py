@@ -200,8 +200,8 @@ JSON_COMMANDS = {
     "power": "sfumato power sfumato-demo/release --by diagnosis --width 0.01 --json",
     "audit": "sfumato audit sfumato-demo/private/clinic.parquet sfumato-demo/release "
     "--policy sfumato-demo/private/policy.toml --json",
-    "report": "sfumato report sfumato-demo/private/clinic.parquet sfumato-demo/private/policy.toml sfumato-demo/release "
-    "-o new.html --json",
+    "report": "sfumato report sfumato-demo/private/clinic.parquet sfumato-demo/private/policy.toml "
+    "sfumato-demo/release -o new.html --json",
     "verify": "sfumato verify sfumato-demo/release --json",
     "key": "sfumato key new.key --json",
     "demo": "sfumato demo -o new-demo --json",
