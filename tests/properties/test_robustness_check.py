@@ -36,6 +36,7 @@ def test_worst_posteriors_group_by_group() -> None:
         free = worst_posteriors(compositions(groups, codes, values), None)
         for number in range(int(groups.max()) + 1):
             group = Composition.of(codes[groups == number].tolist(), values[groups == number].tolist())
+            assert compositions(groups, codes, values)[number] == group
             expected = posterior(group.weights(prior.probabilities), group.sizes, group.counts).max()
             assert found[number] == pytest.approx(expected, rel=1e-12)
             assert free[number] == min(1, max(group.counts) / min(group.sizes)) >= found[number] - 1e-12

@@ -52,7 +52,12 @@ def posteriors_by_group(
 
 def breaches(groups: Sequence[Composition], prior: Prior | None, r: int) -> npt.NDArray[np.bool_]:
     """Whether a group exceeds 1/r: decided exactly where floats are too close to call."""
-    worst = worst_posteriors(groups, prior) * r
+    return exceeding(groups, worst_posteriors(groups, prior), prior, r)
+
+
+def exceeding(groups: Sequence[Composition], worst: FloatArray, prior: Prior | None, r: int) -> npt.NDArray[np.bool_]:
+    """Return `breaches` of groups whose `worst_posteriors` are known."""
+    worst = worst * r
     close = {group for group, times_r in zip(groups, worst, strict=True) if abs(times_r - 1) < CLOSE}
     decided = {group: _breaches_exactly(group, prior, r) for group in close}
     return np.array([decided.get(group, times_r > 1) for group, times_r in zip(groups, worst, strict=True)])

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -86,10 +86,22 @@ def _states(counts: Sequence[int]) -> int:
 
 def compositions(groups: IntArray, signatures: IntArray, values: IntArray) -> list[Composition]:
     """Return the composition of each group 0, 1, ...; records with group -1 are in none."""
-    members = np.argsort(groups, kind="stable")[np.count_nonzero(groups < 0) :]
-    ends = np.cumsum(np.bincount(groups[members])).tolist()
-    s, x = signatures[members].tolist(), values[members].tolist()
-    return [Composition.of(s[start:end], x[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+    published = groups >= 0
+    of = groups[published]
+    counted = zip(_counted_in(of, signatures[published]), _counted_in(of, values[published]), strict=True)
+    return [Composition(*of_signatures, *of_values) for of_signatures, of_values in counted]
+
+
+def _counted_in(groups: IntArray, codes: IntArray) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Give `_counted` of the codes in each group."""
+    size = int(codes.max(initial=0)) + 1
+    pairs, counts = np.unique(groups * size + codes, return_counts=True)
+    group, code = np.divmod(pairs, size)
+    order = np.lexsort((code, counts, group))
+    ranked, numbers = code[order].tolist(), counts[order].tolist()
+    ends = np.cumsum(np.bincount(group)).tolist()
+    for start, end in zip([0, *ends], ends, strict=False):
+        yield tuple(ranked[start:end]), tuple(numbers[start:end])
 
 
 def posterior(weights: Rows, sizes: Sequence[int], counts: Sequence[int]) -> Numbers:

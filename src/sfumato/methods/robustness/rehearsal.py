@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from sfumato.methods.robustness.bounds import meets_published_delta, meets_repaired_delta, swap_bound
 from sfumato.methods.robustness.cells import Cells
-from sfumato.methods.robustness.check import CLOSE, breaches, worst_posteriors
+from sfumato.methods.robustness.check import CLOSE, exceeding, worst_posteriors
 from sfumato.methods.robustness.grouping import group_records
 from sfumato.methods.robustness.kinds import WITHHELD
 from sfumato.methods.robustness.merging import merge_records
-from sfumato.methods.robustness.posterior import Composition, IntArray, compositions
+from sfumato.methods.robustness.posterior import Composition, FloatArray, IntArray, compositions
 from sfumato.methods.robustness.prior import Prior
 from sfumato.randomness import simulation
 
@@ -70,13 +70,20 @@ class Rehearsal:
         return list(zip(self.examined, priors, strict=True))
 
     @cached_property
+    def _worst(self) -> list[FloatArray]:
+        """For each attribute set the largest posterior in each group."""
+        return [worst_posteriors(groups, prior) for groups, prior in self._known]
+
+    @property
     def worst(self) -> float:
         """The largest posterior of a record in a group, under any attribute set's prior."""
-        return max(float(worst_posteriors(groups, prior).max()) for groups, prior in self._known)
+        return max(float(of_set.max()) for of_set in self._worst)
 
     @cached_property
     def _breached(self) -> npt.NDArray[np.bool_]:
-        return np.asarray(np.any([breaches(groups, prior, self.r) for groups, prior in self._known], axis=0))
+        known = zip(self._known, self._worst, strict=True)
+        beyond = [exceeding(groups, worst, prior, self.r) for (groups, prior), worst in known]
+        return np.asarray(np.any(beyond, axis=0))
 
     @property
     def breach(self) -> float:
