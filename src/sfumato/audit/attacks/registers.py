@@ -118,7 +118,7 @@ def _counted(linked: Linked, rows: Ints, values: Ints, size: int) -> Floats:
 
 
 def _told_by_groups(case: Case, linked: Linked) -> Told:
-    tables, size = case.group_tables, len(case.values.values)
+    tables, size = case.group_tables, case.values.size
     _check_size(linked, size)
     here = linked.rows != NOBODY
     pairs, times = np.unique(linked.rows[here] * tables.sizes.size + tables.rows[here], return_counts=True)
