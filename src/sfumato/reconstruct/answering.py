@@ -204,7 +204,7 @@ def _notes(query: Query, shown: Values, parts: Sequence[_Part]) -> list[str]:
     quotients = [measure.is_quotient for measure in query.measures]
     notes = list(dict.fromkeys(note for part in parts for note in part.figures.notes()))
     if all(quotients):
-        notes = [note for note in notes if note not in (UNBIASED, buckets.UNBIASED)]
+        notes = [n for n in notes if n not in (UNBIASED, buckets.UNBIASED, buckets.UNBIASED_IN_PART)]
     if any(quotients):
         notes.append("A quotient of two estimates is unbiased only nearly; its interval is Fieller's.")
     if np.isnan(shown.value).any():

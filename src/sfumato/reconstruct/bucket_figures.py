@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray, Key, Target
 from sfumato.reconstruct.bucket_tally import BucketTally
-from sfumato.reconstruct.buckets import CLASSICAL, FEW_GROUPS, UNBIASED, Fit, With
+from sfumato.reconstruct.buckets import CLASSICAL, FEW_GROUPS, UNBIASED, UNBIASED_IN_PART, Fit, With
 from sfumato.reconstruct.cells import Mask, Partition, PartTotals, possible_cells
 from sfumato.reconstruct.dealt import Dealt
 from sfumato.reconstruct.looseness import LooseSums
@@ -165,8 +165,8 @@ class BucketFigures:
         """Return what is to be said of the estimates."""
         if self.is_classical:
             return [CLASSICAL]
-        shown, notes = self.possible, [UNBIASED]
-        sides = [side for sides in self._sides.values() for side in sides]
+        shown, sides = self.possible, [side for sides in self._sides.values() for side in sides]
+        notes = [UNBIASED_IN_PART if any(side.bins[1].size for side in sides) else UNBIASED]
         untold = _any([~side.told[:, shown] for side in sides])
         few = _any([side.variance[1][:, shown] < FEW_GROUPS for side in sides]) & ~untold
         if untold.any():

@@ -56,6 +56,10 @@ FEW_GROUPS = 10
 """A standard error that rests on fewer groups is rough."""
 
 UNBIASED = "Unbiased over the random deal; estimates can be negative."
+UNBIASED_IN_PART = (
+    "Unbiased as far as records were dealt by chance; for the others the largest possible error is part of the "
+    "standard error. Estimates can be negative."
+)
 
 CLASSICAL = (
     "The classical estimate takes value and condition as independent inside a group: biased towards no association, "
