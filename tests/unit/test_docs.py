@@ -198,8 +198,8 @@ JSON_COMMANDS = {
     "estimate": "sfumato estimate sfumato-demo/release --by diagnosis --json",
     "associate": "sfumato associate sfumato-demo/release --between sex,diagnosis --json",
     "power": "sfumato power sfumato-demo/release --by diagnosis --width 0.01 --json",
-    "report": "sfumato report sfumato-demo/private/clinic.parquet sfumato-demo/private/policy.toml sfumato-demo/release "
-    "-o new.html --json",
+    "report": "sfumato report sfumato-demo/private/clinic.parquet sfumato-demo/private/policy.toml "
+    "sfumato-demo/release -o new.html --json",
     "verify": "sfumato verify sfumato-demo/release --json",
     "key": "sfumato key new.key --json",
     "demo": "sfumato demo -o new-demo --json",

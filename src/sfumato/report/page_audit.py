@@ -19,6 +19,8 @@ from sfumato.report.page_words import percent
 Record = Mapping[str, Any]
 SHOWN = 5
 """The most exposed groups of a finding that are listed."""
+VISIBLE = 1e-3
+"""Percentage points from which on a distance to a bound is told."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +185,9 @@ def _measured(finding: Record) -> str:
 
 
 def _promised(finding: Record) -> str:
-    excess = finding.get("excess")
-    over = f" It is {risk(abs(excess))} {'beyond' if excess > 0 else 'inside'} that." if excess else ""
+    points = 100 * (finding["excess"] or 0.0)
+    side = "beyond" if points > 0 else "inside"
+    over = f" It is {abs(points):.3g} percentage points {side} that." if abs(points) > VISIBLE else ""
     if finding["promised"] is not None:
         return f"{finding['direction']} {risk(finding['promised'])}.{over}"
     if finding["stated"] is not None:
