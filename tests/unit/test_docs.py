@@ -198,6 +198,8 @@ JSON_COMMANDS = {
     "estimate": "sfumato estimate sfumato-demo/release --by diagnosis --json",
     "associate": "sfumato associate sfumato-demo/release --between sex,diagnosis --json",
     "power": "sfumato power sfumato-demo/release --by diagnosis --width 0.01 --json",
+    "audit": "sfumato audit sfumato-demo/private/clinic.parquet sfumato-demo/release "
+    "--policy sfumato-demo/private/policy.toml --json",
     "report": "sfumato report sfumato-demo/private/clinic.parquet sfumato-demo/private/policy.toml "
     "sfumato-demo/release -o new.html --json",
     "verify": "sfumato verify sfumato-demo/release --json",

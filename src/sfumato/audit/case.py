@@ -50,7 +50,21 @@ class Signatures:
     columns: tuple[str, ...]
     table: Ints
     release: Ints
-    values: tuple[tuple[str, ...], ...]
+    codes: tuple[Codes, ...]  # of each column, by combination
+    texts: tuple[tuple[str, ...], ...]  # the labels of each column
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return int(self.codes[0].size) if self.codes else 1
+
+    @cached_property
+    def values(self) -> tuple[tuple[str, ...], ...]:
+        """The labels of each combination."""
+        columns = [
+            [texts[code] for code in codes.tolist()] for codes, texts in zip(self.codes, self.texts, strict=True)
+        ]
+        return tuple(zip(*columns, strict=True)) if columns else ((),)
 
     @property
     def name(self) -> str:
@@ -248,18 +262,21 @@ class Case:
     def signatures(self, names: Sequence[str]) -> Signatures:
         """Number the combinations of some columns; the release lacks the columns that only the table has."""
         self.read(names)
-        own = np.zeros(self.rows, dtype=np.int64)
-        shown = np.zeros(self.manifest.data.rows, dtype=np.int64)
-        both = all(name in self._release_codes for name in names)
-        values: list[tuple[str, ...]] = [()]
-        for name in names:
-            labels, width = self.labels(name), len(self._columns[name].index)
-            left = own * width + self._table_codes[name]
-            right = shown * width + self._release_codes[name] if both else shown[:0]
-            keys, number = np.unique(np.concatenate([left, right]), return_inverse=True)
-            own, shown = number[: left.size].astype(np.int64), number[left.size :].astype(np.int64)
-            values = [(*values[key // width], labels[key % width]) for key in keys.tolist()]
-        return Signatures(tuple(names), own, shown, tuple(values))
+        shown = all(name in self._release_codes for name in names)
+        split, first = self.rows, np.zeros(1, dtype=np.int64)
+        number = np.zeros(split + (self.manifest.data.rows if shown else 0), dtype=np.int64)
+        columns = [self._both(name, shown) for name in names]
+        for column, name in zip(columns, names, strict=True):
+            key = number * len(self.labels(name)) + column
+            _, first, number = np.unique(key, return_index=True, return_inverse=True)
+        codes = tuple(column[first] for column in columns)
+        texts = tuple(self.labels(name) for name in names)
+        return Signatures(tuple(names), number[:split].astype(np.int64), number[split:].astype(np.int64), codes, texts)
+
+    def _both(self, name: str, shown: bool) -> Codes:
+        """Return the codes of a column of the table, and after them those of the release if it is shown there."""
+        own = self._table_codes[name]
+        return np.concatenate([own, self._release_codes[name]]) if shown else own
 
     @cached_property
     def rows(self) -> int:
@@ -337,7 +354,7 @@ class Case:
         if self.is_aligned:
             return np.arange(self.rows)
         own = self.signatures(self.comparable)
-        size = len(own.values)
+        size = own.size
         alone = (np.bincount(own.table, minlength=size) == 1) & (np.bincount(own.release, minlength=size) == 1)
         row = np.full(size, UNMATCHED, dtype=np.int64)
         row[own.release] = np.arange(own.release.size)
@@ -355,12 +372,9 @@ class Case:
             raise another_table(f"It has {self.rows:,} records, and the release was made from {due:,}.")
         names = [name for name in self.comparable if self.table.schema[name].role == "quasi_identifier"]
         own = self.signatures(names)
-        more = (
-            np.bincount(own.release, minlength=1)
-            > np.bincount(own.table, minlength=len(own.values))[: int(own.release.max(initial=0)) + 1]
-        )
-        if names and more.any():
-            first = own.labels[int(np.argmax(more))]
+        held, shown = (np.bincount(numbers, minlength=own.size) for numbers in (own.table, own.release))
+        if (shown > held).any():
+            first = own.labels[int(np.argmax(shown > held))]
             raise another_table(f"More rows of the release have {own.name} {first} than records of the table.")
         if self.is_aligned and not np.array_equal(own.table, own.release):
             raise another_table("Its rows are in another order, which the release says that it keeps.")

@@ -53,6 +53,7 @@ class Finding:
     exposed: tuple[Exposed, ...] = ()
     remark: str = ""
     broken: bool | None = None  # whether the bound is, where that was decided in fractions
+    about: str = ""  # what tells it from other findings of the same attacker, such as an attribute set
 
     @property
     def verdict(self) -> Verdict:
@@ -74,6 +75,10 @@ class Finding:
         if self.direction == "at least":
             return bound - (self.interval[1] if self.interval else self.worst)
         return (self.interval[0] if self.interval else self.worst) - bound
+
+    def named(self, about: str) -> Finding:
+        """Return the finding with what tells it from others of its attacker."""
+        return replace(self, about=about)
 
     def with_remark(self, *sentences: str) -> Finding:
         """Return the finding with more to say, before what it says already."""

@@ -128,7 +128,8 @@ def background(case: Published) -> Iterator[Finding]:
     known = [people.knowledge(names, columns) for columns in sets]
     known += [people.read(names, path) for path in case.priors]
     for each in known:
-        yield background_finding(people.tables, [each], case.ell, False, case.linked.values, people.values)
+        found = background_finding(people.tables, [each], case.ell, False, case.linked.values, people.values)
+        yield found.named(each.name)
 
 
 @dataclass(frozen=True, eq=False)

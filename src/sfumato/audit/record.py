@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from textwrap import fill
 from typing import Any
 
 from sfumato.audit.finding import Finding, Verdict
 from sfumato.audit.usefulness import Utility
-from sfumato.text import indented, table
+from sfumato.text import WIDTH, indented, table
 
 AUDIT_VERSION = 1
 GRAVEST: tuple[Verdict, ...] = ("above the bound", "not covered by the guarantee", "within the bound")
@@ -99,7 +100,7 @@ class Audit:
         how = self.method if self.assurance is None else f"{self.method}, {self.assurance}"
         yield f"{self.published}: {how}; {self.published_rows:,} rows of {self.rows:,} records."
         if self.guarantee:
-            yield f"Guaranteed: {self.guarantee}"
+            yield fill(f"Guaranteed: {self.guarantee}", WIDTH)
         above = sum(finding.verdict == "above the bound" for finding in self.findings)
         beyond = sum(finding.verdict == "not covered by the guarantee" for finding in self.findings)
         yield (
@@ -116,7 +117,11 @@ COLUMNS = ("attacker", "verdict", "bound", "worst", "mean", "at risk")
 def _row(finding: Finding) -> list[str]:
     mean = "-" if finding.mean is None else f"{finding.mean:.4g}"
     at_risk = f"{finding.at_risk:,} of {finding.records:,}"
-    return [finding.attacker, finding.verdict, _bound(finding), f"{finding.worst:.4g}", mean, at_risk]
+    return [_name(finding), finding.verdict, _bound(finding), f"{finding.worst:.4g}", mean, at_risk]
+
+
+def _name(finding: Finding) -> str:
+    return f"{finding.attacker} ({finding.about})" if finding.about else finding.attacker
 
 
 def _bound(finding: Finding) -> str:
@@ -127,7 +132,7 @@ def _bound(finding: Finding) -> str:
 
 
 def _told(finding: Finding) -> Iterator[str]:
-    yield f"{finding.attacker}: {finding.verdict}"
+    yield f"{_name(finding)}: {finding.verdict}"
     yield indented(f"{finding.question} {finding.assumption}")
     yield indented(f"{_promise(finding)} Measured: {_measured(finding)}.")
     if finding.exposed:

@@ -111,14 +111,13 @@ def _key() -> Iterator[Block]:
 
 
 def _names(found: list[Record]) -> list[str]:
-    """Return the attackers' names, numbered where one comes several times."""
-    number, seen = Counter(finding["attacker"] for finding in found), Counter[str]()
-    names = []
-    for finding in found:
-        name = finding["attacker"]
+    """Return the attackers' names with what they are about; numbered where one comes several times all the same."""
+    names = [f"{f['attacker']}: {f['about']}" if f["about"] else str(f["attacker"]) for f in found]
+    number, seen, told = Counter(names), Counter[str](), []
+    for name in names:
         seen[name] += 1
-        names.append(f"{name} {seen[name]}" if number[name] > 1 else name)
-    return names
+        told.append(f"{name} {seen[name]}" if number[name] > 1 else name)
+    return told
 
 
 def _sizes(names: list[str], found: list[Record]) -> Block:

@@ -66,6 +66,7 @@ def _of_table(case: Case, names: Sequence[str]) -> Knowledge:
 
 def _background(case: Case, known: Sequence[Knowledge], promised: bool) -> Finding:
     found = background_finding(case.group_tables, known, _bound(case), promised, case.values.labels)
+    found = found.named("; ".join(each.name for each in known))
     return found.with_remark(PI_CLAIM) if promised and not case.is_proved else found
 
 
@@ -87,7 +88,7 @@ def corruption(case: Case) -> Iterator[Finding]:
         yield members.known_members_finding(tables, sets, _bound(case), known, values, case.values.labels)
     elif case.group_claim.attribute_sets:
         for each in sets:
-            yield members.robust_groups_finding(tables, each, KNOWN, _bound(case))
+            yield members.robust_groups_finding(tables, each, KNOWN, _bound(case)).named(each.name)
     else:
         compositions = [counts for _, counts in tables.lines.of_groups()]
         names = [tables.told(k) for k in range(len(compositions))]
@@ -96,7 +97,7 @@ def corruption(case: Case) -> Iterator[Finding]:
 
 def _nothing_known(case: Case) -> Knowledge:
     """Return one signature for all, and equal shares: no background knowledge."""
-    size = len(case.values.values)
+    size = case.values.size
     prior = Prior(np.ones((1, size), dtype=np.int64), np.array([size]))
     return Knowledge("nothing", np.zeros(case.group_tables.rows.size, dtype=np.int64), prior, ("a record",))
 
@@ -107,14 +108,14 @@ def _nothing_known(case: Case) -> Knowledge:
 def eligibility(case: Case) -> Iterator[Finding]:
     """Who looks for the values that have too many records."""
     found, names = case.once(_by_shape), case.values.labels
-    yield suspects.eligibility_finding(found, "dominant", names)
-    yield suspects.eligibility_finding(found, "violating", names)
+    yield suspects.eligibility_finding(found, "dominant", names).named("dominant")
+    yield suspects.eligibility_finding(found, "violating", names).named("violating")
     try:
         blind = suspects.by_uniform_prior(found.kept, case.rows, _bound(case), found.variant)
     except UsageError as problem:
         case.notes.append(f"eligibility, every table equally likely: not computed. {problem.message}")
         return
-    finding = suspects.eligibility_finding(blind, "dominant", names)
+    finding = suspects.eligibility_finding(blind, "dominant", names).named("dominant, no counts known")
     yield finding if case.is_proved else finding.with_remark(SK_CLAIM)
 
 
@@ -126,12 +127,12 @@ def _by_shape(case: Case) -> suspects.Suspicion:
 
 
 def _counts(case: Case) -> Ints:
-    return np.bincount(case.values.table, minlength=len(case.values.values))
+    return np.bincount(case.values.table, minlength=case.values.size)
 
 
 def _kept(case: Case) -> Ints:
     tables = case.group_tables
-    return np.bincount(tables.values, tables.counts, len(case.values.values)).astype(np.int64)
+    return np.bincount(tables.values, tables.counts, case.values.size).astype(np.int64)
 
 
 # --- who is not in the release ----------------------------------------------------------------------------------------
@@ -152,8 +153,8 @@ def missing(case: Case) -> Iterator[Finding]:
 
 def _withheld(case: Case) -> Finding:
     """What absence tells of the records that robust groups withhold, cell by cell."""
-    own, tables, size = case.signatures(case.groups_part.dealt_within), case.group_tables, len(case.values.values)
-    table = np.bincount(own.table * size + case.values.table, minlength=len(own.values) * size).reshape(-1, size)
+    own, tables, size = case.signatures(case.groups_part.dealt_within), case.group_tables, case.values.size
+    table = np.bincount(own.table * size + case.values.table, minlength=own.size * size).reshape(-1, size)
     absent, unclear = _absent(case, own.table, own.release, table)
     found = absence.absent_finding(
         absence.Absent(table, absent),
@@ -184,7 +185,7 @@ def _absent(case: Case, cells: Ints, rows: Ints, table: Ints) -> tuple[Ints, int
     np.add.at(published, (home[tables.groups[lines]], tables.values[lines]), tables.counts[lines])
     absent = np.where(clear[:, None], table - published, 0)
     own = case.signatures(case.comparable)
-    shown = np.bincount(own.release, minlength=len(own.values))
+    shown = np.bincount(own.release, minlength=own.size)
     gone = ~clear[cells] & (shown[own.table] == 0)
     np.add.at(absent, (cells[gone], case.values.table[gone]), 1)
     return absent, case.groups_part.withheld - int(absent.sum())

@@ -32,8 +32,8 @@ def from_table(
 ) -> Knowledge:
     """Return the table's own shares given some columns, for the records of the table or the rows of the release."""
     own = case.signatures(names)
-    if len(own.values) * len(labels) > MOST_SHARES:
-        raise DoesNotApply(f"{own.name} has {len(own.values):,} combinations, too many for a prior in memory.")
+    if own.size * len(labels) > MOST_SHARES:
+        raise DoesNotApply(f"{own.name} has {own.size:,} combinations, too many for a prior in memory.")
     weights = _counted(own, values, len(labels))
     return _knowledge(own.name, own, Prior(weights, np.maximum(weights.sum(axis=1), 1)), of_release)
 
@@ -52,7 +52,7 @@ def _knowledge(name: str, own: Signatures, prior: Prior, of_release: bool) -> Kn
 
 
 def _counted(own: Signatures, values: Ints, size: int) -> Ints:
-    counts = np.bincount(own.table * size + values, minlength=len(own.values) * size)
+    counts = np.bincount(own.table * size + values, minlength=own.size * size)
     return counts.reshape(-1, size).astype(np.int64)
 
 

@@ -93,6 +93,7 @@ def posterior(case: Case) -> Iterator[Finding]:
     kept, by_paper = case.manifest.guarantee.directions, case.manifest.method == "fine-grain" and not case.is_proved
     for direction in BOTH:
         found = posterior_finding(case.mechanism, case.once(dealt).quotas, direction, direction in kept or by_paper)
+        found = found.named(direction)
         yield found if direction in kept or not by_paper else found.with_remark(PAPER)
 
 
@@ -123,7 +124,7 @@ def _background(case: Case, known: Knowledge) -> Finding:
         replace(known, signatures=cases.groups),
         cases.labels,
         cases.weights,
-    )
+    ).named(known.name)
     return found if case.is_aligned else found.with_remark(EXPECTED)
 
 

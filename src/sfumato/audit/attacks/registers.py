@@ -118,7 +118,7 @@ def _counted(linked: Linked, rows: Ints, values: Ints, size: int) -> Floats:
 
 
 def _told_by_groups(case: Case, linked: Linked) -> Told:
-    tables, size = case.group_tables, len(case.values.values)
+    tables, size = case.group_tables, case.values.size
     _check_size(linked, size)
     here = linked.rows != NOBODY
     pairs, times = np.unique(linked.rows[here] * tables.sizes.size + tables.rows[here], return_counts=True)
@@ -166,6 +166,7 @@ def _of_rows(linked: Linked, case: Case) -> Finding:
     total = int(people.sum())
     return Finding(
         attacker="register",
+        about="row",
         question="Which published row is a person's?",
         assumption=(
             f"Has a register of {total:,} people with {', '.join(linked.columns)}, and knows nobody else; takes one of "
@@ -197,6 +198,7 @@ def _of_values(linked: Linked, told: Told) -> Finding:
     above = used.max(axis=1) > 1 + ROUNDING if covered.any() else risk > 1
     return Finding(
         attacker="register",
+        about="value",
         question="Which value has a person of the register?",
         assumption=(
             f"Links by {', '.join(linked.columns)}; holds each row that fits to be as likely the person's as any "

@@ -1,0 +1,77 @@
+"""`sfumato audit` on the command line: the record, exit codes, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_commands import POLICY, as_json, run
+from tests.engines.tools import patients
+
+AUDIT = ("audit", "t.parquet", "r", "--policy", "policy.toml")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pq.write_table(patients(), tmp_path / "t.parquet")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("publish", "t.parquet", "policy.toml", "-o", "r")
+    assert code == 0, err
+    return tmp_path
+
+
+def test_the_record_is_what_is_printed() -> None:
+    code, out, err = run(*AUDIT, "--seed", "3", "-o", "audit.json")
+    assert code == 0, err
+    assert "Guaranteed: " in out
+    assert "Wrote audit.json" in out
+    record, again = json.loads(Path("audit.json").read_text()), as_json(*AUDIT, "--seed", "3")
+    assert record["seed"] == 3
+    assert record["holds"]
+    for changing in ("created", "seconds"):
+        del record[changing], again[changing]
+    assert record == again
+
+
+def test_what_attackers_are_given() -> None:
+    pacsv.write_csv(patients().select(["name"]).slice(0, 5), "known.csv")
+    pacsv.write_csv(patients().select(["age", "sex"]).slice(0, 5), "register.csv")
+    Path("prior.csv").write_text(
+        "sex,value,probability\n"
+        + "\n".join(f"{sex},{d},0.25" for sex in "FM" for d in ("asthma", "flu", "gout", "mumps"))
+    )
+    found = as_json(*AUDIT, "--known", "known.csv", "--external", "register.csv", "--prior", "prior.csv")
+    told = {(finding["attacker"], finding["about"]) for finding in found["findings"]}
+    assert {("register", "row"), ("register", "value"), ("background", "sex (prior.csv)")} <= told
+
+
+def test_something_above_the_bound_is_exit_code_1() -> None:
+    rows = patients()
+    pacsv.write_csv(rows.drop_columns(["name"]), "other.csv")
+    Path("l.toml").write_text(POLICY.replace("uniform", "anatomy").replace("rho1 = 0.2\nrho2 = 0.5", "l = 3"))
+    found = as_json("audit", "t.parquet", "--published", "other.csv", "--policy", "l.toml", code=1)
+    assert not found["holds"]
+    assert found["worst_verdict"] == "above the bound"
+    assert found["release_id"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("audit", "t.parquet", "r"), "needs the policy"),
+        (("audit", "t.parquet", "--policy", "policy.toml"), "of a release, or of a table"),
+        ((*AUDIT, "--published", "t.parquet"), "of a release, or of a table"),
+        ((*AUDIT, "-o", "r/audit.json"), "lies in the release"),
+        ((*AUDIT, "-o", "t.parquet"), "exists already"),
+        (("audit", "t.parquet", "absent", "--policy", "policy.toml"), "is not a release"),
+    ],
+)
+def test_wrong_use(arguments: tuple[str, ...], message: str) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert message in err
