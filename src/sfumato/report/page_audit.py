@@ -19,6 +19,8 @@ from sfumato.report.page_words import percent
 Record = Mapping[str, Any]
 SHOWN = 5
 """The most exposed groups of a finding that are listed."""
+VISIBLE = 1e-3
+"""Percentage points from which on a distance to a bound is told."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,13 @@ def _key() -> Iterator[Block]:
 
 
 def _names(found: list[Record]) -> list[str]:
-    """Return the attackers' names, numbered where one comes several times."""
-    number, seen = Counter(finding["attacker"] for finding in found), Counter[str]()
-    names = []
-    for finding in found:
-        name = finding["attacker"]
+    """Return the attackers' names with what they are about; numbered where one comes several times all the same."""
+    names = [f"{f['attacker']}: {f['about']}" if f["about"] else str(f["attacker"]) for f in found]
+    number, seen, told = Counter(names), Counter[str](), []
+    for name in names:
         seen[name] += 1
-        names.append(f"{name} {seen[name]}" if number[name] > 1 else name)
-    return names
+        told.append(f"{name} {seen[name]}" if number[name] > 1 else name)
+    return told
 
 
 def _sizes(names: list[str], found: list[Record]) -> Block:
@@ -183,8 +184,9 @@ def _measured(finding: Record) -> str:
 
 
 def _promised(finding: Record) -> str:
-    excess = finding.get("excess")
-    over = f" It is {risk(abs(excess))} {'beyond' if excess > 0 else 'inside'} that." if excess else ""
+    points = 100 * (finding["excess"] or 0.0)
+    side = "beyond" if points > 0 else "inside"
+    over = f" It is {abs(points):.3g} percentage points {side} that." if abs(points) > VISIBLE else ""
     if finding["promised"] is not None:
         return f"{finding['direction']} {risk(finding['promised'])}.{over}"
     if finding["stated"] is not None:

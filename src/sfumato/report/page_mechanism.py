@@ -16,6 +16,7 @@ from sfumato.report.page import Block, Drawing, Section, Text, table
 from sfumato.report.page_figures import Bar, heat_map, histogram
 from sfumato.report.page_svg import figure
 from sfumato.report.page_words import and_list, percent
+from sfumato.requirement import Bound
 
 MOST_DRAWN = 24
 """Values up to which a matrix is drawn whole; of more the columns are summarised."""
@@ -125,23 +126,22 @@ def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
         )
         title = f"How often {name} is published as itself, by sub-table"
         yield Drawing(figure(title, alt, lambda size: histogram(bars, "sub-table", "percent", size)))
-    rows = []
-    for k, sub_table in enumerate(mechanism.tables[:SHOWN], 1):
-        matrix, bound = sub_table.matrix, next((b for b in sub_table.bounds if b.gamma is not None), None)
-        rho1 = "none" if bound is None or bound.rho1 is None else percent(float(bound.rho1))
-        gamma = "none" if bound is None or bound.gamma is None else f"{float(bound.gamma):.4g}"
+    yield _sub_table_rows(mechanism)
+
+
+def _sub_table_rows(mechanism: Mechanism) -> Block:
+    """Return the figures of sub-tables; those with the same ones share a row."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for k, sub_table in enumerate(mechanism.tables, 1):
+        matrix, bound = sub_table.matrix, next((b for b in sub_table.bounds if b.gamma is not None), Bound(None))
+        rho1 = "none" if bound.rho1 is None else percent(float(bound.rho1))
+        gamma = "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
         ends = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
-        rows.append((str(k), f"{matrix.size:,}", *ends, rho1, gamma))
-    more = f" (the first {SHOWN} of {len(mechanism.tables):,})" if len(mechanism.tables) > SHOWN else ""
-    columns = (
-        "sub-table",
-        "values",
-        "published as itself",
-        "as any one other",
-        "largest share (rho1)",
-        "bound on the odds",
-    )
-    yield table(f"Sub-tables{more}", columns, rows)
+        alike.setdefault((f"{matrix.size:,}", *ends, rho1, gamma), []).append(str(k))
+    rows = [(and_list(numbers), *figures) for figures, numbers in alike.items()]
+    more = f" (the first {SHOWN} of {len(rows):,} kinds)" if len(rows) > SHOWN else ""
+    itself = ("values", "published as itself", "as any one other", "largest share (rho1)", "bound on the odds")
+    return table(f"Sub-tables{more}", ("sub-table", *itself), rows[:SHOWN])
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
