@@ -16,7 +16,7 @@ from sfumato.kronecker import ProductMatrix
 from sfumato.matrix import PerturbationMatrix
 from sfumato.mechanism import Mechanism
 from sfumato.randomness import simulation
-from sfumato.reconstruct import answering, bayes, comparing, estimate, figures, power
+from sfumato.reconstruct import bayes, comparing, figures, power, sources
 from sfumato.reconstruct.answer import Target
 from sfumato.reconstruct.channel import Randomization
 from sfumato.release import Release
@@ -47,7 +47,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     roles = {"sex": "other", "job": "sensitive", "race": "other", "age": "other"}
     made = released(table, make_policy(roles, "epsilon = 1"), folder=tmp_path / "r")
     pq.write_table(table, made.data)
-    for module in (answering, comparing, estimate, power):
+    for module in (comparing, power, sources):
         monkeypatch.setattr(module, "randomization_of", lambda release: RANDOMIZATION)
     monkeypatch.setattr(figures, "FEW", 0)
     return made

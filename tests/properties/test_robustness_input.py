@@ -49,7 +49,7 @@ def test_columns_of_a_prior_in_any_order(tmp_path: Path) -> None:
         (GOOD.replace("F,HIV,0.003", "F,HIV"), "line 3: 2 field"),
         (GOOD.replace("sex,", "gender,"), "must have the columns sex, value, probability"),
         (GOOD.replace("0.7", "0.7" + "0" * 20 + "1"), "too many digits"),
-        ("", "must have the columns"),
+        ("", "is empty"),
     ],
 )
 def test_a_wrong_prior_is_refused(tmp_path: Path, text: str, message: str) -> None:
