@@ -20,12 +20,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from anatomy import most_groups
 from generalization import ESGRO, SENSITIVE, best_of, joint_table
 
 import sfumato as sf
 from sfumato.engines.anatomy import anatomized, sensitive_codes
-from sfumato.engines.mapping import RowMapper
+from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.methods.generalization import generalize
 from sfumato.methods.response import JointTable, solve
 from sfumato.randomness import SecretKey
@@ -44,16 +43,16 @@ def planned(profile: sf.Profile, asked: int) -> object:
 
 
 def dealing(table: sf.Table, counted: sf.Profile, asked: int) -> Callable[[], None]:
-    """Return the work of Anatomy; what it returns is read to its end."""
-    groups = most_groups(counted.counts.tolist(), asked)
-    withheld = np.maximum(counted.counts - groups, 0)
+    """Return the work of Anatomy; what it returns is read to its end. No occupation has more than 1/7 of the rows."""
+    groups, withheld = counted.rows // asked, np.zeros_like(counted.counts)
+    types = integer_types(counted.domain.parts, table.source)
 
     def run() -> None:
         key = SecretKey.fresh()
         rows = (batch for _, batch in RowMapper(table.schema, table.source, (), key).batches())
         codes = sensitive_codes(table.source, table.schema, counted.domain)
         with tempfile.TemporaryDirectory() as folder:
-            tables = anatomized(rows, codes, counted.domain, counted.counts, withheld, groups, key, Path(folder))
+            tables = anatomized(rows, codes, counted.domain, counted.counts, withheld, groups, types, key, Path(folder))
             for part in tables:
                 for _ in part:
                     pass
