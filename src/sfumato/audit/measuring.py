@@ -22,7 +22,7 @@ from sfumato.audit.usefulness import (
     cramers_v,
     uncertainty,
 )
-from sfumato.audit.utility import distances, relative_errors
+from sfumato.audit.utility import distances
 from sfumato.errors import SfumatoError
 from sfumato.randomness import simulation
 from sfumato.reconstruct.tables import JointTable
@@ -134,21 +134,9 @@ def _true(case: Case, estimated: JointTable) -> Floats:
 
 
 def _figures(found: Compared) -> TableUtility:
-    near, errors = distances(found.true, found.estimated.value), relative_errors(found.true, found.estimated.value)
-    noisy = found.estimated.standard_error > 0
-    return TableUtility(
-        columns=found.columns,
-        cells=found.true.size,
-        total_variation=near.total_variation,
-        l1=near.l1,
-        l2=near.l2,
-        kl=near.kl,
-        chi_square=near.chi_square,
-        mean_error=errors.mean,
-        median_error=errors.median,
-        naive_total_variation=distances(found.true, found.estimated.published).total_variation,
-        covered=float(found.held[noisy].mean()) if noisy.any() else math.nan,
-    )
+    estimated, noisy = found.estimated, found.estimated.standard_error > 0
+    covered = float(found.held[noisy].mean()) if noisy.any() else math.nan
+    return TableUtility.of(found.columns, found.true, estimated.value, estimated.published, covered)
 
 
 # --- random counts ----------------------------------------------------------------------------------------------------

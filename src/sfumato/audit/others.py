@@ -27,7 +27,6 @@ from sfumato.audit.grouped import GroupTables
 from sfumato.audit.record import Audit
 from sfumato.audit.running import Attack, Progress, now, run, software
 from sfumato.audit.usefulness import TableUtility, Utility
-from sfumato.audit.utility import distances, relative_errors
 from sfumato.engines.base import Source
 from sfumato.engines.selection import complete_rows, dropping
 from sfumato.engines.sources import open_source
@@ -229,23 +228,10 @@ def audit_published(
 def _measured(case: Published) -> Utility:
     """Return how near the published sensitive values come to the true ones, as they are."""
     true, shown = (c.counts.sum(axis=0).astype(np.float64) for c in (case.linked.people, case.linked.classes))
-    near, errors = distances(true, shown), relative_errors(true, shown)
-    table = TableUtility(
-        columns=tuple(case.table.schema.names("sensitive")),
-        cells=true.size,
-        total_variation=near.total_variation,
-        l1=near.l1,
-        l2=near.l2,
-        kl=near.kl,
-        chi_square=near.chi_square,
-        mean_error=errors.mean,
-        median_error=errors.median,
-        naive_total_variation=near.total_variation,
-        covered=np.nan,
-    )
+    table = TableUtility.of(tuple(case.table.schema.names("sensitive")), true, shown, shown, np.nan)
     return Utility(
         published_share=shown.sum() / true.sum(),
-        aggregate_utility=1 - near.l1 / true.size,
+        aggregate_utility=1 - table.l1 / true.size,
         tables=(table,),
         notes=("Published values are taken as they are; the tool that published them may offer estimates.",),
     )

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.audit.utility import distances, relative_errors
 from sfumato.text import indented
 
 Floats = npt.NDArray[np.float64]
@@ -37,6 +38,26 @@ class TableUtility:
     median_error: float
     naive_total_variation: float  # of the published counts
     covered: float  # share of the 95% intervals that hold the true count
+
+    @classmethod
+    def of(
+        cls, columns: tuple[str, ...], true: Floats, estimated: Floats, published: Floats, covered: float
+    ) -> TableUtility:
+        """Measure an estimated table, and the published counts, against the true one."""
+        near, errors = distances(true, estimated), relative_errors(true, estimated)
+        return cls(
+            columns=columns,
+            cells=true.size,
+            total_variation=near.total_variation,
+            l1=near.l1,
+            l2=near.l2,
+            kl=near.kl,
+            chi_square=near.chi_square,
+            mean_error=errors.mean,
+            median_error=errors.median,
+            naive_total_variation=distances(true, published).total_variation,
+            covered=covered,
+        )
 
 
 @dataclass(frozen=True)
