@@ -18,6 +18,7 @@ from typing import Any, Literal
 from sfumato import codec, publishing_groups
 from sfumato.engines.dealing import Dealer
 from sfumato.engines.mapping import RowMapper
+from sfumato.engines.memory import kept_memory
 from sfumato.engines.shuffle import shuffled
 from sfumato.engines.writers import CsvFormat, ParquetFormat
 from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
@@ -85,7 +86,7 @@ def publish(
         check_plan(plan, profile(table))
     else:
         check_identities(table)
-    with _new_folder(Path(folder)) as partial:
+    with _new_folder(Path(folder)) as partial, kept_memory():
         kind = format or table.policy.output.format
         groups: GroupsPart | None = None
         if isinstance(plan, GroupPlan):

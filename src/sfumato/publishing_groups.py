@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,7 +20,7 @@ from sfumato.attributes import SensitiveDomain
 from sfumato.engines.allocation import Codes
 from sfumato.engines.anatomy import TwoTables, anatomized, regrouped, sensitive_codes
 from sfumato.engines.mapping import RowMapper, integer_types
-from sfumato.engines.writers import CsvFormat, ParquetFormat
+from sfumato.engines.writers import CsvFormat, Format, ParquetFormat
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.group_plan import GroupPlan
 from sfumato.groups import COUNT, GROUP, GroupClaim
@@ -29,7 +30,7 @@ from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import breaching
 from sfumato.policy import Policy
 from sfumato.profiles import Profile, counts_hash
-from sfumato.publishing_files import Progress, reported, write_file
+from sfumato.publishing_files import Progress, Written, reported, write_file
 from sfumato.randomness import SecretKey, Step, WordArray
 from sfumato.requirement import Diversity, Robustness
 from sfumato.table import Table, profile, widened
@@ -56,8 +57,7 @@ def write_groups(
     deal = _robust if plan.method == "robust-anatomy" else _plain
     dealt = deal(table, plan, rows, key, folder, stopped, progress)
     kind, plain = (CsvFormat(source.wide), CsvFormat()) if format == "csv" else (ParquetFormat(), ParquetFormat())
-    data = write_file(dealt.tables.rows, folder / f"data.{format}", kind, stopped)
-    lines = write_file(dealt.tables.values, folder / f"groups.{format}", plain, threading.Event())
+    data, lines = _write_both(dealt.tables, folder, format, (kind, plain), stopped)
     part = GroupsPart(
         file=f"groups.{format}",
         lines=lines.rows,
@@ -75,6 +75,22 @@ def write_groups(
     )
     file = DataFile(file=f"data.{format}", format=format, rows=data.rows, sha256=data.sha256, shuffled=True)
     return file, data.schema, part
+
+
+def _write_both(
+    tables: TwoTables, folder: Path, format: FileFormat, kinds: tuple[Format, Format], stopped: threading.Event
+) -> tuple[Written, Written]:
+    """Write the values of each group, which are known before the first row is read, beside the rows."""
+    failed = threading.Event()
+    values = takewhile(lambda _: not failed.is_set(), tables.values)
+    with ThreadPoolExecutor(1) as beside:
+        lines = beside.submit(write_file, values, folder / f"groups.{format}", kinds[1], threading.Event())
+        try:
+            data = write_file(tables.rows, folder / f"data.{format}", kinds[0], stopped)
+        except BaseException:
+            failed.set()
+            raise
+        return data, lines.result()
 
 
 def rows_read(plan: GroupPlan) -> int:

@@ -47,6 +47,9 @@ from sfumato.randomness import SecretKey, Step
 Types = Mapping[str, Any]
 """The integer types of sensitive columns: `mapping.integer_types`."""
 
+SCATTERED_ROWS = 1 << 17
+"""Rows that are dealt to parts at a time: few, for the memory that they take besides the batch."""
+
 
 class TwoTables(NamedTuple):
     """Batches of the QI table and of the sensitive table, both by ascending group."""
@@ -146,6 +149,7 @@ def _dealt(
 ) -> Iterator[Any]:
     with closing(DealtRows(deal, key, folder)) as groups:
         groups.deal(codes)
+        pa.default_memory_pool().release_unused()  # what dealing needed, reading rows does not
         yield from _gathered(batches, groups, deal.number, deal.rows, key, folder)
 
 
@@ -156,7 +160,9 @@ def _gathered(
     spill, done = _GroupSpill(SpillFile(folder), rows), 0
     with closing(spill.file):
         for codes, batch in ahead(batches):
-            _scatter(batch, groups.next(codes), number, spill)
+            for start in range(0, codes.size, SCATTERED_ROWS):
+                some = slice(start, start + SCATTERED_ROWS)
+                _scatter(batch[some], groups.next(codes[some]), number, spill)
             del batch
         groups.finish()
         pa.default_memory_pool().release_unused()  # what reading needed, putting in order does not

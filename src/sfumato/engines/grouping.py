@@ -37,7 +37,7 @@ WITHHELD = -1
 MOST_GROUPS = (1 << 31) - 1
 PART_ROWS = 1 << 18
 """Rows of a part, about: few enough that the leading bits of their words mostly decide their order."""
-LINES_AT_ONCE = 1 << 19
+LINES_AT_ONCE = 1 << 17
 """Lines of the sensitive table that are made at a time, about."""
 ATTEMPTS = 1 << 20
 """Streams of words between a part and the next, for orders that have to be drawn again."""
