@@ -1,0 +1,186 @@
+"""What is kept of a run: results.json, results.md, the page of all experiments, and the account of each paper."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sfumato.report.page import Badge, Block, Drawing, Items, Page, Section, Text, html_of, table
+from sfumato.report.page_svg import figure
+from sfumato.reproduce.catalogue import PAPERS
+from sfumato.reproduce.charts import specification
+from sfumato.reproduce.experiment import VERDICTS, Comparison, Outcome, Paper, Verdict
+
+RESULTS_VERSION = 1
+BADGES: Mapping[Verdict, Badge] = {
+    "equal": Badge(VERDICTS["equal"], "within", "✓"),
+    "within noise": Badge(VERDICTS["within noise"], "within", "≈"),
+    "differs": Badge(VERDICTS["differs"], "above", "≠"),
+}
+COLUMNS = ("what", "printed", "ours, as published", "ours, proved", "verdict")
+
+
+@dataclass(frozen=True)
+class Result:
+    """An experiment that was run."""
+
+    name: str
+    paper: Paper
+    place: str
+    title: str
+    outcome: Outcome
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """Experiments that were run together."""
+
+    created: str
+    software: str
+    seed: int
+    quick: bool
+    results: tuple[Result, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The sum of all run times: with several processes it takes less."""
+        return sum(result.seconds for result in self.results)
+
+    def of(self, paper: Paper) -> tuple[Result, ...]:
+        """Return those of a paper."""
+        return tuple(result for result in self.results if result.paper == paper)
+
+    def verdicts(self, paper: Paper | None = None) -> Mapping[Verdict, int]:
+        """Return how many comparisons came out how."""
+        found = [c.verdict for r in self.results if paper in (None, r.paper) for c in r.outcome.comparisons]
+        return {verdict: found.count(verdict) for verdict in VERDICTS}
+
+
+def to_json(run: Run) -> str:
+    """Return all that was found, except the charts."""
+    content: dict[str, Any] = {"results_version": RESULTS_VERSION, **asdict(run)}
+    for result in content["results"]:
+        del result["outcome"]["chart"]
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=float) + "\n"
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the lines of an experiment."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------------------
+
+
+def results_md(run: Run) -> str:
+    """Return one row for each comparison, by experiment."""
+    return "\n".join([*_head(run), *(line for paper in PAPERS for r in run.of(paper) for line in _lines(r))]) + "\n"
+
+
+def _head(run: Run) -> Iterator[str]:
+    counts = run.verdicts()
+    yield "# Results"
+    yield ""
+    yield f"{run.software}, {run.created}, seed {run.seed}{', quick run' if run.quick else ''}."
+    yield ", ".join(f"{counts[verdict]} {words}" for verdict, words in VERDICTS.items()) + "."
+    yield ""
+
+
+def _lines(result: Result) -> Iterator[str]:
+    outcome = result.outcome
+    yield f"## {result.name}: {result.paper} {result.place}"
+    yield ""
+    repeated = f" {outcome.repetitions} repetitions." if outcome.repetitions > 1 else ""
+    yield f"{result.title}. Data: {outcome.data}.{repeated} {result.seconds:.1f} s."
+    yield ""
+    yield from _markdown_table(COLUMNS, (_cells(c) for c in outcome.comparisons))
+    yield ""
+    yield from (f"- {note}" for note in outcome.notes)
+    if outcome.notes:
+        yield ""
+
+
+def _cells(c: Comparison) -> tuple[str, ...]:
+    return (c.what, c.printed, c.as_published, c.proved, c.in_words)
+
+
+def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def papers_md(run: Run) -> str:
+    """Return the account of each paper: what was confirmed, what could not be, and why. Every number is of this run."""
+    parts = [
+        "# The papers, tested",
+        "",
+        "Made by `sfumato reproduce all -o DIR`, from which every number here is; do not edit. The papers' figures are "
+        "lost in the scanned copies: there, what the text says of them is tested.",
+        "",
+    ]
+    for paper in PAPERS:
+        parts += [f"## {paper}: {PAPERS[paper]}", "", *_account(run, paper)]
+    return "\n".join(parts)
+
+
+def _account(run: Run, paper: Paper) -> Iterator[str]:
+    counts = run.verdicts(paper)
+    yield ", ".join(f"{counts[verdict]} {words}" for verdict, words in VERDICTS.items()) + "."
+    yield ""
+    for heading, is_listed in (("Confirmed", True), ("Not confirmed, and why", False)):
+        chosen = [(r, c) for r in run.of(paper) for c in r.outcome.comparisons if (c.verdict != "differs") is is_listed]
+        if chosen:
+            rows = ((f"{r.place} ({r.name})", *_cells(c)) for r, c in chosen)
+            yield from (f"### {heading}", "", *_markdown_table(("place", *COLUMNS), rows), "")
+    notes = [(r, note) for r in run.of(paper) for note in r.outcome.notes]
+    if notes:
+        yield from ("### Notes", "", *(f"- {r.place}: {note}" for r, note in notes), "")
+    yield from ("Data: " + "; ".join(dict.fromkeys(r.outcome.data for r in run.of(paper))) + ".", "")
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def index_html(run: Run) -> str:
+    """Return the page of all experiments."""
+    counts = run.verdicts()
+    summary = Items(tuple(f"{counts[verdict]} {words}" for verdict, words in VERDICTS.items()))
+    first = Section("summary", "In short", (summary, Text(_made(run))))
+    papers = [_section(run, paper) for paper in PAPERS if run.of(paper)]
+    return html_of(Page("The papers, tested", _subtitle(run), True, "", (first, *papers)))
+
+
+def _subtitle(run: Run) -> str:
+    return f"{len(run.results)} experiments, {run.created}"
+
+
+def _made(run: Run) -> str:
+    quick = " A quick run: fewer repetitions and smaller tables." if run.quick else ""
+    return f"{run.software}, seed {run.seed}, {run.seconds:,.0f} seconds of run time in all.{quick}"
+
+
+def _section(run: Run, paper: Paper) -> Section:
+    blocks: list[Block] = [block for result in run.of(paper) for block in _blocks(result)]
+    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", tuple(blocks))
+
+
+def _blocks(result: Result) -> Iterator[Block]:
+    outcome, chart = result.outcome, result.outcome.chart
+    rows: list[list[str | Badge]] = [[*_cells(c)[:-1], BADGES[c.verdict]] for c in outcome.comparisons]
+    yield table(f"{result.place}: {result.title} ({result.name})", COLUMNS, rows, words=len(COLUMNS))
+    reasons = [f"{c.what}: {c.because}" for c in outcome.comparisons if c.because]
+    if reasons or outcome.notes:
+        yield Items((*reasons, *outcome.notes))
+    caption = f"Data: {outcome.data}. {result.name}.csv has the numbers."
+    yield Drawing(figure(result.title, chart.alt, lambda size: specification(chart, size), caption, chart.keys))
