@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -101,7 +102,7 @@ def number(
     verdict: Verdict = "differs"
     if is_printed(printed, ours):
         verdict = "equal"
-    elif abs(float(ours) - float(_value(printed))) <= noise + 0.5 * 10.0 ** -places(printed):
+    elif noise and abs(float(ours) - float(_value(printed))) <= noise + 0.5 * 10.0 ** -places(printed):
         verdict = "within noise"
     return Comparison(what, printed, str(shown), verdict, ours_proved, because if verdict != "equal" else "")
 
@@ -134,12 +135,10 @@ def is_printed(printed: str, ours: float | Fraction) -> bool:
 def places(printed: str) -> int:
     """Return how many decimals are printed.
 
-    >>> places("12.50"), places(".3"), places("7%"), places("1/3")
-    (2, 1, 0, 3)
+    >>> places("12.50"), places(".3"), places("7%"), places("7.4e-4"), places("1/3")
+    (2, 1, 0, 5, 3)
     """
-    if "/" in printed:
-        return 3
-    return len(printed.strip("% ").partition(".")[2])
+    return 3 if "/" in printed else -int(Decimal(_plain(printed)).as_tuple().exponent)
 
 
 def decimal(value: float | Fraction, digits: int) -> str:
@@ -157,5 +156,9 @@ def _value(printed: str) -> Fraction:
     >>> _value("1,250.5"), _value("1/13"), _value(".5")
     (Fraction(2501, 2), Fraction(1, 13), Fraction(1, 2))
     """
-    text = printed.strip("% ").replace(",", "")
-    return Fraction(f"0{text}" if text.startswith(".") else text)
+    return Fraction(_plain(printed))
+
+
+def _plain(printed: str) -> str:
+    """Return a printed number as Python writes it."""
+    return printed.strip("% ").replace(",", "")
