@@ -79,6 +79,8 @@ def test_every_method_is_within_its_bound(method: str, tmp_path: Path) -> None:
     assert steps == [*tried, "utility"]
     told = {finding.attacker for finding in found.findings} | {each.attacker for each in found.not_applicable}
     assert set(ATTACKERS) <= told | {"linking"}
+    limits = [(finding.interval, finding.worst) for finding in found.findings if finding.interval]
+    assert all(interval[0] <= worst <= interval[1] for interval, worst in limits)
     text, raw = found.explain(), found.to_dict()
     assert "Guaranteed: " in text
     assert "safe" not in text.lower().replace("safe-d", "")
