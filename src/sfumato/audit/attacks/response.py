@@ -11,9 +11,9 @@ from sfumato.audit.attacks.knowing import known_records
 from sfumato.audit.case import Case, DoesNotApply
 from sfumato.audit.corruption import QUESTION as CORRUPTION
 from sfumato.audit.corruption import demonstrate
-from sfumato.audit.finding import Finding
+from sfumato.audit.finding import SHOWN, Exposed, Finding
 from sfumato.audit.linking import Attacked, Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
-from sfumato.audit.response import QUESTION, response_findings
+from sfumato.audit.response import QUESTION, response_findings, told
 from sfumato.errors import UsageError
 from sfumato.manifest import ResponsePart
 
@@ -53,11 +53,11 @@ def linking(case: Case) -> Iterator[Finding]:
     times = CELLS_AT_ALL // found.axes.table.evaluated_cells(dense=True)
     times = min(MOST_REPETITIONS, max(LEAST_REPETITIONS, times))
     again = repeated_guesses(found.axes.table, found.channels, limits, repetitions=times, seed=case.seed)
-    yield _guesser(once, again, float(np.min(limits)))
+    yield _guesser(found, once, again, float(np.min(limits)))
 
 
-def _guesser(once: Guesses, again: RepeatedGuesses, limit: float) -> Finding:
-    low, high = again.above_limits
+def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: float) -> Finding:
+    (low, high), (least, most) = again.success_limits, again.above_limits
     return Finding(
         attacker="guesser",
         question=QUESTION,
@@ -65,21 +65,36 @@ def _guesser(once: Guesses, again: RepeatedGuesses, limit: float) -> Finding:
             "Knows a person's true quasi-identifiers and the matrices; estimates the table from the release by "
             "iterative Bayes, and guesses the likeliest value there."
         ),
-        measured="the share of people whose value is guessed right, on this release (worst) and on average (mean)",
-        worst=once.success,
+        measured=(
+            f"how often a person is guessed right, over {again.repetitions} releases that were drawn anew: of the "
+            f"person most often (worst, {again.level:.0%} limits of the long run), and on average over all (mean)"
+        ),
+        worst=again.worst,
         mean=again.success,
         records=once.people,
         at_risk=round(again.above * once.people),
         stated=limit,
         baseline=once.constant / once.people,
-        interval=None,
+        interval=again.worst_limits,
+        exposed=tuple(_most_often(found, again)),
         remark=(
-            f"Over {again.repetitions} releases that were drawn anew, {again.success:.4g} are guessed right "
-            f"({again.level:.0%} limits {again.success_limits[0]:.4g} to {again.success_limits[1]:.4g}), and "
-            f"{again.above:.4g} of the people in more of the releases than their limit (in the long run {low:.4g} to "
-            f"{high:.4g}): these are at risk. One who knows the true table is right for {once.knowing:.4g}."
+            f"In this release {once.success:.4g} of the people are guessed right. Over the drawn ones the mean has "
+            f"{again.level:.0%} limits {low:.4g} to {high:.4g}, and {again.above:.4g} of the people are guessed right "
+            f"in more of them than their limit (in the long run {least:.4g} to {most:.4g}): these are at risk. One who "
+            f"knows the true table is right for {once.knowing:.4g}."
         ),
     )
+
+
+def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
+    """Yield people who are guessed right in most releases."""
+    table = found.axes.table
+    chances = np.where(table.counts > 0, again.chances, 0.0).ravel()
+    order = np.lexsort((-table.counts.ravel(), -chances))[:SHOWN]
+    for group, value in zip(*np.unravel_index(order[chances[order] > 0], table.counts.shape), strict=True):
+        codes = np.append(table.groups[group], value)
+        who = told(codes, table, found.axes.axis_labels)
+        yield Exposed(who, int(table.counts[group, value]), float(again.chances[group, value]))
 
 
 def corruption(case: Case) -> Iterator[Finding]:
