@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -96,6 +97,24 @@ def test_a_csv_release_of_a_csv_table_tells_the_same(method: str, tmp_path: Path
     again = audited(tmp_path / "c", METHODS[method], tmp_path / "t.csv", format="csv")
     figures = [(f.attacker, f.verdict, pytest.approx(f.worst)) for f in first.findings]
     assert [(f.attacker, f.verdict, f.worst) for f in again.findings] == figures
+
+
+def test_records_are_named_by_columns_and_values(tmp_path: Path) -> None:
+    """Quasi-identifiers that stay as they are share an axis of the joint table; in words they are apart."""
+    rows = patients().append_column("region", pa.array(["East", "West", "East", "South", "West", "East"] * 50))
+    roles = ROLES | {"region": "quasi_identifier"}
+    fixed = 'fixed = ["sex", "region"]'
+    found = audited(tmp_path / "r", make_policy(roles, "risk_limit = 0.6", "randomized-response", "", fixed), rows)
+    named = r"age = \[\d+, \d+\), sex = [FM], region = (East|West|South)"
+    for attacker in ("posterior", "link", "reconstruction", "guesser"):
+        (finding,) = by(found, attacker)
+        assert all(re.fullmatch(rf"{named}, disease = \w+", group.who) for group in finding.exposed)
+        assert finding.exposed
+    (distribution,) = by(found, "distribution")
+    assert all(re.fullmatch(named, group.who) for group in distribution.exposed)
+    grouped = audited(tmp_path / "g", make_policy(roles, "l = 2", "anatomy"), rows)
+    (all_columns,) = (f for f in by(grouped, "background") if f.about == "age, sex, region")
+    assert all(re.fullmatch(rf"group \d+: {named} has '\w+'", group.who) for group in all_columns.exposed)
 
 
 # --- rows that were shuffled ------------------------------------------------------------------------------------------
@@ -288,7 +307,7 @@ def test_withheld_records_are_counted_by_cell(tmp_path: Path) -> None:
     found = audited(tmp_path / "r", policy, rows)
     (absent,) = by(found, "missing")
     assert absent.records == 20 - found.published_rows
-    assert absent.exposed[0].who == "F: flu"
+    assert absent.exposed[0].who == "sex = F: flu"
     assert absent.worst == 1
 
 

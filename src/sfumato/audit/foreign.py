@@ -9,7 +9,7 @@ The attacker knows the quasi-identifiers of a person, and takes all published ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from sfumato.attributes import label as written
 from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.audit.labels import meant
+from sfumato.audit.labels import meant, named
 from sfumato.errors import TableError
 
 Ints = npt.NDArray[np.int64]
@@ -33,6 +33,7 @@ AT_ONCE = 1 << 24
 class Combinations:
     """Distinct combinations of values of some columns, and the rows of each with each sensitive value."""
 
+    names: tuple[str, ...]
     columns: tuple[tuple[Any, ...], ...]  # of each column, its distinct values
     codes: Ints  # [combinations, columns]
     counts: Ints  # [combinations, sensitive values]
@@ -44,7 +45,11 @@ class Combinations:
 
     def told(self, number: int) -> str:
         """Return a combination in words."""
-        return ", ".join(written(values[code]) for values, code in zip(self.columns, self.codes[number], strict=True))
+        return named(self.names, self.written(number, range(len(self.names))))
+
+    def written(self, number: int, columns: Iterable[int]) -> tuple[str, ...]:
+        """Return some values of a combination, as they are written."""
+        return tuple(written(self.columns[k][self.codes[number, k]]) for k in columns)
 
 
 def combinations(table: Any, columns: Sequence[str], sensitive: str, values: Sequence[Any]) -> Combinations:
@@ -56,7 +61,7 @@ def combinations(table: Any, columns: Sequence[str], sensitive: str, values: Seq
     held = np.array([place[written(value)] for value in table.column(sensitive).to_pylist()], dtype=np.int64)
     counts = np.zeros((len(distinct), len(values)), dtype=np.int64)
     np.add.at(counts, (number.ravel(), held), 1)
-    return Combinations(tuple(tuple(column.dictionary.to_pylist()) for column in coded), distinct, counts)
+    return Combinations(tuple(columns), tuple(tuple(column.dictionary.to_pylist()) for column in coded), distinct, counts)
 
 
 @dataclass(frozen=True, eq=False)

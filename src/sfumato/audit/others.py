@@ -24,6 +24,7 @@ from sfumato.audit.case import DoesNotApply, Ints
 from sfumato.audit.finding import Finding
 from sfumato.audit.foreign import Linked
 from sfumato.audit.grouped import GroupTables
+from sfumato.audit.labels import named
 from sfumato.audit.record import Audit
 from sfumato.audit.running import Attack, Progress, now, run, software
 from sfumato.audit.usefulness import TableUtility, Utility
@@ -158,23 +159,21 @@ class _People:
         """Return the table's own shares given some of the quasi-identifiers."""
         signature, labels = self._signed(columns)
         weights = self._counted(signature, len(labels))
-        name = ", ".join(names[k] for k in columns)
-        return Knowledge(name, signature, Prior(weights, weights.sum(axis=1)), [", ".join(row) for row in labels])
+        own = [names[k] for k in columns]
+        told = [named(own, row) for row in labels]
+        return Knowledge(", ".join(own), signature, Prior(weights, weights.sum(axis=1)), told)
 
     def read(self, names: Sequence[str], path: Path) -> Knowledge:
         """Return the prior of a file."""
         own = columns_of_prior(path, names)
         signature, labels = self._signed([list(names).index(name) for name in own])
         prior = read_prior(path, own, labels, self.linked.values, self._counted(signature, len(labels)))
-        return Knowledge(f"{', '.join(own)} ({path.name})", signature, prior, [", ".join(row) for row in labels])
+        return Knowledge(f"{', '.join(own)} ({path.name})", signature, prior, [named(own, row) for row in labels])
 
     def _signed(self, columns: Sequence[int]) -> tuple[Ints, list[tuple[str, ...]]]:
         people = self.linked.people
-        distinct, number = np.unique(people.codes[:, list(columns)], axis=0, return_inverse=True)
-        labels = [
-            tuple(written(people.columns[k][code]) for k, code in zip(columns, row, strict=True))
-            for row in distinct.tolist()
-        ]
+        _, first, number = np.unique(people.codes[:, list(columns)], axis=0, return_index=True, return_inverse=True)
+        labels = [people.written(combination, columns) for combination in first.tolist()]
         return number.ravel()[self.combination].astype(np.int64), labels
 
     def _counted(self, signature: Ints, number: int) -> Ints:

@@ -12,7 +12,7 @@ true values and the matrices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Limit, pose
 from sfumato.methods.response.risks import Posterior, Risk, RiskName
 
+Tell = Callable[[IntArray], str]
+"""Gives the codes of a cell, or of a group, which has no sensitive value, in words."""
 QUESTION = "Which sensitive value does a person have?"
 KNOWS: dict[RiskName, str] = {
     "posterior": SEES_QUASI_IDENTIFIERS,
@@ -71,13 +73,13 @@ def cell_risks(table: JointTable, channels: Channels, limit: Limit, name: RiskNa
 
 
 def response_findings(
-    table: JointTable, channels: Channels, limit: Limit, promised: RiskName, labels: Sequence[Sequence[str]] = ()
+    table: JointTable, channels: Channels, limit: Limit, promised: RiskName, tell: Tell
 ) -> tuple[Finding, ...]:
-    """Return what the five attackers reach; `labels` name the values of each attribute."""
+    """Return what the five attackers reach."""
     names: tuple[RiskName, ...] = ("posterior", "link", "reconstruction")
-    three = [risk_finding(table, channels, limit, name, name == promised, labels) for name in names]
+    three = [risk_finding(table, channels, limit, name, name == promised, tell) for name in names]
     strictest = float(np.min(np.asarray(limit, dtype=np.float64)))
-    return *three, _row_finding(table, channels, strictest), _guesser_finding(table, strictest, labels)
+    return *three, _row_finding(table, channels, strictest), _guesser_finding(table, strictest, tell)
 
 
 def risk_finding(
@@ -86,7 +88,7 @@ def risk_finding(
     limit: Limit,
     name: RiskName,
     promised: bool,
-    labels: Sequence[Sequence[str]] = (),
+    tell: Tell,
 ) -> Finding:
     """Return the finding of one of the three risks."""
     cells = cell_risks(table, channels, limit, name)
@@ -106,7 +108,7 @@ def risk_finding(
         stated=None if promised else bound,
         baseline=float((table.counts.sum(axis=0) / table.records).max()),
         exposed=tuple(
-            Exposed(told(cells.codes[k], table, labels), round(float(cells.records[k])), float(cells.risks[k]))
+            Exposed(tell(cells.codes[k]), round(float(cells.records[k])), float(cells.risks[k]))
             for k in order
         ),
     )
@@ -153,7 +155,7 @@ def _row_finding(table: JointTable, channels: Channels, limit: float) -> Finding
     )
 
 
-def _guesser_finding(table: JointTable, limit: float, labels: Sequence[Sequence[str]]) -> Finding:
+def _guesser_finding(table: JointTable, limit: float, tell: Tell) -> Finding:
     """Return how often argmax pi(u | QI) is right: in the limit of many records any release lets it be learnt."""
     largest, sizes = table.shares.max(axis=1), table.group_sizes
     order = np.lexsort((-sizes, -largest))[:SHOWN]
@@ -170,13 +172,6 @@ def _guesser_finding(table: JointTable, limit: float, labels: Sequence[Sequence[
         records=table.records,
         at_risk=int(sizes[largest > limit * (1 + ROUNDING)].sum()),
         stated=limit,
-        exposed=tuple(Exposed(told(table.groups[k], table, labels), int(sizes[k]), float(largest[k])) for k in order),
+        exposed=tuple(Exposed(tell(table.groups[k]), int(sizes[k]), float(largest[k])) for k in order),
         remark="No mechanism helps against one who knows the distribution.",
     )
-
-
-def told(codes: IntArray, table: JointTable, labels: Sequence[Sequence[str]]) -> str:
-    """Return a cell, or a group, in words."""
-    names = table.names or [f"attribute {k}" for k in range(len(table.sizes))]
-    values = [labels[k][code] if labels else str(code) for k, code in enumerate(codes.tolist())]
-    return ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=False))

@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.audit.background import Knowledge
 from sfumato.audit.case import Case, Codes, DoesNotApply, Ints, Mask, Signatures
+from sfumato.audit.labels import named
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.sources import open_source
 from sfumato.errors import UsageError
@@ -48,7 +49,7 @@ def from_file(
 
 
 def _knowledge(name: str, own: Signatures, prior: Prior, of_release: bool) -> Knowledge:
-    return Knowledge(name, own.release if of_release else own.table, prior, own.labels)
+    return Knowledge(name, own.release if of_release else own.table, prior, own.told)
 
 
 def _counted(own: Signatures, values: Ints, size: int) -> Ints:
@@ -150,4 +151,4 @@ def _told(case: Case, names: Sequence[str], keys: Ints) -> Iterator[str]:
     labels = [case.labels(name) for name in names]
     codes = np.unravel_index(keys, [len(of_column) for of_column in labels])
     for row in zip(*(column.tolist() for column in codes), strict=True):
-        yield ", ".join(of_column[code] for of_column, code in zip(labels, row, strict=True))
+        yield named(names, (of_column[code] for of_column, code in zip(labels, row, strict=True)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from sfumato.audit.case import Case, DoesNotApply
 from sfumato.audit.corruption import QUESTION as CORRUPTION
 from sfumato.audit.corruption import demonstrate
 from sfumato.audit.finding import SHOWN, Exposed, Finding
+from sfumato.audit.labels import named
 from sfumato.audit.linking import Attacked, Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
-from sfumato.audit.response import QUESTION, response_findings, told
+from sfumato.audit.response import QUESTION, response_findings
 from sfumato.errors import UsageError
 from sfumato.manifest import ResponsePart
+from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.channels import IntArray
 
 MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
 """Releases that are drawn anew for the best guesser."""
@@ -41,7 +45,15 @@ def _response(case: Case) -> ResponsePart:
 def _risks(case: Case) -> tuple[Finding, ...]:
     found, part = case.once(_attacked), _response(case)
     axes, limits = found.axes, found.axes.limits(part.claim.limit)
-    return response_findings(axes.table, found.channels, limits, part.risk, axes.axis_labels)
+    return response_findings(axes.table, found.channels, limits, part.risk, partial(tell, axes))
+
+
+def tell(axes: Axes, codes: IntArray) -> str:
+    """Return a cell in words, or a group of people, which has no sensitive value."""
+    names = (*axes.profile.quasi_identifiers, axes.profile.sensitive_domain.name)
+    if codes.size == len(axes.table.sizes):
+        return named(names, next(axes.labels(codes[None])))
+    return named(names[:-1], next(axes.labels(np.append(codes, 0)[None]))[:-1])
 
 
 def linking(case: Case) -> Iterator[Finding]:
@@ -93,8 +105,7 @@ def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
     order = np.lexsort((-table.counts.ravel(), -chances))[:SHOWN]
     for group, value in zip(*np.unravel_index(order[chances[order] > 0], table.counts.shape), strict=True):
         codes = np.append(table.groups[group], value)
-        who = told(codes, table, found.axes.axis_labels)
-        yield Exposed(who, int(table.counts[group, value]), float(again.chances[group, value]))
+        yield Exposed(tell(found.axes, codes), int(table.counts[group, value]), float(again.chances[group, value]))
 
 
 def corruption(case: Case) -> Iterator[Finding]:
