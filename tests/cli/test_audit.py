@@ -75,3 +75,16 @@ def test_wrong_use(arguments: tuple[str, ...], message: str) -> None:
     code, _, err = run(*arguments)
     assert code == 2
     assert message in err
+
+
+def test_members_and_registers_go_with_other_tables_too() -> None:
+    rows = patients()
+    other = rows.drop_columns(["name"]).set_column(0, "age", [["*"] * rows.num_rows])
+    pacsv.write_csv(other, "other.csv")
+    pacsv.write_csv(rows.select(["name"]).slice(0, 5), "known.csv")
+    pacsv.write_csv(rows.select(["age", "sex"]).slice(0, 5), "register.csv")
+    given = ("--known", "known.csv", "--external", "register.csv")
+    found = as_json("audit", "t.parquet", "--published", "other.csv", "--policy", "policy.toml", *given)
+    told = {(finding["attacker"], finding["about"]): finding for finding in found["findings"]}
+    assert told["corruption", ""]["records"] == 295
+    assert told["register", "row"]["records"] == 5

@@ -13,7 +13,6 @@ from sfumato.audit.measuring import measure
 from sfumato.audit.others import audit_published
 from sfumato.audit.record import Audit
 from sfumato.audit.running import Attack, Progress, no_progress, now, run, software
-from sfumato.errors import UsageError
 from sfumato.release import Release
 from sfumato.table import Table
 
@@ -81,9 +80,7 @@ def audit(
     people: both as a path, or as an object that speaks Arrow. `seed` makes simulations repeatable.
     """
     if not isinstance(release, Release):
-        if known is not None or external is not None:
-            raise UsageError("Known members and registers go with a release of sfumato.", "Leave them out.")
-        return audit_published(table, release, tuple(map(Path, priors)), seed, progress)
+        return audit_published(table, release, tuple(map(Path, priors)), known, external, seed, progress)
     case = Case(table, release, tuple(map(Path, priors)), known, external, seed)
     case.check()
     kind: Kind = "groups" if release.manifest.groups else "response" if release.manifest.response else "randomized"
