@@ -282,6 +282,53 @@ def test_a_register_without_quasi_identifiers_is_refused(tmp_path: Path) -> None
         audited(tmp_path / "r", METHODS["uniform"], external=pa.table({"street": ["a"]}))
 
 
+# --- a second release -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["anatomy", "suppression", "robust-anatomy"])
+def test_two_groups_of_a_person_tell_more_than_one(method: str, tmp_path: Path) -> None:
+    """Rows are in random order; every age is unique, and finds those of a person."""
+    roles = ROLES | {"age": "quasi_identifier"}
+    sets = 'attribute_sets = [["sex"]]\nprior = "table"' if method == "robust-anatomy" else ""
+    requirement = {"anatomy": "l = 2", "suppression": "l = 3", "robust-anatomy": "r = 2"}[method]
+    policy = make_policy(roles, requirement, method, "", sets)
+    found = audited(tmp_path / "r", policy)
+    (finding,) = by(found, "averaging")
+    assert finding.verdict == "not covered by the guarantee"
+    assert finding.stated == pytest.approx(1 / 3 if method == "suppression" else 1 / 2)
+    if method == "suppression":  # two groups of three among four values have two in common
+        assert 1 / 3 < finding.worst < 1
+    else:
+        assert finding.worst == 1
+    assert finding.excess == pytest.approx(finding.worst - finding.stated)
+    assert 150 < finding.records <= found.published_rows
+    assert finding.at_risk > finding.records / 10
+    once = float(re.findall(r"After one release .* is ([\d.]+)\.", finding.remark)[0])
+    assert finding.mean is not None
+    assert finding.mean > once + 0.05
+    assert re.fullmatch(r"age = \d+, sex = [FM]: '\w+'", finding.exposed[0].who)
+    again = sf.audit(sf.scan(patients(), policy), sf.open_release(tmp_path / "r"), seed=1)
+    assert by(again, "averaging") == [finding]
+
+
+def test_people_who_cannot_be_told_apart_have_no_second_row(tmp_path: Path) -> None:
+    found = audited(tmp_path / "r", METHODS["anatomy"])
+    reasons = {each.attacker: each.reason for each in found.not_applicable}
+    assert "others share its columns" in reasons["averaging"]
+
+
+def test_two_randomized_rows_tell_more_than_one(tmp_path: Path) -> None:
+    found = audited(tmp_path / "r", METHODS["randomized-response"])
+    quasi, whole = by(found, "averaging")
+    (posterior,), (row,) = by(found, "posterior"), by(found, "row")
+    assert (quasi.about, whole.about) == ("quasi-identifiers", "whole rows")
+    assert {quasi.verdict, whole.verdict} == {"not covered by the guarantee"}
+    assert quasi.worst > posterior.worst
+    assert f"After one release the mean is {posterior.mean:.4g}, and the worst {posterior.worst:.4g}." in quasi.remark
+    assert f"After one release the mean is {row.mean:.4g}, and the worst {row.worst:.4g}." in whole.remark
+    assert "Is told which row" in whole.assumption
+
+
 # --- absence ----------------------------------------------------------------------------------------------------------
 
 

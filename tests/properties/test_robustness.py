@@ -402,7 +402,9 @@ def test_merging_as_published_meets_its_condition() -> None:
             merged += len(set(cells[members].tolist())) > 1
             held = values[members]
             for codes, prior in zip(signatures, priors, strict=True):
-                rows = [[Fraction(int(prior.weights[s, x]), int(prior.totals[s])) for x in held] for s in codes[members]]
+                rows = [
+                    [Fraction(int(prior.weights[s, x]), int(prior.totals[s])) for x in held] for s in codes[members]
+                ]
                 assert meets_published_delta(rows, [int(np.count_nonzero(held == x)) for x in held], 2)
     assert merged > 10
 

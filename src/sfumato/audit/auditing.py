@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from sfumato.audit.attacks import common, groups, randomized, registers, response
+from sfumato.audit.attacks import common, groups, randomized, registers, repeated, response
 from sfumato.audit.case import Case
 from sfumato.audit.measuring import measure
 from sfumato.audit.others import audit_published
@@ -20,7 +20,6 @@ Kind = Literal["randomized", "response", "groups"]
 ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
 IN_GROUPS = "values are published as they are, in groups"
 NO_GROUPS = "no groups are published"
-SECOND = "what a second release would tell is stated in the manifest, and not measured"
 
 ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
     "posterior": {
@@ -40,7 +39,11 @@ ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
         "response": response.corruption,
         "groups": groups.corruption,
     },
-    "averaging": {"randomized": randomized.averaging, "response": SECOND, "groups": SECOND},
+    "averaging": {
+        "randomized": randomized.averaging,
+        "response": response.averaging,
+        "groups": repeated.averaging,
+    },
     "linking": {
         "randomized": "quasi-identifiers are not randomized: a register (--external) is linked with them",
         "response": response.linking,

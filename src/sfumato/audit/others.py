@@ -83,7 +83,9 @@ class Published:
                     f"The published table has no column {name!r}.",
                     "Quasi-identifiers and sensitive columns must have the names that the policy gives them.",
                 )
-        own, shown = (self._compound(rows) for rows in (self.of_table(names), plain("published table", self.source, names)))
+        own, shown = (
+            self._compound(rows) for rows in (self.of_table(names), plain("published table", self.source, names))
+        )
         return Linked.of(own, shown, self.quasi_identifiers, self.sensitive)
 
     @cached_property

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.guarantee import LINKS, OWN_DISTRIBUTION, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
+from sfumato.guarantee import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import Channels, IntArray
 from sfumato.methods.response.guessing import limit_success
@@ -29,6 +29,7 @@ from sfumato.methods.response.risks import Posterior, Risk, RiskName
 Tell = Callable[[IntArray], str]
 """Gives the codes of a cell, or of a group, which has no sensitive value, in words."""
 QUESTION = "Which sensitive value does a person have?"
+PRIOR = "Prior: the table's own distribution, how many records have each combination of values."
 KNOWS: dict[RiskName, str] = {
     "posterior": SEES_QUASI_IDENTIFIERS,
     "link": LINKS,
@@ -98,7 +99,7 @@ def risk_finding(
     return Finding(
         attacker=name,
         question=QUESTION,
-        assumption=f"{KNOWS[name]} {OWN_DISTRIBUTION}",
+        assumption=f"{KNOWS[name]} {PRIOR}",
         measured=MEASURED[name],
         worst=float(cells.risks[worst]),
         mean=float(cells.records @ cells.risks / table.records),
@@ -108,8 +109,7 @@ def risk_finding(
         stated=None if promised else bound,
         baseline=float((table.counts.sum(axis=0) / table.records).max()),
         exposed=tuple(
-            Exposed(tell(cells.codes[k]), round(float(cells.records[k])), float(cells.risks[k]))
-            for k in order
+            Exposed(tell(cells.codes[k]), round(float(cells.records[k])), float(cells.risks[k])) for k in order
         ),
     )
 
@@ -144,7 +144,7 @@ def _row_finding(table: JointTable, channels: Channels, limit: float) -> Finding
     return Finding(
         attacker="row",
         question=QUESTION,
-        assumption=f"Sees the whole published row, and knows the matrices. {OWN_DISTRIBUTION}",
+        assumption=f"Sees the whole published row, and knows the matrices. {PRIOR}",
         measured="the belief in a true value, given the published row; exact",
         worst=found.worst,
         mean=found.mean,

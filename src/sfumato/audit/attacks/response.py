@@ -15,11 +15,13 @@ from sfumato.audit.corruption import demonstrate
 from sfumato.audit.finding import SHOWN, Exposed, Finding
 from sfumato.audit.labels import named
 from sfumato.audit.linking import Attacked, Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
-from sfumato.audit.response import QUESTION, response_findings
+from sfumato.audit.response import PRIOR, QUESTION, response_findings
+from sfumato.audit.two_rows import SIMULATED, TwoRows, two_rows
 from sfumato.errors import UsageError
 from sfumato.manifest import ResponsePart
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import IntArray
+from sfumato.methods.response.joint import JointTable
 
 MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
 """Releases that are drawn anew for the best guesser."""
@@ -106,6 +108,47 @@ def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
     for group, value in zip(*np.unravel_index(order[chances[order] > 0], table.counts.shape), strict=True):
         codes = np.append(table.groups[group], value)
         yield Exposed(tell(found.axes, codes), int(table.counts[group, value]), float(again.chances[group, value]))
+
+
+def averaging(case: Case) -> Iterator[Finding]:
+    """Who is told which two rows of two releases are one person's."""
+    if case.table.policy.record_key is not None:
+        raise DoesNotApply("with the record key a second release shows the same draws.")
+    found, part = case.once(_attacked), _response(case)
+    limit = float(np.min(found.axes.limits(part.claim.limit)))
+    for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
+        once, twice = (two_rows(found.axes.table, found.channels, limit, whole, times, case.seed) for times in (1, 2))
+        yield _two_rows_finding(found.axes.table, once, twice, limit, whole).named(about)
+
+
+def _two_rows_finding(table: JointTable, once: TwoRows, twice: TwoRows, limit: float, whole: bool) -> Finding:
+    seen = "both rows" if whole else "the quasi-identifiers of both rows and nothing else of them"
+    drawn = twice.interval is not None
+    return Finding(
+        attacker="averaging",
+        question=QUESTION,
+        assumption=(
+            "Is told which row of this release and which row of a second one, with fresh noise, are of one person: the "
+            f"rows themselves do not tell, if quasi-identifiers are randomized. Sees {seen}, and knows the matrices. "
+            f"{PRIOR}"
+        ),
+        measured="the belief in a value (worst), and in the true value (mean); "
+        + (f"of {SIMULATED:,} people who were drawn" if drawn else "exact, over all that can be published"),
+        worst=twice.worst,
+        mean=twice.mean,
+        records=table.records,
+        at_risk=round(twice.above * table.records),
+        stated=limit,
+        baseline=float(table.counts.sum(axis=0).max() / table.records),
+        remark=f"After one release the mean is {once.mean:.4g}, and the worst {once.worst:.4g}." + _limits(twice),
+    )
+
+
+def _limits(found: TwoRows) -> str:
+    if found.interval is None:
+        return ""
+    low, high = found.interval
+    return f" The mean of two has 95% limits {low:.4g} to {high:.4g}; larger beliefs than the worst may exist."
 
 
 def corruption(case: Case) -> Iterator[Finding]:
