@@ -164,7 +164,7 @@ def test_neighbours_that_agree_are_found() -> None:
 
 
 def test_the_interval_is_of_the_figure_that_is_shown() -> None:
-    """By place fewer people are guessed than without an order: what is shown is the success by place, and its limits."""
+    """By place fewer are guessed than without an order: what is shown is the success by place, and its limits."""
     rng = np.random.default_rng(15)
     true = np.where(rng.random(2_000) < 0.5, 0, rng.integers(1, 10, 2_000))
     mixed = rng.permutation(true)

@@ -71,7 +71,7 @@ def test_beliefs_are_those_over_all_worlds(values: list[int], first: list[list[i
 
 
 def test_cells_are_counted_apart() -> None:
-    """Both people are in groups with x and y twice; in the first cell x has two records and y six, in the second not."""
+    """Both are in groups with x and y twice; in the first cell x has two records and y six, in the second four each."""
     tables = GroupTables.of(np.array([0, 0, 0, 0]), np.array([0, 0, 1, 1]))
     counts, both = np.array([[2, 6], [4, 4]]), (np.zeros(2, np.int64), np.zeros(2, np.int64))
     found = two_groups((tables, tables), both, np.array([0, 0]), counts, np.array([0, 1]))
@@ -80,20 +80,21 @@ def test_cells_are_counted_apart() -> None:
 
 # --- randomized rows --------------------------------------------------------------------------------------------------
 
-TABLE = JointTable.from_cells(
-    (2, 3, 2), np.array(list(itertools.product(range(2), range(3), range(2)))), np.array([5, 1, 2, 2, 0, 3, 4, 4, 1, 6, 2, 7])
-)  # fmt: skip
+TABLE = JointTable.from_array([[[5, 1], [2, 2], [0, 3]], [[4, 4], [1, 6], [2, 7]]])
 CHANNELS = (Channel.from_diagonal(2, 0.75), Channel.from_diagonal(3, 0.5), Channel.from_diagonal(2, 0.875))
+
+
+def exact_matrix(channel: Channel) -> list[list[Fraction]]:
+    """P[y][x], from the integers."""
+    if channel.off_diagonal == 0:
+        return [[Fraction(int(x == y)) for x in range(channel.size)] for y in range(channel.size)]
+    noise, own = Fraction(int(channel.matrix.noise[0]), 2**64), Fraction(channel.matrix.diagonal_weight(0), 2**64)
+    return [[own if x == y else noise for x in range(channel.size)] for y in range(channel.size)]
 
 
 def slow_two_rows(channels: tuple[Channel, ...], whole: bool, limit: Fraction) -> tuple[Fraction, Fraction, Fraction]:
     """Worst, mean and share above over all pairs of published rows, from the integers that are sampled."""
-    matrices = [
-        [[Fraction(int(c.matrix.diagonal_weight(x)) if x == y else int(c.matrix.noise[x]), 2**64) for x in range(c.size)]
-         for y in range(c.size)]
-        if c.off_diagonal else [[Fraction(int(x == y)) for x in range(c.size)] for y in range(c.size)]
-        for c in channels
-    ]  # fmt: skip
+    matrices = [exact_matrix(channel) for channel in channels]
     seen = len(channels) if whole else len(channels) - 1
     cells = list(itertools.product(*(range(c.size) for c in channels)))
     published = list(itertools.product(*(range(c.size) for c in channels[:seen])))

@@ -6,7 +6,7 @@ is held to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -111,9 +111,9 @@ class Published:
         return rows.append_column(self.sensitive, pa.array([" / ".join(values) for values in joined]))
 
 
-def plain(called: str, source: Source, names: Sequence[str], drops: Sequence[Attribute] = ()) -> Any:
+def plain(called: str, source: Source, names: Sequence[str], drops: Iterable[Attribute] = ()) -> Any:
     """Return columns as plain Arrow, without the rows in which one of `drops` is missing. called: what has no rows."""
-    batches = []
+    drops, batches = list(drops), []
     for batch in source.batches(list(dict.fromkeys([*names, *(a.name for a in drops)]))):
         keep = complete_rows(batch.rows, drops)
         batches.append(batch.rows if keep is None else batch.rows.filter(pa.array(keep)))

@@ -49,7 +49,7 @@ def _told_apart(case: Case) -> Mask:
     tables, row = case.group_tables, case.matched
     cells = tables.signed(case.signatures(case.groups_part.dealt_within).release)
     mixed = np.bincount(cells.groups, minlength=tables.sizes.size) > 1
-    return (row != UNMATCHED) & ~mixed[tables.rows[row]]
+    return np.asarray((row != UNMATCHED) & ~mixed[tables.rows[row]])
 
 
 def _counts(case: Case, cells: Ints) -> Ints:
