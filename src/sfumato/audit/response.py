@@ -29,6 +29,7 @@ from sfumato.methods.response.risks import Posterior, Risk, RiskName
 Tell = Callable[[IntArray], str]
 """Gives the codes of a cell, or of a group, which has no sensitive value, in words."""
 QUESTION = "Which sensitive value does a person have?"
+UNTOUCHED = "The sensitive value is published untouched."
 PRIOR = "Prior: the table's own distribution, how many records have each combination of values."
 KNOWS: dict[RiskName, str] = {
     "posterior": SEES_QUASI_IDENTIFIERS,
@@ -151,7 +152,7 @@ def _row_finding(table: JointTable, channels: Channels, limit: float) -> Finding
         records=table.records,
         at_risk=round(found.above),
         stated=limit,
-        remark="The sensitive value is published untouched." if channels[-1].off_diagonal == 0 else "",
+        remark=UNTOUCHED if channels[-1].off_diagonal == 0 else "",
     )
 
 

@@ -15,7 +15,7 @@ from sfumato.audit.corruption import demonstrate
 from sfumato.audit.finding import SHOWN, Exposed, Finding
 from sfumato.audit.labels import named
 from sfumato.audit.linking import Attacked, Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
-from sfumato.audit.response import PRIOR, QUESTION, response_findings
+from sfumato.audit.response import PRIOR, QUESTION, UNTOUCHED, response_findings
 from sfumato.audit.two_rows import SIMULATED, TwoRows, two_rows
 from sfumato.errors import UsageError
 from sfumato.manifest import ResponsePart
@@ -118,7 +118,8 @@ def averaging(case: Case) -> Iterator[Finding]:
     limit = float(np.min(found.axes.limits(part.claim.limit)))
     for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
         once, twice = (two_rows(found.axes.table, found.channels, limit, whole, times, case.seed) for times in (1, 2))
-        yield _two_rows_finding(found.axes.table, once, twice, limit, whole).named(about)
+        finding = _two_rows_finding(found.axes.table, once, twice, limit, whole).named(about)
+        yield finding.with_remark(UNTOUCHED) if whole and found.channels[-1].off_diagonal == 0 else finding
 
 
 def _two_rows_finding(table: JointTable, once: TwoRows, twice: TwoRows, limit: float, whole: bool) -> Finding:
