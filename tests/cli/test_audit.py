@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+import sfumato as sf
+from sfumato.audit.record import AUDIT_VERSION
 from tests.cli.test_commands import POLICY, as_json, run
 from tests.engines.tools import patients
 
@@ -33,6 +37,24 @@ def test_the_record_is_what_is_printed() -> None:
     record, again = json.loads(Path("audit.json").read_text()), as_json(*AUDIT, "--seed", "3")
     assert record["seed"] == 3
     assert record["holds"]
+    for changing in ("created", "seconds"):
+        del record[changing], again[changing]
+    assert record == again
+
+
+def test_the_record_is_dated_versioned_and_read_back() -> None:
+    """What is written is what the library returns, as plain JSON, after one reading and one writing."""
+    code, _, err = run(*AUDIT, "--seed", "3", "-o", "audit.json")
+    assert code == 0, err
+    text = Path("audit.json").read_text(encoding="utf-8")
+    record = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert record["audit_version"] == AUDIT_VERSION
+    created = datetime.fromisoformat(record["created"])
+    assert created.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - created) < timedelta(hours=1)
+    assert record["software"] == f"sfumato {version('sfumato')}"
+    assert text == f"{json.dumps(record, indent=2, ensure_ascii=False)}\n"
+    again = sf.audit(sf.scan("t.parquet", sf.Policy.load("policy.toml")), sf.open_release("r"), seed=3).to_dict()
     for changing in ("created", "seconds"):
         del record[changing], again[changing]
     assert record == again
@@ -75,3 +97,16 @@ def test_wrong_use(arguments: tuple[str, ...], message: str) -> None:
     code, _, err = run(*arguments)
     assert code == 2
     assert message in err
+
+
+def test_members_and_registers_go_with_other_tables_too() -> None:
+    rows = patients()
+    other = rows.drop_columns(["name"]).set_column(0, "age", [["*"] * rows.num_rows])
+    pacsv.write_csv(other, "other.csv")
+    pacsv.write_csv(rows.select(["name"]).slice(0, 5), "known.csv")
+    pacsv.write_csv(rows.select(["age", "sex"]).slice(0, 5), "register.csv")
+    given = ("--known", "known.csv", "--external", "register.csv")
+    found = as_json("audit", "t.parquet", "--published", "other.csv", "--policy", "policy.toml", *given)
+    told = {(finding["attacker"], finding["about"]): finding for finding in found["findings"]}
+    assert told["corruption", ""]["records"] == 295
+    assert told["register", "row"]["records"] == 5

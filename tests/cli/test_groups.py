@@ -55,6 +55,21 @@ def test_from_the_table_to_an_answer(name: str) -> None:
     assert sum(row["estimate"] for row in rows) == pytest.approx(published)
 
 
+@pytest.mark.parametrize("name", ["anatomy", "suppression", "robust"])
+def test_how_near_estimates_come_of_groups(name: str) -> None:
+    """Against the table that was published; where rows were withheld, that is told."""
+    published = as_json("publish", "t.parquet", f"{name}.toml", "--seed", "7", "-o", "r")["manifest"]["data"]["rows"]
+    asked = ("estimate", "r", "--by", "sex,disease", "--truth", "t.parquet")
+    code, out, err = run(*asked)
+    assert code == 0, err
+    withheld = f"{300 - published} row(s) of the table were not published: estimates are of the published ones"
+    assert (withheld in out) == (published < 300)
+    assert (name == "suppression") == (published < 300)
+    found = as_json(*asked)
+    assert (found["cells"], found["surplus"]) == (8, 300 - published)
+    assert 0 <= found["distances"]["total_variation"] < 0.3
+
+
 def test_a_seed_decides_the_plan_too() -> None:
     first, again = (as_json("publish", "t.parquet", "suppression.toml", "--seed", "7", "-o", out) for out in "ab")
     assert first["manifest"]["status"] == again["manifest"]["status"] == "not for release"

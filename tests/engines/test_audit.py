@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
@@ -79,6 +79,8 @@ def test_every_method_is_within_its_bound(method: str, tmp_path: Path) -> None:
     assert steps == [*tried, "utility"]
     told = {finding.attacker for finding in found.findings} | {each.attacker for each in found.not_applicable}
     assert set(ATTACKERS) <= told | {"linking"}
+    limits = [(finding.interval, finding.worst) for finding in found.findings if finding.interval]
+    assert all(interval[0] <= worst <= interval[1] for interval, worst in limits)
     text, raw = found.explain(), found.to_dict()
     assert "Guaranteed: " in text
     assert "safe" not in text.lower().replace("safe-d", "")
@@ -94,6 +96,24 @@ def test_a_csv_release_of_a_csv_table_tells_the_same(method: str, tmp_path: Path
     again = audited(tmp_path / "c", METHODS[method], tmp_path / "t.csv", format="csv")
     figures = [(f.attacker, f.verdict, pytest.approx(f.worst)) for f in first.findings]
     assert [(f.attacker, f.verdict, f.worst) for f in again.findings] == figures
+
+
+def test_records_are_named_by_columns_and_values(tmp_path: Path) -> None:
+    """Quasi-identifiers that stay as they are share an axis of the joint table; in words they are apart."""
+    rows = patients().append_column("region", pa.array(["East", "West", "East", "South", "West", "East"] * 50))
+    roles = ROLES | {"region": "quasi_identifier"}
+    fixed = 'fixed = ["sex", "region"]'
+    found = audited(tmp_path / "r", make_policy(roles, "risk_limit = 0.6", "randomized-response", "", fixed), rows)
+    named = r"age = \[\d+, \d+\), sex = [FM], region = (East|West|South)"
+    for attacker in ("posterior", "link", "reconstruction", "guesser"):
+        (finding,) = by(found, attacker)
+        assert all(re.fullmatch(rf"{named}, disease = \w+", group.who) for group in finding.exposed)
+        assert finding.exposed
+    (distribution,) = by(found, "distribution")
+    assert all(re.fullmatch(named, group.who) for group in distribution.exposed)
+    grouped = audited(tmp_path / "g", make_policy(roles, "l = 2", "anatomy"), rows)
+    (all_columns,) = (f for f in by(grouped, "background") if f.about == "age, sex, region")
+    assert all(re.fullmatch(rf"group \d+: {named} has '\w+'", group.who) for group in all_columns.exposed)
 
 
 # --- rows that were shuffled ------------------------------------------------------------------------------------------
@@ -261,6 +281,53 @@ def test_a_register_without_quasi_identifiers_is_refused(tmp_path: Path) -> None
         audited(tmp_path / "r", METHODS["uniform"], external=pa.table({"street": ["a"]}))
 
 
+# --- a second release -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["anatomy", "suppression", "robust-anatomy"])
+def test_two_groups_of_a_person_tell_more_than_one(method: str, tmp_path: Path) -> None:
+    """Rows are in random order; every age is unique, and finds those of a person."""
+    roles = ROLES | {"age": "quasi_identifier"}
+    sets = 'attribute_sets = [["sex"]]\nprior = "table"' if method == "robust-anatomy" else ""
+    requirement = {"anatomy": "l = 2", "suppression": "l = 3", "robust-anatomy": "r = 2"}[method]
+    policy = make_policy(roles, requirement, method, "", sets)
+    found = audited(tmp_path / "r", policy)
+    (finding,) = by(found, "averaging")
+    assert finding.verdict == "not covered by the guarantee"
+    assert finding.stated == pytest.approx(1 / 3 if method == "suppression" else 1 / 2)
+    if method == "suppression":  # two groups of three among four values have two in common
+        assert 1 / 3 < finding.worst < 1
+    else:
+        assert finding.worst == 1
+    assert finding.excess == pytest.approx(finding.worst - finding.stated)
+    assert 150 < finding.records <= found.published_rows
+    assert finding.at_risk > finding.records / 10
+    once = float(re.findall(r"After one release .* is ([\d.]+)\.", finding.remark)[0])
+    assert finding.mean is not None
+    assert finding.mean > once + 0.05
+    assert re.fullmatch(r"age = \d+, sex = [FM]: '\w+'", finding.exposed[0].who)
+    again = sf.audit(sf.scan(patients(), policy), sf.open_release(tmp_path / "r"), seed=1)
+    assert by(again, "averaging") == [finding]
+
+
+def test_people_who_cannot_be_told_apart_have_no_second_row(tmp_path: Path) -> None:
+    found = audited(tmp_path / "r", METHODS["anatomy"])
+    reasons = {each.attacker: each.reason for each in found.not_applicable}
+    assert "others share its columns" in reasons["averaging"]
+
+
+def test_two_randomized_rows_tell_more_than_one(tmp_path: Path) -> None:
+    found = audited(tmp_path / "r", METHODS["randomized-response"])
+    quasi, whole = by(found, "averaging")
+    (posterior,), (row,) = by(found, "posterior"), by(found, "row")
+    assert (quasi.about, whole.about) == ("quasi-identifiers", "whole rows")
+    assert {quasi.verdict, whole.verdict} == {"not covered by the guarantee"}
+    assert quasi.worst > posterior.worst
+    assert f"After one release the mean is {posterior.mean:.4g}, and the worst {posterior.worst:.4g}." in quasi.remark
+    assert f"After one release the mean is {row.mean:.4g}, and the worst {row.worst:.4g}." in whole.remark
+    assert "Is told which row" in whole.assumption
+
+
 # --- absence ----------------------------------------------------------------------------------------------------------
 
 
@@ -286,7 +353,7 @@ def test_withheld_records_are_counted_by_cell(tmp_path: Path) -> None:
     found = audited(tmp_path / "r", policy, rows)
     (absent,) = by(found, "missing")
     assert absent.records == 20 - found.published_rows
-    assert absent.exposed[0].who == "F: flu"
+    assert absent.exposed[0].who == "sex = F: flu"
     assert absent.worst == 1
 
 
@@ -315,57 +382,3 @@ def test_rows_in_another_order_are_refused(tmp_path: Path) -> None:
     turned = patients().take(np.arange(299, -1, -1))
     with pytest.raises(UsageError, match="in another order"):
         sf.audit(sf.scan(turned, METHODS["uniform"]), release)
-
-
-# --- tables of other tools --------------------------------------------------------------------------------------------
-
-TRUE = pa.table(
-    {
-        "age": [23, 27, 34, 38, 61, 66],
-        "sex": ["F", "F", "M", "M", "F", "M"],
-        "disease": ["flu", "flu", "gout", "flu", "HIV", "gout"],
-    }
-)
-GENERAL = {"age": "quasi_identifier", "sex": "quasi_identifier", "disease": "sensitive"}
-
-
-def generalized(folder: Path) -> Path:
-    table = pa.table({"age": ["[20, 40)"] * 4 + ["60+"] * 2, "sex": ["*"] * 6, "disease": TRUE["disease"].to_pylist()})
-    pacsv.write_csv(table, folder / "other.csv")
-    return folder / "other.csv"
-
-
-def test_a_generalized_table_is_held_to_1_l(tmp_path: Path) -> None:
-    found = sf.audit(sf.scan(TRUE, make_policy(GENERAL, "l = 2", "anatomy")), generalized(tmp_path))
-    (classes,), (linking,) = by(found, "classes"), by(found, "linking")
-    assert (classes.worst, classes.promised, classes.at_risk) == (0.75, 0.5, 4)
-    assert (linking.worst, linking.verdict) == (0.75, "above the bound")
-    assert by(found, "reidentification")[0].worst == 0.5
-    backgrounds = by(found, "background")
-    assert [f.assumption.split("given ")[1].split(".")[0] for f in backgrounds] == ["age", "sex", "age, sex"]
-    assert backgrounds[-1].worst == 1  # age tells all people apart, and the table's shares given it are certain
-    assert (found.method, found.release_id, found.assurance, found.holds) == ("other", None, None, False)
-    assert found.utility.aggregate_utility == 1
-
-
-def test_background_knowledge_of_sex_by_hand(tmp_path: Path) -> None:
-    """Women have flu, flu, HIV and men gout, flu, gout. In the class 20 to 40 two women and two men: flu 3, gout 1."""
-    found = sf.audit(sf.scan(TRUE, make_policy(GENERAL, "l = 2", "anatomy")), generalized(tmp_path))
-    sex = by(found, "background")[1]
-    assert sex.worst == 1  # only a man can have gout, and only a woman HIV
-    assert "sex: worst 1" in sex.remark
-
-
-def test_without_an_l_nothing_is_promised(tmp_path: Path) -> None:
-    found = sf.audit(sf.scan(TRUE, make_policy(GENERAL)), generalized(tmp_path))
-    assert {f.verdict for f in found.findings} == {"not covered by the guarantee"}
-    assert [each.attacker for each in found.not_applicable] == ["background"]
-    assert found.holds
-
-
-def test_a_table_without_a_column_is_refused(tmp_path: Path) -> None:
-    pq.write_table(TRUE.drop_columns(["sex"]), tmp_path / "other.parquet")
-    with pytest.raises(UsageError, match="no column 'sex'"):
-        sf.audit(sf.scan(TRUE, make_policy(GENERAL)), tmp_path / "other.parquet")
-    with pytest.raises(UsageError, match="go with a release"):
-        sf.audit(sf.scan(TRUE, make_policy(GENERAL)), generalized(tmp_path), known=TRUE)

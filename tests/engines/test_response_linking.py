@@ -131,7 +131,7 @@ def test_drawn_tables_are_releases() -> None:
 
 def slow_repeated(
     table: JointTable, channels: tuple[Channel, ...], limit: float, repetitions: int
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """Success and share above, with a release of records drawn one by one."""
     rng = simulation(9)
     records = [
@@ -150,26 +150,34 @@ def slow_repeated(
         values = linking.guess(table, channels, counts, linking.STEPS).values
         of_group = {tuple(a): int(v) for a, v in zip(table.groups, values, strict=True)}
         right[r] = [of_group[record[:-1]] == record[-1] for record in records]
-    return float(right.mean()), float((right.mean(axis=0) > limit).mean())
+    often = right.mean(axis=0)
+    return float(right.mean()), float((often > limit).mean()), float(often.max())
 
 
 def test_repeated_releases_against_records_drawn_one_by_one() -> None:
     table = JointTable.from_array([[8, 2, 1], [3, 9, 2], [2, 2, 7]])
     channels = (Channel.from_diagonal(3, 0.8), Channel.from_diagonal(3, 0.85))
     found = repeated_guesses(table, channels, 0.5, repetitions=300, seed=2, level=0.999)
-    success, above = slow_repeated(table, channels, 0.5, 150)
+    success, above, worst = slow_repeated(table, channels, 0.5, 150)
     low, high = found.success_limits
     assert low - 0.02 < success < high + 0.02  # 150 releases: a standard error below 0.01
     assert found.above_limits[0] <= above <= found.above_limits[1]
     assert found.above_limits[0] <= found.above <= found.above_limits[1]
     assert low < found.success < high
+    assert found.worst_limits[0] < worst < found.worst_limits[1]
+    assert found.success == pytest.approx((found.chances * table.counts).sum() / table.records)
+    assert found.worst == found.chances[table.counts > 0].max() >= found.success
 
 
 def test_without_noise_all_is_exact() -> None:
     """The release is the table: majorities are guessed right always, all others never."""
     table = JointTable.from_array([[5, 3, 2], [1, 1, 6]])
     found = repeated_guesses(table, untouched(table.sizes), 0.5, repetitions=40, seed=1)
-    assert found == RepeatedGuesses(18, 40, 0.95, *(limit_success(table), (11 / 18, 11 / 18)) * 2)
+    always = [[1, 0, 0], [0, 0, 1]]
+    success = limit_success(table), (11 / 18, 11 / 18)
+    low = (0.05 / 6 / 2) ** (1 / 40)  # 40 of 40, and six cells share the error
+    assert found == RepeatedGuesses(18, 40, 0.95, *success, *success, 1.0, (pytest.approx(low), 1.0), np.array(always))
+    assert found.chances.tolist() == always
     assert repeated_guesses(table, untouched(table.sizes), 1.0, repetitions=40).above == 0  # 1: no limit
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import permutations, product
-from math import prod
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from sfumato.methods.robustness import (
     prior_free_bound,
     swap_bound,
 )
+from sfumato.methods.robustness.bounds import delta_ceiling
 from sfumato.methods.robustness.guests import guest_posterior
 from sfumato.methods.robustness.posterior import IntArray, posteriors
 
@@ -401,9 +402,30 @@ def test_merging_as_published_meets_its_condition() -> None:
             merged += len(set(cells[members].tolist())) > 1
             held = values[members]
             for codes, prior in zip(signatures, priors, strict=True):
-                rows = prior.probabilities[np.ix_(codes[members], held)]
+                rows = [
+                    [Fraction(int(prior.weights[s, x]), int(prior.totals[s])) for x in held] for s in codes[members]
+                ]
                 assert meets_published_delta(rows, [int(np.count_nonzero(held == x)) for x in held], 2)
     assert merged > 10
+
+
+@pytest.mark.parametrize(("size", "r"), [(3, 2), (4, 2), (4, 3), (5, 3), (6, 2), (6, 5)])
+def test_a_condition_that_is_met_with_equality_is_met(size: int, r: int) -> None:
+    """t = (f, g, ..., g), all others (g, f, ..., f), g = f - Delta_ceil: PI's counter-example, for f = 1/3 to 1/59.
+
+    No smaller group meets the condition, and a slightly larger deviation breaks it; floats got a fifth of these wrong.
+    """
+    cells, values, order = np.array([0] + [1] * (size - 1)), np.arange(size), np.arange(size)
+    for denominator in range(3, 60):
+        f = Fraction(1, denominator)
+        least = f - delta_ceiling(size, r, f)
+        for g, kept in ((least, True), (least * Fraction(10**9 - 1, 10**9), False)):
+            total = lcm(f.denominator, g.denominator)
+            high, low = int(f * total), int(g * total)
+            weights = np.array([[high] + [low] * (size - 1), [low] + [high] * (size - 1)])
+            prior = Prior(weights, np.array([total, total]))
+            groups = merge_records(cells, values, [cells], order, r, [prior])
+            assert (groups[0] != WITHHELD) == kept, (f, g)
 
 
 def test_merging_where_nothing_can_be_merged() -> None:

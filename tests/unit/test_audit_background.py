@@ -109,6 +109,15 @@ def test_the_counter_example_as_published_is_found() -> None:
     assert found.measured.endswith("; exact")
 
 
+def test_the_published_algorithm_makes_the_counter_example() -> None:
+    """f = 1/10, g = 1/19 meet the condition with equality: all three are merged, and 361/561 is found."""
+    cells, values, prior = counter_example()
+    groups = merge_records(cells, values, [cells], np.arange(3), 2, [prior])
+    assert groups.tolist() == [0, 0, 0]
+    found = background_finding(GroupTables.of(groups, values), [Knowledge("sex", cells, prior)], 2, promised=True)
+    assert (found.verdict, found.worst) == ("above the bound", pytest.approx(361 / 561, rel=1e-14))
+
+
 def test_what_the_published_algorithm_merges_is_found() -> None:
     """(9, 5, 5)/90 and twice (5, 9, 9)/90: 81/131 for r = 2."""
     cells, values, _ = counter_example()

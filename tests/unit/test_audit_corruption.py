@@ -174,7 +174,7 @@ def test_groups_refuse_what_cannot_be() -> None:
 
 def test_the_finding_of_groups() -> None:
     found = groups_finding([[1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 0, 0]], known=1, stated=0.5)
-    assert (found.worst, found.records, found.at_risk, found.baseline) == (1, 9, 2, 0.5)
+    assert (found.worst, found.records, found.at_risk, found.baseline) == (1, 9, 2, None)
     assert found.mean == pytest.approx((3 / 2 + 4 / 3 + 2) / 9)
     assert [group.who for group in found.exposed] == ["group 3", "group 1", "group 2"]
     assert found.verdict == "not covered by the guarantee"

@@ -163,6 +163,19 @@ def test_neighbours_that_agree_are_found() -> None:
     assert "By the neighbour: 1." in found.remark
 
 
+def test_the_interval_is_of_the_figure_that_is_shown() -> None:
+    """By place fewer are guessed than without an order: what is shown is the success by place, and its limits."""
+    rng = np.random.default_rng(15)
+    true = np.where(rng.random(2_000) < 0.5, 0, rng.integers(1, 10, 2_000))
+    mixed = rng.permutation(true)
+    found = rows_finding(true, mixed, shuffled=True)
+    best = max(rows_guessed(true, mixed, Estimator.plain(10)), key=lambda guesses: guesses.sure)
+    assert found.interval == (best.rate - best.margin, best.rate + best.margin)
+    assert found.worst == best.rate
+    assert found.baseline is not None
+    assert (found.mean, found.worst < found.baseline) == (None, True)
+
+
 def test_a_slow_drift_is_found() -> None:
     """The share of the second value grows from 30% to 70%: found in 200,000 rows, not in 2,000."""
     rng = np.random.default_rng(13)
@@ -239,7 +252,7 @@ def test_what_is_expected_is_the_mean_over_shuffles() -> None:
 def test_fewer_rows_than_people_and_more() -> None:
     true = np.repeat([0, 1], 50)
     found = rows_finding(true, true[:60], shuffled=True)
-    assert (found.records, found.mean) == (100, pytest.approx(0.6, abs=0.05))
+    assert (found.records, found.worst) == (100, pytest.approx(0.6, abs=0.05))
     with pytest.raises(UsageError, match="more than the 50 people"):
         rows_finding(true[:50], true, shuffled=True)
 

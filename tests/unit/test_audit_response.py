@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.audit.labels import named
 from sfumato.audit.response import cell_risks, response_findings, risk_finding, row_risk
 from sfumato.methods.response import Channel, JointTable, Link, Posterior, Reconstruction, row_posterior, solve
 
@@ -15,22 +16,27 @@ CHANNELS = (Channel.from_diagonal(2, 0.8), Channel.from_diagonal(3, 0.5))
 LABELS = [["man", "woman"], ["cancer", "flu", "none"]]
 
 
+def tell(codes: np.ndarray) -> str:
+    names = ["sex", "disease"][: codes.size]
+    return named(names, (LABELS[k][code] for k, code in enumerate(codes)))
+
+
 def test_the_posterior_by_hand() -> None:
     """Published women: 0.8 * 28 + 0.2 * 72 = 36.8 expected; with cancer 0.8 * 12 + 0.2 * 20 = 13.6 of them."""
-    found = risk_finding(TABLE, CHANNELS, Fraction(1, 3), "posterior", True, LABELS)
+    found = risk_finding(TABLE, CHANNELS, Fraction(1, 3), "posterior", True, tell)
     shares = np.array([[0.8 * 20 + 0.2 * 12, 0.8 * 30 + 0.2 * 8, 0.8 * 22 + 0.2 * 8], [13.6, 12.4, 10.8]])
     beliefs = shares / shares.sum(axis=1, keepdims=True)
     assert found.worst == pytest.approx(beliefs.max())
     assert found.mean == pytest.approx((shares * beliefs).sum() / 100)
     assert found.at_risk == round(shares[beliefs > 1 / 3].sum())
     assert (found.verdict, found.promised) == ("above the bound", pytest.approx(1 / 3))
-    assert found.exposed[0].who == "attribute 0 man, attribute 1 flu"
+    assert found.exposed[0].who == "sex = man, disease = flu"
     assert found.exposed[0].risk == found.worst
 
 
 def test_all_three_are_those_of_the_method() -> None:
     kinds = {"posterior": Posterior, "link": Link, "reconstruction": Reconstruction}
-    findings = {finding.attacker: finding for finding in response_findings(TABLE, CHANNELS, 0.4, "link", LABELS)}
+    findings = {finding.attacker: finding for finding in response_findings(TABLE, CHANNELS, 0.4, "link", tell)}
     for name, kind in kinds.items():
         assert findings[name].worst == kind(TABLE, CHANNELS).values.max()
         assert (findings[name].promised is None) == (name != "link")
@@ -55,10 +61,10 @@ def test_one_who_sees_the_whole_row() -> None:
 
 def test_one_who_knows_the_distribution() -> None:
     """30 of 72 men have flu, 12 of 28 women cancer: 42 of 100 are guessed right."""
-    found = response_findings(TABLE, CHANNELS, 0.42, "posterior", LABELS)[-1]
+    found = response_findings(TABLE, CHANNELS, 0.42, "posterior", tell)[-1]
     assert (found.worst, found.mean) == (pytest.approx(12 / 28), pytest.approx(0.42))
     assert (found.at_risk, found.verdict) == (28, "not covered by the guarantee")
-    assert (found.exposed[0].who, found.exposed[0].records) == ("attribute 0 woman", 28)
+    assert (found.exposed[0].who, found.exposed[0].records) == ("sex = woman", 28)
 
 
 def test_limits_of_groups_are_kept_apart() -> None:
@@ -75,6 +81,6 @@ def test_limits_of_groups_are_kept_apart() -> None:
 def test_what_is_solved_for_is_within_the_bound(name: str) -> None:
     table = JointTable.from_array(np.random.default_rng(3).integers(1, 60, (3, 4, 5)))
     found = solve(table, Fraction(1, 4), risk=name)  # type: ignore[arg-type]
-    promised = risk_finding(table, found.channels, Fraction(1, 4), name, True)  # type: ignore[arg-type]
+    promised = risk_finding(table, found.channels, Fraction(1, 4), name, True, str)  # type: ignore[arg-type]
     assert (promised.verdict, promised.at_risk) == ("within the bound", 0)
     assert promised.worst == pytest.approx(0.25, abs=1e-6)

@@ -7,13 +7,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from sfumato.audit.attacks import common, groups, randomized, registers, response
+from sfumato.audit.attacks import common, groups, randomized, registers, repeated, response
 from sfumato.audit.case import Case
 from sfumato.audit.measuring import measure
 from sfumato.audit.others import audit_published
 from sfumato.audit.record import Audit
 from sfumato.audit.running import Attack, Progress, no_progress, now, run, software
-from sfumato.errors import UsageError
 from sfumato.release import Release
 from sfumato.table import Table
 
@@ -21,7 +20,6 @@ Kind = Literal["randomized", "response", "groups"]
 ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
 IN_GROUPS = "values are published as they are, in groups"
 NO_GROUPS = "no groups are published"
-SECOND = "what a second release would tell is stated in the manifest, and not measured"
 
 ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
     "posterior": {
@@ -41,7 +39,11 @@ ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
         "response": response.corruption,
         "groups": groups.corruption,
     },
-    "averaging": {"randomized": randomized.averaging, "response": SECOND, "groups": SECOND},
+    "averaging": {
+        "randomized": randomized.averaging,
+        "response": response.averaging,
+        "groups": repeated.averaging,
+    },
     "linking": {
         "randomized": "quasi-identifiers are not randomized: a register (--external) is linked with them",
         "response": response.linking,
@@ -81,9 +83,7 @@ def audit(
     people: both as a path, or as an object that speaks Arrow. `seed` makes simulations repeatable.
     """
     if not isinstance(release, Release):
-        if known is not None or external is not None:
-            raise UsageError("Known members and registers go with a release of sfumato.", "Leave them out.")
-        return audit_published(table, release, tuple(map(Path, priors)), seed, progress)
+        return audit_published(table, release, tuple(map(Path, priors)), known, external, seed, progress)
     case = Case(table, release, tuple(map(Path, priors)), known, external, seed)
     case.check()
     kind: Kind = "groups" if release.manifest.groups else "response" if release.manifest.response else "randomized"

@@ -19,6 +19,7 @@ import pyarrow as pa
 from sfumato.attributes import Attribute, SensitiveDomain, Value
 from sfumato.attributes import label as written
 from sfumato.audit.grouped import GroupTables
+from sfumato.audit.labels import named
 from sfumato.engines.arrays import as_numpy, codes_of
 from sfumato.engines.encoding import Encoder
 from sfumato.engines.mapping import positioned
@@ -73,8 +74,13 @@ class Signatures:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The combinations in words."""
+        """The values of each combination."""
         return tuple(", ".join(values) for values in self.values)
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """The combinations in words."""
+        return tuple(named(self.columns, values) for values in self.values)
 
 
 @dataclass(eq=False)
@@ -374,8 +380,8 @@ class Case:
         own = self.signatures(names)
         held, shown = (np.bincount(numbers, minlength=own.size) for numbers in (own.table, own.release))
         if (shown > held).any():
-            first = own.labels[int(np.argmax(shown > held))]
-            raise another_table(f"More rows of the release have {own.name} {first} than records of the table.")
+            first = own.told[int(np.argmax(shown > held))]
+            raise another_table(f"More rows of the release have {first} than records of the table.")
         if self.is_aligned and not np.array_equal(own.table, own.release):
             raise another_table("Its rows are in another order, which the release says that it keeps.")
 

@@ -227,7 +227,6 @@ def groups_finding(
         records=sum(sizes),
         at_risk=sum(n for r, n in zip(risks, sizes, strict=True) if float(r) > limit * (1 + ROUNDING)),
         stated=stated,
-        baseline=float(before),
         exposed=tuple(
             Exposed(names[k] if names else f"group {k + 1}", sizes[k], float(risks[k])) for k in order[:SHOWN]
         ),
@@ -304,7 +303,6 @@ def robust_groups_finding(tables: GroupTables, known_set: Knowledge, known: int,
         records=tables.rows.size,
         at_risk=int(tables.sizes[above].sum()),
         stated=1 / r,
-        baseline=float(before.max()),
         exposed=tuple(Exposed(tables.told(k), int(tables.sizes[k]), float(risks[k])) for k in order),
         remark=f"With no member known the largest belief is {before.max():.4g}.",
         broken=bool(above.any()),

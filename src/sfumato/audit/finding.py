@@ -33,8 +33,8 @@ class Finding:
     """One attack, its assumptions and its outcome.
 
     Risks are beliefs in a true value of a record (or success rates where it says so), between 0 and 1. `promised` is
-    the bound of the guarantee on `worst`; None where it has none. `worst` and `mean` are exact unless `interval` gives
-    the confidence limits of a simulation, for the figure that `measured` names.
+    the bound of the guarantee on `worst`; None where it has none. `worst` and `mean` are exact, or as `measured` says;
+    `interval` gives the confidence limits of `worst`, where it is from a simulation or a test.
     """
 
     attacker: str  # its name

@@ -5,12 +5,13 @@ The attacker knows the quasi-identifiers of a person, and takes all published ro
 
     belief in a value     its share among the rows that the person may be
     linking               1 / the number of these rows: how likely a row taken at random among them is the person's
+    known members         are taken out of their class, with their values, before that
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,8 +20,8 @@ import numpy.typing as npt
 
 from sfumato.attributes import label as written
 from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.audit.labels import meant
-from sfumato.errors import TableError
+from sfumato.audit.labels import meant, named
+from sfumato.errors import TableError, UsageError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -33,9 +34,12 @@ AT_ONCE = 1 << 24
 class Combinations:
     """Distinct combinations of values of some columns, and the rows of each with each sensitive value."""
 
+    names: tuple[str, ...]
     columns: tuple[tuple[Any, ...], ...]  # of each column, its distinct values
     codes: Ints  # [combinations, columns]
     counts: Ints  # [combinations, sensitive values]
+    rows: Ints  # the combination of each row
+    held: Ints  # its sensitive value
 
     @property
     def sizes(self) -> Ints:
@@ -44,19 +48,36 @@ class Combinations:
 
     def told(self, number: int) -> str:
         """Return a combination in words."""
-        return ", ".join(written(values[code]) for values, code in zip(self.columns, self.codes[number], strict=True))
+        return named(self.names, self.written(number, range(len(self.names))))
+
+    def written(self, number: int, columns: Iterable[int]) -> tuple[str, ...]:
+        """Return some values of a combination, as they are written."""
+        return tuple(written(self.columns[k][self.codes[number, k]]) for k in columns)
 
 
-def combinations(table: Any, columns: Sequence[str], sensitive: str, values: Sequence[Any]) -> Combinations:
-    """Count an Arrow table by columns and sensitive value; `values` are all sensitive values, as text."""
+def combinations(table: Any, columns: Sequence[str], held: Ints, values: int) -> Combinations:
+    """Count an Arrow table by columns and by what each row holds, one of so many values."""
     coded = [table.column(name).combine_chunks().dictionary_encode("encode") for name in columns]
     codes = np.column_stack([column.indices.to_numpy(zero_copy_only=False) for column in coded]).astype(np.int64)
     distinct, number = np.unique(codes, axis=0, return_inverse=True)
-    place = {value: k for k, value in enumerate(values)}
-    held = np.array([place[written(value)] for value in table.column(sensitive).to_pylist()], dtype=np.int64)
-    counts = np.zeros((len(distinct), len(values)), dtype=np.int64)
+    counts = np.zeros((len(distinct), values), dtype=np.int64)
     np.add.at(counts, (number.ravel(), held), 1)
-    return Combinations(tuple(tuple(column.dictionary.to_pylist()) for column in coded), distinct, counts)
+    texts = tuple(tuple(column.dictionary.to_pylist()) for column in coded)
+    return Combinations(tuple(columns), texts, distinct, counts, number.ravel(), held)
+
+
+def rows_that_fit(people: Combinations, classes: Combinations) -> Iterator[Ints]:
+    """Give [people, classes], whether the labels of a class may stand for the values of people, in blocks.
+
+    People may have fewer columns than classes: labels of the others say nothing of them.
+    """
+    places = [classes.names.index(name) for name in people.names]
+    stands = [meant(classes.columns[place], people.columns[k]) for k, place in enumerate(places)]
+    step = max(1, AT_ONCE // max(len(classes.codes), 1))
+    for start in range(0, len(people.codes), step):
+        codes = people.codes[start : start + step]
+        parts = [m[np.ix_(classes.codes[:, places[k]], codes[:, k])].T for k, m in enumerate(stands)]
+        yield np.logical_and.reduce(parts).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,39 +97,52 @@ class Linked:
                     f"The published table has no column {name!r}.",
                     "Quasi-identifiers and the sensitive column must have the names that the policy gives them.",
                 )
-        texts = (written(value) for table in (truth, published) for value in table.column(sensitive).to_pylist())
-        values = tuple(dict.fromkeys(sorted(texts)))
+        own, shown = ([written(value) for value in t.column(sensitive).to_pylist()] for t in (truth, published))
+        values, held = np.unique([*own, *shown], return_inverse=True)
+        size = values.size
         return cls(
-            combinations(truth, quasi_identifiers, sensitive, values),
-            combinations(published, quasi_identifiers, sensitive, values),
-            values,
+            combinations(truth, quasi_identifiers, held[: len(own)], size),
+            combinations(published, quasi_identifiers, held[len(own) :], size),
+            tuple(values.tolist()),
         )
+
+    def without(self, known: Ints) -> tuple[Linked, int]:
+        """Return what is left once people are known, [people, values], and how many were taken out of their class.
+
+        One is if exactly one class fits, and has the value: then it has one row less with it.
+        """
+        placed = np.where(self.homes[:, None] >= 0, known, 0)
+        taken = np.zeros_like(self.classes.counts)
+        np.add.at(taken, self.homes, placed)
+        possible = (taken <= self.classes.counts)[self.homes]
+        placed = np.where(possible, placed, 0)
+        taken[:] = 0
+        np.add.at(taken, self.homes, placed)
+        return Linked(_left(self.people, known), _left(self.classes, taken), self.values), int(placed.sum())
 
     @cached_property
     def candidates(self) -> Ints:
         """[people, sensitive values]: the published rows with each value that may be the person's."""
-        return np.vstack([part @ self.classes.counts for part in self._compatible()])
+        return np.vstack([part @ self.classes.counts for part in rows_that_fit(self.people, self.classes)])
 
     @cached_property
     def homes(self) -> Ints:
         """The class of each combination of people, where exactly one fits; else -1."""
-        parts = [np.where(part.sum(axis=1) == 1, part.argmax(axis=1), -1) for part in self._compatible()]
-        return np.concatenate(parts)
-
-    def _compatible(self) -> Iterator[Ints]:
-        """Give [people, classes], whether all labels of a class may stand for a person's values, in blocks."""
-        stands = [meant(*pair) for pair in zip(self.classes.columns, self.people.columns, strict=True)]
-        step = max(1, AT_ONCE // max(len(self.classes.codes), 1))
-        for start in range(0, len(self.people.codes), step):
-            people = self.people.codes[start : start + step]
-            parts = [m[np.ix_(self.classes.codes[:, k], people[:, k])].T for k, m in enumerate(stands)]
-            yield np.logical_and.reduce(parts).astype(np.int64)
+        fitting = rows_that_fit(self.people, self.classes)
+        return np.concatenate([np.where(part.sum(axis=1) == 1, part.argmax(axis=1), -1) for part in fitting])
 
     @cached_property
     def beliefs(self) -> Floats:
         """[people, sensitive values]: what the candidates tell; zero for people without any."""
         rows = self.candidates.sum(axis=1, keepdims=True)
         return np.asarray(np.divide(self.candidates, rows, out=np.zeros(self.candidates.shape), where=rows > 0))
+
+
+def _left(found: Combinations, gone: Ints) -> Combinations:
+    """Return combinations without some rows, which are counted no more one by one; empty ones are left out."""
+    counts, nobody = found.counts - gone, np.zeros(0, dtype=np.int64)
+    some = counts.sum(axis=1) > 0
+    return replace(found, codes=found.codes[some], counts=counts[some], rows=nobody, held=nobody)
 
 
 def classes(linked: Linked, promised: float | None) -> Finding:
@@ -158,6 +192,31 @@ def linking(linked: Linked, promised: float | None) -> Finding:
         baseline=baseline,
         exposed=tuple(_exposed(linked, worst)),
         remark=f"{lost:,} person(s) fit no published row." if lost else "",
+    )
+
+
+def corruption(linked: Linked, known: Ints, stated: float | None) -> Finding:
+    """Return what one reaches who knows the values of some people, [people, values]. stated: 1/l, if that is."""
+    if np.array_equal(known, linked.people.counts):
+        raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")
+    rest, placed = linked.without(known)
+    before, after = linking(linked, stated), linking(rest, stated)
+    stays = int(known.sum()) - placed
+    others = (
+        f" {stays:,} known member(s) could not be taken out, as they fit several classes or none, or one without their "
+        "value."
+        if stays
+        else ""
+    )
+    return replace(
+        after,
+        attacker="corruption",
+        question="What do the rows that a person may be tell, once the values of other members are known?",
+        assumption=f"Knows the values of {int(known.sum()):,} member(s), and takes them out of their classes. "
+        f"{after.assumption}",
+        promised=None,
+        stated=stated,
+        remark=f"With no member known the largest belief is {before.worst:.4g}.{others} {after.remark}".strip(),
     )
 
 

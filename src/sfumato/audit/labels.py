@@ -1,4 +1,4 @@
-"""Which values of the table a published label may stand for, in tables that other tools generalized.
+"""Combinations of values in words, and which values a label of another tool's table may stand for (`meant`).
 
 *, Any, ?                             every value
 [20, 30)   (20, 30]   [20, 30[        an interval, ends as the brackets say
@@ -12,7 +12,7 @@ anything else                         itself; numbers by their value, so that 30
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,15 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
     ">=": float.__ge__, "≥": float.__ge__, "<=": float.__le__, "≤": float.__le__,
     ">": float.__gt__, "<": float.__lt__,
 }  # fmt: skip
+
+
+def named(columns: Iterable[str], values: Iterable[Any]) -> str:
+    """Return a combination of values in words: the one way in which findings name records.
+
+    >>> named(["sex", "region"], ["M", "East"])
+    'sex = M, region = East'
+    """
+    return ", ".join(f"{column} = {value}" for column, value in zip(columns, values, strict=True))
 
 
 def meant(labels: Sequence[Any], values: Sequence[Any]) -> Mask:

@@ -3,12 +3,16 @@
 Of a person whose true quasi-identifiers a are known, the guess is argmax_u pi_hat(a, u), with pi_hat the joint table
 that iterative Bayes estimates from the release. No limit on a risk holds this attacker (SOUNDNESS, AD), so that what it
 achieves is measured: exactly on the release at hand, and over releases that are drawn anew with the same matrices.
+
+    of a person     the share of releases, drawn anew, in which the person is guessed right: one of them says little,
+                    for in one release a person is guessed right or not
+    of a release    the share of people who are guessed right in it; its mean over releases is that of persons' shares
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,10 +57,13 @@ class RepeatedGuesses:
     people: int
     repetitions: int
     level: float
-    success: float  # the mean over the releases
+    success: float  # the share of people guessed right, the mean over the releases
     success_limits: tuple[float, float]  # of its expectation, by Student's t
     above: float  # the share of people guessed right in more of the releases than the limit on their risk
     above_limits: tuple[float, float]  # of the share guessed right more often in the long run, all at once
+    worst: float  # the largest share of releases in which a person is guessed right
+    worst_limits: tuple[float, float]  # of the same in the long run
+    chances: FloatArray = field(compare=False)  # [group, value]: that share of the people with these values
 
 
 def guess_release(table: Table, release: Release) -> Guesses:
@@ -102,7 +109,7 @@ def repeated_guesses(
 
     People with the same values are guessed alike. Of each such cell the number of releases in which it is guessed right
     is binomial; the limits of `above` count cells whose (Clopper and Pearson's) limit is above the limit of the risk,
-    with the confidence shared among all cells.
+    with the confidence shared among all cells. So the largest of these limits are those of the largest probability.
     """
     if repetitions < 2 or not 0 < level < 1:
         raise UsageError("Guessing repeatedly takes two repetitions at least, and a level between 0 and 1.")
@@ -114,9 +121,9 @@ def repeated_guesses(
         cells[np.arange(len(cells)), found.values] += 1
         successes.append(found.success)
     low, high = _binomial_limits(cells, repetitions, (1 - level) / int((table.counts > 0).sum()))
-    above, at_least, at_most = (
-        float(table.counts[share > limits].sum() / table.records) for share in (cells / repetitions, low, high)
-    )
+    shares, held = (cells / repetitions, low, high), table.counts > 0
+    above, at_least, at_most = (float(table.counts[share > limits].sum() / table.records) for share in shares)
+    worst, worst_low, worst_high = (float(share[held].max()) for share in shares)
     return RepeatedGuesses(
         people=table.records,
         repetitions=repetitions,
@@ -125,6 +132,9 @@ def repeated_guesses(
         success_limits=_mean_limits(np.array(successes), level),
         above=above,
         above_limits=(at_least, at_most),
+        worst=worst,
+        worst_limits=(worst_low, worst_high),
+        chances=shares[0],
     )
 
 

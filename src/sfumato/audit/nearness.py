@@ -59,8 +59,11 @@ class Nearness:
         if not np.isnan(self.covered):
             lines.append(f"  {self.level:.0%} intervals hold the true count in {self.covered:.1%} of the cells.")
         if self.surplus:
-            more = f"{self.surplus:,} row(s) more than were published, {self.outside:,} of them in no cell"
-            lines.append(f"  The table has {more}.")
+            apart = f" ({self.outside:,} of them have a value of no cell)" if self.outside else ""
+            lines.append(
+                f"  {self.surplus:,} row(s) of the table were not published{apart}: estimates are of the published "
+                "ones, and true counts of all."
+            )
         return "\n".join(lines)
 
 

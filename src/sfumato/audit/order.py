@@ -294,7 +294,7 @@ def groups_finding(tables: GroupTables, true: IntArray, shuffled: bool) -> Findi
 
 
 def _finding(found: Sequence[Guesses], rows: int, baseline: float, shuffled: bool, knows: str, instead: str) -> Finding:
-    """The attacker takes the better of its guesses and what it would guess without an order."""
+    """The interval is of `worst`: the rate, and what chance alone adds to it or takes from it."""
     best = max(found, key=lambda guesses: guesses.sure)
     size = best.people
     return Finding(
@@ -302,11 +302,11 @@ def _finding(found: Sequence[Guesses], rows: int, baseline: float, shuffled: boo
         question="Which value has a person, given the place of a row?",
         assumption=f"{knows} Without an order it guesses {instead}.",
         measured=(
-            "the share of people whose value is guessed, by place (mean) or by the better of the two (worst); the "
-            f"interval is of the first, and chance leaves it in {LEVEL:g} of all cases at most"
+            "the share of people whose value is guessed by place; the limits leave out what chance alone adds, but for "
+            f"{LEVEL:g} of all cases"
         ),
-        worst=max(best.rate, baseline),
-        mean=best.rate,
+        worst=best.rate,
+        mean=None,
         records=size,
         at_risk=int(best.hits.sum()) if best.sure > baseline else 0,
         promised=baseline if shuffled else None,

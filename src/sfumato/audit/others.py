@@ -6,7 +6,7 @@ is held to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +16,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.attributes import Attribute
 from sfumato.attributes import label as written
 from sfumato.audit import foreign
-from sfumato.audit.attacks.knowing import columns_of_prior
+from sfumato.audit.attacks.knowing import columns_of_prior, not_a_member, open_known, open_register
+from sfumato.audit.attacks.registers import Register, Told, rows_finding, values_finding
 from sfumato.audit.background import Knowledge, background_finding
-from sfumato.audit.case import DoesNotApply, Ints
+from sfumato.audit.case import DoesNotApply, Ints, Mask
 from sfumato.audit.finding import Finding
 from sfumato.audit.foreign import Linked
 from sfumato.audit.grouped import GroupTables
+from sfumato.audit.labels import named
 from sfumato.audit.record import Audit
 from sfumato.audit.running import Attack, Progress, now, run, software
 from sfumato.audit.usefulness import TableUtility, Utility
@@ -45,6 +48,8 @@ class Published:
     table: Table
     source: Source
     priors: tuple[Path, ...]
+    known: Any = None
+    external: Any = None
 
     @property
     def quasi_identifiers(self) -> list[str]:
@@ -78,25 +83,49 @@ class Published:
                     f"The published table has no column {name!r}.",
                     "Quasi-identifiers and sensitive columns must have the names that the policy gives them.",
                 )
-        own, shown = self._read(self.table.source, names, complete=True), self._read(self.source, names)
+        own, shown = (
+            self._compound(rows) for rows in (self.of_table(names), plain("published table", self.source, names))
+        )
         return Linked.of(own, shown, self.quasi_identifiers, self.sensitive)
 
-    def _read(self, source: Source, names: list[str], complete: bool = False) -> Any:
-        """Return columns as plain Arrow, the sensitive ones as one."""
-        drops = dropping(self.table.schema) if complete else []
-        batches = []
-        for batch in source.batches(list(dict.fromkeys([*names, *(a.name for a in drops)]))):
-            keep = complete_rows(batch.rows, drops)
-            batches.append(batch.rows if keep is None else batch.rows.filter(pa.array(keep)))
-        if not batches:
-            raise TableError("The table has no rows.")
-        rows = pa.Table.from_batches(batches).select(names)
-        rows = rows.cast(pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in rows.schema]))
+    @cached_property
+    def is_known(self) -> Mask:
+        """Which rows of the true table are those of known members."""
+        source, names = open_known(self.known, self.table)
+        listed, own = (_lines(rows) for rows in (plain("list of known members", source, names), self.of_table(names)))
+        members = set(listed)
+        if not members <= set(own):
+            raise not_a_member()
+        return np.array([values in members for values in own])
+
+    def of_table(self, names: Sequence[str]) -> Any:
+        """Return columns of the true table, without the rows that the policy leaves out."""
+        return plain("table", self.table.source, names, dropping(self.table.schema))
+
+    def _compound(self, rows: Any) -> Any:
+        """Return rows with the sensitive columns as one."""
         parts = self.table.schema.names("sensitive")
         if len(parts) == 1:
             return rows
         joined = zip(*(map(written, rows.column(name).to_pylist()) for name in parts), strict=True)
         return rows.append_column(self.sensitive, pa.array([" / ".join(values) for values in joined]))
+
+
+def plain(called: str, source: Source, names: Sequence[str], drops: Iterable[Attribute] = ()) -> Any:
+    """Return columns as plain Arrow, without the rows in which one of `drops` is missing. called: what has no rows."""
+    drops, batches = list(drops), []
+    for batch in source.batches(list(dict.fromkeys([*names, *(a.name for a in drops)]))):
+        keep = complete_rows(batch.rows, drops)
+        batches.append(batch.rows if keep is None else batch.rows.filter(pa.array(keep)))
+    if not sum(batch.num_rows for batch in batches):
+        raise TableError(f"The {called} has no rows.", "Give one with a row for each person.")
+    rows = pa.Table.from_batches(batches).select(list(names))
+    return rows.cast(pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in rows.schema]))
+
+
+def _lines(rows: Any) -> list[tuple[str, ...]]:
+    """Return rows as they are written."""
+    return list(zip(*(map(written, column.to_pylist()) for column in rows.columns), strict=True))
 
 
 # --- the attackers ----------------------------------------------------------------------------------------------------
@@ -115,6 +144,32 @@ def linking(case: Published) -> Iterator[Finding]:
 def reidentification(case: Published) -> Iterator[Finding]:
     """Who looks for a person's row."""
     yield foreign.reidentification(case.linked)
+
+
+def corruption(case: Published) -> Iterator[Finding]:
+    """Who knows the values of the members in a list."""
+    if case.known is None:
+        raise DoesNotApply("no list of known members was given.")
+    people = case.linked.people
+    known = np.zeros_like(people.counts)
+    np.add.at(known, (people.rows[case.is_known], people.held[case.is_known]), 1)
+    yield foreign.corruption(case.linked, known, case.promised)
+
+
+def register(case: Published) -> Iterator[Finding]:
+    """Who has a register of people, and looks at all rows that they may be."""
+    if case.external is None:
+        raise DoesNotApply("no register was given.")
+    source, names = open_register(case.external, case.table, case.source.names)
+    rows, classes = plain("register", source, names), case.linked.classes
+    people = foreign.combinations(rows, names, np.zeros(rows.num_rows, dtype=np.int64), 1)
+    fit = np.vstack([part @ classes.counts for part in foreign.rows_that_fit(people, classes)])
+    labels = tuple(people.told(k) for k in range(len(people.codes)))
+    listed = Register(people.names, people.sizes, labels, fit.sum(axis=1))
+    limits = np.full(len(case.linked.values), np.inf if case.promised is None else case.promised)
+    yield rows_finding(listed, int(classes.sizes.sum()))
+    told = Told(fit.astype(np.float64), limits, True, case.linked.values, "holds the published values to be true")
+    yield values_finding(listed, told)
 
 
 def background(case: Published) -> Iterator[Finding]:
@@ -158,23 +213,21 @@ class _People:
         """Return the table's own shares given some of the quasi-identifiers."""
         signature, labels = self._signed(columns)
         weights = self._counted(signature, len(labels))
-        name = ", ".join(names[k] for k in columns)
-        return Knowledge(name, signature, Prior(weights, weights.sum(axis=1)), [", ".join(row) for row in labels])
+        own = [names[k] for k in columns]
+        told = [named(own, row) for row in labels]
+        return Knowledge(", ".join(own), signature, Prior(weights, weights.sum(axis=1)), told)
 
     def read(self, names: Sequence[str], path: Path) -> Knowledge:
         """Return the prior of a file."""
         own = columns_of_prior(path, names)
         signature, labels = self._signed([list(names).index(name) for name in own])
         prior = read_prior(path, own, labels, self.linked.values, self._counted(signature, len(labels)))
-        return Knowledge(f"{', '.join(own)} ({path.name})", signature, prior, [", ".join(row) for row in labels])
+        return Knowledge(f"{', '.join(own)} ({path.name})", signature, prior, [named(own, row) for row in labels])
 
     def _signed(self, columns: Sequence[int]) -> tuple[Ints, list[tuple[str, ...]]]:
         people = self.linked.people
-        distinct, number = np.unique(people.codes[:, list(columns)], axis=0, return_inverse=True)
-        labels = [
-            tuple(written(people.columns[k][code]) for k, code in zip(columns, row, strict=True))
-            for row in distinct.tolist()
-        ]
+        _, first, number = np.unique(people.codes[:, list(columns)], axis=0, return_index=True, return_inverse=True)
+        labels = [people.written(combination, columns) for combination in first.tolist()]
         return number.ravel()[self.combination].astype(np.int64), labels
 
     def _counted(self, signature: Ints, number: int) -> Ints:
@@ -188,16 +241,24 @@ ATTACKERS: dict[str, Attack[Published] | str] = {
     "classes": classes,
     "linking": linking,
     "reidentification": reidentification,
+    "corruption": corruption,
+    "register": register,
     "background": background,
 }
 
 
 def audit_published(
-    table: Table, published: Any, priors: tuple[Path, ...], seed: int | None, progress: Progress
+    table: Table,
+    published: Any,
+    priors: tuple[Path, ...],
+    known: Any,
+    external: Any,
+    seed: int | None,
+    progress: Progress,
 ) -> Audit:
     """Audit a table that another tool published: see `audit`."""
     source = open_source(published, table.policy.input)
-    case = Published(table, source, priors)
+    case = Published(table, source, priors, known, external)
     found, reasons, seconds = run(ATTACKERS, case, progress)
     progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)
     start = perf_counter()

@@ -12,13 +12,13 @@ true values and the matrices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.guarantee import LINKS, OWN_DISTRIBUTION, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
+from sfumato.guarantee import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import Channels, IntArray
 from sfumato.methods.response.guessing import limit_success
@@ -26,7 +26,11 @@ from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Limit, pose
 from sfumato.methods.response.risks import Posterior, Risk, RiskName
 
+Tell = Callable[[IntArray], str]
+"""Gives the codes of a cell, or of a group, which has no sensitive value, in words."""
 QUESTION = "Which sensitive value does a person have?"
+UNTOUCHED = "The sensitive value is published untouched."
+PRIOR = "Prior: the table's own distribution, how many records have each combination of values."
 KNOWS: dict[RiskName, str] = {
     "posterior": SEES_QUASI_IDENTIFIERS,
     "link": LINKS,
@@ -71,13 +75,13 @@ def cell_risks(table: JointTable, channels: Channels, limit: Limit, name: RiskNa
 
 
 def response_findings(
-    table: JointTable, channels: Channels, limit: Limit, promised: RiskName, labels: Sequence[Sequence[str]] = ()
+    table: JointTable, channels: Channels, limit: Limit, promised: RiskName, tell: Tell
 ) -> tuple[Finding, ...]:
-    """Return what the five attackers reach; `labels` name the values of each attribute."""
+    """Return what the five attackers reach."""
     names: tuple[RiskName, ...] = ("posterior", "link", "reconstruction")
-    three = [risk_finding(table, channels, limit, name, name == promised, labels) for name in names]
+    three = [risk_finding(table, channels, limit, name, name == promised, tell) for name in names]
     strictest = float(np.min(np.asarray(limit, dtype=np.float64)))
-    return *three, _row_finding(table, channels, strictest), _guesser_finding(table, strictest, labels)
+    return *three, _row_finding(table, channels, strictest), _guesser_finding(table, strictest, tell)
 
 
 def risk_finding(
@@ -86,7 +90,7 @@ def risk_finding(
     limit: Limit,
     name: RiskName,
     promised: bool,
-    labels: Sequence[Sequence[str]] = (),
+    tell: Tell,
 ) -> Finding:
     """Return the finding of one of the three risks."""
     cells = cell_risks(table, channels, limit, name)
@@ -96,7 +100,7 @@ def risk_finding(
     return Finding(
         attacker=name,
         question=QUESTION,
-        assumption=f"{KNOWS[name]} {OWN_DISTRIBUTION}",
+        assumption=f"{KNOWS[name]} {PRIOR}",
         measured=MEASURED[name],
         worst=float(cells.risks[worst]),
         mean=float(cells.records @ cells.risks / table.records),
@@ -106,8 +110,7 @@ def risk_finding(
         stated=None if promised else bound,
         baseline=float((table.counts.sum(axis=0) / table.records).max()),
         exposed=tuple(
-            Exposed(told(cells.codes[k], table, labels), round(float(cells.records[k])), float(cells.risks[k]))
-            for k in order
+            Exposed(tell(cells.codes[k]), round(float(cells.records[k])), float(cells.risks[k])) for k in order
         ),
     )
 
@@ -142,18 +145,18 @@ def _row_finding(table: JointTable, channels: Channels, limit: float) -> Finding
     return Finding(
         attacker="row",
         question=QUESTION,
-        assumption=f"Sees the whole published row, and knows the matrices. {OWN_DISTRIBUTION}",
+        assumption=f"Sees the whole published row, and knows the matrices. {PRIOR}",
         measured="the belief in a true value, given the published row; exact",
         worst=found.worst,
         mean=found.mean,
         records=table.records,
         at_risk=round(found.above),
         stated=limit,
-        remark="The sensitive value is published untouched." if channels[-1].off_diagonal == 0 else "",
+        remark=UNTOUCHED if channels[-1].off_diagonal == 0 else "",
     )
 
 
-def _guesser_finding(table: JointTable, limit: float, labels: Sequence[Sequence[str]]) -> Finding:
+def _guesser_finding(table: JointTable, limit: float, tell: Tell) -> Finding:
     """Return how often argmax pi(u | QI) is right: in the limit of many records any release lets it be learnt."""
     largest, sizes = table.shares.max(axis=1), table.group_sizes
     order = np.lexsort((-sizes, -largest))[:SHOWN]
@@ -170,13 +173,6 @@ def _guesser_finding(table: JointTable, limit: float, labels: Sequence[Sequence[
         records=table.records,
         at_risk=int(sizes[largest > limit * (1 + ROUNDING)].sum()),
         stated=limit,
-        exposed=tuple(Exposed(told(table.groups[k], table, labels), int(sizes[k]), float(largest[k])) for k in order),
+        exposed=tuple(Exposed(tell(table.groups[k]), int(sizes[k]), float(largest[k])) for k in order),
         remark="No mechanism helps against one who knows the distribution.",
     )
-
-
-def told(codes: IntArray, table: JointTable, labels: Sequence[Sequence[str]]) -> str:
-    """Return a cell, or a group, in words."""
-    names = table.names or [f"attribute {k}" for k in range(len(table.sizes))]
-    values = [labels[k][code] if labels else str(code) for k, code in enumerate(codes.tolist())]
-    return ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=False))

@@ -129,25 +129,31 @@ class Utility:
             yield (
                 f"{', '.join(table.columns)} ({table.cells:,} cells): total variation {table.total_variation:.4g} "
                 f"(published rows as they are {table.naive_total_variation:.4g}), median error "
-                f"{_percent(table.median_error)}, 95% intervals cover {_percent(table.covered)}."
+                f"{_percent(table.median_error)}{_covering(table.covered)}."
             )
         if self.queries is not None:
             q = self.queries
             yield (
                 f"{q.asked:,} of {q.pool:,} random counts are of {q.selectivity:.1%} of the records or more: mean "
                 f"error {_percent(q.mean_error)} (published rows as they are {_percent(q.naive_mean_error)}), median "
-                f"{_percent(q.median_error)}, 95% intervals cover {_percent(q.covered)}."
+                f"{_percent(q.median_error)}{_covering(q.covered)}."
             )
         for a in self.associations:
+            limits = "without an interval" if math.isnan(a.lower) else f"[{a.lower:.4g}, {a.upper:.4g}]"
             yield (
                 f"{a.measure} of {a.first} and {a.second}: true {a.truth:.4g}, estimated {a.estimate:.4g} "
-                f"[{a.lower:.4g}, {a.upper:.4g}], published rows as they are {a.naive:.4g}."
+                f"{limits}, published rows as they are {a.naive:.4g}."
             )
         yield from self.notes
 
 
 def _percent(share: float) -> str:
     return "-" if math.isnan(share) else f"{share:.1%}"
+
+
+def _covering(share: float) -> str:
+    """Return how many of the intervals hold the truth; nothing where estimates have none, being exact or not known."""
+    return "" if math.isnan(share) else f", 95% intervals cover {share:.1%}"
 
 
 def _plain(value: Any) -> Any:

@@ -160,7 +160,7 @@ def _withheld(case: Case) -> Finding:
         absence.Absent(table, absent),
         "they could not be put into a group that keeps the bound",
         float(case.group_claim.at_most),
-        own.labels,
+        own.told,
         case.values.labels,
         absence.full_values(tables, own.release),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ import numpy as np
 
 from sfumato.audit.background import Knowledge
 from sfumato.audit.case import Case, Codes, DoesNotApply, Ints, Mask, Signatures
+from sfumato.audit.labels import named
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Prior, read_prior
+from sfumato.table import Table
 
 MOST_SHARES = 20_000_000
 """Signatures times values of a prior that is held in memory."""
@@ -48,7 +50,7 @@ def from_file(
 
 
 def _knowledge(name: str, own: Signatures, prior: Prior, of_release: bool) -> Knowledge:
-    return Knowledge(name, own.release if of_release else own.table, prior, own.labels)
+    return Knowledge(name, own.release if of_release else own.table, prior, own.told)
 
 
 def _counted(own: Signatures, values: Ints, size: int) -> Ints:
@@ -88,17 +90,28 @@ def known_records(case: Case) -> Mask | None:
     """
     if case.known is None:
         return None
-    source = open_source(case.known, case.table.policy.input)
-    names = list(source.names)
-    if set(names) != set(case.quasi_identifiers) and not (len(names) == 1 and names[0] in case.table.source.names):
-        raise UsageError(
-            f"The known members are listed by {', '.join(names)}.",
-            f"List them by {', '.join(case.quasi_identifiers)}, or by one column that tells records apart.",
-        )
+    source, names = open_known(case.known, case.table)
     listed, own = _both(case, source, names, case.in_table)
     if not np.isin(listed, own).all():
-        raise UsageError("A known member is not among the records of the table.", "Give members as the table has them.")
+        raise not_a_member()
     return np.isin(own, listed)
+
+
+def open_known(known: Any, table: Table) -> tuple[Source, list[str]]:
+    """Open a list of known members, and return the columns by which they are listed."""
+    source, quasi = open_source(known, table.policy.input), table.schema.names("quasi_identifier")
+    names = list(source.names)
+    if set(names) != set(quasi) and not (len(names) == 1 and names[0] in table.source.names):
+        raise UsageError(
+            f"The known members are listed by {', '.join(names)}.",
+            f"List them by {', '.join(quasi)}, or by one column that tells records apart.",
+        )
+    return source, names
+
+
+def not_a_member() -> UsageError:
+    """Return the error that a list of known members does not fit."""
+    return UsageError("A known member is not among the records of the table.", "Give members as the table has them.")
 
 
 # --- a register -------------------------------------------------------------------------------------------------------
@@ -109,18 +122,23 @@ def register(case: Case) -> tuple[tuple[str, ...], Ints, Ints, Callable[[Ints], 
 
     And a function that tells a key in words.
     """
-    source = open_source(case.external, case.table.policy.input)
-    shown = {column.name for column in case.manifest.columns}
-    names = [name for name in case.quasi_identifiers if name in source.names and name in shown]
+    source, names = open_register(case.external, case.table, [column.name for column in case.manifest.columns])
+    people, rows = _both(case, source, names, case.in_release)
+    if not people.size:
+        raise UsageError("The register has no rows.", "Give one with a row for each person.")
+    return tuple(names), people, rows, partial(_told, case, names)
+
+
+def open_register(external: Any, table: Table, shown: Collection[str]) -> tuple[Source, list[str]]:
+    """Open a register, and return the quasi-identifiers by which it is linked with what is shown."""
+    source, quasi = open_source(external, table.policy.input), table.schema.names("quasi_identifier")
+    names = [name for name in quasi if name in source.names and name in shown]
     if not names:
         raise UsageError(
             f"The register has no quasi-identifier of the table, only {', '.join(source.names)}.",
-            f"It needs one of {', '.join(case.quasi_identifiers)}.",
+            f"It needs one of {', '.join(quasi)}.",
         )
-    people, rows = _both(case, source, names, case.in_release)
-    if not people.size:
-        raise UsageError("The register has no people.", "Give a table with one row for each person.")
-    return tuple(names), people, rows, partial(_told, case, names)
+    return source, names
 
 
 def _both(case: Case, source: Source, names: Sequence[str], side: Callable[[str], Codes]) -> tuple[Ints, Ints]:
@@ -150,4 +168,4 @@ def _told(case: Case, names: Sequence[str], keys: Ints) -> Iterator[str]:
     labels = [case.labels(name) for name in names]
     codes = np.unravel_index(keys, [len(of_column) for of_column in labels])
     for row in zip(*(column.tolist() for column in codes), strict=True):
-        yield ", ".join(of_column[code] for of_column, code in zip(labels, row, strict=True))
+        yield named(names, (of_column[code] for of_column, code in zip(labels, row, strict=True)))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -32,12 +31,19 @@ NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Linked:
-    """People of a register, by distinct combinations of their values, and the rows that each may be."""
+class Register:
+    """People of a register, by distinct combinations of their values, and how many rows each may be."""
 
     columns: tuple[str, ...]
     people: Ints  # of each combination
     labels: tuple[str, ...]
+    candidates: Ints  # the rows that a person of each combination may be
+
+
+@dataclass(frozen=True, eq=False)
+class Linked(Register):
+    """The same, and which rows these are."""
+
     rows: Ints  # the combination of each row, or NOBODY
 
     @classmethod
@@ -46,12 +52,9 @@ class Linked:
         columns, people, rows, told = read_register(case)
         keys, numbers = np.unique(people, return_counts=True)
         place = np.minimum(np.searchsorted(keys, rows), keys.size - 1)
-        return cls(columns, numbers, tuple(told(keys)), np.where(keys[place] == rows, place, NOBODY))
-
-    @cached_property
-    def candidates(self) -> Ints:
-        """The rows that a person of each combination may be."""
-        return np.bincount(self.rows[self.rows != NOBODY], minlength=self.people.size)
+        rows = np.where(keys[place] == rows, place, NOBODY)
+        candidates = np.bincount(rows[rows != NOBODY], minlength=keys.size)
+        return cls(columns, numbers, tuple(told(keys)), candidates, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,7 @@ class Told:
     limits: Floats
     promised: bool
     names: tuple[str, ...]
+    knows: str = "knows the shares of the values"
 
 
 def of_randomized(case: Case) -> Iterator[Finding]:
@@ -83,8 +87,8 @@ def _findings(case: Case, tell: Callable[[Case, Linked], Told]) -> Iterator[Find
     if case.external is None:
         raise DoesNotApply("no register was given.")
     linked = Linked.of(case)
-    yield _of_rows(linked, case)
-    yield _of_values(linked, tell(case, linked))
+    yield rows_finding(linked, case.manifest.data.rows)
+    yield values_finding(linked, tell(case, linked))
 
 
 # --- what rows tell ---------------------------------------------------------------------------------------------------
@@ -159,7 +163,8 @@ def _check_size(linked: Linked, values: int) -> None:
 # --- the findings -----------------------------------------------------------------------------------------------------
 
 
-def _of_rows(linked: Linked, case: Case) -> Finding:
+def rows_finding(linked: Register, published: int) -> Finding:
+    """Return which of the published rows a person may be."""
     rows, people = linked.candidates, linked.people
     risk = np.divide(1.0, rows, out=np.zeros(rows.size), where=rows > 0)
     none, one, few = (int(people[mask].sum()) for mask in (rows == 0, rows == 1, (rows > 0) & (rows < FEW)))
@@ -177,7 +182,7 @@ def _of_rows(linked: Linked, case: Case) -> Finding:
         mean=float(risk @ people / total),
         records=total,
         at_risk=one,
-        baseline=1 / case.manifest.data.rows,
+        baseline=1 / published,
         exposed=_exposed(linked, risk, lambda k: f"{linked.labels[k]}: {rows[k]:,} row(s)"),
         remark=(
             f"{one:,} people fit one row only, {few:,} ({few / total:.1%}) fit fewer than {FEW}, {none:,} fit none. At "
@@ -186,7 +191,8 @@ def _of_rows(linked: Linked, case: Case) -> Finding:
     )
 
 
-def _of_values(linked: Linked, told: Told) -> Finding:
+def values_finding(linked: Register, told: Told) -> Finding:
+    """Return what these rows tell of the person's value."""
     rows = linked.candidates[:, None]
     beliefs = np.divide(told.sums, rows, out=np.zeros_like(told.sums), where=rows > 0)
     covered = np.isfinite(told.limits)
@@ -202,7 +208,7 @@ def _of_values(linked: Linked, told: Told) -> Finding:
         question="Which value has a person of the register?",
         assumption=(
             f"Links by {', '.join(linked.columns)}; holds each row that fits to be as likely the person's as any "
-            "other, and knows the shares of the values."
+            f"other, and {told.knows}."
         ),
         measured="the belief in the value that is nearest to its bound (worst), and its mean; exact on this release",
         worst=float(risk[worst]),
@@ -215,6 +221,6 @@ def _of_values(linked: Linked, told: Told) -> Finding:
     )
 
 
-def _exposed(linked: Linked, risk: Floats, told: Callable[[int], str]) -> tuple[Exposed, ...]:
+def _exposed(linked: Register, risk: Floats, told: Callable[[int], str]) -> tuple[Exposed, ...]:
     order = np.lexsort((-linked.people, -risk))[:SHOWN].tolist()
     return tuple(Exposed(told(k), int(linked.people[k]), float(risk[k])) for k in order if risk[k] > 0)

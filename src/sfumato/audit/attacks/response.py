@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -11,11 +12,16 @@ from sfumato.audit.attacks.knowing import known_records
 from sfumato.audit.case import Case, DoesNotApply
 from sfumato.audit.corruption import QUESTION as CORRUPTION
 from sfumato.audit.corruption import demonstrate
-from sfumato.audit.finding import Finding
+from sfumato.audit.finding import SHOWN, Exposed, Finding
+from sfumato.audit.labels import named
 from sfumato.audit.linking import Attacked, Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
-from sfumato.audit.response import QUESTION, response_findings
+from sfumato.audit.response import PRIOR, QUESTION, UNTOUCHED, response_findings
+from sfumato.audit.two_rows import SIMULATED, TwoRows, two_rows
 from sfumato.errors import UsageError
 from sfumato.manifest import ResponsePart
+from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.channels import IntArray
+from sfumato.methods.response.joint import JointTable
 
 MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
 """Releases that are drawn anew for the best guesser."""
@@ -41,7 +47,15 @@ def _response(case: Case) -> ResponsePart:
 def _risks(case: Case) -> tuple[Finding, ...]:
     found, part = case.once(_attacked), _response(case)
     axes, limits = found.axes, found.axes.limits(part.claim.limit)
-    return response_findings(axes.table, found.channels, limits, part.risk, axes.axis_labels)
+    return response_findings(axes.table, found.channels, limits, part.risk, partial(tell, axes))
+
+
+def tell(axes: Axes, codes: IntArray) -> str:
+    """Return a cell in words, or a group of people, which has no sensitive value."""
+    names = (*axes.profile.quasi_identifiers, axes.profile.sensitive_domain.name)
+    if codes.size == len(axes.table.sizes):
+        return named(names, next(axes.labels(codes[None])))
+    return named(names[:-1], next(axes.labels(np.append(codes, 0)[None]))[:-1])
 
 
 def linking(case: Case) -> Iterator[Finding]:
@@ -53,11 +67,11 @@ def linking(case: Case) -> Iterator[Finding]:
     times = CELLS_AT_ALL // found.axes.table.evaluated_cells(dense=True)
     times = min(MOST_REPETITIONS, max(LEAST_REPETITIONS, times))
     again = repeated_guesses(found.axes.table, found.channels, limits, repetitions=times, seed=case.seed)
-    yield _guesser(once, again, float(np.min(limits)))
+    yield _guesser(found, once, again, float(np.min(limits)))
 
 
-def _guesser(once: Guesses, again: RepeatedGuesses, limit: float) -> Finding:
-    low, high = again.above_limits
+def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: float) -> Finding:
+    (low, high), (least, most) = again.success_limits, again.above_limits
     return Finding(
         attacker="guesser",
         question=QUESTION,
@@ -65,21 +79,77 @@ def _guesser(once: Guesses, again: RepeatedGuesses, limit: float) -> Finding:
             "Knows a person's true quasi-identifiers and the matrices; estimates the table from the release by "
             "iterative Bayes, and guesses the likeliest value there."
         ),
-        measured="the share of people whose value is guessed right, on this release (worst) and on average (mean)",
-        worst=once.success,
+        measured=(
+            f"how often a person is guessed right, over {again.repetitions} releases that were drawn anew: of the "
+            f"person most often (worst, {again.level:.0%} limits of the long run), and on average over all (mean)"
+        ),
+        worst=again.worst,
         mean=again.success,
         records=once.people,
         at_risk=round(again.above * once.people),
         stated=limit,
         baseline=once.constant / once.people,
-        interval=None,
+        interval=again.worst_limits,
+        exposed=tuple(_most_often(found, again)),
         remark=(
-            f"Over {again.repetitions} releases that were drawn anew, {again.success:.4g} are guessed right "
-            f"({again.level:.0%} limits {again.success_limits[0]:.4g} to {again.success_limits[1]:.4g}), and "
-            f"{again.above:.4g} of the people in more of the releases than their limit (in the long run {low:.4g} to "
-            f"{high:.4g}): these are at risk. One who knows the true table is right for {once.knowing:.4g}."
+            f"In this release {once.success:.4g} of the people are guessed right. Over the drawn ones the mean has "
+            f"{again.level:.0%} limits {low:.4g} to {high:.4g}, and {again.above:.4g} of the people are guessed right "
+            f"in more of them than their limit (in the long run {least:.4g} to {most:.4g}): these are at risk. One who "
+            f"knows the true table is right for {once.knowing:.4g}."
         ),
     )
+
+
+def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
+    """Yield people who are guessed right in most releases."""
+    table = found.axes.table
+    chances = np.where(table.counts > 0, again.chances, 0.0).ravel()
+    order = np.lexsort((-table.counts.ravel(), -chances))[:SHOWN]
+    for group, value in zip(*np.unravel_index(order[chances[order] > 0], table.counts.shape), strict=True):
+        codes = np.append(table.groups[group], value)
+        yield Exposed(tell(found.axes, codes), int(table.counts[group, value]), float(again.chances[group, value]))
+
+
+def averaging(case: Case) -> Iterator[Finding]:
+    """Who is told which two rows of two releases are one person's."""
+    if case.table.policy.record_key is not None:
+        raise DoesNotApply("with the record key a second release shows the same draws.")
+    found, part = case.once(_attacked), _response(case)
+    limit = float(np.min(found.axes.limits(part.claim.limit)))
+    for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
+        once, twice = (two_rows(found.axes.table, found.channels, limit, whole, times, case.seed) for times in (1, 2))
+        finding = _two_rows_finding(found.axes.table, once, twice, limit, whole).named(about)
+        yield finding.with_remark(UNTOUCHED) if whole and found.channels[-1].off_diagonal == 0 else finding
+
+
+def _two_rows_finding(table: JointTable, once: TwoRows, twice: TwoRows, limit: float, whole: bool) -> Finding:
+    seen = "both rows" if whole else "the quasi-identifiers of both rows and nothing else of them"
+    drawn = twice.interval is not None
+    return Finding(
+        attacker="averaging",
+        question=QUESTION,
+        assumption=(
+            "Is told which row of this release and which row of a second one, with fresh noise, are of one person: the "
+            f"rows themselves do not tell, if quasi-identifiers are randomized. Sees {seen}, and knows the matrices. "
+            f"{PRIOR}"
+        ),
+        measured="the belief in a value (worst), and in the true value (mean); "
+        + (f"of {SIMULATED:,} people who were drawn" if drawn else "exact, over all that can be published"),
+        worst=twice.worst,
+        mean=twice.mean,
+        records=table.records,
+        at_risk=round(twice.above * table.records),
+        stated=limit,
+        baseline=float(table.counts.sum(axis=0).max() / table.records),
+        remark=f"After one release the mean is {once.mean:.4g}, and the worst {once.worst:.4g}." + _limits(twice),
+    )
+
+
+def _limits(found: TwoRows) -> str:
+    if found.interval is None:
+        return ""
+    low, high = found.interval
+    return f" The mean of two has 95% limits {low:.4g} to {high:.4g}; larger beliefs than the worst may exist."
 
 
 def corruption(case: Case) -> Iterator[Finding]:

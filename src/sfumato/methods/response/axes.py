@@ -68,18 +68,6 @@ class Axes:
             whole[:, list(self.shared)] = self._together[0][codes[:, len(self.own)]]
         return whole
 
-    @property
-    def axis_labels(self) -> list[tuple[str, ...]]:
-        """What the values of each axis are called."""
-        parts = self.profile.quasi_domain.parts
-        called = [parts[k].labels for k in self.own]
-        if self.shared:
-            together = (
-                (parts[k].labels[c] for k, c in zip(self.shared, row, strict=True)) for row in self._together[0]
-            )
-            called.append(tuple(", ".join(labels) for labels in together))
-        return [*called, self.profile.sensitive_domain.labels]
-
     def labels(self, cells: IntArray) -> Iterator[tuple[str, ...]]:
         """Yield each cell in words: its quasi-identifiers, then its sensitive value; a code of -1 means any value."""
         parts = self.profile.quasi_domain.parts

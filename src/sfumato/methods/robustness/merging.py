@@ -10,6 +10,9 @@ resulting group satisfies the condition." No value may occur twice in a group. W
 - where that fails, the single tuple is merged with a group that meets the condition, if the union does;
 - what remains is in no group.
 
+Whether the condition holds is decided exactly: shares are fractions, known by their rank among all that occur, and
+compared as floats only where these are far apart. (PI's own bound is reached with equality by simple shares.)
+
 The condition does not bound posteriors by 1/r: see `bounds`.
 """
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +32,10 @@ from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.methods.robustness.prior import Prior
 
 BoolArray = npt.NDArray[np.bool_]
+Ranks = npt.NDArray[np.int32]
+
+CLOSE = 1e-9
+"""Below this a difference of floats is decided in fractions: their errors are some 1e-16 times the size of a group."""
 
 
 def merge_records(
@@ -35,56 +43,100 @@ def merge_records(
 ) -> IntArray:
     """Return the group of every record, numbered from 0, or `WITHHELD`. Arguments as of `group_records`."""
     kinds = Kinds.of(cells, values)
-    rows = [prior.probabilities[cell_signatures(cells, codes)] for prior, codes in zip(priors, signatures, strict=True)]
-    known = np.array(rows)  # (attribute set, cell, value) -> p(s:x)
+    shares, ranks = _Shares.ranked(priors)
+    of_cells = [cell_signatures(cells, codes) for codes in signatures]
+    rows = [of_set[of_cell] for of_set, of_cell in zip(ranks, of_cells, strict=True)]
+    known = _Known(shares, np.array(rows))
     left = kinds.counts.copy()  # kind -> single tuples
     groups = _grow_groups(kinds, left, known, r)
     _join_groups(groups, kinds, left, known, r)
     return _to_records(groups, kinds, order)
 
 
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """All p(s:x) that occur, in ascending order: a rank stands for one of them."""
+
+    exact: Sequence[Fraction]
+    floats: FloatArray
+
+    @classmethod
+    def ranked(cls, priors: Sequence[Prior]) -> tuple[_Shares, list[Ranks]]:
+        """Return the shares of all attribute sets together, and the ranks (signature, value) of each."""
+        pairs = [np.stack(np.broadcast_arrays(prior.weights, prior.totals[:, None]), axis=-1) for prior in priors]
+        flat = np.concatenate([of_set.reshape(-1, 2) for of_set in pairs])
+        distinct, place = np.unique(flat // np.gcd(*flat.T)[:, None], axis=0, return_inverse=True)
+        fractions = [Fraction(*pair) for pair in distinct.tolist()]
+        order = sorted(range(len(fractions)), key=fractions.__getitem__)
+        rank = np.empty(len(order), dtype=np.int32)
+        rank[order] = np.arange(len(order))
+        ends = np.cumsum([prior.weights.size for prior in priors])[:-1]
+        ranks = np.split(rank[place.ravel()], ends)
+        exact = [fractions[k] for k in order]
+        shapes = [prior.weights.shape for prior in priors]
+        return cls(exact, np.array(exact, dtype=np.float64)), [r.reshape(s) for r, s in zip(ranks, shapes, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is known of the tuples of each cell."""
+
+    shares: _Shares
+    ranks: Ranks  # (attribute set, cell, value)
+
+
 @dataclass(eq=False)
 class _Spans:
-    """Groups by what the condition needs of them: the range of p(s:x) over their tuples, and their values."""
+    """Groups by what the condition needs of them: the range of p(s:x) over their tuples, as ranks, and their values."""
 
-    high: FloatArray  # (group, attribute set, value)
-    low: FloatArray
+    shares: _Shares
+    high: Ranks  # (group, attribute set, value)
+    low: Ranks
     held: BoolArray  # (group, value)
 
     def __getitem__(self, chosen: IntArray) -> _Spans:
-        return _Spans(self.high[chosen], self.low[chosen], self.held[chosen])
+        return _Spans(self.shares, self.high[chosen], self.low[chosen], self.held[chosen])
 
     def __setitem__(self, chosen: IntArray, spans: _Spans) -> None:
         self.high[chosen], self.low[chosen], self.held[chosen] = spans.high, spans.low, spans.held
 
     def union(self, others: _Spans) -> _Spans:
         """Return the unions of groups, pairwise; one goes with each of several."""
-        return _Spans(np.maximum(self.high, others.high), np.minimum(self.low, others.low), self.held | others.held)
+        high, low = np.maximum(self.high, others.high), np.minimum(self.low, others.low)
+        return _Spans(self.shares, high, low, self.held | others.held)
 
     def deviations(self) -> FloatArray:
         """Return Delta_max of each group, over all attribute sets and all its values."""
-        return np.asarray(((self.high - self.low) * self.held[:, None]).max(axis=(1, 2)))
+        spread = self.shares.floats[self.high] - self.shares.floats[self.low]
+        return np.asarray((spread * self.held[:, None]).max(axis=(1, 2)))
 
     def meet(self, r: int) -> BoolArray:
         """Whether each group meets PI Eq. (4) for every attribute set and value. It has as many tuples as values."""
         size = self.held.sum(axis=1)
-        ceiling = delta_ceiling(np.maximum(r, size)[:, None, None], r, self.high)
-        fits = (self.high - self.low <= ceiling) | ~self.held[:, None]
-        return np.asarray(fits.all(axis=(1, 2)) & (size >= r))
+        differ = (self.high != self.low) & self.held[:, None] & (size >= r)[:, None, None]  # no spread is no breach
+        group, *_ = np.nonzero(differ)
+        high, low, number = self.high[differ], self.low[differ], size[group]
+        largest = self.shares.floats[high]
+        slack = delta_ceiling(number, r, largest) - (largest - self.shares.floats[low])
+        breach = slack < 0
+        for k in np.flatnonzero(np.abs(slack) < CLOSE).tolist():
+            largest, smallest = self.shares.exact[high[k]], self.shares.exact[low[k]]
+            breach[k] = largest - smallest > delta_ceiling(int(number[k]), r, largest)
+        return np.asarray((size >= r) & (np.bincount(group[breach], minlength=size.size) == 0))
 
 
-def _spans(kinds: Kinds, groups: Sequence[Sequence[int]], known: FloatArray) -> _Spans:
+def _spans(kinds: Kinds, groups: Sequence[Sequence[int]], known: _Known) -> _Spans:
     """Return the spans of groups of tuples of these kinds."""
     members = np.array([kind for group in groups for kind in group])
     sizes = np.array([len(group) for group in groups])
-    rows = known[:, kinds.cells[members]].transpose(1, 0, 2)
-    held = np.zeros((len(groups), known.shape[2]), dtype=np.bool_)
+    rows = known.ranks[:, kinds.cells[members]].transpose(1, 0, 2)
+    held = np.zeros((len(groups), rows.shape[2]), dtype=np.bool_)
     held[np.repeat(np.arange(len(groups)), sizes), kinds.values[members]] = True
     first = starts(sizes)
-    return _Spans(np.maximum.reduceat(rows, first), np.minimum.reduceat(rows, first), held)
+    return _Spans(known.shares, np.maximum.reduceat(rows, first), np.minimum.reduceat(rows, first), held)
 
 
-def _grow_groups(kinds: Kinds, left: IntArray, known: FloatArray, r: int) -> list[list[int]]:
+def _grow_groups(kinds: Kinds, left: IntArray, known: _Known, r: int) -> list[list[int]]:
     """Return groups, as lists of kinds, that meet the condition; take their tuples out of `left`."""
     singles = _spans(kinds, [[kind] for kind in range(left.size)], known)
     groups: list[list[int]] = []
@@ -111,13 +163,13 @@ def _grow(seed: int, kinds: Kinds, left: IntArray, singles: _Spans, r: int) -> l
         alike = able[kinds.cells[able] == kinds.cells[seed]]
         if alike.size == 0:
             deviations = span.union(singles[able]).deviations()
-            alike = able[deviations == deviations.min()]
+            alike = able[deviations <= deviations.min() + CLOSE]  # which of equals is left open
         group.append(int(alike[np.argmax(left[alike])]))
         span = span.union(singles[np.array(group[-1:])])
     return group
 
 
-def _join_groups(groups: list[list[int]], kinds: Kinds, left: IntArray, known: FloatArray, r: int) -> None:
+def _join_groups(groups: list[list[int]], kinds: Kinds, left: IntArray, known: _Known, r: int) -> None:
     """Merge single tuples with groups that meet the condition, as long as a union does."""
     if not groups:
         return

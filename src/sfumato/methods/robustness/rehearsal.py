@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.robustness.bounds import meets_published_delta, meets_repaired_delta, swap_bound
+from sfumato.methods.robustness.bounds import delta_ceiling, meets_published_delta, meets_repaired_delta, swap_bound
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import CLOSE, exceeding, worst_posteriors
 from sfumato.methods.robustness.grouping import group_records
@@ -123,7 +124,20 @@ class Rehearsal:
         return meets_repaired_delta(group.weights(prior.probabilities), group.counts, self.r)
 
     def _meets_published(self, group: Composition, prior: Prior) -> bool:
-        return meets_published_delta(group.weights(prior.probabilities), group.counts, self.r)
+        floats = group.weights(prior.probabilities)
+        if len(group.sizes) == 1 or not _is_close(floats, group, self.r):
+            return meets_published_delta(floats, group.counts, self.r)
+        totals = prior.totals[list(group.signatures)].tolist()
+        rows = zip(group.weights(prior.weights).tolist(), totals, strict=True)
+        exact = [[Fraction(weight, total) for weight in row] for row, total in rows]
+        return meets_published_delta(exact, group.counts, self.r)
+
+
+def _is_close(rows: FloatArray, group: Composition, r: int) -> bool:
+    """Whether floats cannot tell if PI Eq. (4) holds; rows of one signature agree, and need no telling."""
+    largest = rows.max(axis=0)
+    slack = delta_ceiling(max(r, group.size), r, largest) - (largest - rows.min(axis=0))
+    return bool((np.abs(slack) < CLOSE).any())
 
 
 def rehearse(
