@@ -50,7 +50,9 @@ class Table:
 
     largest_share: Fraction  # of a sensitive value
     values: int  # that occur
-    known: tuple[str, ...]  # columns that robust-anatomy is to hold against: see `known_columns`
+    rows: int
+    sizes: dict[str, int]  # values of each quasi-identifier
+    combinations: Callable[[tuple[str, ...]], int]  # of some of these that occur
 
 
 @dataclass(frozen=True)
@@ -101,15 +103,15 @@ def diversity(limit: Fraction) -> int:
     return max(2, math.ceil(1 / limit))
 
 
-def known_columns(sizes: dict[str, int], records: int, r: int, combinations: Callable[[tuple[str, ...]], int]) -> tuple[str, ...]:
+def known_columns(table: Table, r: int) -> tuple[str, ...]:
     """Return the quasi-identifiers that robust-anatomy is held against where the policy names no attribute sets.
 
     One set, taken from the column with the fewest values up, as long as a combination that occurs has 10 r records on
     average: groups are made inside combinations, and need r records of different values there. One column at least.
     """
     chosen: tuple[str, ...] = ()
-    for name in sorted(sizes, key=lambda name: sizes[name]):
-        if chosen and combinations((*chosen, name)) * ROOMY * r > records:
+    for name in sorted(table.sizes, key=lambda name: table.sizes[name]):
+        if chosen and table.combinations((*chosen, name)) * ROOMY * r > table.rows:
             break
         chosen = (*chosen, name)
     return chosen
@@ -143,7 +145,7 @@ def _all(policy: Policy, table: Table, limit: Fraction) -> Iterator[Translated]:
         yield response(scope, limit)
     for method in ("anatomy", SUPPRESSION):
         yield grouped(method, diversity(limit))
-    yield robust(_sets(policy, table), diversity(limit))
+    yield robust(policy.method.attribute_sets or (known_columns(table, diversity(limit)),), diversity(limit))
     yield generalized(diversity(limit))
 
 
@@ -159,10 +161,6 @@ def _value_rule(policy: Policy, method: str, table: Table, limit: Fraction) -> d
     if policy.method.name in OF_VALUES and (method in MATRICES or plain):
         return rule.model_dump(exclude_unset=True)
     return {"rho1": str(table.largest_share), "rho2": str(limit)}
-
-
-def _sets(policy: Policy, table: Table) -> tuple[tuple[str, ...], ...]:
-    return policy.method.attribute_sets or ((table.known,) if table.known else ())
 
 
 # --- each method ------------------------------------------------------------------------------------------------------

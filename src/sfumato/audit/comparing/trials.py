@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.audit.comparing.guessing import Guessed, guess, guess_classes
 from sfumato.audit.comparing.original import Original
+from sfumato.audit.comparing.promised import Promised, promised
 from sfumato.audit.comparing.queries import Kept, Pool, kept, of_independence, of_joint, of_release
 from sfumato.audit.comparing.translating import GENERALIZATION, Translated
 from sfumato.audit.usefulness import Floats
@@ -35,6 +36,7 @@ class Trial:
     published_share: float
     plan_seconds: float
     publish_seconds: float
+    promised: Promised | None = None  # of the first release
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,11 @@ class Bench:
         """Make and measure the releases of a method; raise what it raises if it does not fit the table."""
         if translated.name == GENERALIZATION:
             return [self._generalized(translated.requirement["l"])]
-        return [self._measured(*made) for made in self._made(translated)]
+        return [self._measured(*made, number == 0) for number, made in enumerate(self._made(translated))]
+
+    def first(self) -> Bench:
+        """Return the bench for one release of each method, the first one."""
+        return replace(self, keys=self.keys[:1])
 
     def risk(self, translated: Translated) -> float:
         """Return the mean success of the guesser alone, over the same releases as `trials`."""
@@ -75,11 +81,16 @@ class Bench:
     def _guessed(self, table: Table, release: Release) -> Guessed:
         return guess(self.original.case(table, release), self.original, of_release(self.original, release))
 
-    def _measured(self, table: Table, release: Release, planned: float, published: float) -> Trial:
-        estimates = of_release(self.original, release)
-        guessed = guess(self.original.case(table, release), self.original, estimates)
-        share = release.manifest.data.rows / self.original.rows
-        return Trial(guessed, kept(self.original, self.pool, estimates), share, planned, published)
+    def _measured(self, table: Table, release: Release, planned: float, published: float, first: bool) -> Trial:
+        estimates, case = of_release(self.original, release), self.original.case(table, release)
+        return Trial(
+            guessed=guess(case, self.original, estimates),
+            kept=kept(self.original, self.pool, estimates),
+            published_share=release.manifest.data.rows / self.original.rows,
+            plan_seconds=planned,
+            publish_seconds=published,
+            promised=promised(case) if first else None,
+        )
 
     # --- full-domain generalization, which is a baseline and publishes no release -------------------------------------
 
