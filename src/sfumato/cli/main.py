@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli import analyst, auditor, show
+from sfumato.cli import analyst, auditor, comparer, show
 from sfumato.cli import report as reports
 from sfumato.cli.base import Json, NewFolder, PolicyPath, ReleasePath, Shuffle, TablePath, app, command
 from sfumato.errors import SfumatoError, UsageError
@@ -179,7 +179,7 @@ def publish(
         print("NOT FOR RELEASE: drawn from a test seed, which anyone can repeat.")
 
 
-for _name, _example, _function in (*analyst.COMMANDS, *auditor.COMMANDS, *reports.COMMANDS):
+for _name, _example, _function in (*analyst.COMMANDS, *auditor.COMMANDS, *comparer.COMMANDS, *reports.COMMANDS):
     command(_name, _example)(_function)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +18,6 @@ from sfumato.audit.comparing.translating import Translated, grid, limit_of, tran
 from sfumato.audit.comparing.trials import Bench, Trial
 from sfumato.audit.running import Progress, no_progress, now, software
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.policy import Policy
 from sfumato.randomness import SecretKey
 from sfumato.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness
 from sfumato.table import Table, profile
@@ -56,6 +55,9 @@ def compare(
     if equal_risk and target is None:
         notes.append("Not compared at equal risk: the policy's own method cannot be had. Give a target.")
     equal = () if target is None else tuple(_at_equal_risk(bench, asked, methods, known, target, progress))
+    plain = bench.plain()
+    if target is not None and target >= plain.guessed.success:
+        notes.append("The table itself gives away no more than the target of equal risk: it limits nothing.")
     return MethodComparison(
         created=now(),
         software=software(),
@@ -70,7 +72,7 @@ def compare(
         methods=methods,
         references=(
             _reference(INDEPENDENCE, "Values depend on nothing.", bench.independence()),
-            _reference(PLAIN, "Nothing is hidden.", bench.plain()),
+            _reference(PLAIN, "Nothing is hidden.", plain),
         ),
         target=target,
         at_equal_risk=equal,
@@ -87,7 +89,7 @@ def _check(table: Table, repeat: int, target: float | None, hierarchies: Mapping
     names = table.schema.names("quasi_identifier")
     if not names:
         raise UsageError(
-            "No column is a quasi-identifier: the guesser knows nobody, and methods differ in nothing that is measured.",
+            "No column is a quasi-identifier: nobody can be known by any, and there is nothing to be associated.",
             "Give the columns by which people can be known the role quasi_identifier.",
         )
     if strange := [name for name in hierarchies if name not in names]:
@@ -104,10 +106,16 @@ def _bench(table: Table, repeat: int, hierarchies: Mapping[str, str | Path], see
 def _known(original: Original) -> translating.Table:
     """Return what a translation needs to know of the table."""
     counts = np.bincount(original.numbers(original.sensitive), minlength=original.values)
-    names = original.quasi_identifiers
+    names, together = original.quasi_identifiers, original.together()
+    shares = zip(together.max(axis=1).tolist(), together.sum(axis=1).tolist(), strict=True)
     sizes = dict(zip(names, original.shape(names), strict=True))
     return translating.Table(
-        Fraction(int(counts.max()), original.rows), int(np.count_nonzero(counts)), original.rows, sizes, original.combinations
+        Fraction(int(counts.max()), original.rows),
+        max(Fraction(most, people) for most, people in shares),
+        int(np.count_nonzero(counts)),
+        original.rows,
+        sizes,
+        original.combinations,
     )
 
 

@@ -5,8 +5,9 @@ person he believes in values u by a row-by-row estimate of how they depend on th
 
     b(u | a)  <-  mean over the rows r that the person may be of        b(u | a) C[o_r, u] / sum_k b(k | a) C[o_r, k]
 
-with o_r what the row shows instead of the value (a randomized value, a sub-table, a group) and C[o, u] the chance that a
-record of value u shows it. He guesses the u of the largest b. Where he starts and when he stops makes different guessers:
+with o_r what the row shows instead of the value (a randomized value, a sub-table, a group) and C[o, u] the chance that
+a record of value u shows it. He guesses the u of the largest b. Where he starts and when he stops makes several
+guessers:
 
     most frequent            the estimated shares of the values, no step
     rows                     one step from there: the mean of what the rows tell; in groups, of the shares in them
@@ -14,9 +15,9 @@ record of value u shows it. He guesses the u of the largest b. Where he starts a
     two-way tables and rows  one step from there
     joint table              many steps: towards the likeliest table of all quasi-identifiers and the value
 
-The one that is right most often counts. That is for somebody who picks the best one, so no less than what can be reached
-by them. In groups C takes the members one by one; what the values of some tell of the others is left out. `worst` is the
-largest belief in the true value of a person by `rows`, whose beliefs are not estimated from single rows.
+The one that is right most often counts: as if it were known beforehand which one that is. In groups C takes the members
+one by one; what the values of some tell of the others is left out. `worst` is the largest belief in the true value of a
+person by `rows`: the beliefs of the others are fitted, some to single rows, and would be 1 somewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from sfumato.audit.comparing.original import Original
 from sfumato.audit.comparing.queries import Estimates, pair_tables
 from sfumato.audit.linking import attack
 from sfumato.audit.usefulness import Floats
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import SfumatoError
 from sfumato.matrix import PerturbationMatrix
 from sfumato.methods.response.channels import Mix, product
 from sfumato.methods.response.guessing import likeliest
@@ -42,8 +43,6 @@ STEPS = (10, 50)
 """After which `joint table` stops: few steps fit less noise, many find more."""
 SHARE_STEPS = 300
 """Steps that estimate the shares of values."""
-MOST_BELIEFS = 30_000_000
-"""Combinations of quasi-identifiers times values."""
 FLOOR = 0.5
 """Records that an estimated cell of a two-way table has, at least."""
 FREQUENT, ROWS, PAIRS, BOTH, JOINT = (
@@ -105,8 +104,6 @@ class Shown:
 
 def _on_rows(case: Case, original: Original, estimates: Estimates) -> Guessed:
     own, size = case.signatures(original.quasi_identifiers), original.values
-    if own.size * size > MOST_BELIEFS:
-        raise UsageError(f"{own.size:,} combinations of quasi-identifiers times {size:,} values are too many to guess.")
     counts = np.bincount(own.table * size + original.numbers(original.sensitive), minlength=own.size * size)
     people = counts.reshape(own.size, size).astype(np.float64)
     shown = _groups(case, original) if case.manifest.groups else _matrices(case, original)
@@ -114,7 +111,7 @@ def _on_rows(case: Case, original: Original, estimates: Estimates) -> Guessed:
     start = np.broadcast_to(shown.shares, people.shape)
     beliefs: dict[str, list[Floats]] = {FREQUENT: [start], ROWS: [walk.step(start)]}
     beliefs[JOINT] = walk.steps(start)
-    codes = {name: of_column for name, of_column in zip(own.columns, own.codes, strict=True)}
+    codes = dict(zip(own.columns, own.codes, strict=True))
     if (pairs := _from_pairs(original, estimates, codes, shown.shares)) is not None:
         beliefs |= {PAIRS: [pairs], BOTH: [walk.step(pairs)]}
     return measured(people, beliefs)

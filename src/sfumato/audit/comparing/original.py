@@ -21,6 +21,8 @@ from sfumato.table import Table
 
 MOST_CELLS = 3_000_000
 """Of a table that is compared."""
+MOST_BELIEFS = 30_000_000
+"""Combinations of quasi-identifiers that occur, times values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,8 @@ class Original:
         """Read the table; rows that the policy leaves out are left out."""
         names = table.schema.names("quasi_identifier", "sensitive")
         columns = {name: _seeded(ColumnCodes(table.schema[name])) for name in names}
-        drops, parts = dropping(table.schema), {name: [] for name in names}  # type: dict[str, list[Codes]]
+        drops = dropping(table.schema)
+        parts: dict[str, list[Codes]] = {name: [] for name in names}
         for batch, position in positioned(table.source, list(dict.fromkeys([*names, *(a.name for a in drops)]))):
             keep = complete_rows(batch.rows, drops)
             for name in names:
@@ -99,6 +102,17 @@ class Original:
     def combinations(self, names: Sequence[str]) -> int:
         """Return how many combinations of values occur."""
         return int(self.numbered(names).max()) + 1
+
+    def together(self) -> Ints:
+        """Return how many people with the same quasi-identifiers have each value: [combination, value]."""
+        place, size = self.numbered(self.quasi_identifiers), self.values
+        if (int(place.max()) + 1) * size > MOST_BELIEFS:
+            raise UsageError(
+                f"{int(place.max()) + 1:,} combinations of quasi-identifiers times {size:,} values are too many to compare.",
+                "Bin the columns, or give fewer of them the role quasi_identifier.",
+            )
+        cells = place * size + self.numbers(self.sensitive)
+        return np.bincount(cells, minlength=(int(place.max()) + 1) * size).reshape(-1, size)
 
     def counts(self, names: Sequence[str]) -> Floats:
         """Return the records of every combination of values, an axis for each column."""

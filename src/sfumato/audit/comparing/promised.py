@@ -29,7 +29,7 @@ def promised(case: Case) -> Promised | None:
     found = [finding for finding in _findings(case) if finding.promised is not None]
     if not found:
         return None
-    worst = max(found, key=lambda finding: finding.excess)
+    worst = max(found, key=lambda finding: (round(finding.excess, 9), finding.worst))
     assert worst.promised is not None
     return Promised(worst.attacker, worst.promised, worst.worst, worst.verdict)
 

@@ -1,8 +1,8 @@
 """What analysts keep, measured alike for all methods: errors of the same random counts, and distances of tables.
 
-The pool is drawn as in SDR Appendix 10.9: conditions on one to three quasi-identifiers, each with every sensitive value;
-those that are true of a thousandth of the records at least are asked. Estimates are those that an analyst gets by
-default (`release.table`), which may be negative.
+The pool is drawn as in SDR Appendix 10.9: conditions on one to three quasi-identifiers, each with every sensitive
+value; those that are true of a thousandth of the records at least are asked. Estimates are those that an analyst gets
+by default (`release.table`), which may be negative.
 """
 
 from __future__ import annotations
@@ -97,9 +97,7 @@ def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
     errors = pool.errors(estimates)
     alone = _distance(original, estimates, original.sensitive)
     pairs = [_distance(original, estimates, names) for names in pair_tables(original)]
-    return Kept(
-        float(np.median(errors)), float(errors.mean()), alone, float(np.mean(pairs)) if pairs else math.nan
-    )
+    return Kept(float(np.median(errors)), float(errors.mean()), alone, float(np.mean(pairs)) if pairs else math.nan)
 
 
 def pair_tables(original: Original) -> Iterator[Names]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from sfumato.audit.comparing.promised import Promised
 from sfumato.audit.comparing.trials import Trial
 from sfumato.errors import UsageError
+from sfumato.report.pictures import render
+from sfumato.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.text import WIDTH, indented, table
 
 VERSION = 1
@@ -134,12 +137,31 @@ class MethodComparison:
         except (KeyError, TypeError) as problem:
             raise UsageError(f"The record of the comparison is damaged: {problem}.", "Compare again.") from None
 
+    def plot(self, path: str | Path) -> None:
+        """Write the picture of methods by what is guessed right and how far counts are off; the suffix decides how."""
+        panels = [Panel("At the same requirement", self._placed(self.methods))]
+        if self.target is not None:
+            panels.append(Panel("At equal measured risk", self._placed(self.at_equal_risk)))
+        title = f"Methods on {Path(self.published).name}, {self.requirement}"
+        subtitle = (
+            "The lower left corner is the best. Lines: single releases. Diamond: the policy's own method. Crosses: "
+            "nothing is associated, nothing is hidden."
+        )
+        render(trade_off_plot(title, subtitle, panels), path)
+
+    def _placed(self, outcomes: Sequence[Outcome]) -> tuple[Placed, ...]:
+        """Return what can be drawn, and the references."""
+        methods = [each for each in (*outcomes, *self.references) if each.figures]
+        return tuple(_point(each, each.figures, each in self.references) for each in methods if each.figures)
+
     # --- in words -----------------------------------------------------------------------------------------------------
 
     def explain(self) -> str:
         """Return the comparison in plain words."""
         parts = ["\n".join(self._head()), _table([*self.methods, *self.references]), *_reasons(self.methods)]
-        parts.append("\n".join(["Whom each promise is about; they are not the same:", *_promises(self.methods)]))
+        parts.append(
+            "\n".join(["What each promises, to whom; the promises are not the same:", *_promises(self.methods)])
+        )
         if self.target is not None:
             right = f"At equal measured risk: {self.target:.1%} of the people guessed right, or the nearest below."
             parts += [f"{right}\n\n{_table(self.at_equal_risk)}", *_reasons(self.at_equal_risk)]
@@ -150,10 +172,11 @@ class MethodComparison:
         yield f"{self.published}: {self.rows:,} records. Asked: {self.requirement}."
         yield fill(
             f"Every method is asked for {self.limit:.4g} as the bound on the belief in a person's value, in its own "
-            f"way. Measured on {self.repeat} release(s) of each, thrown away since. Guessed right: people about whom "
-            "one is right who knows their quasi-identifiers and the release. Most exposed: the largest belief in a "
-            f"true value so. Errors: of {self.counts_asked:,} random counts, the same for all. Distance: total "
-            "variation, of the values alone and with each quasi-identifier.",
+            f"way (* the policy's own). Measured on {self.repeat} release(s) of each, thrown away since. right: people "
+            "about whom one is right who knows everybody's quasi-identifiers and the release. exposed: the largest "
+            f"belief in a true value, from the rows that a person may be. error: relative, the mean and the median over "
+            f"{self.counts_asked:,} random counts, the same for all. distance: total variation of the values, and in "
+            "pairs with each quasi-identifier. ±: how far single releases are from the mean.",
             WIDTH,
         )
 
@@ -162,58 +185,86 @@ class MethodComparison:
         yield _winner("At this requirement", self.methods, self.repeat)
         if self.target is not None:
             yield _winner(f"At equal measured risk ({self.target:.1%})", self.at_equal_risk, self.repeat)
-        chance = self.references[0].figures
-        assert chance is not None
-        useless = [m.method for m in self.methods if m.figures and m.figures.median_error.mean >= chance.median_error.mean]
-        if useless:
-            yield (
-                f"No better than the independence table (median error {chance.median_error.mean:.1%}), in which values "
-                f"depend on nothing: {', '.join(useless)}."
-            )
+        nothing, everything = (each.figures for each in self.references)
+        assert nothing is not None
+        assert everything is not None
+        yield from _useless(self.methods, nothing.mean_error.mean)
+        yield from _withheld(self.methods)
+        yield (
+            f"With the independence table one is right about {nothing.guessed.mean:.1%} of the people, with the table "
+            f"itself about {everything.guessed.mean:.1%}: what methods differ in lies between. A guess by association is as "
+            "good as the association is that a release keeps for its analysts. How sure one can be of a single person "
+            'is another question: see "exposed".'
+        )
+
+
+def _point(outcome: Outcome, figures: Figures, is_reference: bool) -> Placed:
+    error = figures.mean_error
+    kind: Kind = "reference" if is_reference else "own" if outcome.own else "method"
+    return Placed(outcome.method, figures.guessed.mean, error.mean, error.low, error.high, kind)
 
 
 def _winner(when: str, outcomes: Sequence[Outcome], repeat: int) -> str:
     measured = [(each.method, each.figures) for each in outcomes if each.figures]
     if not measured:
         return f"{when}, no method can be had."
-    name, best = min(measured, key=lambda pair: pair[1].median_error.mean)
-    error = best.median_error
+    name, best = min(measured, key=lambda pair: pair[1].mean_error.mean)
+    error = best.mean_error
     if repeat == 1:
         return (
-            f"{when}, {name} has the least median error, {error.mean:.1%}, on one release: how much that varies is not "
+            f"{when}, {name} has the least mean error, {error.mean:.1%}, on one release: how much that varies is not "
             "known, and no winner is named."
         )
-    close = [other for other, figures in measured if other != name and figures.median_error.low <= error.high]
+    close = [other for other, figures in measured if other != name and figures.mean_error.low <= error.high]
     told = f"{error.mean:.1%} ({error.low:.1%} to {error.high:.1%} over {repeat} releases)"
+    least = (
+        f"{when}, the least mean error is {told}, of {name}, with a belief of up to {best.worst:.1%} in a true value"
+    )
     if close:
-        return f"{when}, the least median error is {told}, of {name}; {', '.join(close)} cannot be told from it."
-    return f"{when}, {name} has the least median error: {told}, below all releases of the others."
+        return f"{least}; {', '.join(close)} cannot be told from it."
+    return f"{least}. All releases of the others have larger ones."
+
+
+def _useless(outcomes: Sequence[Outcome], chance: float) -> Iterator[str]:
+    names = [each.method for each in outcomes if each.figures and each.figures.mean_error.mean >= chance]
+    if names:
+        yield (
+            f"No better than the independence table (mean error {chance:.1%}), in which values depend on nothing: "
+            f"{', '.join(names)}."
+        )
+
+
+def _withheld(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    shares = {each.method: 1 - each.figures.published_share for each in outcomes if each.figures}
+    told = [f"{name} {share:.1%}" for name, share in shares.items() if share > 0]
+    if told:
+        yield (
+            f"Records withheld: {', '.join(told)}. They are missing from counts, and their people are guessed like all "
+            "others; that somebody is missing tells more (`sfumato audit`, missing)."
+        )
 
 
 COLUMNS = (
-    "method", "asked", "guessed right", "most exposed", "own bound", "median error", "mean error", "distance",
-    "in pairs", "published", "plan s", "publish s",
+    "method", "asked", "right", "exposed", "error", "median", "distance", "in pairs", "rows", "plan s", "publish s",
 )  # fmt: skip
 
 
 def _table(outcomes: Sequence[Outcome]) -> str:
     rows = [_row(each, each.figures) for each in outcomes if each.figures]
-    return table(COLUMNS, rows, [False, False, *[True] * 10])
+    return table(COLUMNS, rows, [False, False, *[True] * 9])
 
 
 def _row(outcome: Outcome, figures: Figures) -> list[str]:
-    own = figures.promised
     return [
         f"{'* ' if outcome.own else ''}{outcome.method}",
         outcome.asked,
         _percents(figures.guessed),
         f"{figures.worst:.1%}",
-        "-" if own is None else f"{own.worst:.4g} {'<=' if own.verdict == 'within the bound' else '>'} {own.bound:.4g}",
-        _percents(figures.median_error),
         _percents(figures.mean_error),
+        _percents(figures.median_error),
         f"{figures.sensitive_distance:.2%}",
         "-" if figures.pair_distance is None else f"{figures.pair_distance:.2%}",
-        f"{figures.published_share:.1%}",
+        f"{figures.published_share:.0%}" if figures.published_share in (0, 1) else f"{figures.published_share:.1%}",
         _seconds(figures.plan_seconds),
         _seconds(figures.publish_seconds),
     ]
@@ -235,5 +286,8 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _promises(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    for promise in dict.fromkeys(each.promise for each in outcomes):
-        yield indented(f"{', '.join(each.method for each in outcomes if each.promise == promise)}: {promise}")
+    for each in outcomes:
+        own = each.figures.promised if each.figures else None
+        held = f" Measured {own.worst:.4g} ({own.attacker}), promised {own.bound:.4g}: {own.verdict}." if own else ""
+        if each.figures:
+            yield indented(f"{each.method}: {each.promise}{held}")

@@ -5,7 +5,7 @@ What is translated is one number, the `limit` on the belief in a person's value:
     l, r              limit = 1/l, 1/r
     risk_limit        limit
     rho1, rho2        limit = rho2
-    gamma, epsilon,   limit = gamma f / (1 - f + gamma f)        gamma the strictest one, f the largest share in the table
+    gamma, epsilon,   limit = gamma f / (1 - f + gamma f)        gamma: the strictest; f: the largest share in the table
     tolerance, values
 
 and back: l = r = ceil(1/limit); rho2 = limit, with f as rho1. The promises are *not* the same: each is about another
@@ -49,6 +49,7 @@ class Table:
     """What a translation needs to know of a table."""
 
     largest_share: Fraction  # of a sensitive value
+    largest_belief: Fraction  # the largest share of a value among people with the same quasi-identifiers
     values: int  # that occur
     rows: int
     sizes: dict[str, int]  # values of each quasi-identifier
@@ -166,20 +167,20 @@ def _value_rule(policy: Policy, method: str, table: Table, limit: Fraction) -> d
 # --- each method ------------------------------------------------------------------------------------------------------
 
 PROMISES = {
-    "uniform": "Whoever sees a person's row, whatever he believed before: the odds of any statement about the value "
-    "change by a bounded factor.",
-    "fine-grain": "Whoever sees a person's row, whatever he believed before: the odds of each single value change by a "
-    "bounded factor.",
-    "small-domain": "Whoever sees a person's row and holds the shares of values in its sub-table for his prior; not one "
-    "who knows how many records of the sub-table have each value.",
-    RESPONSE: "Whoever sees the published quasi-identifiers of a row and nothing else; not one who knows a person's true "
-    "ones and how values depend on them.",
-    "anatomy": "Whoever finds a person's group and knows no association of values with other columns; not one who does, "
-    "or who knows others of the group.",
-    SUPPRESSION: "The same as anatomy for published records, and who asks which value was too frequent; not one who "
-    "misses a person in the release.",
-    GENERALIZATION: "No belief is bounded: the entropy of the values in every class is at least ln l, and one value may "
-    "have far more than 1/l of a class.",
+    "uniform": "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
+    "whatever he believed before.",
+    "fine-grain": "The odds of each single value change by a bounded factor, for whoever sees the person's row, "
+    "whatever he believed before.",
+    "small-domain": "The belief in a value is bounded for who sees the person's row and has the shares of its "
+    "sub-table for his prior; not for one who knows how many records of the sub-table have each value.",
+    RESPONSE: "The belief in a value is bounded for who sees the published quasi-identifiers of a row and nothing "
+    "else; not for one who knows a person's true ones and how values depend on them.",
+    "anatomy": "The belief in a value is bounded for who finds the person's group and knows no association of values "
+    "with other columns; not for one who does, or who knows others of the group.",
+    SUPPRESSION: "As with anatomy for published records, and the belief in which value was too frequent; not for one "
+    "who misses a person in the release.",
+    GENERALIZATION: "No belief is bounded: the entropy of the values in every class is at least ln l, and one value "
+    "may have far more than 1/l of a class.",
 }
 
 
@@ -202,8 +203,8 @@ def robust(sets: tuple[tuple[str, ...], ...], r: int) -> Translated:
     """Return robust-anatomy against who knows how values depend on these sets of columns."""
     told = "; ".join(", ".join(names) for names in sets)
     promise = (
-        f"Whoever finds a person's group, whatever he believes of how values depend on {told}; not one who knows more "
-        "columns, or others of the group."
+        f"The belief in a value is bounded for who finds the person's group, whatever he believes of how values depend "
+        f"on {told}; not for one who knows more columns, or others of the group."
     )
     return Translated(ROBUST, {"name": ROBUST, "attribute_sets": sets}, {"r": r}, f"r = {r}", promise)
 
@@ -214,10 +215,16 @@ def generalized(l: float) -> Translated:  # noqa: E741
 
 
 def _short(rule: dict[str, Any]) -> str:
-    """Return a requirement in a few characters."""
-    plain = [f"{name} = {_number(value)}" for name, value in rule.items() if isinstance(value, int | float | str)]
+    """Return a requirement in a few characters.
+
+    >>> _short({"rho1": "1/5", "rho2": 0.5}), _short({"risk_limit": "1/3"}), _short({"l": 3})
+    ('rho 1/5 to 1/2', 'risk 1/3', 'l = 3')
+    """
+    plain = {name: _number(value) for name, value in rule.items() if isinstance(value, int | float | str)}
+    overall = [f"rho {plain.pop('rho1')} to {plain.pop('rho2')}"] if "rho2" in plain else []
+    overall += [f"risk {plain.pop('risk_limit')}"] if "risk_limit" in plain else []
     more = [f"{len(rule[name])} {name}" for name in ("values", "groups") if rule.get(name)]
-    return ", ".join([*plain, *more])
+    return ", ".join([*overall, *(f"{name} = {value}" for name, value in plain.items()), *more])
 
 
 def _number(value: float | str) -> str:
@@ -234,18 +241,25 @@ def _number(value: float | str) -> str:
 def grid(like: Translated, table: Table) -> tuple[Translated, ...]:
     """Return the method with other parameters, all else alike: from the strictest to the loosest."""
     steps = [Fraction(k, POINTS) for k in range(1, POINTS)]
-    beliefs = [table.largest_share + (1 - table.largest_share) * step for step in steps]
     shares = range(min(table.values, POINTS), 1, -1)
     method = like.method.get("name", GENERALIZATION)
     if method in MATRICES:
         return tuple(_with(like, {"gamma": _gamma(k)}) for k in range(POINTS))
     if method == "small-domain":
-        return tuple(_with(like, {"rho1": str(table.largest_share), "rho2": str(limit)}) for limit in beliefs)
-    if method == RESPONSE:
-        return tuple(_with(like, {"risk_limit": str(limit)}) for limit in beliefs)
+        return tuple(
+            _with(like, {"rho1": str(table.largest_share), "rho2": str(limit)}) for limit in _above(table, 1, steps)
+        )
+    if method == RESPONSE:  # a limit above the risk of the table itself is none
+        limits = _above(table, table.largest_belief, steps)
+        return tuple(_with(like, {"risk_limit": str(limit)}) for limit in limits)
     if method == GENERALIZATION:
         return tuple(generalized(1 + (table.values - 1) * float(step)) for step in reversed(steps))
     return tuple(_with(like, {"r" if method == ROBUST else "l": l}) for l in shares)  # noqa: E741
+
+
+def _above(table: Table, most: Fraction | int, steps: Sequence[Fraction]) -> Iterator[Fraction]:
+    """Yield beliefs between the largest share and `most`."""
+    return (table.largest_share + (most - table.largest_share) * step for step in steps)
 
 
 def _gamma(k: int) -> str:
