@@ -1,13 +1,14 @@
 """Methods by what a guesser reaches and how far counts are off: one panel for each way to compare them.
 
 Each point has its name beside it, moved where names would overlap, with a line back to the point. Both panels have the
-same axes. All text has one weight, as in `plots`.
+same axes; a method that is twice as far off as the worst reference, or more, is drawn at their upper end, with its
+figure in its name. All text has one weight, as in `plots`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sfumato.report.layout import plain
@@ -56,8 +57,17 @@ class _Axes:
     @classmethod
     def of(cls, points: Sequence[Placed]) -> _Axes:
         risks, most = [p.risk for p in points], max(p.high for p in points) or 1.0
+        references = [p.error for p in points if p.kind == "reference"]
+        most = min(most, 2 * max(references, default=0.0) or most)
         room = ROOM * (max(risks) - min(risks)) or 0.05
         return cls((min(risks) - room, max(risks) + room), (-ROOM * most / 2, most * (1 + ROOM)))
+
+    def drawn(self, point: Placed) -> Placed:
+        """Return the point as far as it is inside."""
+        top = self.y[1]
+        if point.error <= top:
+            return replace(point, high=min(point.high, top))
+        return replace(point, label=f"{point.label} ({point.error:,.0%})", error=top, low=top, high=top)
 
     def pixels(self, point: Placed) -> tuple[float, float]:
         """Return the place of a point, from the upper left corner."""
@@ -90,9 +100,10 @@ def trade_off_plot(title: str, subtitle: str, panels: Sequence[Panel]) -> dict[s
 
 
 def _panel(panel: Panel, axes: _Axes) -> dict[str, Any]:
-    names = _names(panel.points, axes)
-    layers: list[dict[str, Any]] = [_leaders(names), _ranges(panel.points, axes)]
-    layers += [_dots([p for p in panel.points if p.kind == kind], kind, axes) for kind in SHAPES]
+    points = [axes.drawn(point) for point in panel.points]
+    names = _names(points, axes)
+    layers: list[dict[str, Any]] = [_leaders(names), _ranges(points, axes)]
+    layers += [_dots([p for p in points if p.kind == kind], kind, axes) for kind in SHAPES]
     layers += [_texts([n for n in names if n["align"] == align], align) for align in ("left", "right")]
     return {
         "title": {"text": plain(panel.title), "anchor": "start", "fontSize": 13},
@@ -148,7 +159,7 @@ def _names(points: Sequence[Placed], axes: _Axes) -> list[dict[str, Any]]:
 
 
 def _side(places: Sequence[tuple[Placed, float, float]], align: str, edge: float | None) -> list[dict[str, Any]]:
-    heights = spread_out([y for _, _, y in places], LINE, HEIGHT - LINE / 2)
+    heights = spread_out([max(y, LINE / 2) for _, _, y in places], LINE, HEIGHT - LINE / 2)
     return [
         {
             "px": x,

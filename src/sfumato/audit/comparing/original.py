@@ -106,13 +106,14 @@ class Original:
     def together(self) -> Ints:
         """Return how many people with the same quasi-identifiers have each value: [combination, value]."""
         place, size = self.numbered(self.quasi_identifiers), self.values
-        if (int(place.max()) + 1) * size > MOST_BELIEFS:
+        number = int(place.max()) + 1
+        if number * size > MOST_BELIEFS:
             raise UsageError(
-                f"{int(place.max()) + 1:,} combinations of quasi-identifiers times {size:,} values are too many to compare.",
+                f"{number:,} combinations of quasi-identifiers times {size:,} values are too many to compare.",
                 "Bin the columns, or give fewer of them the role quasi_identifier.",
             )
         cells = place * size + self.numbers(self.sensitive)
-        return np.bincount(cells, minlength=(int(place.max()) + 1) * size).reshape(-1, size)
+        return np.bincount(cells, minlength=number * size).reshape(-1, size)
 
     def counts(self, names: Sequence[str]) -> Floats:
         """Return the records of every combination of values, an axis for each column."""

@@ -10,6 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from sfumato.audit.comparing.promised import Promised
+from sfumato.audit.comparing.translating import GENERALIZATION
 from sfumato.audit.comparing.trials import Trial
 from sfumato.errors import UsageError
 from sfumato.report.pictures import render
@@ -174,7 +175,7 @@ class MethodComparison:
             f"Every method is asked for {self.limit:.4g} as the bound on the belief in a person's value, in its own "
             f"way (* the policy's own). Measured on {self.repeat} release(s) of each, thrown away since. right: people "
             "about whom one is right who knows everybody's quasi-identifiers and the release. exposed: the largest "
-            f"belief in a true value, from the rows that a person may be. error: relative, the mean and the median over "
+            "belief in a true value, from the rows that a person may be. error: relative, the mean and the median of "
             f"{self.counts_asked:,} random counts, the same for all. distance: total variation of the values, and in "
             "pairs with each quasi-identifier. ±: how far single releases are from the mean.",
             WIDTH,
@@ -182,7 +183,10 @@ class MethodComparison:
 
     def conclusions(self) -> Iterator[str]:
         """Yield what the comparison comes to: no winner is named where the releases of two methods overlap."""
-        yield _winner("At this requirement", self.methods, self.repeat)
+        bounding = [each for each in self.methods if each.method != GENERALIZATION]
+        yield _winner("At this requirement", bounding, self.repeat)
+        if len(bounding) < len(self.methods):
+            yield "Generalization is left out there: it bounds no belief, and is what others are compared with."
         if self.target is not None:
             yield _winner(f"At equal measured risk ({self.target:.1%})", self.at_equal_risk, self.repeat)
         nothing, everything = (each.figures for each in self.references)
@@ -192,9 +196,9 @@ class MethodComparison:
         yield from _withheld(self.methods)
         yield (
             f"With the independence table one is right about {nothing.guessed.mean:.1%} of the people, with the table "
-            f"itself about {everything.guessed.mean:.1%}: what methods differ in lies between. A guess by association is as "
-            "good as the association is that a release keeps for its analysts. How sure one can be of a single person "
-            'is another question: see "exposed".'
+            f"itself about {everything.guessed.mean:.1%}: what methods differ in lies between. A guess by association "
+            "is as good as the association is that a release keeps for its analysts. How sure one can be of a single "
+            'person is another question: see "exposed".'
         )
 
 
