@@ -93,6 +93,16 @@ def test_the_own_method_stays_as_the_policy_says(method: str, requirement: str, 
     assert all(each.policy(policy).columns == policy.columns for each in others)
 
 
+def test_a_record_key_is_left_out_of_trials() -> None:
+    roles = {"id": "identifier", **ROLES}
+    policy = make_policy(roles, "gamma = 2", "fine-grain", 'record_key = "id"', 'weights = "equal"')
+    for each in translations(policy, TABLE, Fraction(1, 2))[:3]:
+        tried = each.policy(policy)
+        assert tried.record_key is None
+        assert tried.columns == policy.columns
+        assert (tried.method == policy.method) == each.own
+
+
 def test_robust_groups_take_as_many_columns_as_have_room() -> None:
     assert known_columns(TABLE, 2) == ("sex",)  # 80 combinations of 12.5 records: fewer than 20
     assert known_columns(TABLE, 1) == ("sex", "age")

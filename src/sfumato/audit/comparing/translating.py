@@ -68,8 +68,9 @@ class Translated:
     own: bool = field(default=False)  # whether it is what the policy itself asks for
 
     def policy(self, policy: Policy) -> Policy:
-        """Return the policy that asks for it; raise `PolicyError` if the method does not go with the columns."""
-        return policy if self.own else policy.changed(self.method, self.requirement)
+        """Return the policy that asks for it, without a record key; raise `PolicyError` if it does not go together."""
+        is_whole = self.own and not policy.record_key
+        return policy if is_whole else policy.changed(self.method, self.requirement)
 
 
 def limit_of(required: Requirement, largest: Fraction, gammas: Sequence[Fraction]) -> Fraction:
