@@ -218,8 +218,8 @@ class Policy(Section):
         try:
             policy = type(self).model_validate({**kept, "method": method, "requirement": requirement})
         except ValidationError as problem:
-            reasons = "; ".join(dict.fromkeys(map(_reason, problem.errors())))
-            raise PolicyError(f"{reasons[0].upper()}{reasons[1:]}.") from None
+            reasons = dict.fromkeys(map(_reason, problem.errors()))
+            raise PolicyError(f"The policy does not fit: {'; '.join(reasons)}.") from None
         policy._folder = self._folder
         return policy
 

@@ -123,7 +123,7 @@ def test_a_method_that_does_not_fit_says_why_in_the_terms_of_the_policy() -> Non
     roles = {**ROLES, "group": "other"}
     policy = make_policy(roles, "rho1 = 0.2\nrho2 = 0.5", "uniform")
     found = {each.name: each for each in translations(policy, TABLE, Fraction(1, 2))}
-    with pytest.raises(PolicyError, match="The column name 'group' is taken: anatomy adds a column"):
+    with pytest.raises(PolicyError, match="does not fit: the column name 'group' is taken: anatomy adds a column"):
         found["anatomy"].policy(policy)
 
 

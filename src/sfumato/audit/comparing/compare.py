@@ -160,6 +160,8 @@ def _own_risk(methods: tuple[Outcome, ...]) -> float | None:
 def _notes(table: Table) -> Iterator[str]:
     if table.policy.record_key:
         yield "The record key of the policy was left out: no later release follows on these."
+    if table.policy.person and table.policy.person.repeated == "keep-one":
+        yield "One row of each person is published, and compared with all rows of the table."
     if table.policy.requirement.groups:
         yield "Limits for single groups are the policy's own: other methods take the general one."
 
