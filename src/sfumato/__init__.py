@@ -6,6 +6,7 @@
             --table, association, risks, power-->  JointTable, Comparison, Power
     Release --verify--> Verification: what the release alone proves
     table + Release --audit--> Audit: what attackers reach, beside what was promised   the auditor
+    table --compare--> MethodComparison: every method at the policy's requirement
     Audit --report--> one HTML page
 
     import sfumato as sf
@@ -28,6 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.audit.auditing import audit as audit
+    from sfumato.audit.comparing.compare import compare as compare
+    from sfumato.audit.comparing.record import MethodComparison as MethodComparison
     from sfumato.audit.record import Audit as Audit
     from sfumato.checks import Verification as Verification
     from sfumato.errors import CannotMeet as CannotMeet
@@ -79,6 +82,7 @@ _HOMES = {
     "GroupPlan": "group_plan",
     "JointTable": "reconstruct.tables",
     "LocalPrivacy": "requirement",
+    "MethodComparison": "audit.comparing.record",
     "PerturbationMatrix": "matrix",
     "Plan": "plans",
     "Policy": "policy",
@@ -98,6 +102,7 @@ _HOMES = {
     "ValueRequirement": "requirement",
     "Verification": "checks",
     "audit": "audit.auditing",
+    "compare": "audit.comparing.compare",
     "estimate_risk": "methods.response.estimating",
     "load_plan": "plans",
     "open_release": "release",

@@ -209,6 +209,20 @@ class Policy(Section):
         except UsageError as problem:
             raise PolicyError(f"{source} is not a valid policy: {problem.message}", problem.hint) from None
 
+    def changed(self, method: dict[str, Any], requirement: dict[str, Any]) -> Policy:
+        """Return the policy with another method and requirement, for a trial: columns and persons stay as stated.
+
+        A record key is left out: no later release can follow on a trial.
+        """
+        kept = {name: getattr(self, name) for name in ("columns", "person", "input", "output")}
+        try:
+            policy = type(self).model_validate({**kept, "method": method, "requirement": requirement})
+        except ValidationError as problem:
+            reasons = dict.fromkeys(map(_reason, problem.errors()))
+            raise PolicyError(f"The policy does not fit: {'; '.join(reasons)}.") from None
+        policy._folder = self._folder
+        return policy
+
     @property
     def attributes(self) -> Schema:
         """The stated attributes."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import UsageError
 from sfumato.release import Release, open_release
@@ -19,6 +19,9 @@ from sfumato.report.page_counts import Truth, certainty, counts
 from sfumato.report.page_mechanism import binding, blurring
 from sfumato.report.page_words import NAMES, citing, limits, promise, story
 from sfumato.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.audit.comparing.record import Outcome
 
 Record = Mapping[str, Any]
 
@@ -109,15 +112,34 @@ def check_record(record: Record, release: Release) -> None:
         )
 
 
-def load_record(path: Path) -> dict[str, Any]:
-    """Read the record of an audit."""
+def load_record(path: Path, of: str = "an audit", command: str = "audit") -> dict[str, Any]:
+    """Read the record of an audit, or of something else."""
+    wrong = f"{str(path)!r} is not the record of {of}"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise UsageError(f"{str(path)!r} is not the record of an audit: {problem}.") from None
+        raise UsageError(f"{wrong}: {problem}.") from None
     if not isinstance(record, dict):
-        raise UsageError(f"{str(path)!r} is not the record of an audit.", "Make one with `sfumato audit`.")
+        raise UsageError(f"{wrong}.", f"Make one with `sfumato {command}`.")
     return record
+
+
+def load_comparison(path: Path, release: Release) -> list[Compared]:
+    """Read the record of a comparison for the policy of a release: what each method gave at the same requirement."""
+    from sfumato.audit.comparing.record import MethodComparison
+
+    found = MethodComparison.from_dict(load_record(path, "a comparison", "compare"))
+    if found.policy_sha256 != release.manifest.policy_sha256:
+        raise UsageError("The comparison was made for another policy than the release.", "Compare with this policy.")
+    return [_compared(outcome) for outcome in (*found.methods, *found.references)]
+
+
+def _compared(outcome: Outcome) -> Compared:
+    figures = outcome.figures
+    if figures is None:
+        return Compared(outcome.method, reason=outcome.reason)
+    seconds = [s for s in (figures.plan_seconds, figures.publish_seconds) if s is not None]
+    return Compared(outcome.method, figures.guessed.mean, figures.mean_error.mean, sum(seconds) if seconds else None)
 
 
 def _truth(release: Release, table: Table | None) -> Truth | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,10 +46,17 @@ class Table:
         """Return a sha256 of the content."""
         return self.source.fingerprint()
 
+    def under(self, policy: Policy) -> Table:
+        """Return the same table under another policy, which is not opened again."""
+        return _opened(copy(self.source), policy)
+
 
 def scan(table: Any, policy: Policy) -> Table:
     """Open a table: a path, or any object that speaks Arrow. Its columns must be exactly those of the policy."""
-    source = open_source(table, policy.input)
+    return _opened(open_source(table, policy.input), policy)
+
+
+def _opened(source: Source, policy: Policy) -> Table:
     policy.attributes.check_columns(source.names)
     _check_names([name for name in source.names if policy.columns[name].role != "identifier"])
     _check_kinds(source, policy.attributes)

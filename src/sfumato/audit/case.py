@@ -6,7 +6,7 @@ release of different file formats agree. Rows that the policy leaves out of a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -84,7 +84,7 @@ class Signatures:
 
 
 @dataclass(eq=False)
-class _Column:
+class ColumnCodes:
     """Codes of a column by its labels; new labels get new codes."""
 
     attribute: Attribute
@@ -130,11 +130,19 @@ class Case:
     known: Any = None
     external: Any = None
     seed: int | None = None
-    _columns: dict[str, _Column] = field(default_factory=dict)
+    _columns: dict[str, ColumnCodes] = field(default_factory=dict)
     _table_codes: dict[str, Codes] = field(default_factory=dict)
     _release_codes: dict[str, Codes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what an attacker has to say beside its findings
     _made: dict[Callable[[Case], Any], Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_known(
+        cls, table: Table, release: Release, columns: Mapping[str, ColumnCodes], codes: Mapping[str, Codes]
+    ) -> Case:
+        """Return a case of a table whose columns were read already: codes by labels, for releases of any policy."""
+        own = {name: replace(column, index=dict(column.index)) for name, column in columns.items()}
+        return cls(table, release, _columns=own, _table_codes=dict(codes))
 
     def once(self, make: Callable[[Case], T]) -> T:
         """Return what a function makes of the case, made when it is first asked for."""
@@ -240,9 +248,9 @@ class Case:
         codes, labels = self.encode(name, column), self.labels(name)
         return [labels[code] for code in codes.tolist()]
 
-    def _column(self, name: str) -> _Column:
+    def _column(self, name: str) -> ColumnCodes:
         attribute = next((a for a in self.table.schema.attributes if a.name == name), Attribute(name, "other"))
-        return self._columns.setdefault(name, _Column(attribute))
+        return self._columns.setdefault(name, ColumnCodes(attribute))
 
     def _read_table(self, names: Sequence[str]) -> None:
         if not names:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli import analyst, auditor, show
+from sfumato.cli import analyst, auditor, comparer, show
 from sfumato.cli import report as reports
 from sfumato.cli import reproduce as papers
 from sfumato.cli.base import Json, NewFolder, PolicyPath, ReleasePath, Shuffle, TablePath, app, command
@@ -180,7 +180,8 @@ def publish(
         print("NOT FOR RELEASE: drawn from a test seed, which anyone can repeat.")
 
 
-for _name, _example, _function in (*analyst.COMMANDS, *auditor.COMMANDS, *reports.COMMANDS, *papers.COMMANDS):
+_PARTS = (analyst, auditor, comparer, reports, papers)
+for _name, _example, _function in (each for part in _PARTS for each in part.COMMANDS):
     command(_name, _example)(_function)
 
 

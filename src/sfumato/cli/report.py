@@ -22,6 +22,9 @@ def report(
     audit_file: Annotated[
         Path | None, typer.Option("--audit", help="The record of an audit (sfumato audit -o); else one is made.")
     ] = None,
+    comparison: Annotated[
+        Path | None, typer.Option("--comparison", help="A record of sfumato compare: other methods, on a private page.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write the report of a release as one HTML page: the story, matrix, counts, attackers, limits. Private, unless
@@ -29,18 +32,19 @@ def report(
     from sfumato.audit.auditing import audit
     from sfumato.policy import Policy
     from sfumato.release import open_release
-    from sfumato.reporting import check_place, load_record, report
+    from sfumato.reporting import check_place, load_comparison, load_record, report
     from sfumato.table import scan
 
     opened, given = open_release(release), Policy.load(policy)
     check_place(output, opened, public)
+    methods = [] if comparison is None else load_comparison(comparison, opened)
     scanned = scan(table, given)
     if audit_file is None:
         with show.step_bar(as_json) as progress:
             found = audit(scanned, opened, progress=progress).to_dict()
     else:
         found = load_record(audit_file)
-    report(found, output, release=opened, table=scanned, public=public)
+    report(found, output, release=opened, table=scanned, methods=methods, public=public)
     if as_json:
         show.print_json({"file": str(output), "public": public})
     else:

@@ -25,7 +25,8 @@ VISIBLE = 1e-3
 
 @dataclass(frozen=True)
 class Compared:
-    """A method at the same requirement: its worst risk, the error of estimates, its run time; or why it cannot be."""
+    """A method at the same requirement: the share of people guessed right, the error of counts, its run time; or why
+    it cannot be."""
 
     method: str
     risk: float | None = None
@@ -268,11 +269,11 @@ def comparison(methods: Sequence[Compared]) -> Section:
     blocks: list[Block] = [Text(text)]
     points = [Point(m.method, m.risk, m.error) for m in methods if m.risk is not None and m.error is not None]
     if points:
-        alt = f"{len(points)} methods by worst risk and error of estimates. The numbers are in the table below."
+        alt = f"{len(points)} methods by people guessed right and error of counts. The numbers are in the table below."
         caption = "The lower left corner is the best: little risk and little error."
         blocks.append(Drawing(figure("Risk and error", alt, lambda size: trade_off(points, size), caption)))
     rows = [(m.method, risk(m.risk), risk(m.error), _seconds(m.seconds), m.reason or "–") for m in methods]
-    columns = ("method", "worst risk", "error", "run time", "why not")
+    columns = ("method", "guessed right", "error", "run time", "why not")
     blocks.append(Table("Methods compared", columns, tuple(rows), (False, True, True, True, False)))
     return Section("comparison", "Other methods", tuple(blocks))
 

@@ -181,8 +181,8 @@ def trade_off(points: Sequence[Point], size: Size) -> dict[str, Any]:
     """Return points by risk and error, each with its name; the lower left corner is the best."""
     data = [{"risk": _drawn(p.risk), "error": _drawn(p.error), "name": shorten(p.label, size.letters)} for p in points]
     places = {
-        "x": _number("risk", "worst risk", size, domain=[0, 1], percent=True),
-        "y": _number("error", "error of estimates", size, percent=True),
+        "x": _number("risk", "people guessed right", size, domain=[0, 1], percent=True),
+        "y": _number("error", "error of counts", size, percent=True),
     }
     dots = {"mark": {"type": "point", "filled": True, "opacity": 1, "size": 60, "color": ACCENT}}
     names = {

@@ -35,8 +35,7 @@ def _bound(case: Case) -> int:
 def background(case: Case) -> Iterator[Finding]:
     """Who knows how values depend on columns: first what the guarantee is about, then other sets and priors."""
     promised = list(case.once(_promised))
-    if promised:
-        yield _background(case, promised, True)
+    yield from promised_background(case)
     stated = {known.name for known in promised}
     others = [names for names in case.attribute_sets if ", ".join(names) not in stated]
     alone = [_of_table(case, names) for names in others if len(names) == 1]
@@ -49,6 +48,12 @@ def background(case: Case) -> Iterator[Finding]:
         yield _background(case, [from_file(case, path, case.values.table, case.values.labels, True)], False)
     if not (promised or others or case.priors):
         raise DoesNotApply("no column is a quasi-identifier.")
+
+
+def promised_background(case: Case) -> Iterator[Finding]:
+    """Who knows just what the guarantee is about, if it is about any such knowledge."""
+    if promised := case.once(_promised):
+        yield _background(case, promised, True)
 
 
 def _promised(case: Case) -> tuple[Knowledge, ...]:

@@ -44,7 +44,8 @@ def _response(case: Case) -> ResponsePart:
     return case.manifest.response
 
 
-def _risks(case: Case) -> tuple[Finding, ...]:
+def risks(case: Case) -> tuple[Finding, ...]:
+    """The three risks of AD, and who sees the whole row or knows the distribution."""
     found, part = case.once(_attacked), _response(case)
     axes, limits = found.axes, found.axes.limits(part.claim.limit)
     return response_findings(axes.table, found.channels, limits, part.risk, partial(tell, axes))
@@ -60,7 +61,7 @@ def tell(axes: Axes, codes: IntArray) -> str:
 
 def linking(case: Case) -> Iterator[Finding]:
     """The three risks of AD, who sees the whole row, who knows the distribution, and the best guesser."""
-    yield from case.once(_risks)
+    yield from case.once(risks)
     found, part = case.once(_attacked), _response(case)
     limits = found.axes.limits(part.claim.limit)
     once = guess_once(found)
@@ -156,7 +157,7 @@ def corruption(case: Case) -> Iterator[Finding]:
     """Who knows the true values of other records: these are independent, and move nothing."""
     known_records(case)  # a list that does not fit is an error all the same
     part, found = _response(case), case.once(_attacked)
-    promised = next(finding for finding in case.once(_risks) if finding.attacker == part.risk)
+    promised = next(finding for finding in case.once(risks) if finding.attacker == part.risk)
     mechanism = case.manifest.mechanism_values[0]
     counts = [int(n) for n in np.bincount(_codes(case, mechanism.domain.names[0]), minlength=mechanism.domain.size)]
     shown = demonstrate(mechanism.matrix, counts) if len(mechanism.domain.parts) == 1 else None

@@ -1,0 +1,90 @@
+"""`sfumato compare`: every method on one table, at the same requirement."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli import show
+from sfumato.cli.base import Json, PolicyPath, TablePath
+from sfumato.errors import UsageError
+
+
+def compare(
+    table: TablePath,
+    policy: PolicyPath,
+    equal_risk: Annotated[
+        bool, typer.Option("--equal-risk", help="Also with parameters that let as many people be guessed right.")
+    ] = False,
+    target: Annotated[
+        float | None, typer.Option("--target", help="That share of people, instead of the policy's own method's.")
+    ] = None,
+    repeat: Annotated[int, typer.Option("--repeat", help="Releases of each method.")] = 3,
+    hierarchy: Annotated[
+        list[str] | None, typer.Option("--hierarchy", help="COLUMN=FILE.csv, for generalization; repeat.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes the comparison repeatable.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the record, as JSON.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw risk and error: .svg, .png, .pdf, .html or .vl.json.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare what every method gives at the policy's requirement: what is guessed, what counts are worth, run times.
+    Releases are thrown away. Private."""
+    from sfumato.audit.comparing.compare import compare
+    from sfumato.policy import Policy
+    from sfumato.report.files import by_suffix
+    from sfumato.report.pictures import PICTURES
+    from sfumato.table import scan
+
+    for file in (output, plot):
+        _check_new(file)
+    if plot is not None:
+        by_suffix(plot, PICTURES)
+    files = dict(_column_file(text) for text in hierarchy or ())
+    opened = scan(table, Policy.load(policy))
+    with show.step_bar(as_json) as report:
+        found = compare(
+            opened,
+            equal_risk=equal_risk,
+            target=target,
+            repeat=repeat,
+            hierarchies=files,
+            seed=seed,
+            progress=report,
+        )
+    if output is not None:
+        text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        output.write_text(f"{text}\n", encoding="utf-8")
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        show.print_json(found.to_dict())
+        return
+    print(found.explain())
+    for file in (output, plot):
+        if file is not None:
+            print(f"\nWrote {file}. It is private: it holds figures of the true table.")
+
+
+def _check_new(file: Path | None) -> None:
+    if file is not None and file.exists():
+        raise UsageError(f"{str(file)!r} exists already.", "Choose another name, or remove it.")
+    if file is not None and not file.parent.is_dir():
+        raise UsageError(f"There is no folder {str(file.parent)!r} to write {file.name!r} to.")
+
+
+def _column_file(text: str) -> tuple[str, Path]:
+    """Return the column and the file of COLUMN=FILE."""
+    name, equals, file = text.partition("=")
+    if not equals:
+        raise UsageError(f"--hierarchy {text!r} names no file.", "Write COLUMN=FILE, e.g. --hierarchy age=age.csv.")
+    return name, Path(file)
+
+
+COMMANDS = (("compare", "sfumato compare patients.parquet policy.toml --plot methods.svg", compare),)
+"""Name, example and function."""

@@ -1,0 +1,207 @@
+"""`sfumato compare`: the record, its words, what is refused, and that nothing of the releases is kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.audit.comparing.record import MethodComparison
+from sfumato.errors import UsageError
+from tests.cli.test_commands import as_json, run
+from tests.engines.test_compare_guessing import people
+
+POLICY = """
+[columns.age]
+role = "quasi_identifier"
+[columns.sex]
+role = "quasi_identifier"
+[columns.disease]
+role = "sensitive"
+[method]
+name = "anatomy"
+[requirement]
+l = 2
+"""
+COMPARE = ("compare", "t.parquet", "policy.toml", "--seed", "4", "--repeat", "2")
+NAMES = [
+    "uniform", "fine-grain", "small-domain", "randomized-response (quasi-identifiers)",
+    "randomized-response (sensitive)", "randomized-response (both)", "anatomy", "suppression", "robust-anatomy",
+    "generalization",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("compare")
+    pq.write_table(people(300, 5), path / "t.parquet")
+    (path / "policy.toml").write_text(POLICY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def compared(folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the record and the words of one comparison."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        code, out, err = run(*COMPARE, "--equal-risk", "-o", "compared.json", "--plot", "plot.svg")
+    assert code == 0, err
+    return json.loads((folder / "compared.json").read_text()), out
+
+
+@pytest.fixture(autouse=True)
+def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def test_every_method_has_figures_or_a_reason(compared: tuple[dict[str, Any], str]) -> None:
+    record, out = compared
+    assert [method["method"] for method in record["methods"]] == NAMES
+    assert [method["method"] for method in record["at_equal_risk"]] == NAMES
+    assert [method["method"] for method in record["methods"] if method["own"]] == ["anatomy"]
+    for method in (*record["methods"], *record["at_equal_risk"]):
+        assert (method["figures"] is None) == bool(method["reason"])
+        assert method["method"] in out
+        assert method["promise"]
+    refused = next(m for m in record["methods"] if m["method"] == "randomized-response (sensitive)")
+    assert "randomizes nothing that the risk posterior depends on" in refused["reason"]
+    assert "Cannot be had, because:" in out
+
+
+def test_figures_are_between_the_references(compared: tuple[dict[str, Any], str]) -> None:
+    record, _ = compared
+    nothing, everything = (reference["figures"] for reference in record["references"])
+    assert everything["mean_error"]["mean"] == everything["sensitive_distance"] == 0
+    assert nothing["sensitive_distance"] == pytest.approx(0)
+    for method in record["methods"]:
+        if (figures := method["figures"]) is not None:
+            assert 0 < figures["guessed"]["low"] <= figures["guessed"]["mean"] <= figures["guessed"]["high"]
+            assert figures["guessed"]["high"] <= everything["guessed"]["mean"] + 1e-12
+            assert 0 < figures["published_share"] <= 1
+    kept = {m["method"]: m["figures"]["promised"] for m in record["methods"] if m["figures"]}
+    assert {kept[name]["verdict"] for name in NAMES if kept.get(name)} == {"within the bound"}
+    assert kept["generalization"] is None
+
+
+def test_at_equal_risk_nobody_exceeds_the_target(compared: tuple[dict[str, Any], str]) -> None:
+    record, out = compared
+    own = next(m for m in record["methods"] if m["own"])
+    assert record["target"] == own["figures"]["guessed"]["mean"]
+    found = [m["figures"]["guessed"]["mean"] for m in record["at_equal_risk"] if m["figures"]]
+    assert max(found) == record["target"]  # the policy's own
+    assert len(found) >= 5
+    assert "At equal measured risk" in out
+
+
+def test_methods_that_do_the_same_have_the_same_figures(compared: tuple[dict[str, Any], str]) -> None:
+    """Nothing has to be suppressed: anatomy and suppression are the same releases, by the same keys."""
+    figures = {m["method"]: m["figures"] for m in compared[0]["methods"]}
+    assert figures["anatomy"]["mean_error"] == figures["suppression"]["mean_error"]
+    assert figures["anatomy"]["mean_error"]["low"] < figures["anatomy"]["mean_error"]["high"]
+    assert figures["anatomy"]["guessed"] == figures["suppression"]["guessed"]
+
+
+def test_a_record_comes_back_as_it_was(compared: tuple[dict[str, Any], str]) -> None:
+    record, out = compared
+    again = MethodComparison.from_dict(record)
+    assert json.loads(json.dumps(again.to_dict())) == record
+    assert again.explain() in out
+    with pytest.raises(UsageError, match="not the record of a comparison"):
+        MethodComparison.from_dict({**record, "comparison_version": 2})
+    with pytest.raises(UsageError, match="damaged"):
+        MethodComparison.from_dict({**record, "methods": [{}]})
+
+
+def test_the_json_page_lists_the_keys(compared: tuple[dict[str, Any], str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    figures = next(m["figures"] for m in compared[0]["methods"] if m["figures"])
+    for title, keys in (("`compare`", list(compared[0])), ("Figures of a comparison", list(figures))):
+        lines = [
+            line for line in text.split(f"## {title}\n")[1].split("\n## ")[0].splitlines() if line.startswith("| `")
+        ]
+        assert [key for line in lines for key in re.findall(r"`(\w+)`", line.split("|")[1])] == keys
+
+
+def test_a_seed_gives_the_same_record_and_no_release_stays(
+    compared: tuple[dict[str, Any], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    again = as_json(*COMPARE)
+    assert not list(tmp_path.iterdir())
+    for figure in ("methods", "references"):
+        assert _timeless(again[figure]) == _timeless(compared[0][figure])
+    assert again["at_equal_risk"] == []
+    assert again["target"] is None
+
+
+def _timeless(outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    without = ("plan_seconds", "publish_seconds")
+    return [
+        {**m, "figures": m["figures"] and {k: v for k, v in m["figures"].items() if k not in without}} for m in outcomes
+    ]
+
+
+def test_the_picture_names_all_that_can_be_had(folder: Path, compared: tuple[dict[str, Any], str]) -> None:
+    drawn = (folder / "plot.svg").read_text()
+    for method in compared[0]["methods"]:
+        assert (f">{method['method']}" in drawn) == (method["figures"] is not None)
+    assert "At equal measured risk" in drawn
+
+
+def test_the_report_shows_it_on_the_private_page_only(folder: Path, compared: tuple[dict[str, Any], str]) -> None:
+    assert run("publish", "t.parquet", "policy.toml", "-o", "r")[0] == 0
+    report = ("report", "t.parquet", "policy.toml", "r", "--comparison", "compared.json")
+    for name, options in (("private.html", ()), ("public.html", ("--public",))):
+        code, _, err = run(*report, "-o", name, *options)
+        assert code == 0, err
+        assert ("Other methods" in (folder / name).read_text()) == (name == "private.html")
+    (folder / "other.toml").write_text(POLICY.replace("l = 2", "l = 3"))
+    assert run("publish", "t.parquet", "other.toml", "-o", "r3")[0] == 0
+    code, _, err = run("report", "t.parquet", "other.toml", "r3", "--comparison", "compared.json", "-o", "x.html")
+    assert code == 2
+    assert "another policy" in err
+
+
+def test_a_hierarchy_is_read(folder: Path) -> None:
+    (folder / "age.csv").write_text("20;young;*\n30;old;*\n40;old;*\n")
+    found = as_json("compare", "t.parquet", "policy.toml", "--repeat", "1", "--seed", "1", "--hierarchy", "age=age.csv")
+    assert next(m for m in found["methods"] if m["method"] == "generalization")["figures"]
+    assert "no winner is named" in found["conclusions"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compare", "t.parquet", "absent.toml"), "There is no policy file"),
+        (("compare", "absent.parquet", "policy.toml"), "There is no table"),
+        (("compare", "broken.parquet", "policy.toml"), "broken.parquet"),
+        (("compare", "t.parquet", "no-quasi.toml"), "No column is a quasi-identifier"),
+        ((*COMPARE, "--repeat", "0"), "one release at least"),
+        ((*COMPARE, "--target", "1.5"), "between 0 and 1"),
+        ((*COMPARE, "-o", "t.parquet"), "exists already"),
+        ((*COMPARE, "-o", "nowhere/x.json"), "There is no folder"),
+        ((*COMPARE, "--plot", "x.gif"), "no known suffix"),
+        ((*COMPARE, "--hierarchy", "age"), "names no file"),
+        ((*COMPARE, "--hierarchy", "height=age.csv"), "is no quasi-identifier"),
+    ],
+)
+def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    (folder / "broken.parquet").write_bytes(b"PAR1 nothing of the kind")
+    text = POLICY.replace("quasi_identifier", "other")
+    (folder / "no-quasi.toml").write_text(text)
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert message in err
+
+
+def test_a_csv_file_gives_the_same_figures(folder: Path, compared: tuple[dict[str, Any], str]) -> None:
+    pacsv.write_csv(people(300, 5), folder / "t.csv")
+    found = as_json("compare", "t.csv", "policy.toml", "--repeat", "1", "--seed", "4")
+    assert [m["figures"] is None for m in found["methods"]] == [m["figures"] is None for m in compared[0]["methods"]]
+    assert found["references"][1]["figures"]["guessed"] == compared[0]["references"][1]["figures"]["guessed"]
