@@ -1,0 +1,8 @@
+"""AD: Table 1 and Fig. 2, Tables 3-5, Figs. 3-7, and the comparison of Figs. 5-7 at equal measured risk."""
+
+from __future__ import annotations
+
+from sfumato.reproduce.ad import figure2, table3
+from sfumato.reproduce.experiment import Experiment
+
+EXPERIMENTS: tuple[Experiment, ...] = (figure2.EXPERIMENT, table3.EXPERIMENT)
