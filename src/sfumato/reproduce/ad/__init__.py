@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from sfumato.reproduce.ad import figure2, table3
+from sfumato.reproduce.ad import figure2, figure3, figure4, figures56, table3
 from sfumato.reproduce.experiment import Experiment
 
-EXPERIMENTS: tuple[Experiment, ...] = (figure2.EXPERIMENT, table3.EXPERIMENT)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    figure2.EXPERIMENT,
+    table3.EXPERIMENT,
+    figure3.EXPERIMENT,
+    figure4.EXPERIMENT,
+    figures56.FIGURE_5,
+    figures56.FIGURE_6,
+)

@@ -7,7 +7,6 @@ For each, what an analyst estimates and how often the best guesser is right, who
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 from functools import reduce
 
@@ -35,18 +34,18 @@ def anatomize(counts: IntArray, l: int, rng: np.random.Generator) -> Places:
 
     Equal numbers are ordered by chance. Records that are left over in the end join groups that have no such value.
     """
-    left, groups = counts.tolist(), []
-    while sum(n > 0 for n in left) >= l:
-        chance = rng.random(len(left)).tolist()
-        chosen = heapq.nlargest(l, range(len(left)), key=lambda u: (left[u], chance[u]))
-        for u in chosen:
-            left[u] -= 1
+    left, groups = counts.copy(), []
+    for chance in rng.random((int(counts.sum()) // l, counts.size)):
+        if np.count_nonzero(left) < l:
+            break
+        chosen = np.argpartition(-(left + chance), l - 1)[:l]
+        left[chosen] -= 1
         groups.append(chosen)
-    for u in (u for u, n in enumerate(left) for _ in range(n)):
-        without = [group for group in groups if u not in group]
-        without[rng.integers(len(without))].append(u)
-    number = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    return Places(number, np.concatenate([np.array(group) for group in groups]))
+    contents = np.zeros((len(groups), counts.size), dtype=np.int64)
+    np.put_along_axis(contents, np.array(groups), 1, axis=1)
+    for u in np.repeat(np.arange(counts.size), left):
+        contents[rng.choice(np.flatnonzero(contents[:, u] == 0)), u] = 1
+    return Places(*np.nonzero(contents))
 
 
 @dataclass(frozen=True, eq=False)

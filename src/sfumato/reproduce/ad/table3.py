@@ -57,13 +57,8 @@ class Found:
     l: int
     printed: tuple[str, ...]
     ours: Response
-    channels: Channels  # the printed ones; W stays untouched under RR-QI
     risk: float  # the largest risk of the printed ones
-
-    @property
-    def excess(self) -> float:
-        """By which share the printed parameters cost more than ours."""
-        return kappa(self.channels) / self.ours.kappa - 1
+    excess: float  # by which share these cost more than the least that was found for a limit that they keep
 
 
 def printed_channels(table: Joint, scope: str, l: int) -> Channels:
@@ -105,7 +100,9 @@ def _found(setting: Setting, table: Joint, scope: str, l: int) -> Found | None:
         return None
     channels = printed_channels(table, scope, l)
     largest = float(Reconstruction(table.table, channels).values.max())
-    return Found(scope, l, PRINTED[scope][l], ours, channels, largest)
+    kept = solved(setting.data, EMGRW, max(Fraction(1, l), Fraction(largest)), "reconstruction", scope == "RR-Both")
+    assert kept is not None
+    return Found(scope, l, PRINTED[scope][l], ours, largest, kappa(channels) / kept.kappa - 1)
 
 
 def _rows(one: Found) -> Iterator[dict[str, Any]]:
@@ -115,7 +112,7 @@ def _rows(one: Found) -> Iterator[dict[str, Any]]:
 
 def _parameters(table: Joint, one: Found) -> Iterator[Comparison]:
     """Compare each parameter; those of a point that costs next to the same differ by where the search stopped."""
-    cost = f"the printed point costs {one.excess:.2%} more than ours (kappa {one.ours.kappa:.3f})"
+    cost = f"at equal risk the printed point costs {one.excess:.2%} more (ours: kappa {one.ours.kappa:.3f})"
     is_near = abs(one.excess) < NEXT_TO_THE_SAME and table.is_original
     for letter, printed, ours in zip(LETTERS, one.printed, one.ours.diagonal, strict=True):
         because, noise = f"{cost}: its search stopped there", SEARCH if is_near else 0.0

@@ -17,8 +17,6 @@ EMGRW = ("education", "marital_status", "sex", "race", "workclass")
 ESGRO = ("education", "income", "sex", "race", "occupation")
 HIERARCHIES = {"education": "education", "income": "salary-class", "sex": "sex", "race": "race"}
 """The file of each quasi-identifier's hierarchy."""
-PUBLISHED_ROWS = 30_162
-"""The rows that the paper's own figures are of: see its Tables 4 and 5, "Original"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +58,7 @@ def joint(data: Data, names: tuple[str, ...]) -> Joint:
     codes = np.column_stack([column for _, column in pairs]).astype(np.int64)
     values = tuple(tuple(map(str, found)) for found, _ in pairs)
     table = JointTable.from_cells([len(found) for found in values], codes, np.ones(len(codes)), names)
-    return Joint(names, values, codes, table, named.about, named.is_original)
+    return Joint(names, values, codes, table, f"{named.about} ({len(codes):,} rows)", named.is_original)
 
 
 def hierarchies(data: Data, table: Joint) -> list[Hierarchy]:
