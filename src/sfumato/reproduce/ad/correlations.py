@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,7 +41,11 @@ TABLE_4: Printed = {
     },
 }
 TABLE_5: Printed = {
-    3: {ANATOMY: ("0.90", "0.20", "0.25", "0.06"), DIVERSITY: ("8.86", "0", "0", "0"), RR: ("8.72", "2.41", "4.13", "0.54")},
+    3: {
+        ANATOMY: ("0.90", "0.20", "0.25", "0.06"),
+        DIVERSITY: ("8.86", "0", "0", "0"),
+        RR: ("8.72", "2.41", "4.13", "0.54"),
+    },
     4: {
         ANATOMY: ("0.46", "0.12", "0.08", "0.02"),
         DIVERSITY: ("7.91", "2.74", "0", "0"),
@@ -53,9 +58,11 @@ TABLE_5: Printed = {
     },
 }
 LEVELS: Mapping[int, Node] = {3: (1, 1, 1, 2), 4: (2, 0, 1, 2), 5: (2, 1, 1, 1)}
-"""Education, salary, gender, race: which levels the paper's l-diverse tables have, told from where zeros are printed."""
+"""Education, salary, gender, race: the levels of the paper's l-diverse tables, as its zeros tell them."""
 TWICE = 2
 """Standard deviations of one release that a printed figure, from one release, may be off."""
+EXACT = 1e-9
+"""A standard deviation below this is rounding: the figure has no chance in it."""
 BY_FIRST = "U divides by the entropy of the second column; for G vs. R the paper divides by that of the first, as here."
 
 
@@ -80,8 +87,8 @@ def _table(setting: Setting, place: str, pairs: Sequence[str], original: Sequenc
         (*first, *comparisons, *_well_kept(study, pairs)),
         tuple(study.rows(pairs)),
         Chart(
-            f"Uncertainty coefficients in hundredths at l = 4, {place}: randomized response is near to the original for "
-            "every pair, "
+            f"Uncertainty coefficients in hundredths at l = 4, {place}: randomized response is near to the original "
+            "for every pair, "
             + (
                 "Anatomy is equal to it, and l-diversity is zero but where both columns are kept."
                 if place == "Table 4"
@@ -113,22 +120,26 @@ def _compared(
         found = study.at[l][method] if method != DIVERSITY else _of_the_paper(setting, study, l)
         for pair, text in zip(pairs, texts, strict=True):
             deviation = found.deviation(pair)
-            yield number(
+            because = study.table.reason(_why(method, deviation))
+            compared = number(
                 f"l = {l}, {method}, {pair}",
                 text,
                 found.mean(pair),
                 proved=study.mean(PROVED, l, pair) if method == RR and PROVED in study.at[l] else "",
                 noise=TWICE * deviation if study.table.is_original else 0.0,
-                because=study.table.reason(_why(method, deviation)),
+                because=because,
             )
+            if deviation > EXACT and compared.verdict == "equal":  # by chance
+                compared = replace(compared, verdict="within noise", because=because)
+            yield compared
 
 
 def _why(method: str, deviation: float) -> str:
     if method == DIVERSITY:
         return "the paper's hierarchy of education is not printed; ARX's stands in"
-    drawn = f"one release has a standard deviation of {deviation:.2f}"
+    drawn = f"one release has a standard deviation of {deviation:.3f}"
     if method == ANATOMY:
-        return f"{drawn}; equal values are ordered by chance in the algorithm"
+        return f"{drawn}; the paper does not say which records of a value, or of equally frequent values, come first"
     return f"{drawn}; the paper gives neither its parameters for this table nor what it makes of negative cells"
 
 
@@ -166,8 +177,8 @@ def _clipping(study: Study, pairs: Sequence[str]) -> str:
     l = study.ls[-1]
     original, first, last = (study.at[k][m].average(pairs) for k, m in ((1, RR), (l, RR), (l, UNCLIPPED)))
     return (
-        f"Most of what randomization loses here is lost by setting negative cells of the joint table to 0: at l = {l} the "
-        f"mean over the pairs is {first:.2f}, with margins taken first {last:.2f}, of {original:.2f} in the original. "
+        f"Most of what randomization loses here is lost by setting negative cells of the joint table to 0: at l = {l} "
+        f"the mean over the pairs is {first:.2f}, with margins taken first {last:.2f}, of {original:.2f} at first. "
         "Small coefficients come out too large by noise."
     )
 
@@ -188,13 +199,16 @@ def figure_7(setting: Setting) -> Outcome:
             for method, found in of.items()
         ),
         Chart(
-            "Mean uncertainty coefficient between quasi-identifiers and occupation against l: randomized response falls "
-            "slowly from the original, l-diversity jumps about, Anatomy by its own estimate falls to zero at once and "
-            "by least squares stays; the proved version of randomized response is kept up to l = 5 and lost at l = 7.",
+            "Mean uncertainty coefficient between quasi-identifiers and occupation against l: randomized response "
+            "falls slowly from the original, l-diversity jumps about, Anatomy by its own estimate falls to zero at once "
+            "and by least squares stays; the proved version of randomized response is kept up to l = 5 and lost at l = 7.",
             "l",
             "mean U, QI and S, hundredths",
             tuple(
-                Point(m, l, study.at[l][m].average(WITH_SENSITIVE)) for m in methods for l in study.at if m in study.at[l]
+                Point(m, l, study.at[l][m].average(WITH_SENSITIVE))
+                for m in methods
+                for l in study.at
+                if m in study.at[l]
             ),
         ),
         study.table.about,

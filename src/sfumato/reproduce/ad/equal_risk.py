@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.methods.generalization import generalize
 from sfumato.reproduce.ad.measures import SUCCESS, Repeated
 from sfumato.reproduce.ad.study import (
     ANATOMY,
@@ -28,11 +29,11 @@ from sfumato.reproduce.ad.study import (
     solved,
     studied,
 )
-from sfumato.reproduce.ad.tables import ESGRO
+from sfumato.reproduce.ad.tables import ESGRO, hierarchies
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, sentence
 
-FURTHER = tuple(Fraction(x) for x in (8, 10, 12, 15, 18, 20, 22, 23))
+FURTHER = tuple(Fraction(x) for x in (8, 10, 12, 15, 18, 20, 22, 23, "23.5"))
 """Limits 1/l beyond the paper's, so that randomization comes to the others' risks."""
 FIGURES = ("KL", "L2", "base", "cube")
 
@@ -67,7 +68,7 @@ def run(setting: Setting) -> Outcome:
     curves = {name: Curve(tuple(of[name] for of in published.values())) for name in (RR, BAYES)}
     curves[PROVED] = Curve(tuple(of[PROVED] for of in study.at.values() if PROVED in of))
     return Outcome(
-        tuple(_comparisons(study, curves)),
+        tuple(_comparisons(setting, study, curves)),
         tuple(_rows(study, published)),
         Chart(
             "KL distance against the share of people whose occupation the best guesser gets right: randomized response "
@@ -110,8 +111,9 @@ def _points(study: Study, curves: Mapping[str, Curve]) -> Iterator[Point]:
 # --- comparisons ------------------------------------------------------------------------------------------------------
 
 
-def _comparisons(study: Study, curves: Mapping[str, Curve]) -> Iterator[Comparison]:
+def _comparisons(setting: Setting, study: Study, curves: Mapping[str, Curve]) -> Iterator[Comparison]:
     yield from (_same_privacy(study, method) for method in (ANATOMY, DIVERSITY))
+    yield _not_bounded(setting, study)
     for other in (ANATOMY, LEAST_SQUARES, DIVERSITY):
         yield from (_against(study, curves, other, name) for name in FIGURES)
 
@@ -125,7 +127,20 @@ def _same_privacy(study: Study, method: str) -> Comparison:
         f"guessed right: {RR} {_listed([a for a, _ in pairs])}; {method} {_listed([b for _, b in pairs])}",
         all(abs(a - b) < 0.01 for a, b in pairs),
         proved=f"{PROVED} {_listed(study.means(PROVED, SUCCESS))}",
+        noise=study.noise(SUCCESS, RR, method),
         because="three different things are limited to 1/l, and the best guesser is held by none of them",
+    )
+
+
+def _not_bounded(setting: Setting, study: Study) -> Comparison:
+    levels = hierarchies(setting.data, study.table)
+    shares = [generalize(study.table.counts, levels, l).largest_share for l in study.ls]
+    return sentence(
+        "section IV: the largest share of one value in a class of an l-diverse table",
+        "at most 1/l",
+        f"{_listed(shares)} at l = {study.ls[0]} to {study.ls[-1]}",
+        all(share <= 1 / l for share, l in zip(shares, study.ls, strict=True)),
+        because="entropy l-diversity, which the paper runs, bounds the entropy of a class and not its largest share",
     )
 
 
@@ -154,7 +169,7 @@ def _is_less(a: float | None, b: float) -> bool:
 
 
 def _listed(figures: Sequence[float | None]) -> str:
-    return ", ".join("not reached" if x is None else f"{x:.3g}" for x in figures)
+    return ", ".join("not reached" if x is None else f"{x if x > 1e-12 else 0:.3g}" for x in figures)
 
 
 def _and(items: Sequence[object]) -> str:
@@ -164,17 +179,17 @@ def _and(items: Sequence[object]) -> str:
 def _notes(study: Study, curves: Mapping[str, Curve]) -> Iterator[str]:
     yield (
         "The best guesser knows a person's quasi-identifiers. From randomized response it estimates the table by "
-        "iterative Bayes and takes the likeliest value; from Anatomy it takes, of the values in the person's group, the "
-        "one that is over-represented most among people alike, by least squares; from l-diversity the most frequent "
-        "value of the class; without association the most frequent value of all."
+        "iterative Bayes and takes the likeliest value; from Anatomy it takes, of the values in the person's group, "
+        "the one that is over-represented most among people alike, by least squares; from l-diversity the most "
+        "frequent value of the class; without association the most frequent value of all."
     )
     constant = study.mean(INDEPENDENT, 2, SUCCESS)
     for name in FIGURES:
         limit = study.mean(INDEPENDENT, 2, name)
         told = "; ".join(f"{method} {_crossing(curve, name, limit)}" for method, curve in curves.items())
         yield (
-            f"{name}: independent columns have {limit:.3g} at a risk of {constant:.3f}. Randomization is no better than "
-            f"that at the following risks: {told}."
+            f"{name}: independent columns have {limit:.3g} at a risk of {constant:.3f}. Randomization is no better "
+            f"than that at the following risks: {told}."
         )
 
 

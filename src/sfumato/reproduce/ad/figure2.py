@@ -21,7 +21,8 @@ STEPS = 40
 def risk(p_gender: float, p_disease: float) -> float:
     """AD Eq. (6) for a woman with cancer; the formula holds below 1/d too."""
     channels = tuple(
-        Channel(d, (d * p - 1) / (d - 1), (1 - p) / (d - 1)) for d, p in zip(TABLE.sizes, (p_gender, p_disease), strict=True)
+        Channel(d, (d * p - 1) / (d - 1), (1 - p) / (d - 1))
+        for d, p in zip(TABLE.sizes, (p_gender, p_disease), strict=True)
     )
     return float(Reconstruction(TABLE, channels).values.reshape(TABLE.sizes)[1, 0])
 
@@ -48,8 +49,8 @@ def run(setting: Setting) -> Outcome:
         notes=(
             "The cells of Table 1 are lost; 28 women of 100 with 12 in one cell is the only pair of whole numbers that "
             "gives all four printed risks. The other cells do not matter at the ends of the curves.",
-            "The printed proof of Property 1 merges categories, which changes the probability; the statement is true by "
-            "another proof: less retention is a post-processing, and no cell's risk rises by one.",
+            "The printed proof of Property 1 merges categories, which changes the probability; the statement is true "
+            "by another proof: less retention is a post-processing, and no cell's risk rises by one.",
         ),
     )
 

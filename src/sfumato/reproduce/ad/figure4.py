@@ -59,8 +59,8 @@ def run(setting: Setting) -> Outcome:
         f"{emgrw.about}, sampled with replacement",
         repetitions(setting),
         notes=(
-            f"l = {ASKED}: the paper does not name its l. A sampled table has not exactly the distribution of Adult, as "
-            "the paper says it has; distances are to Adult's distribution.",
+            f"l = {ASKED}: the paper does not name its l. A sampled table has not exactly the distribution of Adult, "
+            "as the paper says it has; distances are to Adult's distribution.",
         ),
     )
 
@@ -87,8 +87,9 @@ def _published(
 def _sampled(table: Joint, ratio: float, rng: np.random.Generator) -> Joint:
     """Return a table of records that are drawn from another, with replacement."""
     codes = table.codes[rng.integers(0, table.rows, round(ratio * table.rows))]
-    counted = JointTable.from_cells(table.table.sizes, codes, np.ones(len(codes)), table.names)
-    return replace(table, codes=codes, table=counted)
+    sizes = table.table.sizes
+    counts = np.bincount(np.ravel_multi_index(tuple(codes.T), sizes), minlength=table.counts.size)
+    return replace(table, codes=codes, table=JointTable.from_array(counts.reshape(sizes)))
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""AD Figs. 5 and 6: distances and errors of queries on ESGRO, against Anatomy, l-diversity and no association at all."""
+"""AD Figs. 5 and 6: distances and errors of queries on ESGRO, against Anatomy, l-diversity and no association."""
 
 # ruff: noqa: E741  (l is the papers' letter)
 
@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from sfumato.methods.generalization import generalize
-from sfumato.reproduce.ad.competitors import class_success
+from sfumato.methods.generalization import generalize, largest_l
+from sfumato.reproduce.ad.competitors import class_success, constant_success
 from sfumato.reproduce.ad.measures import DISTANCES, ERRORS, SUCCESS, all_figures
 from sfumato.reproduce.ad.study import (
     ANATOMY,
@@ -24,7 +24,7 @@ from sfumato.reproduce.ad.study import (
     repetitions,
     studied,
 )
-from sfumato.reproduce.ad.tables import hierarchies
+from sfumato.reproduce.ad.tables import EMGRW, hierarchies, joint
 from sfumato.reproduce.charts import Chart
 from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, sentence
 
@@ -36,7 +36,7 @@ def distances(setting: Setting) -> Outcome:
     study = studied(setting)
     comparisons = [c for name in DISTANCES for c in _against(study, "Fig. 5", name)]
     return Outcome(
-        (*comparisons, *_trends(setting, study), _lost_in_anatomy(study)),
+        (*comparisons, *_trends(setting, study), _lost_in_anatomy(study), _none_for_emgrw(setting)),
         tuple(study.rows((*DISTANCES, "total variation", SUCCESS))),
         Chart(
             "KL distance of the estimated table against l, from 1 to 7: randomized response under the paper's risk is "
@@ -70,7 +70,7 @@ def queries(setting: Setting) -> Outcome:
         study.table.about,
         repetitions(setting),
         notes=(
-            "base: all cells of the joint table that have records; cube: all margins. Errors are relative to the count.",
+            "base: all cells of the joint table that have records; cube: all margins; errors relative to the count.",
             *MEANING,
             *(_against_independence(study, name) for name in ERRORS),
         ),
@@ -103,7 +103,7 @@ def _trends(setting: Setting, study: Study) -> Iterator[Comparison]:
         yield sentence(
             f"Fig. 5: {method} with a larger l",
             "is farther from the truth",
-            "; ".join(f"{name} {study.told(method, name).removeprefix(method)}" for name in DISTANCES),
+            "; ".join(f"{name} {_listed([f'{x:.3g}' for x in study.means(method, name)])}" for name in DISTANCES),
             not falling,
             noise=study.noise("L2", method),
             because=f"not in {_listed(falling)}, whose means vary by chance: {study.noise('chi-square', method)}",
@@ -137,8 +137,23 @@ def _lost_in_anatomy(study: Study) -> Comparison:
         f"L2 {study.told(ANATOMY, 'L2')}",
         not kept,
         proved=study.told(LEAST_SQUARES, "L2"),
+        noise=study.noise("L2", ANATOMY, LEAST_SQUARES),
         because=f"the compositions of the groups tell it: least squares is nearer at l = {_listed(kept)}, against "
         f"{study.told(RR, 'L2')}",
+    )
+
+
+def _none_for_emgrw(setting: Setting) -> Comparison:
+    """AD section V.B: EMGRW has no l-diverse table. Nor has it for Anatomy, which needs shares of 1/l at the most."""
+    table = joint(setting.data, EMGRW)
+    share = constant_success(table.counts)
+    most = largest_l(table.counts.sum(axis=tuple(range(table.counts.ndim - 1)), keepdims=True))
+    return sentence(
+        "section V.B: EMGRW for l = 2 or more",
+        "has no partition for Anatomy, and none with entropy l-diversity",
+        f"the most frequent value has {share:.1%} of the records; entropy l-diversity can be had up to l = {most:.2f}",
+        share > 1 / 2 and most < 2,
+        because="so for Anatomy; entropy l-diversity for l = 2 is met by some generalizations",
     )
 
 
@@ -151,7 +166,9 @@ def _against_independence(study: Study, name: str) -> str:
     for method in (RR, UNCLIPPED, BAYES, PROVED, ANATOMY, LEAST_SQUARES, DIVERSITY):
         worse = study.not_less(method, INDEPENDENT, name)
         if worse:
-            lines.append(f"{method} at l = {_listed(worse)} ({', '.join(f'{study.mean(method, l, name):.3g}' for l in worse)})")
+            lines.append(
+                f"{method} at l = {_listed(worse)} ({', '.join(f'{study.mean(method, l, name):.3g}' for l in worse)})"
+            )
     figure = study.mean(INDEPENDENT, study.ls[0], name)
     told = "; ".join(lines) if lines else "none"
     return (
@@ -163,8 +180,8 @@ def _against_independence(study: Study, name: str) -> str:
 def _floor(study: Study) -> str:
     kl, chi = (study.mean(RR, 1, name) for name in ("KL", "chi-square"))
     return (
-        f"KL and chi-square take cells below half a record as half a record; that alone makes {kl:.3f} and {chi:.3f} at "
-        "l = 1, where nothing is changed."
+        f"KL and chi-square take cells below half a record as half a record; that alone makes {kl:.3f} and {chi:.3f} "
+        "at l = 1, where nothing is changed."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +53,7 @@ class Repeated:
 
     def error(self, name: str) -> float:
         """The standard error of the mean."""
-        return self.deviation(name) / len(self.runs) ** 0.5
+        return self.deviation(name) / math.sqrt(len(self.runs))
 
     def average(self, names: Sequence[str]) -> float:
         """The mean over several figures."""

@@ -35,7 +35,8 @@ class Randomized:
         The paper does not say what it makes of negative cells; with this, its Tables 4 and 5 come out.
         """
         positive = np.maximum(self.inverse(), 0)
-        return positive * (self.released.sum() / positive.sum())
+        positive *= self.released.sum() / positive.sum()
+        return np.asarray(positive, dtype=np.float64)
 
     def guessed(self) -> Guess:
         """Return what the best guesser makes of it, with the estimate by iterative Bayes."""

@@ -36,11 +36,11 @@ LS = range(1, 8)
 """The l of Figs. 5-7; at l = 1 nothing is asked for."""
 REPETITIONS, QUICK_REPETITIONS = 20, 3
 MEANING = (
-    f"{RR} limits the paper's risk to 1/l; the table is the inverse estimate with negative cells set to 0. {BAYES}: the "
-    f"same release, estimated without negative cells. {PROVED}: the posterior is limited to 1/l, which is what the "
+    f"{RR} limits the paper's risk to 1/l; the table is the inverse estimate with negative cells set to 0. {BAYES}: "
+    f"the same release, estimated without negative cells. {PROVED}: the posterior is limited to 1/l, which is what the "
     "requirement is meant to say; estimated by iterative Bayes.",
-    "Anatomy is Xiao and Tao's algorithm with their own estimate, which takes value and columns as independent inside a "
-    f"group; {LEAST_SQUARES}: the unbiased estimate from the same two tables.",
+    "Anatomy is Xiao and Tao's algorithm with their own estimate, which takes value and columns as independent inside "
+    f"a group; {LEAST_SQUARES}: the unbiased estimate from the same two tables.",
     "l-diversity is the best full-domain generalization with entropy l-diversity by L2 distance, each class spread "
     "evenly; ARX's hierarchies of Adult, with White and others as a level of race.",
 )
@@ -166,11 +166,11 @@ def _at(data: Data, seed: int, times: int, l: int) -> Mapping[str, Repeated]:
 
 def _anatomized(table: Joint, l: int, times: int, rng: np.random.Generator) -> Mapping[str, Repeated]:
     places = anatomize(np.bincount(table.codes[:, -1]), l, rng)
-    classical, least_squares = [], []
+    runs: dict[str, list[Figures]] = {ANATOMY: [], LEAST_SQUARES: []}
     for _ in range(times):
         release = Anatomized.dealt(table, places, rng)
         estimates = release.estimates()
         success = release.success(estimates[1])
-        for runs, estimate in zip((classical, least_squares), estimates, strict=True):
-            runs.append(all_figures(table.counts, estimate, success))
-    return {ANATOMY: Repeated.of(classical), LEAST_SQUARES: Repeated.of(least_squares)}
+        for name, estimate in zip(runs, estimates, strict=True):
+            runs[name].append(all_figures(table.counts, estimate, success))
+    return {name: Repeated.of(figures) for name, figures in runs.items()}

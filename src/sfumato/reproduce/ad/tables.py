@@ -15,7 +15,13 @@ from sfumato.reproduce.data import Data
 
 EMGRW = ("education", "marital_status", "sex", "race", "workclass")
 ESGRO = ("education", "income", "sex", "race", "occupation")
-HIERARCHIES = {"education": "education", "income": "salary-class", "sex": "sex", "race": "race"}
+HIERARCHIES = {
+    "education": "education",
+    "income": "salary-class",
+    "sex": "sex",
+    "race": "race",
+    "marital_status": "marital-status",
+}
 """The file of each quasi-identifier's hierarchy."""
 
 
@@ -43,7 +49,8 @@ class Joint:
     @property
     def groups(self) -> IntArray:
         """The place of each record in the flat domain of the quasi-identifiers."""
-        return np.ravel_multi_index(tuple(self.codes[:, :-1].T), self.table.sizes[:-1]).astype(np.int64)
+        places: IntArray = np.ravel_multi_index(tuple(self.codes[:, :-1].T), self.table.sizes[:-1]).astype(np.int64)
+        return places
 
     def reason(self, otherwise: str) -> str:
         """Return why figures differ from the paper's: another table, or what is given."""
