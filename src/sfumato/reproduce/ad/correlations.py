@@ -22,6 +22,7 @@ from sfumato.reproduce.ad.study import (
     RR,
     UNCLIPPED,
     Study,
+    ranked,
     repetitions,
     studied,
 )
@@ -61,6 +62,8 @@ LEVELS: Mapping[int, Node] = {3: (1, 1, 1, 2), 4: (2, 0, 1, 2), 5: (2, 1, 1, 1)}
 """Education, salary, gender, race: the levels of the paper's l-diverse tables, as its zeros tell them."""
 TWICE = 2
 """Standard deviations of one release that a printed figure, from one release, may be off."""
+SHOWN = 4
+"""The l of the charts."""
 EXACT = 1e-9
 """A standard deviation below this is rounding: the figure has no chance in it."""
 BY_FIRST = "U divides by the entropy of the second column; for G vs. R the paper divides by that of the first, as here."
@@ -83,20 +86,17 @@ def _table(setting: Setting, place: str, pairs: Sequence[str], original: Sequenc
         number(f"original, {pair}", text, study.mean(RR, 1, pair), because=study.table.reason("another table"))
         for pair, text in zip(pairs, original, strict=True)
     ]
+    l = SHOWN if SHOWN in study.at else study.ls[-1]
+    points = tuple(_relative(study, pairs, l))
     return Outcome(
         (*first, *comparisons, *_well_kept(study, pairs)),
         tuple(study.rows(pairs)),
         Chart(
-            f"Uncertainty coefficients in hundredths at l = 4, {place}: randomized response is near to the original "
-            "for every pair, "
-            + (
-                "Anatomy is equal to it, and l-diversity is zero but where both columns are kept."
-                if place == "Table 4"
-                else "Anatomy by its own estimate is near zero, and l-diversity is zero for the columns it removes."
-            ),
+            f"Uncertainty coefficients relative to the original at l = {l}, by pair of columns; 1 is the original. For "
+            f"the last pair: {ranked(points)}.",
             "pair of columns",
-            "uncertainty coefficient, hundredths",
-            tuple(_bars(study, pairs, min(4, *study.ls[-1:]))),
+            f"U relative to the original, l = {l}",
+            points,
             lines=False,
         ),
         study.table.about,
@@ -105,12 +105,10 @@ def _table(setting: Setting, place: str, pairs: Sequence[str], original: Sequenc
     )
 
 
-def _bars(study: Study, pairs: Sequence[str], l: int) -> Iterator[Point]:
-    for pair in pairs:
-        yield Point("original", pair, study.mean(RR, 1, pair))
+def _relative(study: Study, pairs: Sequence[str], l: int) -> Iterator[Point]:
     for method in (RR, BAYES, PROVED, ANATOMY, LEAST_SQUARES, DIVERSITY):
         if method in study.at[l]:
-            yield from (Point(method, pair, study.mean(method, l, pair)) for pair in pairs)
+            yield from (Point(method, p, study.mean(method, l, p) / study.mean(RR, 1, p)) for p in pairs)
 
 
 def _compared(
@@ -139,7 +137,7 @@ def _why(method: str, deviation: float) -> str:
         return "the paper's hierarchy of education is not printed; ARX's stands in"
     drawn = f"one release has a standard deviation of {deviation:.3f}"
     if method == ANATOMY:
-        return f"{drawn}; the paper does not say which records of a value, or of equally frequent values, come first"
+        return f"{drawn}; the paper does not say which of equally frequent values, and of their records, come first"
     return f"{drawn}; the paper gives neither its parameters for this table nor what it makes of negative cells"
 
 
@@ -190,6 +188,9 @@ def figure_7(setting: Setting) -> Outcome:
     """Means over the pairs, for every l."""
     study = studied(setting)
     methods = (RR, BAYES, PROVED, ANATOMY, LEAST_SQUARES, DIVERSITY, INDEPENDENT)
+    points = tuple(
+        Point(m, l, study.at[l][m].average(WITH_SENSITIVE)) for m in methods for l in study.at if m in study.at[l]
+    )
     return Outcome(
         tuple(_kept(study)),
         tuple(
@@ -200,16 +201,11 @@ def figure_7(setting: Setting) -> Outcome:
         ),
         Chart(
             "Mean uncertainty coefficient between quasi-identifiers and occupation against l: randomized response "
-            "falls slowly from the original, l-diversity jumps about, Anatomy by its own estimate falls to zero at once "
-            "and by least squares stays; the proved version of randomized response is kept up to l = 5 and lost at l = 7.",
+            "falls slowly from the original, Anatomy by its own estimate falls to zero at once, and by least squares "
+            f"rises a little. At the largest l: {ranked(points)}.",
             "l",
             "mean U, QI and S, hundredths",
-            tuple(
-                Point(m, l, study.at[l][m].average(WITH_SENSITIVE))
-                for m in methods
-                for l in study.at
-                if m in study.at[l]
-            ),
+            points,
         ),
         study.table.about,
         repetitions(setting),

@@ -14,7 +14,7 @@ from sfumato.methods.response import JointTable
 from sfumato.reproduce.ad.competitors import Anatomized, anatomize
 from sfumato.reproduce.ad.measures import DISTANCES, Figures, Repeated, distance_figures
 from sfumato.reproduce.ad.response import Randomized
-from sfumato.reproduce.ad.study import ANATOMY, DIVERSITY, LEAST_SQUARES, generator, repetitions, solved
+from sfumato.reproduce.ad.study import ANATOMY, DIVERSITY, LEAST_SQUARES, generator, ranked, repetitions, solved
 from sfumato.reproduce.ad.tables import EMGRW, ESGRO, Joint, hierarchies, joint
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, sentence
@@ -38,6 +38,7 @@ def run(setting: Setting) -> Outcome:
         for name, found in _published(setting, emgrw, esgro, ratio, rng).items():
             curves[name][ratio] = Repeated.of(found)
         setting.progress(done / len(RATIOS))
+    points = tuple(Point(name, x, found.mean("L2")) for name, curve in curves.items() for x, found in curve.items())
     return Outcome(
         tuple(_comparisons(setting, emgrw, curves)),
         tuple(
@@ -50,10 +51,10 @@ def run(setting: Setting) -> Outcome:
         Chart(
             "L2 distance of the estimated table from Adult's distribution against the size of the table, on a "
             "logarithmic scale: it falls for RR-Both and for Anatomy by least squares, and stays for l-diversity and "
-            "for Anatomy's own estimate.",
+            f"for Anatomy's own estimate. At the largest size: {ranked(points)}.",
             "size of the table, relative to Adult",
             "L2 distance",
-            tuple(Point(name, x, found.mean("L2")) for name, curve in curves.items() for x, found in curve.items()),
+            points,
             logarithmic=True,
         ),
         f"{emgrw.about}, sampled with replacement",

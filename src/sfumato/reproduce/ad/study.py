@@ -46,6 +46,13 @@ MEANING = (
 )
 
 
+def ranked(points: Sequence[Point]) -> str:
+    """Tell the order of the series at their last point, from the lowest on: for who does not see a chart."""
+    last = {point.series: point for point in points}
+    order = sorted(last.values(), key=lambda point: point.y)
+    return "; ".join(f"{point.series} {point.y:.3g}" for point in order)
+
+
 def repetitions(setting: Setting) -> int:
     """Return how often each release is drawn."""
     return QUICK_REPETITIONS if setting.quick else REPETITIONS
