@@ -236,7 +236,7 @@ def _kept(study: Study) -> Iterator[Comparison]:
     yield sentence(
         "association among quasi-identifiers: Anatomy",
         "kept in full: their values are not changed",
-        f"{max(exact):.1g} off at the most",
+        f"{max(exact):.6f} off at the most",
         max(exact) < 1e-9,
     )
 

@@ -161,8 +161,9 @@ def _against(study: Study, curves: Mapping[str, Curve], other: str, name: str) -
         not worse,
         proved=f"{PROVED} {_listed([curves[PROVED].at(risk, name) for risk in risks])}",
         noise=f"{study.noise(SUCCESS, RR, other)}; between drawn points, straight lines",
-        because=f"not at l = {_and(worse)}: so small a risk leaves little but noise, most of all in the inverse "
-        f"estimate; by iterative Bayes not at l = {_and(bayes) or 'any'}, from the same release",
+        because=f"not at l = {_and(worse)}: so small a risk takes more noise than the limit 1/l asks for, and the "
+        "inverse estimate suffers most; by iterative Bayes, "
+        + (f"not at l = {_and(bayes)}" if bayes else "it is smaller"),
     )
 
 

@@ -86,5 +86,6 @@ def correlation(counts: FloatArray, pair: str) -> float:
     """Return the uncertainty coefficient in hundredths, AD Eq. (12); negative cells of the margin are taken as 0."""
     first, second = (LETTERS.index(letter) for letter in pair.split(" vs. "))
     margin = np.maximum(counts.sum(axis=tuple({0, 1, 2, 3, 4} - {first, second})), 0)
-    found = 100 * uncertainty(margin.T if pair == BY_FIRST else margin)
-    return max(0.0, found) if found == found else 0.0  # NaN: an attribute with one value only
+    if 1 in margin.shape:  # an attribute with one value tells nothing, and has no entropy to divide by
+        return 0.0
+    return max(0.0, 100 * uncertainty(margin.T if pair == BY_FIRST else margin))

@@ -155,7 +155,7 @@ def studied(setting: Setting) -> Study:
     return Study(table, at)
 
 
-@lru_cache(maxsize=len(LS))
+@lru_cache(maxsize=64)
 def _at(data: Data, seed: int, times: int, l: int) -> Mapping[str, Repeated]:
     table = joint(data, ESGRO)
     published, proved = (solved(data, ESGRO, Fraction(1, l), risk) for risk in ("reconstruction", "posterior"))
