@@ -118,7 +118,7 @@ def test_drawn_tables_are_releases() -> None:
     table = JointTable.from_array(np.arange(18).reshape(2, 3, 3) % 7)
     channels = (Channel.from_diagonal(2, 0.8), Channel.from_diagonal(3, 0.6), Channel.from_diagonal(3, 0.9))
     rng, number = simulation(5), 4000
-    drawn = np.array([linking._drawn(table, channels, rng) for _ in range(number)])
+    drawn = np.array([linking.drawn(table, channels, rng) for _ in range(number)])
     assert (drawn.sum(axis=(1, 2, 3)) == table.records).all()
     dense = np.ones((1, 1))
     for channel in channels:

@@ -117,7 +117,7 @@ def repeated_guesses(
     cells = np.zeros(table.counts.shape, dtype=np.int64)  # in how many releases each is guessed
     successes = []
     for _ in range(repetitions):
-        found = guess(table, channels, _drawn(table, channels, rng), STEPS)
+        found = guess(table, channels, drawn(table, channels, rng), STEPS)
         cells[np.arange(len(cells)), found.values] += 1
         successes.append(found.success)
     low, high = _binomial_limits(cells, repetitions, (1 - level) / int((table.counts > 0).sum()))
@@ -142,7 +142,7 @@ def _right(table: JointTable, values: IntArray) -> int:
     return int(table.counts[np.arange(len(values)), values].sum())
 
 
-def _drawn(table: JointTable, channels: Channels, rng: np.random.Generator) -> FloatArray:
+def drawn(table: JointTable, channels: Channels, rng: np.random.Generator) -> FloatArray:
     """Return the counts of a release: on each axis a record keeps its value, or draws one of all, P = r I + q J."""
     counts = table.array.astype(np.int64)
     for axis, channel in enumerate(channels):

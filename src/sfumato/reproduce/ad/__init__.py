@@ -1,0 +1,19 @@
+"""AD: Table 1 and Fig. 2, Tables 3-5, Figs. 3-7, and the comparison of Figs. 5-6 at equal measured risk."""
+
+from __future__ import annotations
+
+from sfumato.reproduce.ad import correlations, equal_risk, figure2, figure3, figure4, figures56, table3
+from sfumato.reproduce.experiment import Experiment
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    figure2.EXPERIMENT,
+    table3.EXPERIMENT,
+    figure3.EXPERIMENT,
+    figure4.EXPERIMENT,
+    figures56.FIGURE_5,
+    figures56.FIGURE_6,
+    correlations.EXPERIMENT_4,
+    correlations.EXPERIMENT_5,
+    correlations.EXPERIMENT_7,
+    equal_risk.EXPERIMENT,
+)

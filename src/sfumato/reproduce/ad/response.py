@@ -1,0 +1,43 @@
+"""Randomized response with AD's parameters, drawn again and again, and what analysts estimate from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.audit.linking import STEPS, drawn
+from sfumato.matrix import FloatArray
+from sfumato.methods.response import Channels, Guess, JointTable, guess
+from sfumato.methods.response.channels import product
+
+
+@dataclass(frozen=True, eq=False)
+class Randomized:
+    """Counts of a release."""
+
+    table: JointTable
+    channels: Channels
+    released: FloatArray
+
+    @classmethod
+    def drawn(cls, table: JointTable, channels: Channels, rng: np.random.Generator) -> Randomized:
+        """Randomize every record."""
+        return cls(table, channels, drawn(table, channels, rng))
+
+    def inverse(self) -> FloatArray:
+        """Return P^-1 of the released counts: unbiased, with negative cells."""
+        return product([channel.inverse for channel in self.channels], self.released)
+
+    def clipped(self) -> FloatArray:
+        """Return the same with negative cells set to 0, scaled back to N.
+
+        The paper does not say what it makes of negative cells; with this, its Tables 4 and 5 come out.
+        """
+        positive = np.maximum(self.inverse(), 0)
+        positive *= self.released.sum() / positive.sum()
+        return np.asarray(positive, dtype=np.float64)
+
+    def guessed(self) -> Guess:
+        """Return what the best guesser makes of it, with the estimate by iterative Bayes."""
+        return guess(self.table, self.channels, self.released, STEPS)
