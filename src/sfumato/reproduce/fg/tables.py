@@ -25,7 +25,7 @@ class Counted:
     @property
     def shares(self) -> Floats:
         """f_i."""
-        return self.counts / self.counts.sum()
+        return np.asarray(self.counts / self.counts.sum())
 
     @property
     def distance_from_even(self) -> float:

@@ -7,6 +7,7 @@ from sfumato.reproduce.sdr.errors import edu_by_level, edu_by_size, estimates, o
 from sfumato.reproduce.sdr.examples import examples, table_1
 from sfumato.reproduce.sdr.partitions import distributions, table_2, table_3
 from sfumato.reproduce.sdr.risk import at_equal_risk
+from sfumato.reproduce.sdr.times import run_times
 
 EXPERIMENTS = (
     Experiment("sdr-table1", "SDR", "Table 1", "How little large domains retain", table_1),
@@ -19,5 +20,6 @@ EXPERIMENTS = (
     Experiment("sdr-fig3", "SDR", "Fig. 3", "Estimated and actual counts on OCC", estimates),
     Experiment("sdr-fig4", "SDR", "Fig. 4, upper", "Errors of counts on EDU, by L", edu_by_level),
     Experiment("sdr-fig4-size", "SDR", "Fig. 4, lower", "Errors of counts on EDU, by size", edu_by_size),
+    Experiment("sdr-fig5", "SDR", "Fig. 5", "Run times", run_times),
     Experiment("sdr-fig6", "SDR", "Fig. 6", "How often the values of OCC and EDU occur", distributions),
 )

@@ -193,20 +193,21 @@ def estimates(setting: Setting) -> Outcome:
             noise=f"one release, {actual.size:,} queries",
         ),
     )
-    shown = np.linspace(0, actual.size - 1, SHOWN).astype(int)
-    order = np.argsort(actual, kind="stable")[shown]
+    ascending = np.argsort(actual, kind="stable")
+    evenly = np.searchsorted(actual[ascending], np.linspace(actual.min(), actual.max(), SHOWN))
+    order = ascending[np.unique(evenly)]
     points = [Point("no error", float(x), float(x)) for x in actual[order]]
     points += [Point(n, float(actual[k]), float(answers[n][k])) for n in (PP, UP, ANA) for k in order]
     alt = (
-        "Estimated over actual answers, with the diagonal. PP lies close around it, UP scatters far to both sides, and "
-        "Ana lies mostly beside it, too low for large answers."
+        "Estimated over actual answers, with the diagonal. PP lies closest to it, Ana further away, UP scatters most: "
+        f"{', '.join(f'{name} by {spread[name]:,.0f}' for name in (PP, ANA, UP))} in the root of the mean square."
     )
     rows = tuple(
         {"actual": int(actual[k]), **{name: round(float(given[k]), 1) for name, given in answers.items()}}
-        for k in np.argsort(actual, kind="stable")
+        for k in ascending
     )
     chart = Chart(alt, "actual answer", "estimated answer", tuple(points), lines=False)
-    notes = (f"The picture has {SHOWN} of {actual.size:,} queries, evenly by rank of the actual answer.",)
+    notes = (f"The picture has {order.size} of {actual.size:,} queries, evenly by the actual answer.",)
     return Outcome(comparisons, rows, chart, table.about, notes=notes)
 
 

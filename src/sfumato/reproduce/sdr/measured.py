@@ -112,7 +112,7 @@ class Curves:
         """How certain the errors are."""
         times = len(self.found[0][PP].errors)
         largest = max(float(self.error(name).max()) for name in self.names)
-        return f"{times} releases, each with a pool of queries; standard errors up to {100 * largest:.2g} points of percent"
+        return f"{times} releases, each with its pool of queries; standard errors up to {percent(largest)}"
 
     def rows(self) -> tuple[dict[str, Any], ...]:
         """Return the lines of the table."""

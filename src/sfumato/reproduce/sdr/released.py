@@ -123,8 +123,8 @@ class Anatomized:
         """Publish the table in groups, and estimate."""
         deal = Groups.drawn(table.counts, self.withheld, self.groups, key)
         group = deal.group_of(table.codes, _ranks(table, key))
-        lines = [np.concatenate(parts).astype(np.int64) for parts in zip(*deal.compositions(), strict=True)]
-        read = Deal.of(*lines, table.values)
+        numbers, values, counts = (np.concatenate(parts) for parts in zip(*deal.compositions(), strict=True))
+        read = Deal.of(numbers, values, counts, table.values)
         kinds = int(read.first_kind[-1])
         kind = np.where(group == WITHHELD, kinds, read.kind_of_group[group])
         return _estimated(read.strata[0], pool.counted(kind, kinds + 1)[:, :kinds], pool)

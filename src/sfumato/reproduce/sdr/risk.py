@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from sfumato.matrix import amplification
 from sfumato.methods.small_domain import partition
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, sentence
@@ -20,8 +21,8 @@ from sfumato.reproduce.sdr.measured import ANA, PP, UNBIASED, UP, Curves, Method
 from sfumato.reproduce.sdr.partitions import ROWS
 from sfumato.reproduce.sdr.released import Anatomized, Perturbed, uniform
 
-GRAIN = 1 << 20
-LARGEST_GAMMA = 1 << 12
+STEP, PRECISION = Fraction(1, 200), Fraction(1, 100_000)
+"""By which rho2 is raised, and how near it must come."""
 
 
 def at_equal_risk(setting: Setting) -> Outcome:
@@ -72,25 +73,33 @@ def _worst(made: Perturbed | Anatomized, table: Census) -> float:
 
 def _as_risky_as_anatomy(table: Census, L: int) -> Methods:
     anatomy = Anatomized.of(table, L)
+    largest = Fraction(int(table.counts.max()), table.rows)
 
-    def partitioned(part: Fraction) -> Perturbed:
-        rho2 = OCC.rho1 + part * (1 - OCC.rho1)
+    def partitioned(rho2: Fraction) -> Perturbed:
         return Perturbed(partition(table.counts, OCC.rho1, rho2, assurance="as-published").blocks)
 
+    def whole(rho2: Fraction) -> Perturbed:
+        return uniform(table, amplification(largest, rho2))
+
     return {
-        PP: _with_risk(anatomy.risk, partitioned),
-        UP: _with_risk(anatomy.risk, lambda part: uniform(table, 1 + part * LARGEST_GAMMA)),
+        PP: _loosened(anatomy.risk, partitioned, Fraction(1, L)),
+        UP: _loosened(anatomy.risk, whole, Fraction(1, L)),
         ANA: anatomy,
     }
 
 
-def _with_risk(risk: float, made: Callable[[Fraction], Perturbed]) -> Perturbed:
-    """Return what has this measured risk, by bisection on a number between 0 and 1 that loosens the requirement."""
-    low, high = 0, GRAIN - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if made(Fraction(middle, GRAIN)).risk < risk else (low, middle)
-    return made(Fraction(high, GRAIN))
+def _loosened(risk: float, made: Callable[[Fraction], Perturbed], rho2: Fraction) -> Perturbed:
+    """Return what has this measured risk: rho2 is raised in steps until it is reached, then by bisection.
+
+    In steps, because the risk of a partition falls again where fewer sub-tables become the better choice.
+    """
+    while made(rho2 + STEP).risk < risk:
+        rho2 += STEP
+    step = STEP
+    while step > PRECISION:
+        step /= 2
+        rho2 += step if made(rho2 + step).risk < risk else 0
+    return made(rho2 + step)
 
 
 def _still_better(curves: Curves, other: str, because: str) -> Comparison:
