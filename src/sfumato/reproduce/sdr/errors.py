@@ -116,7 +116,7 @@ def _less(curves: Curves, smaller: str, larger: str, because: str) -> Comparison
     return sentence(
         f"{smaller} against {larger}",
         f"{smaller} has the smaller error everywhere",
-        f"{curves.shown(smaller)}; {curves.shown(larger)}{'; larger at ' + ' and '.join(wrong) if wrong else ''}",
+        f"{curves.shown(smaller)}; {curves.shown(larger)}{'; not smaller at ' + ' and '.join(wrong) if wrong else ''}",
         not wrong,
         proved=curves.shown(PROVED) if smaller == PP else "",
         because=because,
@@ -141,8 +141,8 @@ def _unbiased_note(curves: Curves) -> str:
     """What the paper did not try: Anatomy's groups tell more than its estimate takes from them."""
     better = not curves.exceptions(UNBIASED, PP)
     return (
-        f"Ana's error is mostly the bias of its estimate (SDR 10.10). Least squares on the same groups has none: "
-        f"{curves.shown(UNBIASED)}, {'less than PP everywhere' if better else 'not less than PP everywhere'}."
+        "Ana's estimate (SDR 10.10) takes value and condition as independent inside a group. Least squares on the same "
+        f"groups does not: {curves.shown(UNBIASED)}, {'less' if better else 'not less'} than PP everywhere."
     )
 
 
