@@ -20,7 +20,7 @@ from sfumato.reproduce.fg.utility import (
     guessed,
     on_zipf,
 )
-from tests.reproduce.tools import by_name, check_outcome
+from tests.reproduce.outcomes import by_name, check_outcome
 
 
 @pytest.fixture(scope="module")

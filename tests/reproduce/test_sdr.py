@@ -22,7 +22,7 @@ from sfumato.reproduce.sdr.measured import ANA, PP, PROVED, UP, measure
 from sfumato.reproduce.sdr.queries import SELECTIVITIES, Pool
 from sfumato.reproduce.sdr.released import Anatomized, Perturbed, _ranks, uniform
 from sfumato.reproduce.sdr.risk import _loosened
-from tests.reproduce.tools import by_name, check_outcome
+from tests.reproduce.outcomes import by_name, check_outcome
 
 BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
 CENSUS = "acs2024_census_like_500k.parquet"

@@ -94,8 +94,8 @@ def occ_by_level(setting: Setting) -> Outcome:
             bool(ratio.min() > 3),
             proved=f"{proved.min():.1f} to {proved.max():.1f} times",
             because=(
-                f"three times or more at {int((ratio >= 3).sum())} of {ratio.size} points; PP retains more, but what it "
-                "replaces falls on few values, which makes more noise for each"
+                f"three times or more at {int((ratio >= 3).sum())} of {ratio.size} points; PP retains more, but what "
+                "it replaces falls on few values, which makes more noise for each"
             ),
             noise=curves.noise,
         ),
