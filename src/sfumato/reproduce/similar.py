@@ -1,6 +1,6 @@
 """Generated tables that are statistically similar to the papers': the same columns, shares and sizes, no real record.
 
-Shares are rounded from the descriptions that the public tables come with. Two columns depend on others, so that there
+Shares are rounded from the descriptions that the public tables come with. Some columns depend on others, so that there
 is an association to keep: occupation on sex and education, income on education.
 """
 
@@ -46,9 +46,12 @@ BY_HAND = ("Craft-repair", "Machine-op-inspct", "Transport-moving", "Handlers-cl
 DEGREES = ("Bachelors", "Masters", "Prof-school", "Doctorate")
 BY_DEGREE = ("Prof-specialty", "Exec-managerial")
 REACTIONS, REACTION_ROWS = 40, 95_946
-CENSUS: Mapping[str, int] = {
-    "gender": 2, "education": 14, "marital": 6, "race": 9, "work_class": 7, "state": 70, "occupation": 50,
-}  # fmt: skip
+CENSUS: Mapping[str, int] = {"gender": 2, "marital": 6, "race": 9, "work_class": 7, "state": 70}
+SCHOOLING: Shares = {
+    f"education {i:02}": share for i, share in enumerate((270, 200, 180, 120, 90, 30, 25, 20, 18, 15, 12, 10, 7, 3), 1)
+}
+"""Of 14 levels the largest has 27%, and nine have 3.33% or less, as in CENSUS."""
+OCCUPATIONS = 50
 AGES = (17, 77)
 """The first age, and how many there are."""
 
@@ -79,9 +82,24 @@ def similar_census(rows: int) -> Any:
     """Return rows like those of CENSUS: its columns and their numbers of values."""
     draw = simulation(SEED)
     ages = {"age": AGES[0] + draw.integers(0, AGES[1], rows)}
-    exponents = {"occupation": 0.25, "education": 0.8}  # the largest shares are about 7% and 25%
-    others = {name: _drawn(draw, _zipf(name, size, exponents.get(name, 0.7)), rows) for name, size in CENSUS.items()}
-    return _table(ages | others)
+    others = {name: _drawn(draw, _zipf(name, size, 0.7), rows) for name, size in CENSUS.items()}
+    schooling = _drawn(draw, SCHOOLING, rows)
+    jobs = _jobs(draw, others["gender"], schooling)
+    return _table(ages | others | {"education": schooling, "occupation": jobs})
+
+
+def _jobs(
+    draw: np.random.Generator, gender: npt.NDArray[np.str_], schooling: npt.NDArray[np.str_]
+) -> npt.NDArray[np.str_]:
+    """Draw occupations, of which every gender and schooling has ten three times as often; the largest has about 7%."""
+    base = _zipf("occupation", OCCUPATIONS, 0.42)
+    jobs = np.empty(gender.size, dtype=np.array(list(base)).dtype)
+    for g, one in enumerate(np.unique(gender)):
+        for e, level in enumerate(SCHOOLING):
+            rows = (gender == one) & (schooling == level)
+            tilt = {job: share * (3 if (j + 2 * e + g) % 5 == 0 else 1) for j, (job, share) in enumerate(base.items())}
+            jobs[rows] = _drawn(draw, tilt, int(rows.sum()))
+    return jobs
 
 
 def similar_reactions() -> Any:

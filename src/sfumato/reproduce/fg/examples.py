@@ -1,4 +1,4 @@
-"""FG: Examples 1 and 2 with Fig. 2, and the evaluation of section V."""
+"""FG Examples 1 and 2, with Fig. 2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sfumato.methods import plan
 from sfumato.plans import Plan
 from sfumato.policy import Policy
 from sfumato.reproduce.charts import Chart, Point
-from sfumato.reproduce.experiment import Experiment, Outcome, Setting, decimal, number, sentence
+from sfumato.reproduce.experiment import Outcome, Setting, decimal, number, sentence
 from sfumato.requirement import FineGrainPrivacy, ValueRequirement
 from sfumato.table import profile, scan
 
@@ -87,6 +87,3 @@ def _planned(method: Literal["uniform", "fine-grain"], assurance: Literal["prove
     made = plan(counted, method=method, requirement=EXAMPLE_1, assurance=assurance)
     assert isinstance(made, Plan)
     return made
-
-
-EXPERIMENTS = (Experiment("fg-examples", "FG", "Examples 1-2, Fig. 2", "Four diseases, four requirements", examples),)
