@@ -6,7 +6,7 @@ bayes: all releases of all small tables, and what Bayes' rule makes of them. rat
 from __future__ import annotations
 
 from sfumato.reproduce.experiment import Experiment
-from sfumato.reproduce.sk.distributions import linear, zipf
+from sfumato.reproduce.sk.distributions import by_alpha, by_zipf_ell, linear
 from sfumato.reproduce.sk.examples import examples
 from sfumato.reproduce.sk.incremental import incremental
 from sfumato.reproduce.sk.risk import equal_risk
@@ -22,6 +22,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment("sk-fig5", "SK", "Fig. 5", "Samples that violate l-eligibility", violations),
     Experiment("sk-fig6", "SK", "Fig. 6", "Suppression by the size of samples, l = 6", by_size),
     Experiment("sk-fig7", "SK", "Fig. 7", "Suppression by l, samples of 0.5%", by_ell),
-    Experiment("sk-fig8", "SK", "Fig. 8", "Suppression of Zipf distributions", zipf),
+    Experiment("sk-fig8a", "SK", "Fig. 8 (a)", "Suppression of Zipf distributions by alpha", by_alpha),
+    Experiment("sk-fig8b", "SK", "Fig. 8 (b)", "Suppression of a Zipf distribution by l", by_zipf_ell),
     Experiment("sk-linear", "SK", "section 6.2", "Suppression of linear distributions", linear),
 )

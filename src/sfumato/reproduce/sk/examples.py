@@ -41,7 +41,6 @@ def examples(setting: Setting) -> Outcome:
             "value",
             "records",
             points,
-            lines=False,
         ),
         "SK Fig. 1, 18 records",
         notes=(

@@ -64,6 +64,7 @@ def equal_risk(setting: Setting) -> Outcome:
             "largest posterior that a value is the most frequent one",
             "mean suppression rate",
             points,
+            lines=False,
         ),
         f"all tables of {records} records and {VALUES} values that are not {ASKED}-eligible, equally likely",
     )

@@ -230,9 +230,9 @@ def by_ell(setting: Setting) -> Outcome:
     comparisons = (*_everywhere("Fig. 7", tuple(found.values()), named), trend)
     alt = (
         "Mean suppression rate by l for samples of half a percent. Suppress-All rises to nearly one at l = 8. Safe D "
-        "is above rotation, R-suppression and Unsafe D, which lie close together; all rise with l."
+        "is above rotation, and that above R-suppression and Unsafe D, which lie close together; all rise with l."
     )
-    return _outcome(comparisons, found, ("l", "l"), alt, named, repeated, instances)
+    return _outcome(comparisons, found, ("l", "parameter l"), alt, named, repeated, instances)
 
 
 def _repetitions(setting: Setting) -> tuple[int, int]:

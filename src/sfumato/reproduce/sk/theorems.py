@@ -50,7 +50,7 @@ def theorems(setting: Setting) -> Outcome:
         tuple(rows),
         Chart(
             "The largest posterior that a value is the most frequent one, by the number of records, four values and "
-            "l = 3. R-suppression is above one third from seven records on and rises; rotation and Safe D stay at one "
+            "l = 3. R-suppression is above one third from eight records on; rotation and Safe D stay at one "
             "third; Unsafe D reaches one.",
             "records of the table",
             "largest posterior",
