@@ -5,7 +5,6 @@ The sensitive column is occupation. The adversary knows the table's own shares o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +35,7 @@ DIVERSITIES = (2, 3, 4, 5, 6, 7)
 """Adult's most frequent occupation has 13%: there is no 8-diverse grouping."""
 ANATOMY, PUBLISHED, PROVED = "Anatomy", "merging, as published", "robust (proved)"
 ALL_KNOWN = tuple(KNOWN)
-QUICK_KNOWN, QUICK_REQUIREMENTS = ("education",), (2, 3)
+QUICK_KNOWN, QUICK_REQUIREMENTS, QUICK_DIVERSITIES = ("education",), (2, 3), (2, 3, 5, 7)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,34 +109,39 @@ def codes(table: Any, column: str) -> IntArray:
 def adult(setting: Setting) -> Outcome:
     """Groups for two attribute sets and several r, and Anatomy's for every l."""
     named = setting.data.adult()
-    queries = Queries.drawn(named.table, SENSITIVE, 20 if setting.quick else 100, setting.seed)
-    names, requirements = (QUICK_KNOWN, QUICK_REQUIREMENTS) if setting.quick else (ALL_KNOWN, REQUIREMENTS)
+    queries = Queries.drawn(named.table, SENSITIVE, 10 if setting.quick else 100, setting.seed)
+    names, requirements, diversities = (
+        (QUICK_KNOWN, QUICK_REQUIREMENTS, QUICK_DIVERSITIES)
+        if setting.quick
+        else (ALL_KNOWN, REQUIREMENTS, DIVERSITIES)
+    )
     knowns = [Known.of(named.table, name, setting.seed) for name in names]
     made = [
         (known, method, parameter, deal)
         for known in knowns
         for method, deal, parameters in (
-            (ANATOMY, known.anatomy, DIVERSITIES),
+            (ANATOMY, known.anatomy, diversities),
             (PUBLISHED, known.published, requirements),
             (PROVED, known.proved, requirements),
         )
         for parameter in parameters
     ]
-    measured = []
+    found = []
     for done, (known, method, parameter, deal) in enumerate(made, 1):
-        measured.append(_measured(known, method, parameter, deal, queries))
+        found.append(measured(known, method, parameter, deal, queries))
         setting.progress(done / len(made))
     return Outcome(
-        tuple(_said(measured, knowns)),
-        tuple(m.row for m in measured),
-        _chart(measured),
+        tuple(_said(found, knowns)),
+        tuple(m.row for m in found),
+        _chart(found),
         named.about,
         queries.number,
-        tuple(_beside(measured)),
+        tuple(_beside(found)),
     )
 
 
-def _measured(known: Known, method: str, parameter: int, deal: Callable[[int], IntArray], queries: Queries) -> Measured:
+def measured(known: Known, method: str, parameter: int, deal: Callable[[int], IntArray], queries: Queries) -> Measured:
+    """Make groups, and measure them."""
     groups = deal(parameter)
     found = compositions(groups, known.cells, known.values)
     worst, guessed = _inferred(found, known.prior)
@@ -212,12 +216,13 @@ def _said(measured: Sequence[Measured], knowns: Sequence[Known]) -> Iterator[Com
         proved=", ".join(f"{m.withheld:.1%}" for m in _of(measured, PROVED)),
         because="some occupations are so frequent for a signature that no group can take all of them",
     )
-    errors = [_one(measured, "education", ANATOMY, ell).errors for ell in DIVERSITIES]
-    told = ", ".join(f"{of.smaller:.1%}" for of in errors)
+    curve = [m for m in _of(measured, ANATOMY) if m.known == knowns[-1].name]
+    errors = [m.errors for m in curve]
+    told = ", ".join(f"{m.errors.smaller:.1%} (l = {m.parameter})" for m in curve)
     yield sentence(
         "Section IV: smaller groups",
         "they lose less information",
-        f"mean query error of Anatomy, l = {DIVERSITIES[0]} to {DIVERSITIES[-1]}: {told}",
+        f"mean query error of Anatomy: {told}",
         min(errors, key=lambda of: of.smaller) is errors[0] and max(errors, key=lambda of: of.smaller) is errors[-1],
         noise="one deal for each l; the smallest and the largest are compared with all others",
     )
@@ -226,15 +231,18 @@ def _said(measured: Sequence[Measured], knowns: Sequence[Known]) -> Iterator[Com
 def _unique(measured: Sequence[Measured], known: Known) -> Comparison:
     most = int(np.bincount(known.values).max())
     largest = known.values.size // most
-    dealt = [ell for ell in DIVERSITIES if ell <= largest and _one(measured, known.name, ANATOMY, ell).withheld == 0]
-    twice = [ell for ell in dealt if _most_in_a_group(known.anatomy(ell), known.values) > 1]
-    able = [ell for ell in dealt if ell not in twice]
+    tried = [m for m in _of(measured, ANATOMY) if m.known == known.name and m.parameter <= largest]
+    able = [
+        m.parameter
+        for m in tried
+        if m.withheld == 0 and _most_in_a_group(known.anatomy(m.parameter), known.values) == 1
+    ]
     return sentence(
         "Section IV: every value once in a group",
         "easily satisfied where no frequency is high",
         f"the largest share is {most / known.values.size:.1%}; Anatomy deals all records so for l = "
         f"{', '.join(map(str, able))}",
-        able == [ell for ell in DIVERSITIES if ell <= largest],
+        able == [m.parameter for m in tried],
     )
 
 
@@ -254,7 +262,7 @@ def _beside(measured: Sequence[Measured]) -> Iterator[str]:
     )
     for ours in _of(measured, PROVED):
         known, r = ours.known, ours.parameter
-        curve = [_one(measured, known, ANATOMY, ell) for ell in DIVERSITIES]
+        curve = [m for m in _of(measured, ANATOMY) if m.known == known]
         same = _one(measured, known, ANATOMY, r)
         yield (
             f"{known} known, r = {r}: robust groups answer queries with an error of {ours.errors.smaller:.1%}, "
@@ -272,10 +280,10 @@ def _at_equal_risk(ours: Measured, curve: Sequence[Measured]) -> str:
         return f"Anatomy's guesses are below that for every l from {curve[0].parameter} on."
     ell = float(np.interp(ours.guessed, guessed[::-1], [m.parameter for m in curve][::-1]))
     error = float(np.interp(ours.guessed, guessed[::-1], errors[::-1]))
-    above = curve[math.ceil(ell) - curve[0].parameter].above[ours.parameter]
+    after = next(m for m in curve if m.parameter >= ell)
     return (
-        f"Anatomy is guessed as often at l = {ell:.1f}, where its error is {error:.1%}; with l = {math.ceil(ell)} it "
-        f"has {above:.0%} of the records in groups with a posterior above 1/{ours.parameter}."
+        f"Anatomy is guessed as often at l = {ell:.1f}, where its error is {error:.1%}; with l = {after.parameter} it "
+        f"has {after.above[ours.parameter]:.0%} of the records in groups with a posterior above 1/{ours.parameter}."
     )
 
 
