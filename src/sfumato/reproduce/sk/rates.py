@@ -93,7 +93,7 @@ def farthest(all_rates: Iterable[Rates]) -> str:
     off = [(abs(of.mean[INSTANCES] - of.mean[EXPECTED]), of.by_chance) for of in all_rates if of.by_chance]
     errors = max(distance / error for distance, error in off)
     return (
-        f"The mean of R-suppression's instances is {max(off)[0]:.2%} of the records at most from its exact "
+        f"The mean of R-suppression's instances is {max(off)[0]:.3%} of the records at most from its exact "
         f"expectation, and {errors:.1f} standard errors."
     )
 

@@ -59,8 +59,9 @@ def equal_risk(setting: Setting) -> Outcome:
         rows,
         Chart(
             "Mean suppression rate by the largest posterior, l from 3 to 6. Rotation and Safe D stand at one third and "
-            "left of it, rotation lower. R-suppression suppresses less with l = 3, but its largest posterior is above "
-            "one third for every l. Unsafe D is cheapest and comes to a posterior of one.",
+            "left of it, rotation lower or at the same place. R-suppression with l = 3 suppresses less, but its "
+            "largest posterior is well above one third; to come below that it needs a larger l, and suppresses more "
+            "than both. Unsafe D suppresses least with l = 3, and comes to a posterior of one.",
             "largest posterior that a value is the most frequent one",
             "mean suppression rate",
             points,
@@ -108,7 +109,7 @@ def _equal_risk(measured: Sequence[Measured]) -> Comparison:
         f"{told}, {_told(safe)}",
         ours is not None and ours.found.rate < safe.found.rate,
         proved=_told(rotation),
-        because="its posteriors are above 1/l, so that a larger l would be needed",
+        because="its posteriors are above 1/l, so that a larger l is needed",
     )
 
 

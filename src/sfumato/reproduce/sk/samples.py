@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -39,6 +40,7 @@ ELLS = (4, 5, 6, 7, 8)
 ELL = 6
 PAPER_SAMPLES = 100
 SHOWN_RANKS = 16
+GENERATED = "the table is generated"
 
 
 def _counted(named: Named, attribute: str = SENSITIVE) -> list[int]:
@@ -46,8 +48,11 @@ def _counted(named: Named, attribute: str = SENSITIVE) -> list[int]:
     return sorted(counts, reverse=True)
 
 
-def _generated(named: Named) -> str:
-    return "" if named.is_original else "the table is generated"
+def _on(named: Named, comparisons: Iterable[Comparison]) -> tuple[Comparison, ...]:
+    """Return the comparisons; on a generated table nothing of Adult is confirmed."""
+    if named.is_original:
+        return tuple(comparisons)
+    return tuple(replace(c, verdict="differs", because=GENERATED) for c in comparisons)
 
 
 # --- Fig. 4 ---------------------------------------------------------------------------------------------------------
@@ -58,26 +63,24 @@ def attributes(setting: Setting) -> Outcome:
     named = setting.data.adult_train()
     counts = {name: _counted(named, name) for name in ATTRIBUTES}
     shares = {name: [count / named.table.num_rows for count in of] for name, of in counts.items()}
-    occupation, because = shares[SENSITIVE], _generated(named)
+    occupation = shares[SENSITIVE]
     least = min(shares, key=lambda name: shares[name][0])
     largest = ", ".join(f"{name} {of[0]:.1%}" for name, of in shares.items())
     comparisons = (
-        number("records without missing values", "30,162", named.table.num_rows, because=because),
-        number("values of Occupation", "14", len(occupation), because=because),
-        number("most frequent occupation, in %", "13.4", 100 * occupation[0], because=because),
+        number("records without missing values", "30,162", named.table.num_rows, because=GENERATED),
+        number("values of Occupation", "14", len(occupation), because=GENERATED),
+        number("most frequent occupation, in %", "13.4", 100 * occupation[0], because=GENERATED),
         sentence(
             "Fig. 4: the least skewed attribute",
             "it is Occupation",
             f"largest shares: {largest}",
             least == SENSITIVE,
-            because=because,
         ),
         sentence(
             "Adult as a whole",
             f"no violation of {ELL}-eligibility",
             f"{occupation[0]:.1%} is at most 1/{ELL}",
             occupation[0] * ELL <= 1,
-            because=because,
         ),
     )
     rows = [
@@ -87,7 +90,7 @@ def attributes(setting: Setting) -> Outcome:
     ]
     age = max(_counted(named, "age")) / named.table.num_rows
     return Outcome(
-        comparisons,
+        _on(named, comparisons),
         tuple(rows),
         Chart(
             "Share of the values of eight attributes by their rank, up to rank 16. The most frequent value of race and "
@@ -114,11 +117,11 @@ def violations(setting: Setting) -> Outcome:
     at = violating[SHARE, ELL]
     noise = 200 * (at * (1 - at) * (1 / PAPER_SAMPLES + 1 / repeated)) ** 0.5
     whole = _counted(named)[0] / named.table.num_rows
-    because, certain = _generated(named), f"100 samples have a standard error of {noise / 2:.1f}"
+    certain = f"100 samples have a standard error of {noise / 2:.1f}"
     comparisons = (
-        number("records in a sample of 0.5%", "150", int(found[SHARE][0].sum()), because=because),
+        number("records in a sample of 0.5%", "150", int(found[SHARE][0].sum()), because=GENERATED),
         simulated(
-            number("p = 0.5%, l = 6: violating samples, in %", "40", 100 * at, noise=noise, because=because or certain),
+            number("p = 0.5%, l = 6: violating samples, in %", "40", 100 * at, noise=noise, because=certain),
             certain,
         ),
         sentence(
@@ -126,7 +129,6 @@ def violations(setting: Setting) -> Outcome:
             "for each l, smaller samples violate more often (wherever the whole table does not)",
             _told({f"l = {ell}": [violating[p, ell] for p in SHARES] for ell in ELLS}),
             all(_never_rises([violating[p, ell] for p in SHARES], repeated) for ell in ELLS if whole * ell <= 1),
-            because=because,
             noise=f"{repeated:,} samples of each size, two standard errors",
         ),
         sentence(
@@ -140,13 +142,12 @@ def violations(setting: Setting) -> Outcome:
             "samples violate although the whole table does not",
             f"{at:.0%} of the samples, while the largest share of the table is {whole:.1%}",
             at > 0 and whole * ELL <= 1,
-            because=because,
             noise=f"{repeated:,} samples",
         ),
     )
     points = [Point(f"l = {ell}", 100 * p, 100 * violating[p, ell]) for ell in ELLS for p in SHARES]
     return Outcome(
-        comparisons,
+        _on(named, comparisons),
         tuple({"p": p, "l": ell, "violating": share} for (p, ell), share in violating.items()),
         Chart(
             "Violating samples in percent by the size of samples, one line for each l. All fall with the size, except "
@@ -200,10 +201,9 @@ def by_size(setting: Setting) -> Outcome:
         "suppression goes up quickly",
         _told({name: [of.mean[name] for of in found.values()] for name in (SAFE, EXPECTED, UNSAFE)}),
         all(_rises(b, a) for a, b in pairwise(found.values())),
-        because=_generated(named),
         noise=_noise(at, SAFE),
     )
-    comparisons = (*_at_the_example(at, named), *_everywhere("Fig. 6", tuple(found.values()), named), trend)
+    comparisons = (*_at_the_example(at), *_everywhere("Fig. 6", tuple(found.values())), trend)
     alt = (
         "Mean suppression rate by the size of samples. Suppress-All is far above the others; Safe D is more than twice "
         "R-suppression, which is a little above Unsafe D; rotation lies between the two. All fall towards zero."
@@ -224,10 +224,9 @@ def by_ell(setting: Setting) -> Outcome:
         "suppression goes up quickly",
         _told({name: [of.mean[name] for of in found.values()] for name in (SAFE, EXPECTED, UNSAFE)}),
         all(_rises(a, b) for a, b in pairwise(found.values())),
-        because=_generated(named),
         noise=_noise(found[float(ELL)], SAFE),
     )
-    comparisons = (*_everywhere("Fig. 7", tuple(found.values()), named), trend)
+    comparisons = (*_everywhere("Fig. 7", tuple(found.values())), trend)
     alt = (
         "Mean suppression rate by l for samples of half a percent. Suppress-All rises to nearly one at l = 8. Safe D "
         "is above rotation, and that above R-suppression and Unsafe D, which lie close together; all rise with l."
@@ -252,7 +251,7 @@ def _noise(found: Rates, name: str) -> str:
     return f"standard error {found.error[name]:.2%}, {found.samples} samples"
 
 
-def _at_the_example(at: Rates, named: Named) -> Iterator[Comparison]:
+def _at_the_example(at: Rates) -> Iterator[Comparison]:
     """p = 0.5%, l = 6. The paper's figures are means over 100 samples: they have a standard error, as ours have."""
     for name, shown, says, limit, side in (
         (EXPECTED, INSTANCES, "R-sup suppresses less than 3% of each sample", 0.03, -1),
@@ -265,7 +264,6 @@ def _at_the_example(at: Rates, named: Named) -> Iterator[Comparison]:
             f"{at.mean[shown]:.2%}" + (f" (expected {at.mean[name]:.2%})" if shown != name else ""),
             side * (at.mean[name] - limit) >= -2 * error,
             proved=f"rotation {at.mean[ROTATION]:.2%}",
-            because=_generated(named),
             noise=f"{error:.2%} is the standard error of the difference from a mean over {PAPER_SAMPLES} samples",
         )
     gap = at.mean[EXPECTED] - at.mean[UNSAFE]
@@ -274,14 +272,13 @@ def _at_the_example(at: Rates, named: Named) -> Iterator[Comparison]:
         "nearly identical (read as: less than 1% of the records apart)",
         f"{at.mean[EXPECTED]:.2%} and {at.mean[UNSAFE]:.2%}, {gap:.2%} of the records apart",
         gap < 0.01,
-        because=_generated(named),
         noise=_noise(at, EXPECTED),
     )
 
 
-def _everywhere(figure: str, found: Sequence[Rates], named: Named) -> Iterator[Comparison]:
+def _everywhere(figure: str, found: Sequence[Rates]) -> Iterator[Comparison]:
     some = [of for of in found if of.mean[SAFE] > 0]
-    because, noise = _generated(named), f"means over {found[0].samples} samples each"
+    noise = f"means over {found[0].samples} samples each"
     apart = max(of.mean[EXPECTED] - of.mean[UNSAFE] for of in some)
     yield sentence(
         f"{figure}: R-sup and Unsafe D",
@@ -289,7 +286,6 @@ def _everywhere(figure: str, found: Sequence[Rates], named: Named) -> Iterator[C
         f"{apart:.2%} of the records more at most, and nearer to Unsafe D in {sum(map(is_near, some))} of {len(some)} "
         "settings",
         all(map(is_near, some)),
-        because=because,
         noise=noise,
     )
     shares = [of.mean[EXPECTED] / of.mean[SAFE] for of in some]
@@ -301,7 +297,6 @@ def _everywhere(figure: str, found: Sequence[Rates], named: Named) -> Iterator[C
         proved="rotation "
         f"{min(of.mean[ROTATION] / of.mean[SAFE] for of in some):.0%} to "
         f"{max(of.mean[ROTATION] / of.mean[SAFE] for of in some):.0%}",
-        because=because,
         noise=noise,
     )
     factors = [of.mean[SUPPRESS_ALL] / of.mean[SAFE] for of in some]
@@ -310,7 +305,6 @@ def _everywhere(figure: str, found: Sequence[Rates], named: Named) -> Iterator[C
         "far worse than all others (read as: half as much again as Safe D, at least)",
         f"{min(factors):.1f} to {max(factors):.1f} times what Safe D suppresses",
         min(factors) > 1.5,
-        because=because,
         noise=noise,
     )
 
@@ -327,7 +321,7 @@ def _outcome(
     column, title = x
     points = tuple(point for at, of in found.items() for point in of.points(at))
     return Outcome(
-        tuple(comparisons),
+        _on(named, comparisons),
         tuple(of.row(**{column: at}) for at, of in found.items()),
         Chart(alt, title, "mean suppression rate", points),
         named.about,
