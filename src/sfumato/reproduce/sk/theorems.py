@@ -74,7 +74,7 @@ def _small(most: int) -> Iterator[tuple[Counts, int]]:
 def _holding(most: int) -> Iterator[Comparison]:
     tables = list(_small(most))
     of_all = f"of {len(tables)} tables of up to {most} records"
-    orders = sum(_keeps_order(table, ell) for table, ell in tables)
+    orders = sum(_keeps_order(table) for table, _ in tables)
     yield sentence(
         "Property 1: D-suppression and the order",
         "the order of the frequencies stays, and S1 stays among the most frequent ones",
@@ -122,7 +122,8 @@ def _holding(most: int) -> Iterator[Comparison]:
     )
 
 
-def _keeps_order(table: Counts, ell: int) -> bool:
+def _keeps_order(table: Counts) -> bool:
+    """Whether counts stay descending after any number of removals."""
     levels = Levels(list(table))
     cuts = [levels.cut(removed, len(table)) for removed in range(sum(table))]
     return all(list(cut) == sorted(cut, reverse=True) for cut in cuts)
