@@ -258,7 +258,7 @@ def _beside(measured: Sequence[Measured]) -> Iterator[str]:
     yield (
         "The paper announces a measurement of query accuracy and prints none. Errors here are the mean relative errors "
         "of random counts, by least squares on the groups' compositions or by the classical estimate, whichever is "
-        "better on the average; the CSV has both."
+        "better on the average, which an analyst cannot know; the CSV has both."
     )
     for ours in _of(measured, PROVED):
         known, r = ours.known, ours.parameter
