@@ -103,7 +103,7 @@ def _a_fifth_less(found: Mapping[float, Rates]) -> Comparison:
         "Fig. 8 (a): R-sup and Safe D",
         "even for larger alpha, R-sup suppresses about 20% less (read as: 15% to 25% of the records)",
         f"so for alpha = {', '.join(f'{alpha:g}' for alpha in near)}; {less[steepest]:.1%} for alpha = {steepest:g}. "
-        f"Relative to Safe D {min(relative.values()):.0%} to {max(relative.values()):.0%} less, which is another reading",
+        f"Relative to Safe D {min(relative.values()):.0%} to {max(relative.values()):.0%} less, the other reading",
         2 * len(near) > len(found),
         proved=f"rotation at alpha = 1: {found[1.0].mean[SAFE] - found[1.0].mean[ROTATION]:.1%} of the records less",
         because="the distance is smaller for most values of alpha",
