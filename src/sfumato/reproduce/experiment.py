@@ -142,12 +142,12 @@ def places(printed: str) -> int:
 
 
 def decimal(value: float | Fraction, digits: int) -> str:
-    """Return a number with so many decimals.
+    """Return a number with so many decimals, a whole one without.
 
-    >>> decimal(Fraction(1, 3), 2)
-    '0.33'
+    >>> decimal(Fraction(1, 3), 2), decimal(42, 1), decimal(41.96, 1)
+    ('0.33', '42', '42.0')
     """
-    return f"{float(value):,.{digits}f}"
+    return f"{int(value):,}" if value == int(value) else f"{float(value):,.{digits}f}"
 
 
 def _value(printed: str) -> Fraction:
