@@ -1,0 +1,69 @@
+"""docs/papers.md is what a full run writes: of all experiments, with these words, and today's numbers where exact."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sfumato.reproduce.catalogue import PAPERS, experiments
+from sfumato.reproduce.data import Data
+from sfumato.reproduce.experiment import Experiment, Setting
+from sfumato.reproduce.results import _cells, _markdown_table, papers_md
+from sfumato.reproduce.running import run
+
+ACCOUNT = Path(__file__).parents[2] / "docs" / "papers.md"
+EXACT = ("fg-examples", "sdr-table1", "sdr-examples", "sk-examples", "pi-examples", "pi-table5", "ad-fig2")
+"""Experiments whose numbers depend on no table, no seed and no `--quick`."""
+
+
+def by_name(name: str) -> Experiment:
+    """Return an experiment."""
+    return next(experiment for experiment in experiments() if experiment.name == name)
+
+
+def told() -> list[str]:
+    """Return the lines of the account."""
+    return ACCOUNT.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_rows_are_those_of_the_experiment(name: str) -> None:
+    experiment = by_name(name)
+    found = experiment.run(Setting(Data(), quick=True)).comparisons
+    place = f"{experiment.place} ({experiment.name})"
+    rows = list(_markdown_table((), ((place, *_cells(compared)) for compared in found)))[2:]
+    assert rows == [row for row in rows if row in told()]
+    assert len(rows) == sum(f"({name}) |" in line for line in told())
+
+
+def test_every_experiment_is_in_the_account_and_no_other() -> None:
+    rows = [line.split(" | ")[0] for line in told() if line.startswith("| ") and not line.startswith("| place")]
+    named = {match[1] for row in rows if (match := re.search(r"\(([a-z0-9-]+)\)$", row))}
+    assert len(rows) > len(named)
+    assert named == {experiment.name for experiment in experiments()}
+
+
+def test_counts_of_verdicts_are_those_of_the_rows() -> None:
+    text = ACCOUNT.read_text(encoding="utf-8")
+    for paper in PAPERS:
+        part = text.split(f"## {paper}: ")[1].split("\n## ")[0]
+        rows = [line for line in part.splitlines() if line.startswith("| ") and not line.startswith("| place")]
+        differ = sum(line.rsplit(" | ", 1)[1].startswith("differs") for line in rows)
+        noisy = sum(line.rsplit(" | ", 1)[1].startswith("within the stated noise") for line in rows)
+        equal = len(rows) - differ - noisy
+        counted = f"{equal} equal to the printed digits, {noisy} within the stated noise, {differ} differs."
+        assert counted in part
+
+
+def test_nothing_else_in_the_account_has_a_number() -> None:
+    def nobody(name: str, done: int, total: int) -> None:
+        pass
+
+    empty = papers_md(run((), Setting(Data()), report=nobody)).splitlines()
+    free = [
+        line for line in told() if line and not line.startswith(("| ", "|---", "- ", "Data: ")) and line not in empty
+    ]
+    counts = re.compile(r"\d+ equal to the printed digits, \d+ within the stated noise, \d+ differs\.")
+    assert [line for line in free if not counts.fullmatch(line) and not line.startswith("### ")] == []
