@@ -239,11 +239,18 @@ def test_known_members_of_sub_tables(tmp_path: Path) -> None:
     assert found.records == 10
 
 
-def test_a_list_of_members_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="listed by sex"):
-        audited(tmp_path / "a", METHODS["anatomy"], known=pa.table({"sex": ["F"], "name": ["x"]}))
-    with pytest.raises(UsageError, match="not among the records"):
-        audited(tmp_path / "b", METHODS["anatomy"], known=pa.table({"name": ["nobody"]}))
+@pytest.mark.parametrize("method", ["uniform", "fine-grain", "randomized-response", "anatomy"])
+def test_a_list_of_members_that_does_not_fit_is_refused(method: str, tmp_path: Path) -> None:
+    """Also where known members move nothing, and the list is not needed."""
+    rows, policy = patients(), METHODS[method]
+    release, table = released(rows, policy, folder=tmp_path / "r"), sf.scan(rows, policy)
+    for known, message in (
+        (pa.table({"sex": ["F"], "name": ["x"]}), "listed by sex"),
+        (pa.table({"name": ["nobody"]}), "not among the records"),
+        (pa.table({"name": pa.array([], pa.string())}), "known members has no rows"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            sf.audit(table, release, known=known)
 
 
 @pytest.mark.parametrize("method", METHODS)
