@@ -228,6 +228,13 @@ def test_those_who_fit_no_row_are_counted_beside_the_verdict() -> None:
     assert "linking (2 of 4 fit no row)" in found.explain()
 
 
+def test_which_table_is_empty_is_told() -> None:
+    policy = make_policy(GENERAL, "l = 2", "anatomy")
+    for own, shown, which in ((TRUE.slice(6), TRUE, "original"), (TRUE, TRUE.slice(6), "published")):
+        with pytest.raises(UsageError, match=f"The {which} table has no rows"):
+            sf.audit(sf.scan(own, policy), shown)
+
+
 def test_a_register_of_strangers_is_not_within_a_bound() -> None:
     published = {"age": ["20-29"] * 2 + ["30-39"] * 2, "disease": VALUES}
     assert "nobody of the register fits" in reason(of(published, external=pa.table({"age": [99]})), "register")

@@ -120,7 +120,11 @@ COLUMNS = ("attacker", "verdict", "bound", "worst", "mean", "at risk")
 def _row(finding: Finding) -> list[str]:
     mean = "-" if finding.mean is None else f"{finding.mean:.4g}"
     at_risk = f"{finding.at_risk:,} of {finding.records:,}"
-    return [_name(finding), finding.verdict, _bound(finding), f"{finding.worst:.4g}", mean, at_risk]
+    return [_name(finding), finding.verdict, _bound(finding), _worst(finding), mean, at_risk]
+
+
+def _worst(finding: Finding) -> str:
+    return f"<= {finding.worst:.4g}" if finding.is_bound else f"{finding.worst:.4g}"
 
 
 def _name(finding: Finding) -> str:
@@ -154,7 +158,7 @@ def _promise(finding: Finding) -> str:
 
 
 def _measured(finding: Finding) -> str:
-    text = f"worst {finding.worst:.4g}"
+    text = f"worst {_worst(finding)}"
     if finding.mean is not None:
         text += f", mean {finding.mean:.4g}"
     if finding.baseline is not None:

@@ -149,7 +149,7 @@ def _sizes(names: list[str], found: list[Record]) -> Block:
             name,
             VERDICTS[f["verdict"]],
             _bound(f),
-            risk(f["worst"]),
+            _worst(f),
             risk(f["mean"]),
             f"{f['at_risk']:,} of {f['records']:,}",
         )
@@ -157,6 +157,10 @@ def _sizes(names: list[str], found: list[Record]) -> Block:
     ]
     columns = ("attacker", "verdict", "bound", "worst risk", "mean risk", "records at risk")
     return table("Verdicts; bounds in brackets are for weaker attackers", columns, rows, 2)
+
+
+def _worst(finding: Record) -> str:
+    return f"≤ {risk(finding['worst'])}" if finding["is_bound"] else risk(finding["worst"])
 
 
 def _bound(finding: Record) -> str:
@@ -196,7 +200,7 @@ def _card(name: str, finding: Record) -> Card:
 
 
 def _measured(finding: Record) -> str:
-    parts = [f"worst {risk(finding['worst'])}"]
+    parts = [f"worst {_worst(finding)}"]
     if finding["interval"]:
         parts.append("confidence limits {} to {}".format(*map(risk, finding["interval"])))
     if finding["mean"] is not None:

@@ -31,6 +31,7 @@ class _Finding(_Part):
     remark: str
     verdict: Literal["within the bound", "above the bound", "not covered by the guarantee"]
     worst: float
+    is_bound: bool
     mean: Number
     promised: Number
     stated: Number
