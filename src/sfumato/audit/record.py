@@ -97,7 +97,7 @@ class Audit:
     def _not_tried(self) -> Iterator[str]:
         if self.not_applicable:
             yield "Does not apply, because:"
-            yield from (f"  {each.attacker}: {each.reason}" for each in self.not_applicable)
+            yield from (indented(f"{each.attacker}: {each.reason}") for each in self.not_applicable)
 
     def _head(self) -> Iterator[str]:
         how = self.method if self.assurance is None else f"{self.method}, {self.assurance}"
