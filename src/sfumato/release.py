@@ -188,6 +188,11 @@ def open_release(folder: str | Path) -> Release:
     return Release(Path(folder), manifest)
 
 
+def release_around(path: Path) -> Path | None:
+    """Return the release that a file would lie in: the nearest folder above it that has a manifest, if any has."""
+    return next((folder for folder in path.resolve().parents if (folder / MANIFEST_NAME).exists()), None)
+
+
 def file_sha256(path: Path) -> str:
     """Return the sha256 of a file."""
     with open(path, "rb") as content:

@@ -10,13 +10,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.audit.case import Case
 from sfumato.errors import UsageError
-from sfumato.release import Release, open_release
-from sfumato.report.files import new_file
+from sfumato.release import Release, open_release, release_around
+from sfumato.report.files import check_new, new_file
 from sfumato.report.page import Page, Section, html_of
 from sfumato.report.page_audit import Compared, comparison, findings, public_findings, utility
 from sfumato.report.page_counts import Truth, certainty, counts
 from sfumato.report.page_mechanism import binding, blurring
+from sfumato.report.page_record import what_is_wrong
 from sfumato.report.page_words import NAMES, citing, limits, promise, story
 from sfumato.table import Table
 
@@ -44,16 +46,18 @@ def report(
     """
     path, record = Path(path), audit if isinstance(audit, Mapping) else audit.to_dict()
     opened = release if isinstance(release, Release) else open_release(release or str(record.get("published")))
-    check_place(path, opened, public)
+    check_place(path, public)
     check_record(record, opened)
+    if table is not None:
+        Case(table, opened).check()
     page = public_page(opened, record) if public else private_page(opened, record, _truth(opened, table), methods)
     with new_file(path) as partial_file:
         partial_file.write_text(html_of(page), encoding="utf-8")
 
 
 def public_page(release: Release, audit: Record) -> Page:
-    """Return the page for everybody: a function of the release and of verdicts."""
-    return _page(release, True, [*_about(release, None), public_findings(audit)])
+    """Return the page for everybody: a function of the release, and of which attackers are above the bound."""
+    return _page(release, True, [*_about(release, None), public_findings(release.manifest, audit)])
 
 
 def private_page(release: Release, audit: Record, truth: Truth | None = None, methods: Sequence[Compared] = ()) -> Page:
@@ -86,9 +90,11 @@ def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
 # --- what is asked for ------------------------------------------------------------------------------------------------
 
 
-def check_place(path: Path, release: Release, public: bool) -> None:
-    """Raise if the page would lie inside a release."""
-    if release.folder.resolve() not in path.resolve().parents:
+def check_place(path: Path, public: bool) -> None:
+    """Raise if the page cannot be written, or would lie inside a release."""
+    check_new(path)
+    folder = release_around(path)
+    if folder is None:
         return
     reason = (
         "verify holds every file that is not of the release to be a stranger there"
@@ -96,15 +102,17 @@ def check_place(path: Path, release: Release, public: bool) -> None:
         else "this page holds figures of the original table, and would be handed out with the release"
     )
     raise UsageError(
-        f"{str(path)!r} lies inside the release {str(release.folder)!r}: {reason}.",
+        f"{str(path)!r} lies inside the release {str(folder)!r}: {reason}.",
         "Write it beside the release" + ("." if public else ", where the table is kept; or make a public page."),
     )
 
 
 def check_record(record: Record, release: Release) -> None:
-    """Raise unless the record is of this release."""
+    """Raise unless the record is whole, and of this release."""
     if record.get("audit_version") != 1:
         raise UsageError("The audit is not a record of version 1.", "Make one with `sfumato audit`.")
+    if problem := what_is_wrong(record):
+        raise UsageError(f"The record of the audit is damaged: {problem}.", "Make one with `sfumato audit`.")
     if record.get("release_id") != release.manifest.release_id:
         raise UsageError(
             f"The audit is of release {record.get('release_id')}, not of {release.manifest.release_id}.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -90,10 +91,23 @@ def test_something_above_the_bound_is_exit_code_1() -> None:
         ((*AUDIT, "--published", "t.parquet"), "of a release, or of a table"),
         ((*AUDIT, "-o", "r/audit.json"), "lies in the release"),
         ((*AUDIT, "-o", "t.parquet"), "exists already"),
+        ((*AUDIT, "-o", "absent/audit.json"), "There is no folder 'absent'"),
+        ((*AUDIT, "-o", "r2/audit.json"), "lies in the release"),
+        ((*AUDIT, "-o", "r2/deeper/audit.json"), "lies in the release"),
+        (
+            ("audit", "t.parquet", "--published", "t.parquet", "--policy", "policy.toml", "-o", "r2/audit.json"),
+            "lies in the release",
+        ),
         (("audit", "t.parquet", "absent", "--policy", "policy.toml"), "is not a release"),
     ],
 )
-def test_wrong_use(arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_use(arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told before the attackers begin."""
+    Path("r2/deeper").mkdir(parents=True)
+    Path("r2/manifest.json").write_text("{}")
+    monkeypatch.setattr(
+        import_module("sfumato.audit.auditing"), "audit", lambda *_, **__: pytest.fail("the audit began")
+    )
     code, _, err = run(*arguments)
     assert code == 2
     assert message in err

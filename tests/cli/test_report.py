@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.test_commands import as_json, folder, run
@@ -27,6 +28,25 @@ def test_a_page_with_an_audit_of_its_own_and_with_a_kept_one() -> None:
         assert "What attackers reach" in Path(page).read_text(encoding="utf-8")
 
 
+def test_a_seed_makes_the_page_the_same() -> None:
+    for page in ("one.html", "two.html"):
+        assert run("report", *GIVEN, "-o", page, "--seed", "3")[0] == 0
+    assert Path("one.html").read_bytes() == Path("two.html").read_bytes()
+
+
+def test_a_kept_audit_goes_with_its_table_and_policy_only() -> None:
+    assert run("audit", "t.parquet", "release", "--policy", "policy.toml", "-o", "audit.json")[0] == 0
+    pq.write_table(pq.read_table("t.parquet").slice(1), "other.parquet")
+    text = Path("policy.toml").read_text()
+    Path("other.toml").write_text(text.replace("rho2 = 0.5", "rho2 = 0.6"))
+    for given, message in (
+        (("t.parquet", "other.toml", "release"), "policy is not the one"),
+        (("other.parquet", "policy.toml", "release"), "not made from this table"),
+    ):
+        code, _, err = run("report", *given, "-o", "x.html", "--audit", "audit.json")
+        assert (code, message in err) == (2, True), err
+
+
 def test_a_public_page_and_the_release_stays_as_it_was() -> None:
     code, out, err = run("report", *GIVEN, "-o", "public.html", "--public")
     assert (code, out) == (0, "Wrote public.html. It holds no private figures.\n"), err
@@ -42,6 +62,7 @@ def test_a_public_page_and_the_release_stays_as_it_was() -> None:
         (["-o", "policy.toml", "--audit", "audit.json"], "exists already"),
         (["-o", "x.html", "--audit", "policy.toml"], "is not the record of an audit"),
         (["-o", "x.html", "--audit", "missing.json"], "is not the record of an audit"),
+        (["-o", "x.html", "--audit", "audit.json", "--seed", "1"], "The seed is for a new audit"),
     ],
 )
 def test_what_is_refused(arguments: list[str], message: str) -> None:

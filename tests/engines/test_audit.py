@@ -239,11 +239,18 @@ def test_known_members_of_sub_tables(tmp_path: Path) -> None:
     assert found.records == 10
 
 
-def test_a_list_of_members_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="listed by sex"):
-        audited(tmp_path / "a", METHODS["anatomy"], known=pa.table({"sex": ["F"], "name": ["x"]}))
-    with pytest.raises(UsageError, match="not among the records"):
-        audited(tmp_path / "b", METHODS["anatomy"], known=pa.table({"name": ["nobody"]}))
+@pytest.mark.parametrize("method", ["uniform", "fine-grain", "randomized-response", "anatomy"])
+def test_a_list_of_members_that_does_not_fit_is_refused(method: str, tmp_path: Path) -> None:
+    """Also where known members move nothing, and the list is not needed."""
+    rows, policy = patients(), METHODS[method]
+    release, table = released(rows, policy, folder=tmp_path / "r"), sf.scan(rows, policy)
+    for known, message in (
+        (pa.table({"sex": ["F"], "name": ["x"]}), "listed by sex"),
+        (pa.table({"name": ["nobody"]}), "not among the records"),
+        (pa.table({"name": pa.array([], pa.string())}), "known members has no rows"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            sf.audit(table, release, known=known)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -326,6 +333,7 @@ def test_two_randomized_rows_tell_more_than_one(tmp_path: Path) -> None:
     assert f"After one release the mean is {posterior.mean:.4g}, and the worst {posterior.worst:.4g}." in quasi.remark
     assert f"After one release the mean is {row.mean:.4g}, and the worst {row.worst:.4g}." in whole.remark
     assert "Is told which row" in whole.assumption
+    assert "the mean has approximate 95% limits" in by(found, "guesser")[0].remark
 
 
 # --- absence ----------------------------------------------------------------------------------------------------------
@@ -344,6 +352,21 @@ def test_rows_that_were_left_out_tell_of_the_rest(tmp_path: Path) -> None:
     assert absent.exposed[0].who == "without sex: mumps"
 
 
+def test_two_ways_to_be_absent_are_told_apart(tmp_path: Path) -> None:
+    """Of suppression, and of a missing value; the first only where records are withheld."""
+    policy = make_policy(ROLES | {"sex": "quasi_identifier; missing = 'drop'"}, "l = 3", "suppression")
+    for name, diseases, expected in (
+        ("few", ["flu"] * 30 + ["gout"] * 15 + ["mumps"] * 10, ["withheld", "left out"]),
+        ("none", [*["flu", "gout", "mumps"] * 20, "gout"], ["left out"]),
+    ):
+        sexes = ["F", None] + ["M"] * (len(diseases) - 2)
+        people, ages = [f"p{k}" for k in range(len(sexes))], list(range(len(sexes)))
+        rows = pa.table({"name": people, "age": ages, "sex": sexes, "disease": diseases})
+        absent = by(audited(tmp_path / name, policy, rows), "missing")
+        assert [finding.about for finding in absent] == expected
+        assert all(finding.records for finding in absent)
+
+
 def test_withheld_records_are_counted_by_cell(tmp_path: Path) -> None:
     """Women with flu are too many for groups of women alone: the formula says how many are left over."""
     rows = pa.table({"sex": ["F"] * 12 + ["M"] * 8, "disease": ["flu"] * 9 + list("abc") + list("abcdabcd")})
@@ -355,6 +378,18 @@ def test_withheld_records_are_counted_by_cell(tmp_path: Path) -> None:
     assert absent.records == 20 - found.published_rows
     assert absent.exposed[0].who == "sex = F: flu"
     assert absent.worst == 1
+
+
+def test_a_missing_value_is_not_the_text_that_stands_for_it(tmp_path: Path) -> None:
+    """Those whose sex is missing have flu, those whose sex is "(missing)" have gout."""
+    rows = pa.table({"sex": ["(missing)", None, "None", "nan"] * 6, "disease": ["gout", "flu", "asthma", "mumps"] * 6})
+    roles = {"sex": "quasi_identifier; missing = 'category'", "disease": "sensitive"}
+    policy = make_policy(roles, "rho1 = 0.3\nrho2 = 0.5")
+    release, table = released(rows, policy, folder=tmp_path / "r"), sf.scan(rows, policy)
+    assert sorted(Case(table, release).signatures(["sex"]).labels) == ["'(missing)'", "(missing)", "None", "nan"]
+    found = sf.audit(table, release)
+    assert by(found, "background")[0].worst == 1
+    assert found.utility.tables[1].cells == 16
 
 
 # --- another table, another policy ------------------------------------------------------------------------------------

@@ -117,6 +117,16 @@ def test_the_exact_share_and_the_largest_belief_agree_with_an_enumeration() -> N
         assert (fast.share, fast.worst) == (pytest.approx(slow.share, abs=1e-12), pytest.approx(slow.worst, abs=1e-12))
 
 
+def test_limits_of_a_simulation_are_the_normal_ones() -> None:
+    """A value is kept with probability 3/4: two releases that agree are believed by 9/10, others by 1/2."""
+    flip = PerturbationMatrix.from_retention([0.5, 0.5]).dense()
+    drawn = simulated_recovery(flip, np.array([0.5, 0.5]), 2, np.full(2, 0.8), seed=2, records=1000)
+    agree = (drawn.share - 0.5) / 0.4
+    error = 0.4 * np.sqrt(agree * (1 - agree) / 999)
+    assert drawn.interval == pytest.approx((drawn.share - 1.959964 * error, drawn.share + 1.959964 * error))
+    assert drawn.beyond == pytest.approx(agree)
+
+
 # --- sub-tables -------------------------------------------------------------------------------------------------------
 
 

@@ -51,6 +51,18 @@ def test_a_missing_value_is_meant_by_a_missing_label_and_by_everything() -> None
     assert meant([None, "*", "a"], [None, "a"]).tolist() == [[True, False], [True, True], [False, True]]
 
 
+def test_a_missing_label_stands_for_every_value_where_nobody_lacks_one() -> None:
+    """Local suppression leaves cells empty. Where people lack a value, an empty cell is theirs."""
+    assert meant([None, "", " "], ["a", 3]).tolist() == [[True, True]] * 3
+    assert meant([None, ""], ["a", None]).tolist() == [[False, True]] * 2
+
+
+@pytest.mark.parametrize("label", ["[20, 30)", "20-30", ">= 65", "{a, b}", "4*", " F", "F ", "20 to under 30"])
+def test_every_label_stands_for_itself(label: str) -> None:
+    """The table may have been generalized already; spaces around a label or a value are not part of it."""
+    assert meant([label], [label, f" {label.strip()}  ", "other"]).tolist() == [[True, True, False]]
+
+
 def test_text_that_looks_like_a_range_is_itself_too() -> None:
     """Education of Adult has 1st-4th, a published 7-8 may be a code."""
     assert meant(["1st-4th", "7-8"], ["1st-4th", "7-8", "7", "9"]).tolist() == [

@@ -204,6 +204,17 @@ def test_lists_in_the_order_of_the_rows_are_found() -> None:
 # --- level ------------------------------------------------------------------------------------------------------------
 
 
+def test_the_level_is_shared_among_the_widths() -> None:
+    """Chance alone is an alarm by any of them with probability LEVEL at most."""
+    true = people(np.random.default_rng(1), 10_000)
+    found = rows_guessed(true, true, Estimator.plain(4))
+    assert len(found) > 2
+    assert sum(guesses.level for guesses in found) == pytest.approx(LEVEL)
+    for guesses in found:
+        excess = by_chance(guesses.expected / guesses.together, LEVEL / len(found))
+        assert guesses.margin == pytest.approx(guesses.together * excess / 10_000)
+
+
 def test_shuffled_releases_give_no_alarm() -> None:
     """1,000 shuffled releases of sorted tables, plain and randomized, 60 to 1,500 rows.
 

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from sfumato.audit.attacks import common, groups, randomized, registers, repeated, response
+from sfumato.audit.attacks.knowing import known_records
 from sfumato.audit.case import Case
 from sfumato.audit.measuring import measure
 from sfumato.audit.others import audit_published
@@ -86,6 +87,7 @@ def audit(
         return audit_published(table, release, tuple(map(Path, priors)), known, external, seed, progress)
     case = Case(table, release, tuple(map(Path, priors)), known, external, seed)
     case.check()
+    known_records(case)  # a list that does not fit is an error, also where known members move nothing
     kind: Kind = "groups" if release.manifest.groups else "response" if release.manifest.response else "randomized"
     found, reasons, seconds = run({name: of[kind] for name, of in ATTACKERS.items()}, case, progress)
     progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)

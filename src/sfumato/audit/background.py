@@ -143,6 +143,7 @@ def background_finding(
         exposed=tuple(_exposed(tables, found, values)),
         remark=" ".join(map(_told, found)),
         broken=any(beliefs.broken for beliefs in found),
+        is_bound=bool(worst.bounded[row]),
     )
 
 

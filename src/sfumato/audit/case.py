@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, SensitiveDomain, Value
+from sfumato.attributes import MISSING_LABEL, Attribute, SensitiveDomain, Value
 from sfumato.attributes import label as written
 from sfumato.audit.grouped import GroupTables
 from sfumato.audit.labels import named
@@ -38,6 +38,11 @@ Mask = npt.NDArray[np.bool_]
 
 T = TypeVar("T")
 UNMATCHED = -1
+
+
+def text_of(value: Value) -> str:
+    """Return how a value is written; a text that looks like the missing value in quotes, to tell the two apart."""
+    return repr(value) if value == MISSING_LABEL else written(value)
 
 
 class DoesNotApply(Exception):
@@ -102,7 +107,7 @@ class ColumnCodes:
             return self.of_release(column)
         codes = self._bins.encode(column, position)
         self._bins.check()
-        return self._numbered([written(value) for value in self._bins.learned]).take(codes)
+        return self._numbered([text_of(value) for value in self._bins.learned]).take(codes)
 
     def of_release(self, column: Any) -> Codes:
         """Return the codes of published values."""
@@ -113,7 +118,7 @@ class ColumnCodes:
         places = codes_of(coded, len(values) - 1)
         used = np.unique(places)
         table = np.zeros(len(values), dtype=np.int32)
-        table[used] = self._numbered([written(values[k]) for k in used.tolist()])
+        table[used] = self._numbered([text_of(values[k]) for k in used.tolist()])
         return table.take(places)
 
     def _numbered(self, labels: Iterable[str]) -> Codes:
@@ -314,7 +319,7 @@ class Case:
         self.read(domain.names)
         columns = []
         for part in domain.parts:
-            place = {text: code for code, text in enumerate(part.labels)}
+            place = {text_of(value): code for code, value in enumerate(part.values)}
             table = np.array([place.get(text, UNMATCHED) for text in self.labels(part.name)], dtype=np.int32)
             columns.append(table.take(side(part.name)))
             if (columns[-1] == UNMATCHED).any():
@@ -345,7 +350,7 @@ class Case:
         part = self.groups_part
         lines = self.release.groups_to_arrow()
         place = {values: code for code, values in enumerate(self.values.values)}
-        columns = [map(written, lines.column(name).to_pylist()) for name in self.sensitive]
+        columns = [map(text_of, lines.column(name).to_pylist()) for name in self.sensitive]
         codes = [place.get(values, UNMATCHED) for values in zip(*columns, strict=True)]
         if UNMATCHED in codes:
             raise another_table("A group has a value that no record of the table has.")

@@ -53,6 +53,7 @@ class Finding:
     exposed: tuple[Exposed, ...] = ()
     remark: str = ""
     broken: bool | None = None  # whether the bound is, where that was decided in fractions
+    is_bound: bool = False  # whether `worst` is an upper bound of a risk that was not computed
     about: str = ""  # what tells it from other findings of the same attacker, such as an attribute set
 
     @property

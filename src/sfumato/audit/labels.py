@@ -1,12 +1,15 @@
 """Combinations of values in words, and which values a label of another tool's table may stand for (`meant`).
 
 *, Any, ?                             every value
+nothing                               the missing value, where a person has one; else every value
 [20, 30)   (20, 30]   [20, 30[        an interval, ends as the brackets say
 20-30   20 - 30   20..30              both ends included
 >= 65   < 20   65+                    half-open
 {a, b, c}                             one of these
 481**   4****                         every * at the end stands for one character, or for none
 anything else                         itself; numbers by their value, so that 30 and 30.0 agree
+
+Every label also stands for itself, to the letter but for spaces around it.
 """
 
 from __future__ import annotations
@@ -44,33 +47,45 @@ def named(columns: Iterable[str], values: Iterable[Any]) -> str:
 
 
 def meant(labels: Sequence[Any], values: Sequence[Any]) -> Mask:
-    """Return [labels, values]: whether each label may stand for each value. None is the missing value.
+    """Return [labels, values]: whether each label may stand for each value. None is a missing value or label.
 
     >>> meant(["[20, 30)", "4*"], [25, 30, "41"]).tolist()
     [[True, False, False], [False, False, True]]
     """
-    texts = ["" if value is None else str(value) for value in values]
+    texts = [_text(value) for value in values]
     numbers = [_number(text) for text in texts]
     found = np.zeros((len(labels), len(values)), dtype=np.bool_)
-    for row, label in enumerate(labels):
-        test = _test_of(label)
-        found[row] = [test(text, number) for text, number in zip(texts, numbers, strict=True)]
+    for row, text in enumerate(map(_text, labels)):
+        test = _missing if not text and "" in texts else _test_of(text)
+        found[row] = [test(value, number) for value, number in zip(texts, numbers, strict=True)]
     return found
 
 
-def _test_of(label: Any) -> Test:
-    """Return what a label means."""
-    text = "" if label is None else str(label).strip()
-    if label is not None and EVERYTHING.fullmatch(text):
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _missing(value: str, number: float | None) -> bool:
+    return not value
+
+
+def _test_of(text: str) -> Test:
+    """Return what a label means: itself, and what it says."""
+    meaning = _meaning(text)
+    return lambda value, number: value == text or meaning(value, number)
+
+
+def _meaning(text: str) -> Test:
+    if EVERYTHING.fullmatch(text):
         return lambda value, number: True
     for pattern, meaning in ((INTERVAL, _interval), (RANGE, _range), (HALF, _half), (MASKED, _masked)):
         if match := pattern.fullmatch(text):
             return meaning(match)
     if text.startswith("{") and text.endswith("}"):
-        members = [_test_of(member) for member in text[1:-1].split(",")]
+        members = [_test_of(member.strip()) for member in text[1:-1].split(",")]
         return lambda value, number: any(test(value, number) for test in members)
     own = _number(text)
-    return lambda value, number: value == text or (own is not None and number == own)
+    return lambda value, number: own is not None and number == own
 
 
 def _interval(match: re.Match[str]) -> Test:
@@ -82,13 +97,13 @@ def _interval(match: re.Match[str]) -> Test:
 
 def _range(match: re.Match[str]) -> Test:
     low, high = (float(end) for end in match.groups())
-    return lambda value, number: value == match[0] or (number is not None and low <= number <= high)
+    return lambda value, number: number is not None and low <= number <= high
 
 
 def _half(match: re.Match[str]) -> Test:
     sign, end, least = match.groups()
     compared, limit = (float.__ge__, float(least)) if least else (COMPARED[sign], float(end))
-    return lambda value, number: value == match[0] or (number is not None and compared(number, limit))
+    return lambda value, number: number is not None and compared(number, limit)
 
 
 def _masked(match: re.Match[str]) -> Test:

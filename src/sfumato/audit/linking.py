@@ -52,13 +52,13 @@ class Guesses:
 
 @dataclass(frozen=True)
 class RepeatedGuesses:
-    """The same over many releases, drawn anew; `level` is the confidence of each pair of limits."""
+    """The same over many releases, drawn anew; `level` is the confidence of the limits, of the first roughly."""
 
     people: int
     repetitions: int
     level: float
     success: float  # the share of people guessed right, the mean over the releases
-    success_limits: tuple[float, float]  # of its expectation, by Student's t
+    success_limits: tuple[float, float]  # of its expectation, by Student's t: approximate, for few releases too narrow
     above: float  # the share of people guessed right in more of the releases than the limit on their risk
     above_limits: tuple[float, float]  # of the share guessed right more often in the long run, all at once
     worst: float  # the largest share of releases in which a person is guessed right

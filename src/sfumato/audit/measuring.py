@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.attributes import label as written
 from sfumato.audit.attacks.randomized import dealt
-from sfumato.audit.case import Case, DoesNotApply
+from sfumato.audit.case import Case, DoesNotApply, text_of
 from sfumato.audit.usefulness import (
     AssociationUtility,
     ByColumns,
@@ -126,7 +125,7 @@ def _true(case: Case, estimated: JointTable) -> Floats:
     shape = estimated.value.shape
     cells, inside = np.zeros(case.rows, dtype=np.int64), np.ones(case.rows, dtype=np.bool_)
     for axis, size in zip(estimated.axes, shape, strict=True):
-        place = {written(value): k for k, value in enumerate(axis.values)}
+        place = {text_of(value): k for k, value in enumerate(axis.values)}
         places = np.array([place.get(text, -1) for text in case.labels(axis.name)], dtype=np.int64)
         codes = places.take(case.in_table(axis.name))
         cells, inside = cells * size + codes, inside & (codes >= 0)

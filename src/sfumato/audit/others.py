@@ -7,7 +7,7 @@ is held to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -57,11 +57,6 @@ class Published:
         return self.table.schema.names("quasi_identifier")
 
     @property
-    def sensitive(self) -> str:
-        """The sensitive columns, all as one."""
-        return " / ".join(self.table.schema.names("sensitive"))
-
-    @property
     def ell(self) -> int | None:
         """The l that the policy asks for."""
         return self.table.policy.requirement.l
@@ -80,13 +75,12 @@ class Published:
         for name in names:
             if name not in self.source.names:
                 raise TableError(
-                    f"The published table has no column {name!r}.",
-                    "Quasi-identifiers and sensitive columns must have the names that the policy gives them.",
+                    f"The published table has no column {name!r}, only {', '.join(map(repr, self.source.names))}.",
+                    "Columns must have the names that the policy gives them. A CSV file is read with the policy's "
+                    "delimiter.",
                 )
-        own, shown = (
-            self._compound(rows) for rows in (self.of_table(names), plain("published table", self.source, names))
-        )
-        return Linked.of(own, shown, self.quasi_identifiers, self.sensitive)
+        own, shown = self.of_table(names), plain("published table", self.source, names)
+        return Linked.of(own, shown, self.quasi_identifiers, self.table.schema.names("sensitive"))
 
     @cached_property
     def is_known(self) -> Mask:
@@ -100,15 +94,7 @@ class Published:
 
     def of_table(self, names: Sequence[str]) -> Any:
         """Return columns of the true table, without the rows that the policy leaves out."""
-        return plain("table", self.table.source, names, dropping(self.table.schema))
-
-    def _compound(self, rows: Any) -> Any:
-        """Return rows with the sensitive columns as one."""
-        parts = self.table.schema.names("sensitive")
-        if len(parts) == 1:
-            return rows
-        joined = zip(*(map(written, rows.column(name).to_pylist()) for name in parts), strict=True)
-        return rows.append_column(self.sensitive, pa.array([" / ".join(values) for values in joined]))
+        return plain("original table", self.table.source, names, dropping(self.table.schema))
 
 
 def plain(called: str, source: Source, names: Sequence[str], drops: Iterable[Attribute] = ()) -> Any:
@@ -163,13 +149,14 @@ def register(case: Published) -> Iterator[Finding]:
     source, names = open_register(case.external, case.table, case.source.names)
     rows, classes = plain("register", source, names), case.linked.classes
     people = foreign.combinations(rows, names, np.zeros(rows.num_rows, dtype=np.int64), 1)
-    fit = np.vstack([part @ classes.counts for part in foreign.rows_that_fit(people, classes)])
+    linked = Linked(people, classes, case.linked.values)
     labels = tuple(people.told(k) for k in range(len(people.codes)))
-    listed = Register(people.names, people.sizes, labels, fit.sum(axis=1))
-    limits = np.full(len(case.linked.values), np.inf if case.promised is None else case.promised)
+    listed = Register(people.names, people.sizes, labels, linked.fitting)
+    limits = np.full(len(linked.values), np.inf if case.promised is None else case.promised)
     yield rows_finding(listed, int(classes.sizes.sum()))
-    told = Told(fit.astype(np.float64), limits, True, case.linked.values, "holds the published values to be true")
-    yield values_finding(listed, told)
+    fit = linked.candidates
+    told = Told(fit.astype(np.float64), limits, True, linked.values, "holds the published values to be true")
+    yield values_finding(replace(listed, candidates=fit.sum(axis=1)), told)
 
 
 def background(case: Published) -> Iterator[Finding]:
@@ -197,7 +184,7 @@ class _People:
 
     @classmethod
     def of(cls, linked: Linked) -> _People:
-        """Put each person into the one class that fits, if there is one and the published rows are as many."""
+        """Put each person into the one class that fits, if there is one and it publishes the values of its people."""
         combination, value = np.nonzero(linked.people.counts)
         times = linked.people.counts[combination, value]
         combination, values = np.repeat(combination, times), np.repeat(value, times)
@@ -205,6 +192,10 @@ class _People:
         sizes = linked.classes.sizes
         if (home < 0).any() or not np.array_equal(np.bincount(home, minlength=sizes.size), sizes):
             raise DoesNotApply("not every person fits exactly one class with as many rows as people.")
+        held = np.zeros_like(linked.classes.counts)
+        np.add.at(held, (home, values), 1)
+        if not np.array_equal(held, linked.classes.counts):
+            raise DoesNotApply("a class does not show the values of its people: some are withheld or were perturbed.")
         group, code = np.nonzero(linked.classes.counts)
         counts = linked.classes.counts[group, code]
         return cls(linked, combination, values, GroupTables(home, group, code, counts))
@@ -273,7 +264,7 @@ def audit_published(
         published=source.description,
         method=OTHER,
         assurance=None,
-        guarantee="" if ell is None else f"Asked for is l = {ell}: no value is believed in by more than 1/{ell}.",
+        guarantee="" if ell is None else f"l = {ell}: no value is believed in by more than 1/{ell}.",
         rows=people,
         published_rows=rows,
         shuffled=True,
@@ -288,10 +279,14 @@ def audit_published(
 
 def _measured(case: Published) -> Utility:
     """Return how near the published sensitive values come to the true ones, as they are."""
-    true, shown = (c.counts.sum(axis=0).astype(np.float64) for c in (case.linked.people, case.linked.classes))
+    people, classes = case.linked.people, case.linked.classes
+    true, shown = (c.counts.sum(axis=0).astype(np.float64) for c in (people, classes))
+    share = int(classes.sizes.sum()) / int(people.sizes.sum())
+    if not shown.any():
+        return Utility(published_share=share, notes=("No published row shows a sensitive value.",))
     table = TableUtility.of(tuple(case.table.schema.names("sensitive")), true, shown, shown, np.nan)
     return Utility(
-        published_share=shown.sum() / true.sum(),
+        published_share=share,
         aggregate_utility=1 - table.l1 / true.size,
         tables=(table,),
         notes=("Published values are taken as they are; the tool that published them may offer estimates.",),

@@ -88,19 +88,22 @@ class Audit:
             "\n".join(self._head()),
             table(COLUMNS, [_row(finding) for finding in self.findings], [False, False, *[True] * 4]),
             *("\n".join(_told(finding)) for finding in self.findings),
-            "\n".join(
-                ["Does not apply, because:", *(f"  {each.attacker}: {each.reason}" for each in self.not_applicable)]
-            ),
+            "\n".join(self._not_tried()),
             self.utility.explain(),
             "\n".join(self.notes),
         ]
         return "\n\n".join(part for part in parts if part)
 
+    def _not_tried(self) -> Iterator[str]:
+        if self.not_applicable:
+            yield "Does not apply, because:"
+            yield from (indented(f"{each.attacker}: {each.reason}") for each in self.not_applicable)
+
     def _head(self) -> Iterator[str]:
         how = self.method if self.assurance is None else f"{self.method}, {self.assurance}"
         yield f"{self.published}: {how}; {self.published_rows:,} rows of {self.rows:,} records."
         if self.guarantee:
-            yield fill(f"Guaranteed: {self.guarantee}", WIDTH)
+            yield fill(f"{'Asked for' if self.release_id is None else 'Guaranteed'}: {self.guarantee}", WIDTH)
         above = sum(finding.verdict == "above the bound" for finding in self.findings)
         beyond = sum(finding.verdict == "not covered by the guarantee" for finding in self.findings)
         yield (
@@ -117,7 +120,11 @@ COLUMNS = ("attacker", "verdict", "bound", "worst", "mean", "at risk")
 def _row(finding: Finding) -> list[str]:
     mean = "-" if finding.mean is None else f"{finding.mean:.4g}"
     at_risk = f"{finding.at_risk:,} of {finding.records:,}"
-    return [_name(finding), finding.verdict, _bound(finding), f"{finding.worst:.4g}", mean, at_risk]
+    return [_name(finding), finding.verdict, _bound(finding), _worst(finding), mean, at_risk]
+
+
+def _worst(finding: Finding) -> str:
+    return f"<= {finding.worst:.4g}" if finding.is_bound else f"{finding.worst:.4g}"
 
 
 def _name(finding: Finding) -> str:
@@ -151,7 +158,7 @@ def _promise(finding: Finding) -> str:
 
 
 def _measured(finding: Finding) -> str:
-    text = f"worst {finding.worst:.4g}"
+    text = f"worst {_worst(finding)}"
     if finding.mean is not None:
         text += f", mean {finding.mean:.4g}"
     if finding.baseline is not None:

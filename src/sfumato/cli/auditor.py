@@ -35,6 +35,7 @@ def audit(
     from sfumato.audit.auditing import audit
     from sfumato.policy import Policy
     from sfumato.release import open_release
+    from sfumato.report.files import new_file
     from sfumato.table import scan
 
     if policy is None:
@@ -44,14 +45,15 @@ def audit(
             "An audit is of a release, or of a table that another tool published.",
             "Give the folder of the release, or --published FILE.",
         )
-    _check_output(output, release)
+    _check_output(output)
     opened = scan(table, Policy.load(policy))
     subject = published if release is None else open_release(release)
     with show.step_bar(as_json) as report:
         found = audit(opened, subject, priors=prior or (), known=known, external=external, seed=seed, progress=report)
     if output is not None:
         text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        output.write_text(f"{text}\n", encoding="utf-8")
+        with new_file(output) as partial_file:
+            partial_file.write_text(f"{text}\n", encoding="utf-8")
     if as_json:
         show.print_json(found.to_dict())
     else:
@@ -62,13 +64,18 @@ def audit(
         raise typer.Exit(1)
 
 
-def _check_output(output: Path | None, release: Path | None) -> None:
-    """Raise if the record exists already, or would be handed out with the release."""
-    if output is not None and output.exists():
-        raise UsageError(f"{str(output)!r} exists already.", "Choose another name, or remove it.")
-    if output is not None and release is not None and release.resolve() in output.resolve().parents:
+def _check_output(output: Path | None) -> None:
+    """Raise if the record cannot be written, or would be handed out with a release: before the attackers begin."""
+    from sfumato.release import release_around
+    from sfumato.report.files import check_new
+
+    if output is None:
+        return
+    check_new(output)
+    if folder := release_around(output):
         raise UsageError(
-            f"{str(output)!r} lies in the release, which is handed out; an audit is private.", "Write it elsewhere."
+            f"{str(output)!r} lies in the release {str(folder)!r}, which is handed out; an audit is private.",
+            "Write it elsewhere.",
         )
 
 

@@ -9,6 +9,7 @@ import typer
 
 from sfumato.cli import show
 from sfumato.cli.base import Json, PolicyPath, ReleasePath, TablePath
+from sfumato.errors import UsageError
 
 
 def report(
@@ -25,6 +26,7 @@ def report(
     comparison: Annotated[
         Path | None, typer.Option("--comparison", help="A record of sfumato compare: other methods, on a private page.")
     ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes the simulations of the audit repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write the report of a release as one HTML page: the story, matrix, counts, attackers, limits. Private, unless
@@ -35,13 +37,15 @@ def report(
     from sfumato.reporting import check_place, load_comparison, load_record, report
     from sfumato.table import scan
 
+    if audit_file is not None and seed is not None:
+        raise UsageError("The seed is for a new audit, and --audit gives one.", "Leave one of them out.")
     opened, given = open_release(release), Policy.load(policy)
-    check_place(output, opened, public)
+    check_place(output, public)
     methods = [] if comparison is None else load_comparison(comparison, opened)
     scanned = scan(table, given)
     if audit_file is None:
         with show.step_bar(as_json) as progress:
-            found = audit(scanned, opened, progress=progress).to_dict()
+            found = audit(scanned, opened, seed=seed, progress=progress).to_dict()
     else:
         found = load_record(audit_file)
     report(found, output, release=opened, table=scanned, methods=methods, public=public)

@@ -183,7 +183,8 @@ def _statement(
     totals = [f"CAST(s{sums.index(number.summed(weight))} AS DOUBLE)" for number in numbers]
     outer = ["kind", "meaning" if condition.atoms else "p", *keys]
     outer += [f"{end}({what})" for what, end in whats[: len(sums)]]
-    outer += [f"sum({total} * {total} / size)" for total in totals]
+    # groups of a kind are of one size; sums of integers do not depend on the order in which threads add
+    outer += [f"sum({total} * {total}) / min(size)" for total in totals]
     outer += [f"{end}({what})" for what, end in whats[len(sums) :]]
     named = ", ".join(f"{column} AS o{k}" for k, column in enumerate(outer))
     return f"SELECT {named} FROM ({parts}) JOIN kinds USING (g) GROUP BY {by}"

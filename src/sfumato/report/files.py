@@ -41,13 +41,18 @@ def by_suffix(path: Path, known: Mapping[str, Chosen]) -> Chosen:
     raise UsageError(f"{str(path)!r} ends in no known suffix.", f"Known are {', '.join(known)}.")
 
 
-@contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """Give a hidden name beside the file to write to, and rename it when all is written; leave nothing on failure."""
+def check_new(path: Path) -> None:
+    """Raise if a file cannot be new: it exists, or its folder does not."""
     if os.path.lexists(path):
         raise UsageError(f"{str(path)!r} exists already.", "Choose another name, or remove it.")
     if not path.parent.is_dir():
-        raise UsageError(f"There is no folder {str(path.parent)!r} to write {path.name!r} to.")
+        raise UsageError(f"There is no folder {str(path.parent)!r} to write {path.name!r} to.", "Make it first.")
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Give a hidden name beside the file to write to, and rename it when all is written; leave nothing on failure."""
+    check_new(path)
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
         yield partial

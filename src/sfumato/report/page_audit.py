@@ -1,7 +1,7 @@
 """What attackers reach, from the record of an audit (docs/json.md): with all figures, or as verdicts in words only.
 
-Of the record a public page uses the names of attackers and the verdicts, each looked up among the known ones: nothing
-else of it, so no figure of the table, can get onto the page.
+Of the record a public page uses which attackers are above the bound, each looked up among the known ones: nothing else
+of it, so no figure of the table, can get onto the page. All else is of the manifest (`page_coverage`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.errors import UsageError
+from sfumato.manifest import Manifest
 from sfumato.report.page import Badge, Block, Card, Drawing, Facts, Section, Table, Text, table
+from sfumato.report.page_coverage import coverage
 from sfumato.report.page_figures import RISKS, Point, Risk, keys_of, risks, trade_off
 from sfumato.report.page_svg import figure
 from sfumato.report.page_words import percent
@@ -79,16 +82,36 @@ def findings(audit: Record) -> Section:
     return Section("attackers", "What attackers reach", tuple(blocks))
 
 
-def public_findings(audit: Record) -> Section:
-    """Return the verdicts in words, without any figure."""
-    pairs = dict.fromkeys((str(f["attacker"]), str(f["verdict"])) for f in audit["findings"])
-    rows = [(a, ATTACKERS[a], VERDICTS[v]) for a, v in pairs if a in ATTACKERS and v in VERDICTS]
+def public_findings(manifest: Manifest, audit: Record) -> Section:
+    """Return the verdicts in words, without any figure: from the manifest, but for those above the bound."""
+    above = {_known(f)[0] for f in audit["findings"] if _known(f)[1] == "above the bound"}
+    about = coverage(manifest)
+    listed = [*about, *sorted(above - set(about))]
+    rows = [(a, ATTACKERS[a], VERDICTS[_public_verdict(a in above, about.get(a, False))]) for a in listed]
     text = (
         "The publisher let attackers loose on the release, with the original table at hand to measure what they reach. "
-        "Here are the verdicts; the figures would tell of the table."
+        "Here are the verdicts; the figures would tell of the table. So would which attackers had something to work "
+        "on: all that there are for such a release are listed, but for those who were given lists of people."
     )
     columns = ("attacker", "who", "verdict")
     return Section("attackers", "What attackers reach", (Text(text), table("Verdicts", columns, rows, 3), *_key()))
+
+
+def _known(finding: Record) -> tuple[str, str]:
+    """Return attacker and verdict, which must be known ones: no other word of a record gets onto a public page."""
+    attacker, verdict = finding["attacker"], finding["verdict"]
+    if attacker not in ATTACKERS or verdict not in VERDICTS:
+        raise UsageError(
+            "The record of the audit has an attacker or a verdict that this version does not know.",
+            "Audit the release anew.",
+        )
+    return attacker, verdict
+
+
+def _public_verdict(is_above: bool, is_covered: bool) -> str:
+    if is_above:
+        return "above the bound"
+    return "within the bound" if is_covered else "not covered by the guarantee"
 
 
 def _summary(found: list[Record]) -> str:
@@ -127,7 +150,7 @@ def _sizes(names: list[str], found: list[Record]) -> Block:
             name,
             VERDICTS[f["verdict"]],
             _bound(f),
-            risk(f["worst"]),
+            _worst(f),
             risk(f["mean"]),
             f"{f['at_risk']:,} of {f['records']:,}",
         )
@@ -135,6 +158,10 @@ def _sizes(names: list[str], found: list[Record]) -> Block:
     ]
     columns = ("attacker", "verdict", "bound", "worst risk", "mean risk", "records at risk")
     return table("Verdicts; bounds in brackets are for weaker attackers", columns, rows, 2)
+
+
+def _worst(finding: Record) -> str:
+    return f"≤ {risk(finding['worst'])}" if finding["is_bound"] else risk(finding["worst"])
 
 
 def _bound(finding: Record) -> str:
@@ -174,7 +201,7 @@ def _card(name: str, finding: Record) -> Card:
 
 
 def _measured(finding: Record) -> str:
-    parts = [f"worst {risk(finding['worst'])}"]
+    parts = [f"worst {_worst(finding)}"]
     if finding["interval"]:
         parts.append("confidence limits {} to {}".format(*map(risk, finding["interval"])))
     if finding["mean"] is not None:

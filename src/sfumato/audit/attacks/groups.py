@@ -148,12 +148,14 @@ def missing(case: Case) -> Iterator[Finding]:
     part, without_value = case.groups_part, left_out(case)
     if not part.withheld and without_value is None:
         raise DoesNotApply("no record is withheld or left out.")
-    if part.variant is not None:
-        yield absence.suppressed_finding(case.once(_by_shape), _counts(case), case.values.labels)
-    elif part.withheld:
-        yield _withheld(case)
+    if part.withheld:
+        yield (_suppressed(case) if part.variant is not None else _withheld(case)).named("withheld")
     if without_value is not None:
-        yield without_value
+        yield without_value.named("left out")
+
+
+def _suppressed(case: Case) -> Finding:
+    return absence.suppressed_finding(case.once(_by_shape), _counts(case), case.values.labels)
 
 
 def _withheld(case: Case) -> Finding:

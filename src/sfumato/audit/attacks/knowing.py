@@ -92,6 +92,8 @@ def known_records(case: Case) -> Mask | None:
         return None
     source, names = open_known(case.known, case.table)
     listed, own = _both(case, source, names, case.in_table)
+    if not listed.size:
+        raise UsageError("The list of known members has no rows.", "Give one with a row for each member.")
     if not np.isin(listed, own).all():
         raise not_a_member()
     return np.isin(own, listed)

@@ -166,12 +166,13 @@ def _check_size(linked: Linked, values: int) -> None:
 def rows_finding(linked: Register, published: int) -> Finding:
     """Return which of the published rows a person may be."""
     rows, people = linked.candidates, linked.people
+    _check_anybody_fits(linked, "fits a published row")
     risk = np.divide(1.0, rows, out=np.zeros(rows.size), where=rows > 0)
     none, one, few = (int(people[mask].sum()) for mask in (rows == 0, rows == 1, (rows > 0) & (rows < FEW)))
     total = int(people.sum())
     return Finding(
         attacker="register",
-        about="row",
+        about=_about("row", none, total),
         question="Which published row is a person's?",
         assumption=(
             f"Has a register of {total:,} people with {', '.join(linked.columns)}, and knows nobody else; takes one of "
@@ -193,7 +194,8 @@ def rows_finding(linked: Register, published: int) -> Finding:
 
 def values_finding(linked: Register, told: Told) -> Finding:
     """Return what these rows tell of the person's value."""
-    rows = linked.candidates[:, None]
+    _check_anybody_fits(linked, "fits a published row that shows a value")
+    rows, lost = linked.candidates[:, None], int(linked.people[linked.candidates == 0].sum())
     beliefs = np.divide(told.sums, rows, out=np.zeros_like(told.sums), where=rows > 0)
     covered = np.isfinite(told.limits)
     used = beliefs / told.limits if covered.any() else beliefs
@@ -204,7 +206,7 @@ def values_finding(linked: Register, told: Told) -> Finding:
     above = used.max(axis=1) > 1 + ROUNDING if covered.any() else risk > 1
     return Finding(
         attacker="register",
-        about="value",
+        about=_about("value", lost, int(linked.people.sum())),
         question="Which value has a person of the register?",
         assumption=(
             f"Links by {', '.join(linked.columns)}; holds each row that fits to be as likely the person's as any "
@@ -219,6 +221,16 @@ def values_finding(linked: Register, told: Told) -> Finding:
         stated=None if told.promised else bound,
         exposed=_exposed(linked, risk, lambda k: f"{linked.labels[k]}: {told.names[likeliest[k]]!r}"),
     )
+
+
+def _check_anybody_fits(linked: Register, what: str) -> None:
+    if not linked.candidates.any():
+        raise DoesNotApply(f"nobody of the register {what}: values must be written as in the table.")
+
+
+def _about(what: str, lost: int, people: int) -> str:
+    """Return what is asked, and how many people it is not asked of."""
+    return f"{what}; {lost:,} of {people:,} fit no row" if lost else what
 
 
 def _exposed(linked: Register, risk: Floats, told: Callable[[int], str]) -> tuple[Exposed, ...]:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from sfumato.audit.attacks.knowing import known_records
-from sfumato.audit.case import Case, DoesNotApply
+from sfumato.audit.case import Case, DoesNotApply, text_of
 from sfumato.audit.corruption import QUESTION as CORRUPTION
 from sfumato.audit.corruption import demonstrate
 from sfumato.audit.finding import SHOWN, Exposed, Finding
@@ -94,9 +94,9 @@ def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: floa
         exposed=tuple(_most_often(found, again)),
         remark=(
             f"In this release {once.success:.4g} of the people are guessed right. Over the drawn ones the mean has "
-            f"{again.level:.0%} limits {low:.4g} to {high:.4g}, and {again.above:.4g} of the people are guessed right "
-            f"in more of them than their limit (in the long run {least:.4g} to {most:.4g}): these are at risk. One who "
-            f"knows the true table is right for {once.knowing:.4g}."
+            f"approximate {again.level:.0%} limits {low:.4g} to {high:.4g}, and {again.above:.4g} of the people are "
+            f"guessed right in more of them than their limit (in the long run {least:.4g} to {most:.4g}): these are at "
+            f"risk. One who knows the true table is right for {once.knowing:.4g}."
         ),
     )
 
@@ -184,6 +184,6 @@ def corruption(case: Case) -> Iterator[Finding]:
 
 def _codes(case: Case, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     domain = next(m.domain for m in case.manifest.mechanism_values if name in m.domain.names)
-    place = {text: code for code, text in enumerate(domain.parts[0].labels)}
+    place = {text_of(value): code for code, value in enumerate(domain.parts[0].values)}
     table = np.array([place.get(text, 0) for text in case.labels(name)], dtype=np.int64)
     return table.take(case.in_table(name))

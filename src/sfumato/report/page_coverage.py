@@ -1,0 +1,46 @@
+"""Which attackers a public page lists, and whom of them the guarantee is about: from the manifest alone.
+
+An audit of the table knows more: that nobody was left out, that no value has a share which the requirement speaks of.
+Such things are of the table, so a public page does not depend on them.
+"""
+
+from __future__ import annotations
+
+from sfumato.manifest import Manifest
+
+RISKS = ("posterior", "link", "reconstruction")
+"""Of randomized response; one of them is limited."""
+
+
+def coverage(manifest: Manifest) -> dict[str, bool]:
+    """Return the attackers on a release of this kind, and whether the guarantee is about each."""
+    if manifest.groups is not None:
+        own = _of_groups(manifest)
+    elif manifest.response is not None:
+        own = _of_response(manifest)
+    else:
+        own = _of_randomized(manifest)
+    return {**own, "averaging": False, "missing": False, "order": manifest.data.shuffled, "residue": True}
+
+
+def _of_randomized(manifest: Manifest) -> dict[str, bool]:
+    whole = len(manifest.mechanism_value.tables) == 1
+    return {
+        "posterior": True,
+        "frequencies": True,
+        "background": whole,
+        "composition": False,
+        "corruption": whole and not manifest.from_table,
+    }
+
+
+def _of_response(manifest: Manifest) -> dict[str, bool]:
+    assert manifest.response is not None
+    limited = {risk: risk == manifest.response.risk for risk in RISKS}
+    return {**limited, "row": False, "distribution": False, "guesser": False, "corruption": False}
+
+
+def _of_groups(manifest: Manifest) -> dict[str, bool]:
+    claim = manifest.group_claim
+    suppressed = {"eligibility": True} if claim.variant is not None else {}
+    return {"background": bool(claim.attribute_sets), "corruption": False, **suppressed}
