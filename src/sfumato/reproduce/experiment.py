@@ -26,7 +26,10 @@ VERDICTS: Mapping[Verdict, str] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number or sentence of a paper beside ours. because: why it differs, or how much noise there is."""
+    """One number or sentence of a paper beside ours. because: why it differs, or how much noise there is.
+
+    is_sentence: of words and not of digits, so that "equal" means that it holds.
+    """
 
     what: str
     printed: str
@@ -34,6 +37,7 @@ class Comparison:
     verdict: Verdict
     proved: str = ""
     because: str = ""
+    is_sentence: bool = False
 
     def __post_init__(self) -> None:
         if self.verdict != "equal" and not self.because:
@@ -42,7 +46,8 @@ class Comparison:
     @property
     def in_words(self) -> str:
         """The verdict with its reason."""
-        return f"{VERDICTS[self.verdict]}: {self.because}" if self.because else VERDICTS[self.verdict]
+        verdict = "as it says" if self.is_sentence and self.verdict == "equal" else VERDICTS[self.verdict]
+        return f"{verdict}: {self.because}" if self.because else verdict
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,9 @@ def sentence(
 
     `noise` is how certain the measurement is; without it the comparison is exact. `because`: why it does not hold.
     """
-    if not holds:
-        return Comparison(what, says, ours, "differs", proved, because or "the measured order is another")
-    return Comparison(what, says, ours, "within noise" if noise else "equal", proved, noise)
+    if holds:
+        return Comparison(what, says, ours, "within noise" if noise else "equal", proved, noise, is_sentence=True)
+    return Comparison(what, says, ours, "differs", proved, because or "the measured order is another", is_sentence=True)
 
 
 def is_printed(printed: str, ours: float | Fraction) -> bool:

@@ -11,16 +11,18 @@ from typing import Any
 
 from sfumato.report.page import Badge, Block, Drawing, Items, Page, Section, Text, html_of, table
 from sfumato.report.page_svg import figure
+from sfumato.reproduce.accounts import ACCOUNTS
 from sfumato.reproduce.catalogue import PAPERS
 from sfumato.reproduce.charts import specification
-from sfumato.reproduce.experiment import VERDICTS, Comparison, Outcome, Paper, Verdict
+from sfumato.reproduce.experiment import Comparison, Outcome, Paper, Verdict
 
 RESULTS_VERSION = 1
-BADGES: Mapping[Verdict, Badge] = {
-    "equal": Badge(VERDICTS["equal"], "within", "✓"),
-    "within noise": Badge(VERDICTS["within noise"], "within", "≈"),
-    "differs": Badge(VERDICTS["differs"], "above", "≠"),
+LOOKS: Mapping[Verdict, tuple[str, str]] = {
+    "equal": ("within", "✓"),
+    "within noise": ("within", "≈"),
+    "differs": ("above", "≠"),
 }
+"""Style and symbol of each verdict."""
 COLUMNS = ("what", "printed", "ours, as published", "ours, proved", "verdict")
 
 
@@ -58,7 +60,7 @@ class Run:
     def verdicts(self, paper: Paper | None = None) -> Mapping[Verdict, int]:
         """Return how many comparisons came out how."""
         found = [c.verdict for r in self.results if paper in (None, r.paper) for c in r.outcome.comparisons]
-        return {verdict: found.count(verdict) for verdict in VERDICTS}
+        return {verdict: found.count(verdict) for verdict in LOOKS}
 
 
 def to_json(run: Run) -> str:
@@ -87,12 +89,18 @@ def results_md(run: Run) -> str:
 
 
 def _head(run: Run) -> Iterator[str]:
-    counts = run.verdicts()
     yield "# Results"
     yield ""
     yield f"{run.software}, {run.created}, seed {run.seed}{', quick run' if run.quick else ''}."
-    yield ", ".join(f"{counts[verdict]} {words}" for verdict, words in VERDICTS.items()) + "."
+    yield ", ".join(_counted(run.verdicts())) + "."
     yield ""
+
+
+def _counted(counts: Mapping[Verdict, int]) -> Iterator[str]:
+    """Give how many comparisons came out how."""
+    yield f"{counts['equal']} equal to the printed digits or as it says"
+    yield f"{counts['within noise']} within the stated noise"
+    yield f"{counts['differs']} that differ"
 
 
 def _lines(result: Result) -> Iterator[str]:
@@ -135,8 +143,9 @@ def papers_md(run: Run) -> str:
 
 
 def _account(run: Run, paper: Paper) -> Iterator[str]:
-    counts = run.verdicts(paper)
-    yield ", ".join(f"{counts[verdict]} {words}" for verdict, words in VERDICTS.items()) + "."
+    yield ACCOUNTS[paper].strip()
+    yield ""
+    yield "Comparisons: " + ", ".join(_counted(run.verdicts(paper))) + "."
     yield ""
     for heading, is_listed in (("Confirmed", True), ("Not confirmed, and why", False)):
         chosen = [(r, c) for r in run.of(paper) for c in r.outcome.comparisons if (c.verdict != "differs") is is_listed]
@@ -154,8 +163,7 @@ def _account(run: Run, paper: Paper) -> Iterator[str]:
 
 def index_html(run: Run) -> str:
     """Return the page of all experiments."""
-    counts = run.verdicts()
-    summary = Items(tuple(f"{counts[verdict]} {words}" for verdict, words in VERDICTS.items()))
+    summary = Items(tuple(_counted(run.verdicts())))
     first = Section("summary", "In short", (summary, Text(_made(run))))
     papers = [_section(run, paper) for paper in PAPERS if run.of(paper)]
     return html_of(Page("The papers, tested", _subtitle(run), True, "", (first, *papers)))
@@ -172,15 +180,19 @@ def _made(run: Run) -> str:
 
 def _section(run: Run, paper: Paper) -> Section:
     blocks: list[Block] = [block for result in run.of(paper) for block in _blocks(result)]
-    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", tuple(blocks))
+    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", (Text(" ".join(ACCOUNTS[paper].split())), *blocks))
 
 
 def _blocks(result: Result) -> Iterator[Block]:
     outcome, chart = result.outcome, result.outcome.chart
-    rows: list[list[str | Badge]] = [[*_cells(c)[:-1], BADGES[c.verdict]] for c in outcome.comparisons]
+    rows: list[list[str | Badge]] = [[*_cells(c)[:-1], _badge(c)] for c in outcome.comparisons]
     yield table(f"{result.place}: {result.title} ({result.name})", COLUMNS, rows, words=len(COLUMNS))
     reasons = [f"{c.what}: {c.because}" for c in outcome.comparisons if c.because]
     if reasons or outcome.notes:
         yield Items((*reasons, *outcome.notes))
     caption = f"Data: {outcome.data}. {result.name}.csv has the numbers."
     yield Drawing(figure(result.title, chart.alt, lambda size: specification(chart, size), caption, chart.keys))
+
+
+def _badge(c: Comparison) -> Badge:
+    return Badge(c.in_words.partition(":")[0], *LOOKS[c.verdict])
