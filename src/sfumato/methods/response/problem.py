@@ -98,6 +98,11 @@ class Problem:
         """Return its gradient."""
         return self.objective.log_gradient(self.channels(x))[list(self.free)]
 
+    def curvature(self, x: FloatArray) -> FloatArray:
+        """Return the second derivative of log(kappa) by each x, at least a little: 4 (d-1) r^2/(r^2 + d-1)^2."""
+        others, squared = np.array([self.table.sizes[k] - 1.0 for k in self.free]), np.exp(2 * x)
+        return np.maximum(4 * others * squared / (squared + others) ** 2, 1e-2)
+
     @property
     def margin(self) -> float:
         """A factor above 1 that no ratio is computed too small by: twice the roundings cover their higher orders."""
