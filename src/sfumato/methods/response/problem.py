@@ -129,9 +129,8 @@ class Problem:
         """
         return self.risk.monotone or float(self.limits.min()) == float(self.limits.max())
 
-    def response(self, x: FloatArray) -> Response:
-        """Return what the integers next to x give; raise if they do not keep the limits."""
-        point = self.sampled(x)
+    def response(self, point: Risk) -> Response:
+        """Return what a point of sampled integers gives; raise if they do not keep the limits."""
         if not self.within(point):
             raise ValueError("these parameters do not keep the limits")
         cell = int(self.ratio(point).argmax())

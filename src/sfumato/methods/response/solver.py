@@ -19,16 +19,11 @@ import numpy as np
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.newton import FIRST, HIGHEST, UNTOUCHED, optimum
 from sfumato.methods.response.objectives import ObjectiveName
 from sfumato.methods.response.problem import Limit, Problem, Response, Scope, pose
 from sfumato.methods.response.reach import NOTHING, RiskOutOfReach, out_of_reach
 from sfumato.methods.response.risks import Risk, RiskName
-
-HIGHEST = -1e-9
-"""The highest log-retention tried by SLSQP: at r = 1 itself gradients are 0/0 where a cell is empty."""
-
-UNTOUCHED = 1e-7
-"""An attribute that would lose less than this of its retention is left as it is."""
 
 WORST = 32
 """How many of the worst cells join the working set at a time."""
@@ -74,10 +69,17 @@ def solve(
     """
     given = pose(table, limit, risk, scope, fixed, objective)
     untouched = np.zeros(len(given.free))
-    if given.kept(untouched):
-        return given.response(untouched)
-    inside = _inside(given)
-    return given.response(_best(given, inside, _first_within(given, untouched, inside)))
+    point = given.sampled(untouched)
+    if given.within(point):
+        return given.response(point)
+    first = given.largest(untouched - FIRST)
+    if first > 1:
+        _inside(given)  # if there is such a point at all
+    found = optimum(given, float(given.ratio(point).max()), first)
+    if found is None:
+        inside = _inside(given)
+        found = given.sampled(_best(given, inside, _first_within(given, untouched, inside)))
+    return given.response(found)
 
 
 def trade_off(
@@ -106,7 +108,9 @@ def _inside(given: Problem) -> FloatArray:
     """Return a point within the limits: without retention, or (if the risk is not monotone) a better one."""
     nothing = np.full(len(given.free), NOTHING)
     candidates = [nothing]
-    if not given.risk.monotone and not given.kept(nothing):
+    if given.kept(nothing):
+        return nothing
+    if not given.least_without_retention:
         starts = [np.full(len(given.free), -t) for t in SPREAD]
         candidates += starts + [_search(given, x, nothing, least=True) for x in starts]
     best = min(candidates, key=given.largest)
