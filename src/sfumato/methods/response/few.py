@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.matrix import FloatArray
-from sfumato.methods.response.channels import IntArray
+from sfumato.methods.response.channels import Channel, IntArray, Mix, product
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Problem
 from sfumato.methods.response.risks import Reconstruction
@@ -46,7 +46,7 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Few:
-    """Looks at the cells of a problem that are told to it."""
+    """Looks at the cells of a problem that are told to it, and tells which are the worst."""
 
     given: Problem
 
@@ -58,6 +58,29 @@ class Few:
             return None
         return Links.of(table, quasi)
 
+    @cached_property
+    def _strictest(self) -> tuple[IntArray, FloatArray] | None:
+        """Of each group, the cell nearest to its limit and its risk without linking; where noise in S changes none."""
+        if len(self.given.table.sizes) - 1 in self.given.free:
+            return None
+        shares = self.given.table.counts / self.given.limits
+        values = shares.argmax(axis=1)
+        groups = np.arange(len(shares))
+        return groups * shares.shape[1] + values, shares[groups, values]
+
+    def largest(self, x: FloatArray) -> float:
+        """Return the largest ratio at x."""
+        return float(self.worst(x, 1)[1][0])
+
+    def worst(self, x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
+        """Return the cells with the largest ratios at x, and these; of each group one, where more would be idle."""
+        if self._links is None or self._strictest is None:
+            return _largest(self.given.ratio(self.given.at(x)), most)
+        cells, shares = self._strictest
+        ratio = shares * self._links.everywhere(x)[self.given.table.places]
+        groups, ratio = _largest(ratio, most)
+        return cells[groups], ratio
+
     def at(self, cells: IntArray) -> Callable[[FloatArray], View]:
         """Return what looks at these cells."""
         if self._links is None or self.given.table.group_cells * len(cells) > SMALL:
@@ -66,10 +89,11 @@ class Few:
         group, value = np.divmod(cells, table.sizes[-1])
         counts, limits = table.counts[group, value], self.given.limits[group, value]
         links = self._links.to(table.groups[group])
-        if len(table.sizes) - 1 not in self.given.free:
-            return lambda x: links(x, counts / limits)
-        guesses = Guesses(table.counts[group], value)
-        return lambda x: guesses(x, links(x[:-1], counts**2 / limits))
+        if self._strictest is not None:
+            factor = counts / limits
+            return lambda x: links(x, factor)
+        guesses, factor = Guesses(table.counts[group], value), counts**2 / limits
+        return lambda x: guesses(x, links(x[:-1], factor))
 
     def _whole(self, cells: IntArray, x: FloatArray) -> View:
         point = self.given.at(x)
@@ -85,6 +109,8 @@ class Links:
     bits: FloatArray  # [2^n, n]: the sets A
     parts: FloatArray  # [2^n, b]: pi_A
     codes: IntArray  # [attributes, b]
+    reached: IntArray  # [b]: their places in the domain
+    domain: tuple[int, ...]
 
     @classmethod
     def of(cls, table: JointTable, free: list[int]) -> Links:
@@ -94,7 +120,16 @@ class Links:
         codes = np.array(np.unravel_index(reached, table.sizes[:-1]))
         bits = (np.arange(1 << len(free))[:, None] >> np.arange(len(free))) & 1
         sizes = np.array([float(table.sizes[k]) for k in free])
-        return cls(sizes, free, bits.astype(np.float64), parts[:, reached], codes)
+        return cls(sizes, free, bits.astype(np.float64), parts[:, reached], codes, reached, table.sizes[:-1])
+
+    def everywhere(self, x: FloatArray) -> FloatArray:
+        """Return g of all cells of the domain, flat."""
+        inverse = np.zeros(self.domain)
+        inverse.flat[self.reached] = 1 / (np.exp(self.bits @ x) @ self.parts)
+        mixes = [Mix(1.0, 0.0)] * len(self.domain)
+        for k, value in zip(self.free, x.tolist(), strict=True):
+            mixes[k] = Channel.from_log_retention(self.domain[k], value).squared
+        return product(mixes, inverse).ravel()
 
     def to(self, groups: IntArray) -> Callable[[FloatArray, FloatArray], View]:
         """Return g of these groups, as a function of x and of a factor for each group."""
@@ -174,6 +209,12 @@ class Guesses:
             return whole
 
         return View(links.ratio * total, np.column_stack([links.slope, slope]), bend)
+
+
+def _largest(x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
+    """Return where the largest numbers are, and these."""
+    where = np.argpartition(x, -most)[-most:] if x.size > most else np.arange(x.size)
+    return where, x[where]
 
 
 def _parts(sizes: FloatArray, free: list[int]) -> FloatArray:

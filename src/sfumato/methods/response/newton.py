@@ -25,8 +25,8 @@ import numpy as np
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.few import Few, View
-from sfumato.methods.response.objectives import Kappa
-from sfumato.methods.response.problem import Problem
+from sfumato.methods.response.objectives import Kappa, kappa_slopes
+from sfumato.methods.response.problem import NOTHING, Problem
 from sfumato.methods.response.risks import Risk
 
 HIGHEST = -1e-9
@@ -35,7 +35,7 @@ HIGHEST = -1e-9
 UNTOUCHED = 1e-7
 """An attribute that would lose less than this of its retention is left as it is."""
 
-FIRST = 0.3
+FIRST = 0.6
 """The noise, -log r of all attributes, of the first point that is looked at; it tells where to start."""
 
 STEPS = 30
@@ -44,22 +44,25 @@ STEPS = 30
 LONGEST = 1.0
 """No log-retention moves by more than this in a step."""
 
-LONG = 0.1
+LONG = 0.2
 """After a step of this length other cells may be the worst."""
 
-CELLS = 16
+CELLS = 24
 """How many of the worst cells join at a time."""
 
 CLOSE = 1e-11
 """What is left to be gained, twice, when steps end; as a share of the objective."""
+
+CLOSE_ESTIMATED = 1e-14
+"""The same where B is an estimate, and may be far too large."""
 
 NEAR = 1e-4
 """The excess of a ratio that is left to mending."""
 
 MENDINGS = 4
 
-AIM = 1 - 1e-12
-"""The ratio that is aimed at, so that rounding to integers does not exceed 1."""
+BELOW = 2e-14
+"""How far below 1, less the margin for rounding, the ratios are aimed at."""
 
 MISSED = 1 + 1e-9
 """From this ratio on a cell has to join."""
@@ -71,6 +74,9 @@ FLATTEST = 1e-2
 """The least eigenvalue of B."""
 
 PIVOTS = 60
+
+EXACT = 1e-11
+"""By how much a solution may exceed a row."""
 
 RIDGE = 1e-9
 """Rows may depend on each other: what each leaves open, as a share."""
@@ -93,15 +99,16 @@ class Step(NamedTuple):
     multipliers: FloatArray  # of all rows
 
 
-def optimum(given: Problem, untouched: float, first: float) -> Risk | None:
+def optimum(given: Problem, untouched: float) -> Risk | None:
     """Return the risk, on sampled integers, at a point within the limits that meets the conditions of an optimum.
 
-    `untouched` is the largest ratio without any noise, above 1; `first` that where log r = -FIRST for all attributes.
-    The search starts where 1/rho would reach 1 if it were linear in between and beyond. None if it finds no such point.
+    `untouched` is the largest ratio without any noise, above 1. None if no such point was found.
     """
-    gain = 1 / first - 1 / untouched
-    noise = FIRST * min(max((1 - 1 / untouched) / gain, 0.03), 10.0) if gain > 0 else FIRST
-    search = _Search(given, np.full(len(given.free), -noise))
+    few = Few(given)
+    start = _start(few, len(given.free), untouched)
+    if start is None:
+        return None
+    search = _Search(few, start)
     for _ in range(STEPS):
         found = search.step()
         if not isinstance(found, bool):
@@ -111,80 +118,89 @@ def optimum(given: Problem, untouched: float, first: float) -> Risk | None:
     return None
 
 
-def _worst(ratio: FloatArray, above: float) -> IntArray:
-    """Return the cells with the largest ratios, as far as these are above a level."""
-    cells = np.argpartition(ratio, -CELLS)[-CELLS:] if ratio.size > CELLS else np.arange(ratio.size)
-    return cells[ratio[cells] > above]
+def _start(few: Few, n: int, untouched: float) -> FloatArray | None:
+    """Return where 1/rho would reach 1 if it were linear in the same noise for all; None if it is never reached."""
+    first = few.largest(np.full(n, -FIRST))
+    if first > 1 and few.largest(np.full(n, NOTHING)) > 1 and few.given.least_without_retention:
+        return None
+    gained, needed = 1 / first - 1 / untouched, 1 - 1 / untouched
+    share = needed / gained if gained > 0 else 1.0
+    return np.full(n, -FIRST * min(max(share, 0.03), 10.0))
 
 
 class _Search:
     """Where the steps are, and what they know."""
 
-    def __init__(self, given: Problem, x: FloatArray) -> None:
-        self.given, self.x = given, x
-        self.few, self.cells = Few(given), _worst(given.ratio(given.at(x)), 0.0)
-        self.look = self.few.at(self.cells)
-        self.weights = np.zeros(len(self.cells))  # multipliers of the cells, at the last step
-        self.active: list[int] = []
-        self.bend = np.diag(given.curvature(x))
+    def __init__(self, few: Few, x: FloatArray) -> None:
+        self.given, self.few, self.x = few.given, few, x
+        self.aim = 2 - few.given.margin - BELOW
+        self.cells, self.weights = np.zeros(0, dtype=np.int64), np.zeros(0)  # and their multipliers at the last step
+        self._join(*few.worst(x, CELLS), 0.0)
+        self.bounds, self.active = np.eye(len(x)), list[int]()
+        self.sizes = np.array([float(self.given.table.sizes[k]) for k in self.given.free])
+        self.bend = np.diag(np.maximum(kappa_slopes(self.sizes, x)[1], FLATTEST))
         self.before: tuple[FloatArray, FloatArray] | None = None  # x, and the gradient of the Lagrangian
 
     def step(self) -> Risk | bool:
         """Return the result; or whether there may be one."""
-        view, cost, n = self.look(self.x), self.given.cost_slope(self.x), len(self.x)
-        self.bend = self._bend(view, cost)
-        rows, room = np.concatenate([np.eye(n), view.slope]), np.concatenate([HIGHEST - self.x, AIM - view.ratio])
+        view, n = self.look(self.x), len(self.x)
+        cost, close = self._bent(view)
+        rows, room = np.concatenate([self.bounds, view.slope]), np.concatenate([HIGHEST - self.x, self.aim - view.ratio])
         tangent = Tangent(self.bend, cost, rows, room)
         step = _programmed(tangent, self.active)
         if step is None:
             return False
-        if step.d @ self.bend @ step.d <= CLOSE and view.ratio.max() <= 1 + NEAR:
+        if step.d @ self.bend @ step.d <= close and view.ratio.max() <= 1 + NEAR:
             return self._mend(tangent, step)
         self.active, self.weights = step.active, step.multipliers[n:]
         self.before = self.x, cost + self.weights @ view.slope
         longest = float(np.abs(step.d).max())
         self.x = np.minimum(self.x + step.d * min(1.0, LONGEST / longest), HIGHEST)
         if longest > LONG:
-            self._join(self.given.ratio(self.given.at(self.x)), 0.5)
+            self._join(*self.few.worst(self.x, CELLS), 0.5)
         return True
 
-    def _bend(self, view: View, cost: FloatArray) -> FloatArray:
+    def _bent(self, view: View) -> tuple[FloatArray, float]:
+        """Renew B; return the gradient of f, and what d'Bd is when steps may end."""
         if view.bend is not None and isinstance(self.given.objective, Kappa):
-            return np.diag(self.given.curvature(self.x)) + view.bend(self.weights)
-        if self.before is None:
-            return self.bend
-        x, slope = self.before
-        return _updated(self.bend, self.x - x, cost + self.weights @ view.slope - slope)
+            cost, curvature = kappa_slopes(self.sizes, self.x)
+            self.bend = view.bend(self.weights)
+            self.bend.flat[:: len(cost) + 1] += curvature
+            return cost, CLOSE
+        cost = self.given.cost_slope(self.x)
+        if self.before is not None:
+            x, slope = self.before
+            self.bend = _updated(self.bend, self.x - x, cost + self.weights @ view.slope - slope)
+        return cost, CLOSE_ESTIMATED
 
-    def _join(self, ratio: FloatArray, above: float) -> bool:
-        """Let the worst cells join, and return whether there are new ones."""
-        new = np.setdiff1d(_worst(ratio, above), self.cells)
-        if new.size:
-            self.cells = np.concatenate([self.cells, new])
+    def _join(self, cells: IntArray, ratio: FloatArray, above: float) -> bool:
+        """Let cells join that are above a level, and return whether there are new ones."""
+        known = set(self.cells.tolist())
+        new = [cell for cell in cells[ratio > above].tolist() if cell not in known]
+        if new:
+            self.cells = np.concatenate([self.cells, np.array(new)])
             self.weights = np.concatenate([self.weights, np.zeros(len(new))])
             self.look = self.few.at(self.cells)
-        return bool(new.size)
+        return bool(new)
 
     def _mend(self, tangent: Tangent, step: Step) -> Risk | bool:
         """Go the last step, on integers, and correct what it leaves above the limits of the binding cells."""
-        x, n, active = self.x, len(self.x), np.array(step.active, dtype=np.int64)
-        binding = self.cells[active[active >= n] - n]
-        cost, room = tangent.cost, tangent.room[active]
+        x, n = self.x, len(self.x)
         for _ in range(MENDINGS):
-            d = _tight(Tangent(tangent.bend, cost, tangent.rows[active], room))
-            if d is None:
+            last = _tight(tangent, step.active)
+            if last is None:
                 break
-            x = np.minimum(x + d, 0.0)
+            x = np.minimum(x + last.d, 0.0)
             x[x > -UNTOUCHED] = 0.0
             point = self.given.sampled(x)
             if self.given.within(point):
                 return point
             ratio = self.given.ratio(point)
-            if self._join(ratio, MISSED):
+            if self._join(np.arange(ratio.size), ratio, MISSED):
                 self.before = None
                 return True
-            cost, room = np.zeros(n), np.zeros(len(active))
-            room[active >= n] = AIM - ratio[binding]
+            room = np.concatenate([np.zeros(n), self.aim - ratio[self.cells]])
+            tangent = Tangent(tangent.bend, np.zeros(n), tangent.rows, room)
         return False
 
 
@@ -203,7 +219,10 @@ def _updated(bend: FloatArray, step: FloatArray, turn: FloatArray) -> FloatArray
 
 
 def _programmed(tangent: Tangent, active: list[int]) -> Step | None:
-    """Return the solution, starting with rows that bound last time."""
+    """Return the solution; if the rows that bound last time do so again, that is seen at once."""
+    again = _tight(tangent, active)
+    if again is not None and _solves(tangent, again):
+        return again
     values, vectors = np.linalg.eigh(tangent.bend)
     inverse = (vectors / np.maximum(values, FLATTEST)) @ vectors.T
     lean = tangent.rows @ inverse
@@ -213,6 +232,17 @@ def _programmed(tangent: Tangent, active: list[int]) -> Step | None:
         return None
     active, multipliers = pivoted
     return Step(-(inverse @ tangent.cost + multipliers @ lean), active, multipliers)
+
+
+def _solves(tangent: Tangent, step: Step) -> bool:
+    """Whether multipliers are positive, no row is exceeded, and the solution is a minimum."""
+    if step.multipliers.min() < 0 or (tangent.rows @ step.d - tangent.room).max() > EXACT:
+        return False
+    try:
+        np.linalg.cholesky(tangent.bend)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _complementary(gram: FloatArray, need: FloatArray, active: list[int]) -> tuple[list[int], FloatArray] | None:
@@ -234,20 +264,22 @@ def _complementary(gram: FloatArray, need: FloatArray, active: list[int]) -> tup
             if wrong[k] <= slack:
                 return np.flatnonzero(inside).tolist(), np.where(inside, table[:, -1], 0.0).clip(0)
         pivot = table[k, k]
-        row, column = table[k] / pivot, table[:, k] / pivot
-        table -= np.outer(table[:, k], row)
-        table[k], table[:, k], table[k, k] = row, -column, 1 / pivot
+        row, column = table[k] / pivot, table[:, k].copy()
+        table -= column[:, None] * row
+        table[k], table[:, k], table[k, k] = row, column / -pivot, 1 / pivot
         inside[k] = not inside[k]
     return None
 
 
-def _tight(tangent: Tangent) -> FloatArray | None:
-    """Return the solution where all rows bind."""
-    n, size = len(tangent.cost), len(tangent.cost) + len(tangent.rows)
-    system = np.zeros((size, size))
-    system[:n, :n], system[:n, n:], system[n:, :n] = tangent.bend, tangent.rows.T, tangent.rows
+def _tight(tangent: Tangent, active: list[int]) -> Step | None:
+    """Return the solution where these rows bind."""
+    n, rows = len(tangent.cost), tangent.rows[active]
+    system = np.zeros((n + len(active), n + len(active)))
+    system[:n, :n], system[:n, n:], system[n:, :n] = tangent.bend, rows.T, rows
     try:
-        d: FloatArray = np.linalg.solve(system, np.concatenate([-tangent.cost, tangent.room]))[:n]
+        solution = np.linalg.solve(system, np.concatenate([-tangent.cost, tangent.room[active]]))
     except np.linalg.LinAlgError:
         return None
-    return d
+    multipliers = np.zeros(len(tangent.room))
+    multipliers[active] = solution[n:]
+    return Step(solution[:n], active, multipliers)

@@ -22,6 +22,9 @@ Scope = Literal["sensitive", "quasi_identifiers", "both"]
 Limit = Fraction | float | npt.NDArray[np.float64]
 """A limit for all records, or an array that broadcasts to [groups, d_s], the table's own. From 1 on it is none."""
 
+NOTHING = -40.0
+"""The log-retention that is as good as none."""
+
 UNIT = 2.0**-53
 """The largest relative error of one rounding."""
 
@@ -98,11 +101,6 @@ class Problem:
         """Return its gradient."""
         return self.objective.log_gradient(self.channels(x))[list(self.free)]
 
-    def curvature(self, x: FloatArray) -> FloatArray:
-        """Return the second derivative of log(kappa) by each x, at least a little: 4 (d-1) r^2/(r^2 + d-1)^2."""
-        others, squared = np.array([self.table.sizes[k] - 1.0 for k in self.free]), np.exp(2 * x)
-        return np.maximum(4 * others * squared / (squared + others) ** 2, 1e-2)
-
     @property
     def margin(self) -> float:
         """A factor above 1 that no ratio is computed too small by: twice the roundings cover their higher orders."""
@@ -129,7 +127,11 @@ class Problem:
         """
         return self.risk.monotone or float(self.limits.min()) == float(self.limits.max())
 
-    def response(self, point: Risk) -> Response:
+    def response(self, x: FloatArray) -> Response:
+        """Return what the integers next to x give; raise if they do not keep the limits."""
+        return self.stated(self.sampled(x))
+
+    def stated(self, point: Risk) -> Response:
         """Return what a point of sampled integers gives; raise if they do not keep the limits."""
         if not self.within(point):
             raise ValueError("these parameters do not keep the limits")

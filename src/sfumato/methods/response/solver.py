@@ -19,10 +19,10 @@ import numpy as np
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.newton import FIRST, HIGHEST, UNTOUCHED, optimum
+from sfumato.methods.response.newton import HIGHEST, UNTOUCHED, optimum
 from sfumato.methods.response.objectives import ObjectiveName
-from sfumato.methods.response.problem import Limit, Problem, Response, Scope, pose
-from sfumato.methods.response.reach import NOTHING, RiskOutOfReach, out_of_reach
+from sfumato.methods.response.problem import NOTHING, Limit, Problem, Response, Scope, pose
+from sfumato.methods.response.reach import RiskOutOfReach, out_of_reach
 from sfumato.methods.response.risks import Risk, RiskName
 
 WORST = 32
@@ -71,15 +71,12 @@ def solve(
     untouched = np.zeros(len(given.free))
     point = given.sampled(untouched)
     if given.within(point):
-        return given.response(point)
-    first = given.largest(untouched - FIRST)
-    if first > 1:
-        _inside(given)  # if there is such a point at all
-    found = optimum(given, float(given.ratio(point).max()), first)
-    if found is None:
-        inside = _inside(given)
-        found = given.sampled(_best(given, inside, _first_within(given, untouched, inside)))
-    return given.response(found)
+        return given.stated(point)
+    found = optimum(given, float(given.ratio(point).max()))
+    if found is not None:
+        return given.stated(found)
+    inside = _inside(given)
+    return given.response(_best(given, inside, _first_within(given, untouched, inside)))
 
 
 def trade_off(
