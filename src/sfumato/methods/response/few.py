@@ -6,10 +6,10 @@ For `Reconstruction` in a small domain most is computed beforehand. On the free 
     lambda = sum_A (prod_{k in A} r_k) pi_A        pi_A: pi_QI centred along the axes in A, averaged along the others
 
 and P[b, a]^2 takes one of 2^n values: a factor p_k^2 where a and b agree in attribute k, and q_k^2 where they differ.
-With s_k = d log(factor)/dx_k (alpha where they agree, beta where they differ), l_k = d log(lambda_b)/dx_k, and the terms
-t_b = P[b, a]^2/lambda_b of g_a = sum_b t_b,
+With s_k = d log(factor)/dx_k (alpha where they agree, beta where they differ), l_k = d log(lambda_b)/dx_k, and the
+terms t_b = P[b, a]^2/lambda_b of g_a = sum_b t_b,
 
-    dg/dx_k     = sum_b t_b (s_k - l_k)
+    dg/dx_k       = sum_b t_b (s_k - l_k)
     d2g/dx_k dx_j = sum_b t_b ((s_k - l_k)(s_j - l_j) + l_k l_j - (d2 lambda_b/dx_k dx_j)/lambda_b + [k = j] s_k')
     alpha = 2 r (1 - 1/d)/p        alpha' = 2 r (1 - 1/d)/(d p^2)        beta = -2 r/(1 - r)        beta' = beta/(1 - r)
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import Channel, IntArray, Mix, product
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Problem
-from sfumato.methods.response.risks import Reconstruction
+from sfumato.methods.response.risks import Reconstruction, Risk
 
 SMALL = 1 << 17
 """Numbers up to which tables are made beforehand."""
@@ -59,6 +59,11 @@ class Few:
         return Links.of(table, quasi)
 
     @cached_property
+    def _at(self) -> Callable[[bytes], Risk]:
+        """The risk at x; a search asks for the worst cells and looks at them one after the other."""
+        return lru_cache(maxsize=1)(lambda key: self.given.at(np.frombuffer(key)))
+
+    @cached_property
     def _strictest(self) -> tuple[IntArray, FloatArray] | None:
         """Of each group, the cell nearest to its limit and its risk without linking; where noise in S changes none."""
         if len(self.given.table.sizes) - 1 in self.given.free:
@@ -75,7 +80,7 @@ class Few:
     def worst(self, x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
         """Return the cells with the largest ratios at x, and these; of each group one, where more would be idle."""
         if self._links is None or self._strictest is None:
-            return _largest(self.given.ratio(self.given.at(x)), most)
+            return _largest(self.given.ratio(self._at(x.tobytes())), most)
         cells, shares = self._strictest
         ratio = shares * self._links.everywhere(x)[self.given.table.places]
         groups, ratio = _largest(ratio, most)
@@ -96,7 +101,7 @@ class Few:
         return lambda x: guesses(x, links(x[:-1], factor))
 
     def _whole(self, cells: IntArray, x: FloatArray) -> View:
-        point = self.given.at(x)
+        point = self._at(x.tobytes())
         return View(self.given.ratio(point)[cells], point.gradient(cells)[:, list(self.given.free)], None)
 
 
@@ -157,6 +162,7 @@ class Links:
         slope = alpha + (beta - alpha) * elsewhere - terms @ turns.T / g[:, None]
 
         def bend(multipliers: FloatArray) -> FloatArray:
+            """The second derivatives of log g are those of g over g, less the product of the slopes."""
             rows = np.flatnonzero(multipliers)
             mu, s = multipliers[rows], slope[rows]
             t = (mu / g[rows])[:, None] * terms[rows]
@@ -165,7 +171,7 @@ class Links:
             u += alpha[:, None, None] - turns[:, None]
             total = t.sum(axis=0)
             second = (weights * (self.parts @ (total / released)))[:, None] * self.bits
-            found = (u * t).reshape(len(x), -1) @ u.reshape(len(x), -1).T
+            found: FloatArray = (u * t).reshape(len(x), -1) @ u.reshape(len(x), -1).T
             found += (turns * total) @ turns.T - self.bits.T @ second - (s.T * mu) @ s
             alike, unlike = alpha / (d * p), beta / noise
             found.flat[:: len(x) + 1] += mu @ (alike + (unlike - alike) * elsewhere[rows])
@@ -176,7 +182,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Guesses:
-    """sum_v P_s[v, u]^2/(P_s pi(a, .))_v of a few cells (a, u): the factor of the sensitive attribute, the last of x."""
+    """sum_v P_s[v, u]^2/(P_s pi(a, .))_v of a few cells (a, u); the log-retention of S is the last of x."""
 
     counts: FloatArray  # [cells, d_s]
     value: IntArray

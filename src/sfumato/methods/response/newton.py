@@ -5,9 +5,9 @@ a risk falls about like 1/(1 + M noise): 1/rho is nearly linear, so the limits 1
 
     d . grad log(rho_c) <= 1 - rho_c
 
-A step d minimises f'd + d'Bd/2 under these and x + d <= 0. B is the second derivative of f + sum_c mu_c log(rho_c) where
-that is at hand, and else its damped BFGS estimate. With multipliers mu >= 0 of the rows A d <= b, d = -B^-1 (f' + A'mu)
-and mu'(b - A d) = 0: a linear complementarity problem, solved by principal pivoting.
+A step d minimises f'd + d'Bd/2 under these and x + d <= 0. B is the second derivative of the Lagrangian
+f + sum_c mu_c log(rho_c) where that is at hand (see `few`), and else its damped BFGS estimate. (At rho = 1 the two ways
+to write a limit differ by a multiple of grad grad' only, which no step along the limit feels.)
 
 Steps end when d'Bd, about twice what is left to be gained, is below a tolerance: the conditions of Karush, Kuhn and
 Tucker then hold but for B d. What is left above a limit is mended with the same derivatives on the integers that are
@@ -17,9 +17,6 @@ search by other means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 
 from sfumato.matrix import FloatArray
@@ -27,6 +24,7 @@ from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.few import Few, View
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
 from sfumato.methods.response.problem import NOTHING, Problem
+from sfumato.methods.response.quadratic import FLATTEST, Step, Tangent, solved, where_these_bind
 from sfumato.methods.response.risks import Risk
 
 HIGHEST = -1e-9
@@ -69,34 +67,6 @@ MISSED = 1 + 1e-9
 
 SHORT = 1e-5
 """Steps below this tell nothing of second derivatives."""
-
-FLATTEST = 1e-2
-"""The least eigenvalue of B."""
-
-PIVOTS = 60
-
-EXACT = 1e-11
-"""By how much a solution may exceed a row."""
-
-RIDGE = 1e-9
-"""Rows may depend on each other: what each leaves open, as a share."""
-
-
-class Tangent(NamedTuple):
-    """The quadratic program at a point: minimise cost'd + d'bend d/2 where rows d <= room."""
-
-    bend: FloatArray
-    cost: FloatArray
-    rows: FloatArray  # of the upper bounds first, then of the cells
-    room: FloatArray
-
-
-class Step(NamedTuple):
-    """Its solution."""
-
-    d: FloatArray
-    active: list[int]  # the rows that bind
-    multipliers: FloatArray  # of all rows
 
 
 def optimum(given: Problem, untouched: float) -> Risk | None:
@@ -145,9 +115,9 @@ class _Search:
         """Return the result; or whether there may be one."""
         view, n = self.look(self.x), len(self.x)
         cost, close = self._bent(view)
-        rows, room = np.concatenate([self.bounds, view.slope]), np.concatenate([HIGHEST - self.x, self.aim - view.ratio])
-        tangent = Tangent(self.bend, cost, rows, room)
-        step = _programmed(tangent, self.active)
+        room = np.concatenate([HIGHEST - self.x, self.aim - view.ratio])
+        tangent = Tangent(self.bend, cost, np.concatenate([self.bounds, view.slope]), room)
+        step = solved(tangent, self.active)
         if step is None:
             return False
         if step.d @ self.bend @ step.d <= close and view.ratio.max() <= 1 + NEAR:
@@ -187,7 +157,7 @@ class _Search:
         """Go the last step, on integers, and correct what it leaves above the limits of the binding cells."""
         x, n = self.x, len(self.x)
         for _ in range(MENDINGS):
-            last = _tight(tangent, step.active)
+            last = where_these_bind(tangent, step.active)
             if last is None:
                 break
             x = np.minimum(x + last.d, 0.0)
@@ -213,73 +183,3 @@ def _updated(bend: FloatArray, step: FloatArray, turn: FloatArray) -> FloatArray
     share = 1.0 if found >= 0.2 * length else 0.8 * length / (length - found)
     new = share * turn + (1 - share) * old
     return bend - np.outer(old, old / length) + np.outer(new, new / (new @ step))
-
-
-# --- a quadratic program ----------------------------------------------------------------------------------------------
-
-
-def _programmed(tangent: Tangent, active: list[int]) -> Step | None:
-    """Return the solution; if the rows that bound last time do so again, that is seen at once."""
-    again = _tight(tangent, active)
-    if again is not None and _solves(tangent, again):
-        return again
-    values, vectors = np.linalg.eigh(tangent.bend)
-    inverse = (vectors / np.maximum(values, FLATTEST)) @ vectors.T
-    lean = tangent.rows @ inverse
-    need = -(tangent.room + lean @ tangent.cost)
-    pivoted = _complementary(lean @ tangent.rows.T, need, active)
-    if pivoted is None:
-        return None
-    active, multipliers = pivoted
-    return Step(-(inverse @ tangent.cost + multipliers @ lean), active, multipliers)
-
-
-def _solves(tangent: Tangent, step: Step) -> bool:
-    """Whether multipliers are positive, no row is exceeded, and the solution is a minimum."""
-    if step.multipliers.min() < 0 or (tangent.rows @ step.d - tangent.room).max() > EXACT:
-        return False
-    try:
-        np.linalg.cholesky(tangent.bend)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
-def _complementary(gram: FloatArray, need: FloatArray, active: list[int]) -> tuple[list[int], FloatArray] | None:
-    """Return mu >= 0 with need - gram mu <= 0, and 0 where mu is positive: there a row is active.
-
-    A pivot exchanges mu_k and its excess (need - gram mu)_k. The worst is exchanged first; if that takes long, the
-    first that is wrong, which cannot go round in circles (Murty).
-    """
-    table = np.column_stack([gram, need])
-    table.flat[:: len(gram) + 2] *= 1 + RIDGE
-    inside = np.zeros(len(need), dtype=np.bool_)
-    slack = 1e-12 * (1 + float(np.abs(need).max()))
-    for turn in range(-len(active), PIVOTS):
-        if turn < 0:
-            k = active[turn]
-        else:
-            wrong = np.where(inside, -table[:, -1], table[:, -1])
-            k = int(wrong.argmax() if turn < PIVOTS // 2 else (wrong > slack).argmax())
-            if wrong[k] <= slack:
-                return np.flatnonzero(inside).tolist(), np.where(inside, table[:, -1], 0.0).clip(0)
-        pivot = table[k, k]
-        row, column = table[k] / pivot, table[:, k].copy()
-        table -= column[:, None] * row
-        table[k], table[:, k], table[k, k] = row, column / -pivot, 1 / pivot
-        inside[k] = not inside[k]
-    return None
-
-
-def _tight(tangent: Tangent, active: list[int]) -> Step | None:
-    """Return the solution where these rows bind."""
-    n, rows = len(tangent.cost), tangent.rows[active]
-    system = np.zeros((n + len(active), n + len(active)))
-    system[:n, :n], system[:n, n:], system[n:, :n] = tangent.bend, rows.T, rows
-    try:
-        solution = np.linalg.solve(system, np.concatenate([-tangent.cost, tangent.room[active]]))
-    except np.linalg.LinAlgError:
-        return None
-    multipliers = np.zeros(len(tangent.room))
-    multipliers[active] = solution[n:]
-    return Step(solution[:n], active, multipliers)
