@@ -33,6 +33,9 @@ from sfumato.methods.response.risks import Reconstruction, Risk
 SMALL = 1 << 17
 """Numbers up to which tables are made beforehand."""
 
+NEGLIGIBLE = 1e-15
+"""The least share of the largest lambda that sums of parts are exact to."""
+
 Bend = Callable[[FloatArray], FloatArray]
 
 
@@ -80,10 +83,10 @@ class Few:
     def worst(self, x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
         """Return the cells with the largest ratios at x, and these; of each group one, where more would be idle."""
         if self._links is None or self._strictest is None:
-            return _largest(self.given.ratio(self._at(x.tobytes())), most)
+            return largest(self.given.ratio(self._at(x.tobytes())), most)
         cells, shares = self._strictest
         ratio = shares * self._links.everywhere(x)[self.given.table.places]
-        groups, ratio = _largest(ratio, most)
+        groups, ratio = largest(ratio, most)
         return cells[groups], ratio
 
     def at(self, cells: IntArray) -> Callable[[FloatArray], View]:
@@ -127,10 +130,15 @@ class Links:
         sizes = np.array([float(table.sizes[k]) for k in free])
         return cls(sizes, free, bits.astype(np.float64), parts[:, reached], codes, reached, table.sizes[:-1])
 
+    def _released(self, weights: FloatArray) -> FloatArray:
+        """Return lambda, not below what rounding leaves of it: where it is that small t_b <= P[b, a]/pi_a is, too."""
+        released: FloatArray = weights @ self.parts
+        return released.clip(NEGLIGIBLE * released.max())
+
     def everywhere(self, x: FloatArray) -> FloatArray:
         """Return g of all cells of the domain, flat."""
         inverse = np.zeros(self.domain)
-        inverse.flat[self.reached] = 1 / (np.exp(self.bits @ x) @ self.parts)
+        inverse.flat[self.reached] = 1 / self._released(np.exp(self.bits @ x))
         mixes = [Mix(1.0, 0.0)] * len(self.domain)
         for k, value in zip(self.free, x.tolist(), strict=True):
             mixes[k] = Channel.from_log_retention(self.domain[k], value).squared
@@ -154,7 +162,7 @@ class Links:
         logs = 2 * np.log(p)
         squares = np.exp(self.bits @ (2 * np.log(noise / d) - logs) + logs.sum())
         weights = np.exp(self.bits @ x)
-        released = weights @ self.parts
+        released = self._released(weights)
         turns = ((weights[:, None] * self.bits).T @ self.parts) / released  # l: [n, b]
         terms = np.append(squares, 0.0)[pattern] / released  # t: [a, b]
         g = terms.sum(axis=1)
@@ -217,7 +225,7 @@ class Guesses:
         return View(links.ratio * total, np.column_stack([links.slope, slope]), bend)
 
 
-def _largest(x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
+def largest(x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
     """Return where the largest numbers are, and these."""
     where = np.argpartition(x, -most)[-most:] if x.size > most else np.arange(x.size)
     return where, x[where]

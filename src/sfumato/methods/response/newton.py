@@ -21,7 +21,7 @@ import numpy as np
 
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
-from sfumato.methods.response.few import Few, View
+from sfumato.methods.response.few import Few, View, largest
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
 from sfumato.methods.response.problem import NOTHING, Problem
 from sfumato.methods.response.quadratic import FLATTEST, Step, Tangent, solved, where_these_bind
@@ -118,9 +118,10 @@ class _Search:
         room = np.concatenate([HIGHEST - self.x, self.aim - view.ratio])
         tangent = Tangent(self.bend, cost, np.concatenate([self.bounds, view.slope]), room)
         step = solved(tangent, self.active)
-        if step is None:
+        if step is None or not np.isfinite(step.d).all():
             return False
-        if step.d @ self.bend @ step.d <= close and view.ratio.max() <= 1 + NEAR:
+        left = max(step.d @ self.bend @ step.d, FLATTEST * (step.d @ step.d))  # B alone may be indefinite
+        if left <= close and view.ratio.max() <= 1 + NEAR:
             return self._mend(tangent, step)
         self.active, self.weights = step.active, step.multipliers[n:]
         self.before = self.x, cost + self.weights @ view.slope
@@ -166,7 +167,7 @@ class _Search:
             if self.given.within(point):
                 return point
             ratio = self.given.ratio(point)
-            if self._join(np.arange(ratio.size), ratio, MISSED):
+            if self._join(*largest(ratio, CELLS), MISSED):
                 self.before = None
                 return True
             room = np.concatenate([np.zeros(n), self.aim - ratio[self.cells]])
