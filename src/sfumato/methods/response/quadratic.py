@@ -15,19 +15,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.matrix import FloatArray
 
 FLATTEST = 1e-2
 """The least eigenvalue of B."""
 
-PIVOTS = 60
+ROUNDS = 60
+"""How often a row may come to bind."""
+
+SLACK = 1e-12
+"""The excess that is none."""
 
 EXACT = 1e-11
 """By how much a solution may exceed a row."""
 
 RIDGE = 1e-9
-"""Rows may depend on each other: what each leaves open, as a share."""
+"""Added to the unit diagonal, since rows may depend on each other: what each leaves open."""
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 class Tangent(NamedTuple):
@@ -78,29 +85,46 @@ def _solves(tangent: Tangent, step: Step) -> bool:
 
 
 def _complementary(gram: FloatArray, need: FloatArray, active: list[int]) -> tuple[list[int], FloatArray] | None:
-    """Return mu >= 0 with need - gram mu <= 0, and 0 where mu is positive: there a row is active.
+    """Return the rows that bind, and mu >= 0 with need - gram mu <= 0, which is 0 where mu is positive.
 
-    A pivot exchanges mu_k and its excess (need - gram mu)_k. The worst is exchanged first; if that takes long, the
-    first that is wrong, which cannot go round in circles (Murty).
+    Each round lets the row with the largest excess bind. That lowers mu'gram mu/2 - mu'need, so none comes twice.
     """
-    table = np.column_stack([gram, need])
-    table.flat[:: len(gram) + 2] *= 1 + RIDGE
+    scale = 1 / np.sqrt(np.maximum(gram.diagonal(), SLACK))  # rows differ by orders of magnitude, and may vanish
+    table = np.column_stack([gram * scale * scale[:, None], need * scale])
+    table.flat[:: len(need) + 2] += RIDGE
     inside = np.zeros(len(need), dtype=np.bool_)
-    slack = 1e-12 * (1 + float(np.abs(need).max()))
-    for turn in range(-len(active), PIVOTS):
-        if turn < 0:
-            k = active[turn]
-        else:
-            wrong = np.where(inside, -table[:, -1], table[:, -1])
-            k = int(wrong.argmax() if turn < PIVOTS // 2 else (wrong > slack).argmax())
-            if wrong[k] <= slack:
-                return np.flatnonzero(inside).tolist(), np.where(inside, table[:, -1], 0.0).clip(0)
-        pivot = table[k, k]
-        row, column = table[k] / pivot, table[:, k].copy()
-        table -= column[:, None] * row
-        table[k], table[:, k], table[k, k] = row, column / -pivot, 1 / pivot
-        inside[k] = not inside[k]
+    for k in active:
+        _exchange(table, inside, k)
+    while (kept := np.where(inside, table[:, -1], 0.0)).min() < 0:
+        _exchange(table, inside, int(kept.argmin()))
+    slack = SLACK * (1 + float(np.abs(need * scale).max()))
+    for _ in range(ROUNDS):
+        excess = np.where(inside, -np.inf, table[:, -1])
+        k = int(excess.argmax())
+        if excess[k] <= slack:
+            return np.flatnonzero(inside).tolist(), np.where(inside, table[:, -1] * scale, 0.0)
+        _enter(table, inside, k)
     return None
+
+
+def _enter(table: FloatArray, inside: BoolArray, k: int) -> None:
+    """Raise mu_k until nothing of its excess is left; a multiplier that falls to 0 on the way is let go."""
+    while True:
+        column, values = table[:, k], table[:, -1]
+        limits = np.full(len(values), np.inf)
+        np.divide(values, column, out=limits, where=inside & (column > 0))
+        first = int(limits.argmin())
+        if limits[first] >= values[k] / column[k]:
+            return _exchange(table, inside, k)
+        _exchange(table, inside, first)
+
+
+def _exchange(table: FloatArray, inside: BoolArray, k: int) -> None:
+    """Pivot: of mu_k and the excess of row k, what was given becomes what is computed."""
+    pivot, row, column = table[k, k], table[k] / table[k, k], table[:, k].copy()
+    table -= column[:, None] * row
+    table[k], table[:, k], table[k, k] = row, column / -pivot, 1 / pivot
+    inside[k] = not inside[k]
 
 
 def where_these_bind(tangent: Tangent, active: list[int]) -> Step | None:
