@@ -48,6 +48,9 @@ LONG = 0.2
 CELLS = 24
 """How many of the worst cells join at a time."""
 
+WORTH = 0.3
+"""The ratio from which on a cell is worth it."""
+
 CLOSE = 1e-11
 """What is left to be gained, twice, when steps end; as a share of the objective."""
 
@@ -58,6 +61,7 @@ NEAR = 1e-4
 """The excess of a ratio that is left to mending."""
 
 MENDINGS = 4
+"""How often they are tried."""
 
 BELOW = 2e-14
 """How far below 1, less the margin for rounding, the ratios are aimed at."""
@@ -105,7 +109,7 @@ class _Search:
         self.given, self.few, self.x = few.given, few, x
         self.aim = 2 - few.given.margin - BELOW
         self.cells, self.weights = np.zeros(0, dtype=np.int64), np.zeros(0)  # and their multipliers at the last step
-        self._join(*few.worst(x, CELLS), 0.0)
+        self._join(*few.worst(x, CELLS), WORTH)
         self.bounds, self.active = np.eye(len(x)), list[int]()
         self.sizes = np.array([float(self.given.table.sizes[k]) for k in self.given.free])
         self.bend = np.diag(np.maximum(kappa_slopes(self.sizes, x)[1], FLATTEST))
@@ -128,7 +132,7 @@ class _Search:
         longest = float(np.abs(step.d).max())
         self.x = np.minimum(self.x + step.d * min(1.0, LONGEST / longest), HIGHEST)
         if longest > LONG:
-            self._join(*self.few.worst(self.x, CELLS), 0.5)
+            self._join(*self.few.worst(self.x, CELLS), WORTH)
         return True
 
     def _bent(self, view: View) -> tuple[FloatArray, float]:

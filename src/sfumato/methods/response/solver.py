@@ -1,10 +1,10 @@
 """The least randomization that keeps a risk within its limit, found by sequential quadratic programming.
 
-In x = log r the objective log(kappa) is convex, and the largest log-risk nearly so. SLSQP runs on a working set of the
-worst cells; cells that its result violates join, until there are none. The result is then rounded to integer noise
-weights and slid towards a point inside until the risk of every cell, evaluated on these integers with a rigorous margin
-for rounding, is within its limit. So the bound holds for certain; the optimum is "no better point found", and one start
-was enough wherever many were compared.
+In x = log r the objective log(kappa) is convex, and the largest log-risk nearly so. `newton` finds the optimum in a few
+steps, or says that it did not: then SLSQP runs on a working set of the worst cells; cells that its result violates
+join, until there are none. That result is then rounded to integer noise weights and slid towards a point inside. Either
+way the risk of every cell, evaluated on these integers with a rigorous margin for rounding, is within its limit. So the
+bound holds for certain; the optimum is "no better point found", and one start was enough wherever many were compared.
 """
 
 from __future__ import annotations
