@@ -181,6 +181,13 @@ def test_out_of_reach_is_seen_before_any_step() -> None:
     assert optimum(given, given.largest(np.zeros(2))) is None
 
 
+def test_where_nothing_may_be_randomized_there_is_no_answer() -> None:
+    table = JointTable.from_array([[8, 2], [3, 1]])
+    given = pose(table, np.array([[0.5, 0.6]]), "link", "both", (0,), "kappa")
+    assert given.free == ()
+    assert optimum(given, given.largest(np.zeros(0))) is None
+
+
 def test_an_answer_needs_no_scipy() -> None:
     """Importing SLSQP takes a second."""
     program = (

@@ -79,7 +79,7 @@ def optimum(given: Problem, untouched: float) -> Risk | None:
     `untouched` is the largest ratio without any noise, above 1. None if no such point was found.
     """
     few = Few(given)
-    start = _start(few, len(given.free), untouched)
+    start = _start(few, len(given.free), untouched) if given.free else None
     if start is None:
         return None
     search = _Search(few, start)
@@ -109,7 +109,8 @@ class _Search:
         self.given, self.few, self.x = few.given, few, x
         self.aim = 2 - few.given.margin - BELOW
         self.cells, self.weights = np.zeros(0, dtype=np.int64), np.zeros(0)  # and their multipliers at the last step
-        self._join(*few.worst(x, CELLS), WORTH)
+        cells, ratio = few.worst(x, CELLS)
+        self._join(cells, ratio, WORTH * ratio.max())
         self.bounds, self.active = np.eye(len(x)), list[int]()
         self.sizes = np.array([float(self.given.table.sizes[k]) for k in self.given.free])
         self.bend = np.diag(np.maximum(kappa_slopes(self.sizes, x)[1], FLATTEST))

@@ -104,9 +104,9 @@ def trade_off(
 def _inside(given: Problem) -> FloatArray:
     """Return a point within the limits: without retention, or (if the risk is not monotone) a better one."""
     nothing = np.full(len(given.free), NOTHING)
-    candidates = [nothing]
     if given.kept(nothing):
         return nothing
+    candidates = [nothing]
     if not given.least_without_retention:
         starts = [np.full(len(given.free), -t) for t in SPREAD]
         candidates += starts + [_search(given, x, nothing, least=True) for x in starts]
