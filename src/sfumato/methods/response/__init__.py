@@ -1,8 +1,9 @@
 """Randomized response of quasi-identifiers and the sensitive attribute under a risk limit (AD).
 
 Pure mathematics on a joint table of counts. `channels` has the products, `risks` what is limited, `objectives` what is
-minimised, `solver` the parameters, in the integers that are sampled; `guessing` the attacker whom no limit holds,
-`sampling` estimates for domains that are too large. AD's p is called the *diagonal*.
+minimised, `solver` the parameters, in the integers that are sampled (`newton` in a few steps, on the `few` cells that
+matter); `guessing` the attacker whom no limit holds, `sampling` estimates for domains that are too large.
+AD's p is called the *diagonal*.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +76,7 @@ class Channel:
         """
         most = largest_noise(self.size)
         beyond = max(0, most.bit_length() - 53)
-        return min(most >> beyond << beyond, math.ceil(Fraction(self.off_diagonal) * WORDS))
+        return min(most >> beyond << beyond, math.ceil(self.off_diagonal * WORDS))  # exact: WORDS is a power of 2
 
     @property
     def matrix(self) -> PerturbationMatrix:
@@ -130,7 +129,7 @@ def product(mixes: Sequence[Mix], x: FloatArray, first: int = 0) -> FloatArray:
     for axis, (own, spread) in enumerate(mixes, start=first):
         if (own, spread) == (1, 0):
             continue
-        total = y.sum(axis=axis, keepdims=True)
+        total = np.add.reduce(y, axis, keepdims=True)  # as y.sum, at half its cost on small arrays
         total *= spread
         y *= own
         y += total

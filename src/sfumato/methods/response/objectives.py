@@ -43,6 +43,13 @@ class Kappa:
         return np.array([-2 * (c.size - 1) / (c.retention**2 + c.size - 1) for c in channels])
 
 
+def kappa_slopes(sizes: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the first and second derivatives of log(kappa) by x = log r: it is a sum over the attributes."""
+    squared, others = np.exp(2 * x), sizes - 1
+    first = -2 * others / (squared + others)
+    return first, -2 * first * squared / (squared + others)
+
+
 @dataclass(frozen=True, eq=False)
 class ChiSquare:
     """The squared error of each occupied cell relative to the cell: AD's chi-square distance, expected.

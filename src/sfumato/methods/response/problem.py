@@ -22,6 +22,9 @@ Scope = Literal["sensitive", "quasi_identifiers", "both"]
 Limit = Fraction | float | npt.NDArray[np.float64]
 """A limit for all records, or an array that broadcasts to [groups, d_s], the table's own. From 1 on it is none."""
 
+NOTHING = -40.0
+"""The log-retention that is as good as none."""
+
 UNIT = 2.0**-53
 """The largest relative error of one rounding."""
 
@@ -126,7 +129,10 @@ class Problem:
 
     def response(self, x: FloatArray) -> Response:
         """Return what the integers next to x give; raise if they do not keep the limits."""
-        point = self.sampled(x)
+        return self.stated(self.sampled(x))
+
+    def stated(self, point: Risk) -> Response:
+        """Return what a point of sampled integers gives; raise if they do not keep the limits."""
         if not self.within(point):
             raise ValueError("these parameters do not keep the limits")
         cell = int(self.ratio(point).argmax())

@@ -10,14 +10,11 @@ import numpy as np
 from sfumato.errors import Infeasible
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
-from sfumato.methods.response.problem import Problem, free
+from sfumato.methods.response.problem import NOTHING, Problem, free
 from sfumato.methods.response.risks import Risk
 
 ANY = -1
 """Stands for any value of a quasi-identifier that is randomized."""
-
-NOTHING = -40.0
-"""The log-retention that is as good as none."""
 
 CERTAIN = 1 - 1e-9
 """A risk above this is 1 but for rounding: there is no limit to ask for."""

@@ -116,8 +116,11 @@ class Reconstruction(_Risk):
     def values(self) -> FloatArray:
         """The risk of every cell, flat."""
         counts = self.table.counts
-        sigma = (counts > 0) if self.channels[-1].off_diagonal == 0 else counts * self.guessing
-        return (counts * self.linking.ravel()[self.table.places, None] * sigma).ravel()
+        linked: FloatArray = counts * self.linking.ravel()[self.table.places, None]
+        if self.channels[-1].off_diagonal:  # else sigma is 1, where anybody is
+            linked *= counts
+            linked *= self.guessing
+        return linked.ravel()
 
     def gradient(self, cells: IntArray) -> FloatArray:
         """Return d log(risk)/dx of these occupied cells: [cells, attributes]."""

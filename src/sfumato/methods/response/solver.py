@@ -1,10 +1,10 @@
 """The least randomization that keeps a risk within its limit, found by sequential quadratic programming.
 
-In x = log r the objective log(kappa) is convex, and the largest log-risk nearly so. SLSQP runs on a working set of the
-worst cells; cells that its result violates join, until there are none. The result is then rounded to integer noise
-weights and slid towards a point inside until the risk of every cell, evaluated on these integers with a rigorous margin
-for rounding, is within its limit. So the bound holds for certain; the optimum is "no better point found", and one start
-was enough wherever many were compared.
+In x = log r the objective log(kappa) is convex, and the largest log-risk nearly so. `newton` finds the optimum in a few
+steps, or says that it did not: then SLSQP runs on a working set of the worst cells; cells that its result violates
+join, until there are none. That result is then rounded to integer noise weights and slid towards a point inside. Either
+way the risk of every cell, evaluated on these integers with a rigorous margin for rounding, is within its limit. So the
+bound holds for certain; the optimum is "no better point found", and one start was enough wherever many were compared.
 """
 
 from __future__ import annotations
@@ -19,16 +19,11 @@ import numpy as np
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.newton import HIGHEST, UNTOUCHED, optimum
 from sfumato.methods.response.objectives import ObjectiveName
-from sfumato.methods.response.problem import Limit, Problem, Response, Scope, pose
-from sfumato.methods.response.reach import NOTHING, RiskOutOfReach, out_of_reach
+from sfumato.methods.response.problem import NOTHING, Limit, Problem, Response, Scope, pose
+from sfumato.methods.response.reach import RiskOutOfReach, out_of_reach
 from sfumato.methods.response.risks import Risk, RiskName
-
-HIGHEST = -1e-9
-"""The highest log-retention tried by SLSQP: at r = 1 itself gradients are 0/0 where a cell is empty."""
-
-UNTOUCHED = 1e-7
-"""An attribute that would lose less than this of its retention is left as it is."""
 
 WORST = 32
 """How many of the worst cells join the working set at a time."""
@@ -74,8 +69,12 @@ def solve(
     """
     given = pose(table, limit, risk, scope, fixed, objective)
     untouched = np.zeros(len(given.free))
-    if given.kept(untouched):
-        return given.response(untouched)
+    point = given.sampled(untouched)
+    if given.within(point):
+        return given.stated(point)
+    found = optimum(given, float(given.ratio(point).max()))
+    if found is not None:
+        return given.stated(found)
     inside = _inside(given)
     return given.response(_best(given, inside, _first_within(given, untouched, inside)))
 
@@ -105,8 +104,10 @@ def trade_off(
 def _inside(given: Problem) -> FloatArray:
     """Return a point within the limits: without retention, or (if the risk is not monotone) a better one."""
     nothing = np.full(len(given.free), NOTHING)
+    if given.kept(nothing):
+        return nothing
     candidates = [nothing]
-    if not given.risk.monotone and not given.kept(nothing):
+    if not given.least_without_retention:
         starts = [np.full(len(given.free), -t) for t in SPREAD]
         candidates += starts + [_search(given, x, nothing, least=True) for x in starts]
     best = min(candidates, key=given.largest)
