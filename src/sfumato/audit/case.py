@@ -24,13 +24,14 @@ from sfumato.engines.arrays import as_numpy, codes_of
 from sfumato.engines.encoding import Encoder
 from sfumato.engines.mapping import positioned
 from sfumato.engines.selection import complete_rows, dropping
-from sfumato.errors import UsageError
+from sfumato.errors import ReleaseError, UsageError
 from sfumato.groups import GroupClaim
 from sfumato.manifest import GroupsPart, Manifest
 from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.table import Table
+from sfumato.verification import as_published
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -367,7 +368,13 @@ class Case:
         return np.where(alone[own.table], row[own.table], UNMATCHED)
 
     def check(self) -> None:
-        """Raise unless the release can have been made from this table under this policy."""
+        """Raise unless the release is as it was published, and can have been made from this table under this policy."""
+        for found in as_published(self.release):
+            if found.status == "fails":
+                raise ReleaseError(
+                    f"The release is not as it was published; {found.name}: {found.detail}",
+                    "Give the folder as it was published: an audit of anything else says nothing of the release.",
+                )
         if self.table.policy.hash() != self.manifest.policy_sha256:
             raise UsageError(
                 "The policy is not the one that the release was made under.", "Give the policy of the publication."
