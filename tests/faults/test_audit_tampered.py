@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, UsageError
 from sfumato.release import Release
 from tests.conftest import make_policy
 from tests.engines.tools import patients, released, resealed
@@ -57,3 +57,55 @@ def test_a_changed_manifest_is_refused(release: Release) -> None:
     content["second_release"] = "Nothing."
     path.write_text(json.dumps(content, indent=2) + "\n")
     refused(sf.open_release(release.folder), "manifest: It is not the one")
+
+
+# --- groups that were made wrongly ------------------------------------------------------------------------------------
+
+SAME = {"sex": "quasi_identifier", "disease": "sensitive"}
+GROUPS = {
+    "anatomy": make_policy(SAME, "l = 2", "anatomy"),
+    "suppression": make_policy(SAME, "l = 2", "suppression"),
+    "robust-anatomy": make_policy(SAME, "r = 2", "robust-anatomy", "", 'attribute_sets = [["sex"]]\nprior = "table"'),
+}
+
+
+def of_one_value(release: Release) -> Release:
+    """Give each group one value only; how often each value occurs in all stays."""
+    assert release.groups is not None
+    lines = pq.read_table(release.groups)
+    names, counts = lines["disease"].cast(pa.string()).to_pylist(), lines["count"].to_pylist()
+    values = sorted(name for name, count in zip(names, counts, strict=True) for _ in range(count))
+    sizes = lines.group_by("group").aggregate([("count", "sum")]).sort_by("group")
+    first = 0
+    rows = []
+    for group, size in zip(sizes["group"].to_pylist(), sizes["count_sum"].to_pylist(), strict=True):
+        own = values[first : first + size]
+        rows += [{"group": group, "disease": value, "count": own.count(value)} for value in sorted(set(own))]
+        first += size
+    pq.write_table(pa.Table.from_pylist(rows, schema=lines.schema), release.groups)
+    made = release.manifest.model_copy(
+        update={"groups": release.manifest.groups.model_copy(update={"lines": len(rows)})}  # type: ignore[union-attr]
+    )
+    return resealed(Release(release.folder, made))
+
+
+@pytest.mark.parametrize("method", GROUPS)
+def test_groups_of_one_value_are_above_the_bound(method: str, tmp_path: Path) -> None:
+    rows = pa.table({"sex": ["F"] * 8, "disease": ["flu", "gout"] * 4})
+    release = released(rows, GROUPS[method], folder=tmp_path / "r")
+    table = sf.scan(rows, GROUPS[method])
+    before = sf.audit(table, release, seed=1)
+    (kept,) = (finding for finding in before.findings if finding.attacker == "posterior")
+    assert (kept.verdict, kept.worst, kept.promised, before.holds) == ("within the bound", 0.5, 0.5, True)
+    after = sf.audit(table, of_one_value(release), seed=1)
+    (broken,) = (finding for finding in after.findings if finding.attacker == "posterior")
+    assert (broken.verdict, broken.worst, broken.at_risk, after.holds) == ("above the bound", 1, 8, False)
+
+
+@pytest.mark.parametrize("method", GROUPS)
+def test_a_table_with_other_values_is_refused(method: str, tmp_path: Path) -> None:
+    rows = pa.table({"sex": ["q"] * 40, "disease": ["a"] * 14 + ["b"] * 13 + ["c"] * 13})
+    release = released(rows, GROUPS[method], folder=tmp_path / "r")
+    other = rows.set_column(1, "disease", pa.array(["a"] * 38 + ["b", "c"]))
+    with pytest.raises(UsageError, match=r"not made from this table\. Its groups have 'b' 13 times, the table 1 times"):
+        sf.audit(sf.scan(other, GROUPS[method]), release)

@@ -25,7 +25,7 @@ ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
     "posterior": {
         "randomized": randomized.posterior,
         "response": "the risk of that name is among those of linking",
-        "groups": IN_GROUPS,
+        "groups": groups.posterior,
     },
     "frequencies": {"randomized": randomized.frequencies, "response": ONE_MATRIX, "groups": IN_GROUPS},
     "background": {

@@ -391,6 +391,19 @@ class Case:
             raise another_table(f"More rows of the release have {first} than records of the table.")
         if self.is_aligned and not np.array_equal(own.table, own.release):
             raise another_table("Its rows are in another order, which the release says that it keeps.")
+        if self.manifest.groups:
+            self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Raise if the groups list a value more often than the table has it; the rest then are the withheld ones."""
+        tables, size = self.group_tables, self.values.size
+        held = np.bincount(self.values.table, minlength=size)
+        shown = np.bincount(tables.values, tables.counts, size).astype(np.int64)
+        if (shown > held).any():
+            value = int(np.argmax(shown > held))
+            raise another_table(
+                f"Its groups have {self.values.labels[value]!r} {shown[value]:,} times, the table {held[value]:,} times."
+            )
 
 
 def another_table(reason: str) -> UsageError:
