@@ -130,9 +130,15 @@ def slow_expected(case: Case) -> tuple[float, float]:
         for x in range(4)
         for y in range(4)
     }
-    covered = [x for x in range(4) if 5 * true[x] <= case.rows]  # rho1 = 1/5
     mean = sum(beliefs[x, y] * weights[y][x] * true[x] for x, y in beliefs) / case.rows
-    return float(max(beliefs[x, y] for x, y in beliefs if x in covered)), float(mean)
+    limits = [most_of_share(Fraction(true[x], case.rows)) for x in range(4)]
+    worst = max(beliefs, key=lambda cell: beliefs[cell] - limits[cell[0]])
+    return float(beliefs[worst]), float(mean)
+
+
+def most_of_share(share: Fraction) -> Fraction:
+    """The bound for rho1 = 1/5 and rho2 = 1/2, so gamma = 4: rho2, or the share with odds that are 4 times as large."""
+    return max(Fraction(1, 2), 4 * share / (1 + 3 * share))
 
 
 def test_expected_beliefs_are_those_of_every_possible_release(tmp_path: Path) -> None:
@@ -177,6 +183,39 @@ def test_shuffled_sub_tables_have_the_composition_of_the_plan(tmp_path: Path) ->
     assert (aligned.shuffled, shuffled.shuffled) == (False, True)
     (one,), (other,) = by(aligned, "composition"), by(shuffled, "composition")
     assert one.worst == pytest.approx(other.worst)  # the same draws in another order
+
+
+# --- sub-tables -------------------------------------------------------------------------------------------------------
+
+
+def test_of_sub_tables_only_the_upward_bound_and_their_own_shares_are_promised(tmp_path: Path) -> None:
+    found = audited(tmp_path / "r", METHODS["small-domain"])
+    upward, downward = by(found, "posterior")
+    assert (upward.verdict, downward.verdict) == ("within the bound", "not covered by the guarantee")
+    assert "once the record's sub-table is seen" in upward.assumption
+    assert {finding.verdict for finding in by(found, "background")} == {"not covered by the guarantee"}
+    assert [finding.verdict for finding in by(found, "frequencies")] == ["within the bound"]
+
+
+def test_the_label_of_a_sub_table_tells_by_itself(tmp_path: Path) -> None:
+    policy = METHODS["small-domain"]
+    rows = rows_for(policy)
+    found = audited(tmp_path / "r", policy, rows, shuffle=False)
+    (label,) = by(found, "label")
+    release = sf.open_release(tmp_path / "r")
+    numbers, values = release.to_arrow()["sub_table"].to_pylist(), rows["disease"].to_pylist()
+    sizes, cells, table = Counter(numbers), Counter(zip(numbers, values, strict=True)), Counter(values)
+    beliefs = {cell: n / sizes[cell[0]] for cell, n in cells.items()}
+    assert label.verdict == "not covered by the guarantee"
+    assert label.mean == pytest.approx(sum(n * beliefs[cell] for cell, n in cells.items()) / 300)
+    assert (label.worst, label.baseline) in [
+        (pytest.approx(b), pytest.approx(table[v] / 300)) for (_, v), b in beliefs.items()
+    ]
+    assert label.worst > label.baseline
+    assert "local epsilon is infinite" in label.remark
+    assert "becomes certainty" in label.remark
+    other = audited(tmp_path / "u", METHODS["uniform"])
+    assert ("label", "there are no sub-tables.") in [(each.attacker, each.reason) for each in other.not_applicable]
 
 
 # --- what attackers are given -----------------------------------------------------------------------------------------
@@ -272,8 +311,8 @@ def test_the_belief_in_a_value_by_register_is_the_mean_over_rows(tmp_path: Path)
     beliefs = weights / weights.sum(axis=1, keepdims=True)
     shown = [DISEASES.index(r["disease"]) for r in release.to_arrow().to_pylist() if r["sex"] == "F"]
     mean = beliefs[shown].mean(axis=0)
-    covered = [k for k, d in enumerate(DISEASES) if shares[d] / 300 <= 0.2]
-    assert value.worst == pytest.approx(mean[covered].max())
+    used = [mean[k] / float(most_of_share(Fraction(shares[d], 300))) for k, d in enumerate(DISEASES)]
+    assert value.worst == pytest.approx(mean[int(np.argmax(used))])
 
 
 def test_a_register_without_quasi_identifiers_is_refused(tmp_path: Path) -> None:
@@ -342,6 +381,21 @@ def test_rows_that_were_left_out_tell_of_the_rest(tmp_path: Path) -> None:
     (absent,) = by(found, "missing")
     assert (absent.worst, absent.records) == (1, rows["disease"].to_pylist().count("mumps"))
     assert absent.exposed[0].who == "without sex: mumps"
+    assert absent.baseline == pytest.approx(absent.records / 40)
+    assert absent.at_risk == absent.records
+
+
+def test_what_absence_tells_is_measured_against_the_whole_table(tmp_path: Path) -> None:
+    """13 of 22 people have a, 8 have b, one c; of the seven without a sex five, one and one."""
+    sexes = ["F"] * 5 + [None] * 7 + ["M"] * 10
+    diseases = [*"ababa", *"aaaaa", "b", "c", *"ab" * 5]
+    rows = pa.table({"sex": sexes, "disease": diseases})
+    policy = make_policy({"sex": "quasi_identifier; missing = 'drop'", "disease": "sensitive"})
+    (absent,) = by(audited(tmp_path / "r", policy, rows), "missing")
+    assert (absent.worst, absent.records) == (pytest.approx(5 / 7), 7)
+    assert absent.mean == pytest.approx((5 * 5 / 7 + 2 * 1 / 7) / 7)
+    assert absent.baseline == pytest.approx(13 / 22)
+    assert absent.at_risk == 5 + 1  # a and c are commoner among those who are absent, b is rarer
 
 
 def test_withheld_records_are_counted_by_cell(tmp_path: Path) -> None:

@@ -402,7 +402,7 @@ class Case:
         if (shown > held).any():
             value = int(np.argmax(shown > held))
             raise another_table(
-                f"Its groups have {self.values.labels[value]!r} {shown[value]:,} times, the table {held[value]:,} times."
+                f"Its groups have {self.values.labels[value]!r} {shown[value]:,} times, the table {held[value]:,}."
             )
 
 

@@ -2,8 +2,8 @@
 
     belief in x of a member = c_x / N,      c_x of the N records of the group have x
 
-All ways to give the group's values to its members are equally likely to him. So a group promises 1/l exactly if no value
-has a larger share of it. It is also the mean of the beliefs of one who does tell members apart, whatever his prior:
+All ways to give the group's values to its members are equally likely to him. So a group keeps 1/l exactly if no value
+has a larger share of it. That is also the mean of the beliefs of one who does tell members apart, whatever his prior:
 over the members of a group Pr(t has x) sums to c_x. So 1/r, promised against him, bounds it too.
 """
 
