@@ -84,9 +84,11 @@ def transitions(mechanism: Mechanism, cases: Cases) -> Tallies:
         changed[number, table.codes], own[number, table.codes] = table.matrix.off_diagonal, True
         kept[number, table.codes] = table.matrix.diagonal
     place, same = cases.labels.astype(np.int64) * m + cases.true, cases.true == cases.published
-    held = np.bincount(place, cases.weights, tables * m)
+    held, unchanged = (
+        np.bincount(place[of], cases.weights[of], tables * m).astype(float) for of in (slice(None), same)
+    )
     chance = np.where(same, kept.ravel()[place], changed.ravel()[place]) * own[cases.labels, cases.published]
-    wholes = list(_wholes(held.reshape(tables, m), kept, np.bincount(place[same], cases.weights[same], tables * m)))
+    wholes = list(_wholes(held.reshape(tables, m), kept, unchanged.reshape(tables, m)))
     hits, records, chances = (np.array([whole[k] for whole in wholes], dtype=np.float64) for k in range(3))
 
     def told(number: int) -> str:
@@ -106,7 +108,6 @@ def transitions(mechanism: Mechanism, cases: Cases) -> Tallies:
 
 def _wholes(held: FloatArray, kept: FloatArray, same: FloatArray) -> Iterator[tuple[float, float, float, str]]:
     """Yield hits, records, mean chance and words: of each sub-table, and of all rows, those unchanged and changed."""
-    same = same.reshape(held.shape)
     parts = [(slice(k, k + 1), f"sub-table {k + 1}") for k in range(len(held))] if len(held) > 1 else []
     for part, words in [*parts, (slice(None), "all rows")]:
         if n := float(held[part].sum()):
@@ -131,7 +132,7 @@ class Margin:
     @property
     def is_same(self) -> npt.NDArray[np.bool_]:
         """Whether a count is the true one, where there are records."""
-        return (self.true == self.shown)[self.true.sum(axis=1) > 0]
+        return np.asarray((self.true == self.shown)[self.true.sum(axis=1) > 0])
 
     @property
     def log_chance(self) -> float:
