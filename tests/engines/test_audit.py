@@ -431,6 +431,16 @@ def test_another_table_is_refused(method: str, tmp_path: Path) -> None:
         sf.audit(sf.scan(women, policy), release)
 
 
+def test_one_row_too_many_is_another_table(tmp_path: Path) -> None:
+    """One man more than there are; the number of rows is the same."""
+    policy = make_policy({"sex": "quasi_identifier", "disease": "sensitive"})
+    rows = pa.table({"sex": ["F"] * 9 + ["M"], "disease": ["flu", "gout"] * 5})
+    release = released(rows, policy, folder=tmp_path / "r", shuffle=True)
+    other = rows.set_column(0, "sex", pa.array(["F"] * 10))
+    with pytest.raises(UsageError, match="More rows of the release have sex = M than records"):
+        sf.audit(sf.scan(other, policy), release)
+
+
 def test_rows_in_another_order_are_refused(tmp_path: Path) -> None:
     release = released(patients(), METHODS["uniform"], folder=tmp_path / "r", shuffle=False)
     turned = patients().take(np.arange(299, -1, -1))

@@ -38,6 +38,11 @@ def test_a_share_that_is_the_bound_is_within_it() -> None:
     assert (found.verdict, found.at_risk, found.worst) == ("within the bound", 0, 1 / 3)
 
 
+def test_a_share_a_little_above_the_bound_is_above_it() -> None:
+    found = group_shares_finding(tables([0] * 201, [0] * 101 + [1] * 100), Fraction(1, 2))
+    assert (found.verdict, found.at_risk) == ("above the bound", 201)
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20), st.integers(2, 4))
 def test_the_share_is_that_of_counting(records: list[tuple[int, int]], ell: int) -> None:
     numbers = {group: k for k, group in enumerate(sorted({group for group, _ in records}))}
