@@ -130,9 +130,15 @@ def slow_expected(case: Case) -> tuple[float, float]:
         for x in range(4)
         for y in range(4)
     }
-    covered = [x for x in range(4) if 5 * true[x] <= case.rows]  # rho1 = 1/5
     mean = sum(beliefs[x, y] * weights[y][x] * true[x] for x, y in beliefs) / case.rows
-    return float(max(beliefs[x, y] for x, y in beliefs if x in covered)), float(mean)
+    limits = [most_of_share(Fraction(true[x], case.rows)) for x in range(4)]
+    worst = max(beliefs, key=lambda cell: beliefs[cell] - limits[cell[0]])
+    return float(beliefs[worst]), float(mean)
+
+
+def most_of_share(share: Fraction) -> Fraction:
+    """The bound for rho1 = 1/5 and rho2 = 1/2, so gamma = 4: rho2, or the share with odds that are 4 times as large."""
+    return max(Fraction(1, 2), 4 * share / (1 + 3 * share))
 
 
 def test_expected_beliefs_are_those_of_every_possible_release(tmp_path: Path) -> None:
@@ -279,8 +285,8 @@ def test_the_belief_in_a_value_by_register_is_the_mean_over_rows(tmp_path: Path)
     beliefs = weights / weights.sum(axis=1, keepdims=True)
     shown = [DISEASES.index(r["disease"]) for r in release.to_arrow().to_pylist() if r["sex"] == "F"]
     mean = beliefs[shown].mean(axis=0)
-    covered = [k for k, d in enumerate(DISEASES) if shares[d] / 300 <= 0.2]
-    assert value.worst == pytest.approx(mean[covered].max())
+    used = [mean[k] / float(most_of_share(Fraction(shares[d], 300))) for k, d in enumerate(DISEASES)]
+    assert value.worst == pytest.approx(mean[int(np.argmax(used))])
 
 
 def test_a_register_without_quasi_identifiers_is_refused(tmp_path: Path) -> None:
@@ -350,6 +356,8 @@ def test_rows_that_were_left_out_tell_of_the_rest(tmp_path: Path) -> None:
     (absent,) = by(found, "missing")
     assert (absent.worst, absent.records) == (1, rows["disease"].to_pylist().count("mumps"))
     assert absent.exposed[0].who == "without sex: mumps"
+    assert absent.baseline == pytest.approx(absent.records / 40)
+    assert absent.at_risk == absent.records
 
 
 def test_two_ways_to_be_absent_are_told_apart(tmp_path: Path) -> None:
@@ -410,6 +418,16 @@ def test_another_table_is_refused(method: str, tmp_path: Path) -> None:
     women = patients().set_column(2, "sex", pa.array(["F"] * 300))
     with pytest.raises(UsageError, match="More rows of the release have"):
         sf.audit(sf.scan(women, policy), release)
+
+
+def test_one_row_too_many_is_another_table(tmp_path: Path) -> None:
+    """One man more than there are; the number of rows is the same."""
+    policy = make_policy({"sex": "quasi_identifier", "disease": "sensitive"})
+    rows = pa.table({"sex": ["F"] * 9 + ["M"], "disease": ["flu", "gout"] * 5})
+    release = released(rows, policy, folder=tmp_path / "r", shuffle=True)
+    other = rows.set_column(0, "sex", pa.array(["F"] * 10))
+    with pytest.raises(UsageError, match="More rows of the release have sex = M than records"):
+        sf.audit(sf.scan(other, policy), release)
 
 
 def test_rows_in_another_order_are_refused(tmp_path: Path) -> None:

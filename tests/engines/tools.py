@@ -16,7 +16,8 @@ from sfumato.plans import Plan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.randomness import SecretKey
-from sfumato.release import Release
+from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, open_release
+from sfumato.release_readme import readme
 from sfumato.table import Table, profile, scan
 from tests.conftest import make_policy
 
@@ -57,6 +58,21 @@ def released(
     opened = scan(table, policy or make_policy(ROLES))
     key = key or SecretKey.from_seed(seed)
     return publish(opened, planned(opened, shuffle), folder, key=key, format=format)
+
+
+def resealed(release: Release) -> Release:
+    """Give changed files new checksums and a new README: a release that was made wrongly, not changed afterwards."""
+    made = release.manifest
+    data = made.data.model_copy(update={"sha256": file_sha256(release.data)})
+    groups = made.groups
+    if groups is not None and release.groups is not None:
+        groups = groups.model_copy(update={"sha256": file_sha256(release.groups)})
+    made = made.model_copy(update={"data": data, "groups": groups, "readme_sha256": ""})
+    path = release.folder / README_NAME
+    path.write_text(readme(made) + f"\n{manifest_seal(made.to_json(), '')}\n", encoding="utf-8")
+    made = made.model_copy(update={"readme_sha256": file_sha256(path)})
+    (release.folder / MANIFEST_NAME).write_text(made.to_json(), encoding="utf-8")
+    return open_release(release.folder)
 
 
 def rows_of(release: Release) -> list[tuple[str, ...]]:

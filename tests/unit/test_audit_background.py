@@ -197,11 +197,11 @@ def test_a_prior_of_a_file_by_hand() -> None:
     true, published = np.array([0, 1], dtype=np.int32), np.array([0, 0], dtype=np.int32)
     found = prior_beliefs(mechanism(3), true, published, known)
     assert found.beliefs == pytest.approx([3 / 12, 4 / 12])
-    assert found.covered.tolist() == [True, False]
+    assert found.limits == pytest.approx([1 / 4, 3 * 4 / (6 + 3 * 4)])  # 4/10 is above rho1: its odds grow by 3
     finding = randomized_finding(mechanism(3), true, published, known)
     assert (finding.attacker, finding.verdict, finding.promised) == ("background", "within the bound", 0.25)
     assert finding.worst == pytest.approx(0.25)
-    assert "1 record(s) the requirement says nothing" in finding.remark
+    assert "the requirement says nothing" not in finding.remark
     assert finding.exposed[0].who == "Female"
 
 
@@ -221,7 +221,9 @@ def test_sub_tables_exclude_values_and_are_not_covered() -> None:
     found = prior_beliefs(two, true, true, known, labels)
     assert found.priors == pytest.approx([1 / 6, 5 / 6])
     assert found.beliefs == pytest.approx([2 / 7, 10 / 11])
-    assert randomized_finding(two, true, true, known, labels).verdict == "not covered by the guarantee"
+    finding = randomized_finding(two, true, true, known, labels)
+    assert (finding.verdict, finding.promised) == ("not covered by the guarantee", None)
+    assert finding.stated == pytest.approx(15 / 16)  # odds of 5 : 1 grow by gamma = 3
 
 
 def test_a_prior_that_contradicts_the_table_is_refused() -> None:

@@ -193,3 +193,43 @@ def test_a_value_without_a_bound_and_an_empty_sub_table_are_no_risk() -> None:
     assert error < 1e-11
     none = Counts((0, 0, 0), (0, 0, 0))
     assert composition_finding(mechanism, [none, counts[1]]).records == 6
+
+
+def one_table(bounds: tuple[Bound, ...]) -> Mechanism:
+    domain = SensitiveDomain((Domain("d", ("a", "b")),))
+    return Mechanism.single(domain, uniform_matrix(Fraction(6), 2), bounds)
+
+
+@pytest.mark.parametrize(("bound", "stated"), [(Bound.of_rho("1/5", "3/5"), 6 / 7), (NO_BOUND, None)])
+def test_shares_above_rho1_and_values_without_a_bound_are_told_with_their_size(
+    bound: Bound, stated: float | None
+) -> None:
+    """Ten records of each of two values; rho1 = 1/5, gamma = 6: from even odds at most 6/7."""
+    counts = Counts((11, 9), (10, 10))
+    mechanism = one_table((bound, bound))
+    beliefs = composition_beliefs(mechanism.matrix, counts.published, counts.true).beliefs
+    found = composition_finding(mechanism, [counts])
+    assert found.worst == pytest.approx(beliefs.max())
+    assert found.worst > 0.5
+    assert found.mean == pytest.approx(np.average(beliefs.max(axis=1), weights=counts.published))
+    assert found.stated == (None if stated is None else pytest.approx(stated))
+    assert (found.baseline, found.verdict) == (0.5, "not covered by the guarantee")
+
+
+def test_bounded_sub_tables_go_before_others() -> None:
+    """Worst, mean and records at risk are of the same records: those whose value has a bound."""
+    mechanism, counts = example()
+    free = SubTable(mechanism.tables[0].codes, mechanism.tables[0].matrix, (NO_BOUND,) * 3)
+    mixed = Mechanism(mechanism.domain, (free, mechanism.tables[1]), LABEL)
+    found = composition_finding(mixed, counts)
+    alone, _ = published_risks(1, mixed.tables[1], counts[1], counts[1])
+    assert found.worst == max(risk.belief for risk in alone)
+    assert found.mean == pytest.approx(np.average([r.belief for r in alone], weights=[r.records for r in alone]))
+
+
+def test_where_all_records_have_one_value_nothing_is_to_be_learnt() -> None:
+    """Certainty beforehand is no excess; the other value is no risk either."""
+    bound = Bound.of_rho("1/5", "3/5")
+    found = composition_finding(one_table((bound, bound)), [Counts((7, 3), (10, 0))])
+    assert (found.worst, found.at_risk, found.exposed) == (0, 0, ())
+    assert "nothing is to be learnt" in found.remark

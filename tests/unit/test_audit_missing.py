@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from sfumato.audit.attacks.groups import _absent
 from sfumato.audit.eligibility import by_shape, by_uniform_prior
 from sfumato.audit.grouped import GroupTables
 from sfumato.audit.missing import Absent, absent_finding, full_values, suppressed_finding
@@ -105,6 +107,33 @@ def test_robust_groups_withhold_what_every_group_of_the_cell_has() -> None:
         found = absent_finding(Absent.of(cells, values, ~kept), "a value is too frequent", suspects=full)
         assert found.records == size - kept.sum()
     assert seen > 30
+
+
+def test_records_of_cells_with_mixed_groups_are_absent_only_if_no_row_is_theirs() -> None:
+    """Group 1 is of cell 0, group 2 has a row of each cell: how its values are shared is not known.
+
+    Of cell 2, with a group of its own, the counts tell that a y is absent. Record 6 of cell 1 has columns of no row;
+    of cell 0 one record is absent too, and others have its columns.
+    """
+    cells, values = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2]), np.array([0, 1, 0, 1, 0, 1, 1, 0, 1, 1])
+    rows_of = np.array([0, 0, 0, 1, 2, 2])  # the cell of each published row
+    tables = GroupTables(
+        np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1] * 3), np.ones(6, dtype=np.int64)
+    )
+    columns = SimpleNamespace(
+        size=5, table=np.array([0, 0, 0, 0, 1, 1, 2, 3, 3, 3]), release=np.array([0, 0, 0, 1, 3, 3])
+    )
+    case = SimpleNamespace(
+        group_tables=tables,
+        comparable=("age",),
+        signatures=lambda names: columns,
+        values=SimpleNamespace(table=values),
+        groups_part=SimpleNamespace(withheld=4),
+    )
+    table = np.array([[2, 2], [1, 2], [1, 2]])
+    absent, unclear = _absent(case, cells, rows_of, table)  # type: ignore[arg-type]
+    assert absent.tolist() == [[0, 0], [0, 1], [0, 1]]
+    assert unclear == 2
 
 
 def test_cells_with_guests_have_no_count_of_suspects() -> None:

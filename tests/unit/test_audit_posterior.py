@@ -142,10 +142,54 @@ def test_beliefs_are_bayes_rule_in_each_group(data: st.DataObject) -> None:
 
 
 def test_limits_by_hand() -> None:
+    """gamma is 3: a prior of 0.2 is above rho1, and its odds may still grow from 1:4 to 3:4 only."""
     bounds = [RHO, Bound(Fraction(3)), NO_BOUND]
-    values = np.array([0, 0, 1, 2], dtype=np.int32)
-    limits = limits_at(bounds, values, np.array([0.1, 0.2, 0.5, 0.1]))
-    assert limits.tolist() == [0.25, np.inf, 0.75, np.inf]
+    values = np.array([0, 0, 0, 1, 2], dtype=np.int32)
+    limits = limits_at(bounds, values, np.array([0.01, 0.1, 0.2, 0.5, 0.1]))
+    assert limits.tolist() == pytest.approx([0.25, 0.25, 3 / 7, 0.75, np.inf])
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=2, max_size=5),
+    st.fractions(Fraction(1, 20), Fraction(2, 5), max_denominator=20),
+    st.fractions(Fraction(1, 2), Fraction(19, 20), max_denominator=20),
+)
+def test_no_belief_is_above_its_limit_whatever_the_prior(counts: list[int], rho1: Fraction, rho2: Fraction) -> None:
+    """Shares above rho1 too; the most frequent value, published as it is, is as near as it gets for two values."""
+    m, bound = len(counts), Bound.of_rho(rho1, rho2)
+    domain = SensitiveDomain((Domain("d", tuple(f"v{k}" for k in range(m))),))
+    assert bound.gamma is not None
+    own = Mechanism.single(domain, uniform_matrix(bound.gamma, m), (bound,) * m)
+    true = np.repeat(np.arange(m), counts).astype(np.int32)
+    found = record_beliefs(own, true, true)
+    assert found.covered.all()
+    assert not found.above.any()
+    if m == 2:
+        top = found.priors.argmax()
+        assert found.beliefs[top] == pytest.approx(found.limits[top])
+
+
+def test_worst_and_mean_are_of_the_same_records() -> None:
+    """90 records of a value without a bound are believed in most; they are told apart."""
+    own = mechanism([0.3, 0.3, 0.3], [NO_BOUND, RHO, RHO])
+    true = np.repeat([0, 1, 2], [90, 5, 5]).astype(np.int32)
+    found = frequencies_finding(own, true, true)
+    beliefs = record_beliefs(own, true, true).beliefs
+    assert found.worst == pytest.approx(beliefs[-1])
+    assert found.mean == pytest.approx(beliefs[90:].mean())
+    assert found.mean <= found.worst < beliefs[0]
+    assert "Of 90 record(s) the requirement says nothing, or there is nothing to learn" in found.remark
+    assert f"there the largest belief is {beliefs[0]:.4g}" in found.remark
+
+
+def test_a_factor_that_is_gamma_is_within_the_bound() -> None:
+    """Two values, gamma = 3: the weights are 3/4 and 1/4 exactly."""
+    own = mechanism([0, 0], [Bound(Fraction(3))] * 2)
+    own = Mechanism.single(own.domain, uniform_matrix(Fraction(3), 2), own.bounds)
+    for direction in BOTH:
+        assert [worst.factor for worst in worst_priors(own.tables[0], direction)] == [3, 3]
+        found = posterior_finding(own, [[5, 5]], direction)
+        assert (found.verdict, found.at_risk) == ("within the bound", 0)
 
 
 def sample(own: Mechanism, true: np.ndarray, labels: np.ndarray | None, seed: int) -> np.ndarray:

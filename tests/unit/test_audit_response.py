@@ -59,6 +59,13 @@ def test_one_who_sees_the_whole_row() -> None:
     assert (untouched.worst, untouched.mean, untouched.above) == pytest.approx((1, 1, 100))
 
 
+def test_a_whole_row_whose_belief_is_the_limit_is_not_above_it() -> None:
+    """Even counts and diagonals of 1/2: every belief is 1/2, exactly."""
+    even = JointTable.from_array([[10, 10], [10, 10]])
+    found = row_risk(even, (Channel.from_diagonal(2, 0.5), Channel.from_diagonal(2, 0.5)), 0.5)
+    assert (found.worst, found.above) == (0.5, 0)
+
+
 def test_one_who_knows_the_distribution() -> None:
     """30 of 72 men have flu, 12 of 28 women cancer: 42 of 100 are guessed right."""
     found = response_findings(TABLE, CHANNELS, 0.42, "posterior", tell)[-1]

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from sfumato.audit.attacks import common, groups, randomized, registers, repeated, response
+from sfumato.audit.attacks import common, drawing, groups, randomized, registers, repeated, response
 from sfumato.audit.attacks.knowing import known_records
 from sfumato.audit.case import Case
 from sfumato.audit.measuring import measure
@@ -21,13 +21,16 @@ Kind = Literal["randomized", "response", "groups"]
 ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
 IN_GROUPS = "values are published as they are, in groups"
 NO_GROUPS = "no groups are published"
+NO_SUB_TABLES = "there are no sub-tables"
 
 ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
+    "draws": {"randomized": drawing.of_randomized, "response": drawing.of_response, "groups": IN_GROUPS},
     "posterior": {
         "randomized": randomized.posterior,
         "response": "the risk of that name is among those of linking",
-        "groups": IN_GROUPS,
+        "groups": groups.posterior,
     },
+    "label": {"randomized": randomized.label, "response": NO_SUB_TABLES, "groups": NO_SUB_TABLES},
     "frequencies": {"randomized": randomized.frequencies, "response": ONE_MATRIX, "groups": IN_GROUPS},
     "background": {
         "randomized": randomized.background,

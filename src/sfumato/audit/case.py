@@ -24,13 +24,14 @@ from sfumato.engines.arrays import as_numpy, codes_of
 from sfumato.engines.encoding import Encoder
 from sfumato.engines.mapping import positioned
 from sfumato.engines.selection import complete_rows, dropping
-from sfumato.errors import UsageError
+from sfumato.errors import ReleaseError, UsageError
 from sfumato.groups import GroupClaim
 from sfumato.manifest import GroupsPart, Manifest
 from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.table import Table
+from sfumato.verification import as_published
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -380,7 +381,13 @@ class Case:
         return np.where(alone[own.table], row[own.table], UNMATCHED)
 
     def check(self) -> None:
-        """Raise unless the release can have been made from this table under this policy."""
+        """Raise unless the release is as it was published, and can have been made from this table under this policy."""
+        for found in as_published(self.release):
+            if found.status == "fails":
+                raise ReleaseError(
+                    f"The release is not as it was published; {found.name}: {found.detail}",
+                    "Give the folder as it was published: an audit of anything else says nothing of the release.",
+                )
         if self.table.policy.hash() != self.manifest.policy_sha256:
             raise UsageError(
                 "The policy is not the one that the release was made under.", "Give the policy of the publication."
@@ -397,6 +404,19 @@ class Case:
             raise another_table(f"More rows of the release have {first} than records of the table.")
         if self.is_aligned and not np.array_equal(own.table, own.release):
             raise another_table("Its rows are in another order, which the release says that it keeps.")
+        if self.manifest.groups:
+            self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Raise if the groups list a value more often than the table has it; the rest then are the withheld ones."""
+        tables, size = self.group_tables, self.values.size
+        held = np.bincount(self.values.table, minlength=size)
+        shown = np.bincount(tables.values, tables.counts, size).astype(np.int64)
+        if (shown > held).any():
+            value = int(np.argmax(shown > held))
+            raise another_table(
+                f"Its groups have {self.values.labels[value]!r} {shown[value]:,} times, the table {held[value]:,}."
+            )
 
 
 def another_table(reason: str) -> UsageError:

@@ -244,7 +244,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class PublishedRisk:
-    """Records of a sub-table that are published with one value, and the protected value believed in most."""
+    """Records of a sub-table that are published with one value, and the value whose belief is nearest to its bound.
+
+    Where no value has a bound, the one believed in most; its limit is infinite.
+    """
 
     table: int
     published: int  # codes of the domain
@@ -255,6 +258,11 @@ class PublishedRisk:
     limit: float  # that is stated for one who takes the records for independent draws
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether anything is required of the value."""
+        return math.isfinite(self.limit)
+
+    @property
     def excess(self) -> float:
         """How far the belief is above that."""
         return self.belief - self.limit
@@ -262,13 +270,13 @@ class PublishedRisk:
     @property
     def is_above(self) -> bool:
         """Whether it is, beyond rounding."""
-        return self.excess > ROUNDING * self.limit
+        return self.is_bounded and self.excess > ROUNDING * self.limit
 
 
 def published_risks(
     number: int, table: SubTable, counts: Counts, whole: Counts
 ) -> tuple[tuple[PublishedRisk, ...], float]:
-    """Return the risk of every published value of a sub-table, and how far a belief may be off.
+    """Return the risk of every published value of a sub-table, and how far a belief may be off; none for one value.
 
     `whole` are the counts from which the bound is stated, where `counts` are only those of some members.
     """
@@ -276,18 +284,20 @@ def published_risks(
         return (), 0.0
     found = composition_beliefs(table.matrix, counts.published, counts.true)
     shares = np.array(whole.true) / sum(whole.true)
+    if shares.max() == 1:
+        return (), 0.0  # nothing to learn
     limits = limits_at(table.bounds, np.arange(shares.size, dtype=np.int32), shares)
-    limits[shares == 1] = np.inf  # nothing to learn
     return tuple(_risks(number, table, counts, found.beliefs, limits)), found.error
 
 
 def _risks(
     number: int, table: SubTable, counts: Counts, beliefs: FloatArray, limits: FloatArray
 ) -> Iterator[PublishedRisk]:
-    protected = np.flatnonzero(np.isfinite(limits))
+    protected = np.isfinite(limits)
+    pool = np.flatnonzero(protected) if protected.any() else np.arange(limits.size)
     for y, records in enumerate(counts.published):
-        if records and protected.size:
-            x = int(protected[(beliefs[y] - limits)[protected].argmax()])
+        if records:
+            x = int(pool[(beliefs[y] - np.where(protected, limits, 0.0))[pool].argmax()])
             yield PublishedRisk(
                 table=number,
                 published=int(table.codes[y]),
@@ -309,7 +319,8 @@ def composition_finding(
         risks, off = published_risks(number, table, own, all_own)
         found, error = found + list(risks), max(error, off)
     records = sum(sum(own.true) for own in counts)
-    ranked = sorted(found, key=lambda risk: risk.excess, reverse=True)
+    found = [risk for risk in found if risk.is_bounded] or found
+    ranked = sorted(found, key=lambda risk: (risk.excess, risk.belief), reverse=True)
     worst = ranked[0] if ranked else None
     return Finding(
         attacker="composition",
@@ -318,12 +329,15 @@ def composition_finding(
             "Knows the matrices, the sub-table of every record, and how many records of each sub-table have each "
             "value. Prior: every way to give these values to the records is equally likely."
         ),
-        measured="the largest belief in a protected value of a record with this published value; exact",
+        measured=(
+            "the belief in a value of a record, by what is published of it: nearest to its bound (worst), on average "
+            "(mean); exact"
+        ),
         worst=worst.belief if worst else 0.0,
-        mean=sum(risk.records * risk.belief for risk in found) / max(records, 1),
+        mean=sum(risk.records * risk.belief for risk in found) / max(sum(risk.records for risk in found), 1),
         records=records,
         at_risk=sum(risk.records for risk in found if risk.is_above),
-        stated=worst.limit if worst else None,
+        stated=worst.limit if worst and worst.is_bounded else None,
         baseline=worst.prior if worst else None,
         exposed=tuple(Exposed(_told(mechanism, risk), risk.records, risk.belief) for risk in ranked[:SHOWN]),
         remark=_remark(worst, error),
@@ -337,8 +351,8 @@ def _told(mechanism: Mechanism, risk: PublishedRisk) -> str:
 
 
 def _remark(worst: PublishedRisk | None, error: float) -> str:
-    if worst is None:
-        return "No value has a bound."
+    if worst is None or not worst.is_bounded:
+        return "No value has a bound." if worst else "All records have one value: nothing is to be learnt."
     size = f"by {worst.excess:.4g}" if worst.is_above else "nowhere"
     return (
         f"The bound of {worst.limit:.4g}, stated for one who takes the records for independent draws, is exceeded "

@@ -147,18 +147,17 @@ def beliefs_in_truth(
 
 
 def limits_at(bounds: Sequence[Bound], values: CodeArray, priors: FloatArray) -> FloatArray:
-    """Return the bound on the belief in each value from its prior; inf where the requirement says nothing of it.
+    """Return the bound on the belief in each value from its prior; inf where nothing is required of the value.
 
-    Stated by rho1 and rho2: rho2 for a prior of at most rho1, give or take rounding. By gamma alone: the odds grow by
-    at most gamma.
+    The odds grow by at most gamma. Stated by rho1 and rho2, that is more than rho2 for a prior above rho1; for one of
+    at most rho1 the bound is rho2.
     """
-    rho1, rho2, gamma = (
+    rho2, gamma = (
         np.array([np.nan if getattr(b, name) is None else float(getattr(b, name)) for b in bounds])[values]
-        for name in ("rho1", "rho2", "gamma")
+        for name in ("rho2", "gamma")
     )
     by_odds = gamma * priors / (1 - priors + gamma * priors)
-    limits = np.where(np.isnan(rho1), by_odds, np.where(priors <= rho1 * (1 + ROUNDING), rho2, np.inf))
-    return np.where(np.isnan(gamma), np.inf, limits)
+    return np.where(np.isnan(gamma), np.inf, np.fmax(rho2, by_odds))
 
 
 def record_beliefs(
@@ -234,9 +233,12 @@ def beliefs_finding(
         attacker="frequencies",
         question=QUESTION,
         assumption=_assumption(mechanism, groups is not None),
-        measured="the belief in the record's true value; exact",
+        measured=(
+            "the belief in the record's true value, where it is nearest to its bound or beyond it (worst), and on "
+            "average over the records that have a bound (mean); exact"
+        ),
         worst=float(found.beliefs[worst]),
-        mean=found.mean(found.beliefs),
+        mean=float(np.average(found.beliefs[pool], weights=found.numbers[pool])),
         records=found.records,
         at_risk=round(float(found.numbers[found.above if covered.any() else found.beliefs > found.priors].sum())),
         promised=limit if promised else None,
@@ -267,8 +269,8 @@ def _remark(found: RecordBeliefs) -> str:
     if free.any():
         records = round(float(found.numbers[free].sum()))
         text += (
-            f" Of {records:,} record(s) the requirement says nothing, as their value has no bound or a share beyond "
-            f"it; there the largest belief is {found.beliefs[free].max():.4g}."
+            f" Of {records:,} record(s) the requirement says nothing, or there is nothing to learn; there the largest "
+            f"belief is {found.beliefs[free].max():.4g}."
         )
     return text
 

@@ -144,11 +144,11 @@ def worst_prior_finding(
     if not ranked:
         return _nothing_required(mechanism, quotas, attacker)
     worst, held = ranked[0], _held(mechanism, quotas)
-    limit = float(worst.limit)
+    limit, seen = float(worst.limit), "" if mechanism.label is None else SUB_TABLE_SEEN
     return Finding(
         attacker=attacker,
         question=QUESTION,
-        assumption=KNOWS + PRIORS[direction],
+        assumption=KNOWS + PRIORS[direction] + seen,
         measured="the belief in a value whose odds change most, for its allowance; exact",
         worst=float(worst.posterior),
         mean=None,
@@ -168,6 +168,9 @@ PRIORS = {
     "upward": "any with at most rho1 on the value; of bounds stated by gamma, even odds.",
     "downward": "any with at least rho2 on the value; of bounds stated by gamma, odds of gamma to 1.",
 }
+
+
+SUB_TABLE_SEEN = " These are beliefs once the record's sub-table is seen, which excludes the values that it lacks."
 
 
 def _remark(worst: WorstPrior) -> str:

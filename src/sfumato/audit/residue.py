@@ -1,16 +1,20 @@
 """The attacker who reads the bytes: values of the table that are not published must not lie in the release's files.
 
 Looked for are the values of all columns of the table that no published column has: identifiers, rows that were left
-out, the exact numbers of bins; as text, and numbers also as eight bytes. Pages are decompressed; dictionaries,
-statistics, schema and footer are searched as they are. What is short, or part of something that is published, cannot
-be told from chance and is passed over.
+out, the exact numbers of bins; as text, and numbers and times also as eight bytes. Those of four bytes occur by chance:
+of these, runs of neighbours are looked for that are too long for that. Pages are decompressed; dictionaries,
+statistics, schema and footer are searched as they are. What is short, or part of something that is published, or of
+the words with which a release is written, cannot be told from chance and is passed over.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from sfumato.audit.finding import SHOWN, Exposed, Finding
 from sfumato.audit.parquet_pages import everything
 from sfumato.engines.base import Source
-from sfumato.release import MANIFEST_NAME, README_NAME, Release
+from sfumato.release import MANIFEST_NAME, Release, manifest_seal
+from sfumato.release_readme import readme
 from sfumato.table import Table
 
 PREFIX = 6
@@ -30,30 +36,45 @@ PREFIX = 6
 LEAST_NUMBER = 1 << 20
 """Integers below it are passed over: their bytes occur by chance."""
 MOST_TOKENS = 1_000_000
-"""Of each column; of more distinct values the first are looked for."""
+"""Of each column; of more distinct values the first are looked for, and it is said."""
+ALIKE = 1e14
+"""Runs of values of four bytes are so long that a random one of the column is one of so many, or more."""
+LONGEST_RUN = 7
 AT_ONCE = 1 << 22
 """Bytes that are searched at a time."""
+WRITERS = ("manifest.py", "release_readme.py", "guarantee.py", "group_guarantee.py", "publishing.py")
+"""Where the words of a release stand."""
+FREE_TEXT = ("guarantee", "second_release", "software")
+"""What the manifest says in sentences: only words of the software belong there, and what is published anyway."""
 
 Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Residues:
-    """What was looked for, and what was found: tokens by the column that they come from."""
+    """What was looked for, and what was found: tokens by the column that they come from. cut: not all of them."""
 
     looked_for: dict[str, int]
     found: dict[str, tuple[bytes, ...]]
+    cut: tuple[str, ...] = ()
 
 
 def find_residues(table: Table, release: Release) -> Residues:
     """Search all files of a release for values of the table that it does not publish."""
-    held = {name: _held(table.source, name) for name in table.source.names}
+    shown = {column.name for column in release.manifest.columns if column.treatment != "binned"}
+    shown |= set(release.manifest.domain.names)  # runs of values of these may be published, or drawn
+    held = {name: _held(table.source, name, name not in shown) for name in table.source.names}
     published = _published(release, held)
     tokens = {name: own - published for name, own in held.items()}
-    hits = _search(sorted(release.folder.iterdir()), sorted(set().union(*tokens.values())))
-    known = b"\n".join(sorted(published))
+    paths = sorted(path for path in release.folder.rglob("*") if path.is_file())
+    hits = _search(paths, sorted(set().union(*tokens.values())))
+    known = b"\n".join([*sorted(published), *_published_runs(release), _known_text(release)])
     found = {name: tuple(sorted(token for token in own & hits if token not in known)) for name, own in tokens.items()}
-    return Residues({name: len(own) for name, own in tokens.items()}, {n: f for n, f in found.items() if f})
+    return Residues(
+        {name: len(own) for name, own in tokens.items()},
+        {name: own for name, own in found.items() if own},
+        tuple(name for name, own in held.items() if len(own) > MOST_TOKENS),
+    )
 
 
 def residue(table: Table, release: Release) -> Finding:
@@ -64,6 +85,7 @@ def residue(table: Table, release: Release) -> Finding:
         Exposed(f"values of {name!r}", len(tokens), len(tokens) / residues.looked_for[name])
         for name, tokens in residues.found.items()
     ]
+    cut = f" Of {', '.join(map(repr, residues.cut))} only the first {MOST_TOKENS:,} or so." if residues.cut else ""
     return Finding(
         attacker="residue",
         question="Do the files hold values of the table that are not published?",
@@ -75,21 +97,25 @@ def residue(table: Table, release: Release) -> Finding:
         at_risk=found,
         promised=0.0,
         exposed=tuple(sorted(exposed, key=lambda group: -group.risk)[:SHOWN]),
-        remark=f"{looked_for:,} values of {PREFIX} bytes or more were looked for.",
+        remark=f"{looked_for:,} values of {PREFIX} bytes or more, or runs of shorter ones, were looked for.{cut}",
     )
 
 
 # --- what is looked for ---------------------------------------------------------------------------------------------
 
 
-def _held(source: Source, name: str) -> set[bytes]:
-    """Return the values of a column of the table, as they could lie in a file."""
+def _held(source: Source, name: str, runs: bool) -> set[bytes]:
+    """Return the values of a column of the table, as they could lie in a file; runs: of short ones too."""
     tokens: set[bytes] = set()
+    short: list[Any] = []
     for batch in source.batches([name]):
-        tokens.update(_written(pc.unique(batch.rows.column(0))))
+        column = batch.rows.column(0)
+        tokens.update(_written(pc.unique(column)))
+        if runs and _is_four_bytes(column.type):
+            short.append(column.drop_null().view(pa.int32()))
         if len(tokens) > MOST_TOKENS:
             break
-    return tokens
+    return tokens | set(_runs(pa.concat_arrays(short)) if short else ())
 
 
 def _written(column: Any) -> Iterator[bytes]:
@@ -97,6 +123,8 @@ def _written(column: Any) -> Iterator[bytes]:
     values = column.dictionary if pa.types.is_dictionary(column.type) else column
     for value in values.to_pylist():
         yield from (token for token in _forms(value) if len(token) >= PREFIX)
+    if pa.types.is_temporal(values.type) and values.type.bit_width == 64:
+        yield from (struct.pack("<q", v) for v in values.cast(pa.int64()).to_pylist() if v and abs(v) >= LEAST_NUMBER)
 
 
 def _forms(value: Any) -> Iterator[bytes]:
@@ -109,8 +137,31 @@ def _forms(value: Any) -> Iterator[bytes]:
         yield struct.pack("<d", value)
 
 
+def _runs(values: Any) -> Iterator[bytes]:
+    """Give neighbouring values of four bytes, all different and not evenly spaced, as they would follow in a file.
+
+    As rows do, and as they first occur: a dictionary has them so.
+    """
+    firsts = pc.unique(values)
+    length = math.ceil(math.log(ALIKE) / math.log(max(len(firsts), 2)))
+    if length > LONGEST_RUN:
+        return
+    for order in (values, firsts):
+        numbers = order.to_numpy(zero_copy_only=False).astype("<i4")
+        if numbers.size >= length:
+            runs = np.lib.stride_tricks.sliding_window_view(numbers, length)
+            different = (np.diff(np.sort(runs, axis=1), axis=1) > 0).all(axis=1)
+            uneven = np.diff(runs.astype(np.int64), 2, axis=1).any(axis=1)
+            yield from (run.tobytes() for run in runs[different & uneven])
+
+
+def _is_four_bytes(kind: Any) -> bool:
+    plain = pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_floating(kind)
+    return bool(plain and kind.bit_width == 32)
+
+
 def _published(release: Release, held: dict[str, set[bytes]]) -> set[bytes]:
-    """Return all that the release is meant to tell: the values of its columns, domains, and its own texts.
+    """Return all that the release is meant to tell: the values of its columns, and domains.
 
     An untouched column may have no value but those that it has in the table: others slipped in.
     """
@@ -120,7 +171,40 @@ def _published(release: Release, held: dict[str, set[bytes]]) -> set[bytes]:
         tokens |= values & held[column.name] if column.treatment == "untouched" else values
     for part in release.manifest.domain.parts:
         tokens.update(form for value in part.values for form in _forms(value))
-    return tokens | {(release.folder / name).read_bytes() for name in (MANIFEST_NAME, README_NAME)}
+    return tokens
+
+
+def _published_runs(release: Release) -> Iterator[bytes]:
+    """Give the published values of four bytes one after another: a column that is not published may have the same."""
+    rows = release.to_arrow()
+    for column in rows.columns:
+        if _is_four_bytes(column.type):
+            values = column.combine_chunks().drop_null().view(pa.int32())
+            yield from (order.to_numpy(zero_copy_only=False).tobytes() for order in (values, pc.unique(values)))
+
+
+def _known_text(release: Release) -> bytes:
+    """Return what a release has besides: the words of the software, the manifest's numbers and names, and formats'.
+
+    Not the files as they are: what was written into them is looked for.
+    """
+    manifest = release.manifest
+    text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
+    parts = [
+        *(files("sfumato").joinpath(name).read_text(encoding="utf-8") for name in WRITERS),
+        manifest.model_dump_json(indent=2, exclude=set(FREE_TEXT)),
+        *re.findall(r"\d[\d.,/%-]*", readme(manifest)),
+        manifest_seal(text, manifest.readme_sha256),
+    ]
+    return b"\n".join([*(part.encode() for part in parts), _empty_file([c.name for c in manifest.columns])])
+
+
+def _empty_file(names: list[str]) -> bytes:
+    """Return a Parquet file with these columns and no row: the words of the format."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({name: pa.array([], pa.string()) for name in names}), sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 # --- the search -----------------------------------------------------------------------------------------------------

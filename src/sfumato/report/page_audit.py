@@ -44,8 +44,10 @@ VERDICTS = {
     "not covered by the guarantee": Badge("not covered by the guarantee", "open", "○"),
 }
 ATTACKERS = {
+    "draws": "compares what was published with what the matrix gives by chance",
     "posterior": "takes the worst belief beforehand that the requirement speaks of",
     "frequencies": "knows the shares of the values in the table",
+    "label": "sees which sub-table a record is in",
     "background": "knows how the sensitive value depends on other columns",
     "composition": "knows how many records of the table, or of a sub-table, have each value",
     "corruption": "knows the values of some other records",

@@ -26,8 +26,10 @@ def coverage(manifest: Manifest) -> dict[str, bool]:
 def _of_randomized(manifest: Manifest) -> dict[str, bool]:
     whole = len(manifest.mechanism_value.tables) == 1
     return {
+        "draws": True,
         "posterior": True,
         "frequencies": True,
+        **({} if whole else {"label": False}),
         "background": whole,
         "composition": False,
         "corruption": whole and not manifest.from_table,
@@ -37,10 +39,10 @@ def _of_randomized(manifest: Manifest) -> dict[str, bool]:
 def _of_response(manifest: Manifest) -> dict[str, bool]:
     assert manifest.response is not None
     limited = {risk: risk == manifest.response.risk for risk in RISKS}
-    return {**limited, "row": False, "distribution": False, "guesser": False, "corruption": False}
+    return {"draws": True, **limited, "row": False, "distribution": False, "guesser": False, "corruption": False}
 
 
 def _of_groups(manifest: Manifest) -> dict[str, bool]:
     claim = manifest.group_claim
     suppressed = {"eligibility": True} if claim.variant is not None else {}
-    return {"background": bool(claim.attribute_sets), "corruption": False, **suppressed}
+    return {"posterior": True, "background": bool(claim.attribute_sets), "corruption": False, **suppressed}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -68,7 +69,26 @@ def missing(case: Case) -> Iterator[Finding]:
 
 
 def left_out(case: Case) -> Finding | None:
-    """Return what absence tells of those who were left out; None if there are none."""
+    """Return what absence tells of those who were left out; None if there are none.
+
+    A cell is the reason. The prior is the share of a value in the whole table, with those who were left out.
+    """
+    reasons, values = _of_left_out(case)
+    if not reasons:
+        return None
+    counts = np.bincount(case.values.table, minlength=case.values.size).tolist()
+    table = Counter({" / ".join(own): n for own, n in zip(case.values.values, counts, strict=True)}) + Counter(values)
+    held = sorted(table)
+    cells, cell = np.unique(reasons, return_inverse=True)
+    absent = np.zeros((cells.size, len(held)), dtype=np.int64)
+    np.add.at(absent, (cell, np.searchsorted(held, values)), 1)
+    everybody = np.tile([table[value] for value in held], (cells.size, 1))
+    told = [f"without {text}" for text in cells.tolist()]
+    return absence.absent_finding(absence.Absent(everybody, absent), "a value is missing", None, told, held)
+
+
+def _of_left_out(case: Case) -> tuple[list[str], list[str]]:
+    """Return the columns that rows lack which were left out, and their sensitive values."""
     drops = dropping(case.table.schema)
     names = list(dict.fromkeys([*(a.name for a in drops), *case.sensitive]))
     reasons: list[str] = []
@@ -82,9 +102,4 @@ def left_out(case: Case) -> Finding | None:
         lacking = zip(*(columns[a.name] for a in drops), strict=True)
         reasons += [", ".join(a.name for a, v in zip(drops, row, strict=True) if v == MISSING_LABEL) for row in lacking]
         values += [" / ".join(row) for row in zip(*(columns[name] for name in case.sensitive), strict=True)]
-    if not reasons:
-        return None
-    (cells, cell), (held, value) = (np.unique(texts, return_inverse=True) for texts in (reasons, values))
-    counts = absence.Absent.of(cell.astype(np.int64), value.astype(np.int64), np.ones(cell.size, dtype=np.bool_))
-    told = [f"without {text}" for text in cells.tolist()]
-    return absence.absent_finding(counts, "a value is missing", None, told, held.tolist())
+    return reasons, values

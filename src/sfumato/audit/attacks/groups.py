@@ -15,6 +15,7 @@ from sfumato.audit.attacks.knowing import from_file, from_table, known_records
 from sfumato.audit.background import Knowledge, background_finding
 from sfumato.audit.case import UNMATCHED, Case, DoesNotApply, Ints
 from sfumato.audit.finding import Finding
+from sfumato.audit.group_shares import group_shares_finding
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Prior
 
@@ -27,6 +28,13 @@ SK_CLAIM = "The paper promises this bound (SK Theorem 3); the guarantee of the r
 def _bound(case: Case) -> int:
     """Return l, or r."""
     return case.group_claim.at_most.denominator
+
+
+def posterior(case: Case) -> Iterator[Finding]:
+    """Who knows the group of a record, and nothing that tells its members apart."""
+    found = group_shares_finding(case.group_tables, case.group_claim.at_most, case.values.labels)
+    by_paper = case.groups_part.attribute_sets and not case.is_proved
+    yield found.with_remark(PI_CLAIM) if by_paper else found
 
 
 # --- background -------------------------------------------------------------------------------------------------------

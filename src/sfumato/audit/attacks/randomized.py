@@ -17,6 +17,7 @@ from sfumato.audit.corruption import composition_corruption_finding, randomized_
 from sfumato.audit.finding import Finding
 from sfumato.audit.frequencies import Cases, expected_cases, frequencies_finding, observed_cases
 from sfumato.audit.posterior import posterior_finding
+from sfumato.audit.sub_table_labels import label_finding
 from sfumato.guarantee import BOTH
 from sfumato.mechanism import Mechanism
 from sfumato.methods import plan
@@ -95,6 +96,13 @@ def posterior(case: Case) -> Iterator[Finding]:
         found = posterior_finding(case.mechanism, case.once(dealt).quotas, direction, direction in kept or by_paper)
         found = found.named(direction)
         yield found if direction in kept or not by_paper else found.with_remark(PAPER)
+
+
+def label(case: Case) -> Iterator[Finding]:
+    """Who sees the sub-table of a record."""
+    if case.mechanism.label is None:
+        raise DoesNotApply("there are no sub-tables.")
+    yield label_finding(case.mechanism, case.once(dealt).quotas)
 
 
 def frequencies(case: Case) -> Iterator[Finding]:
