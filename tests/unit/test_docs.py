@@ -42,7 +42,7 @@ SECTIONS = {
 CLAIMS = re.compile(
     r"\b(safe|safely|safety|anonym\w*|cannot be inferred|unbreakable|guaranteed private)\b", re.IGNORECASE
 )
-NAMES = ("Safe D-suppression", "safe-d")
+NAMES = ("Safe D", "safe-d", "Protection on Anonymized Data")
 """Words that state a result without its bound; and names that contain one."""
 
 MACHINE = re.compile(r"(?<![\w.~)])/(home|root|work|tmp|usr|Users|opt)/|localhost")
