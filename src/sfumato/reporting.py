@@ -14,7 +14,7 @@ from sfumato.audit.case import Case
 from sfumato.errors import UsageError
 from sfumato.release import Release, open_release, release_around
 from sfumato.report.files import check_new, new_file
-from sfumato.report.page import Page, Section, html_of
+from sfumato.report.page import Notice, Page, Section, html_of
 from sfumato.report.page_audit import Compared, comparison, findings, public_findings, utility
 from sfumato.report.page_counts import Truth, certainty, counts
 from sfumato.report.page_mechanism import binding, blurring
@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     from sfumato.audit.comparing.record import Outcome
 
 Record = Mapping[str, Any]
+
+PUBLIC = Notice(
+    "Public",
+    "This page was made from the release, and from the verdicts of an audit in words. It holds no figure of the "
+    "original table that the release does not hold.",
+)
+PRIVATE = Notice(
+    "Private",
+    "This page holds figures of the original table. Keep it where the table is kept, and out of the release.",
+    is_grave=True,
+)
+TEST = Notice("Warning", "Not for release: drawn from a test seed, which anyone can repeat.", is_grave=True)
 
 
 def report(
@@ -81,8 +93,7 @@ def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
     return Page(
         title=f"Release {manifest.release_id}",
         subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {method}",
-        is_public=public,
-        warning="Not for release: drawn from a test seed, which anyone can repeat." if is_test else "",
+        notices=(PUBLIC if public else PRIVATE, *((TEST,) if is_test else ())),
         sections=(*sections, limits(manifest), citing(release, made, software)),
     )
 

@@ -66,3 +66,9 @@ def test_nothing_else_in_the_account_has_a_number() -> None:
     own = set(papers_md(run((), Setting(Data()), report=nobody)).splitlines())
     assert [line for line in free if line not in own and not line.startswith("### ")] == []
     assert not re.search(r"\d", re.sub(r"Theorem \d|Table \d", "", " ".join(ACCOUNTS.values())))
+
+
+def test_the_account_is_of_a_run_with_real_tables() -> None:
+    text = ACCOUNT.read_text(encoding="utf-8")
+    assert "Adult, 45,222 complete rows" in text
+    assert "generated" not in text

@@ -99,13 +99,21 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """What a reader must know first. is_grave: of harm, if it is overlooked."""
+
+    heading: str
+    text: str
+    is_grave: bool = False
+
+
+@dataclass(frozen=True)
 class Page:
     """A report."""
 
     title: str
     subtitle: str
-    is_public: bool
-    warning: str
+    notices: tuple[Notice, ...]
     sections: tuple[Section, ...]
 
 

@@ -17,12 +17,13 @@ from sfumato.reproduce.charts import specification
 from sfumato.reproduce.experiment import Comparison, Outcome, Paper, Verdict
 
 RESULTS_VERSION = 1
-LOOKS: Mapping[Verdict, tuple[str, str]] = {
-    "equal": ("within", "✓"),
-    "within noise": ("within", "≈"),
-    "differs": ("above", "≠"),
+BADGES: Mapping[Verdict, Badge] = {
+    "equal": Badge("equal", "within", "✓"),
+    "within noise": Badge("within noise", "within", "≈"),
+    "differs": Badge("differs", "above", "≠"),
 }
-"""Style and symbol of each verdict."""
+HOLDS = Badge("as it says", "within", "✓")
+"""Of a sentence."""
 COLUMNS = ("what", "printed", "ours, as published", "ours, proved", "verdict")
 
 
@@ -60,7 +61,7 @@ class Run:
     def verdicts(self, paper: Paper | None = None) -> Mapping[Verdict, int]:
         """Return how many comparisons came out how."""
         found = [c.verdict for r in self.results if paper in (None, r.paper) for c in r.outcome.comparisons]
-        return {verdict: found.count(verdict) for verdict in LOOKS}
+        return {verdict: found.count(verdict) for verdict in BADGES}
 
 
 def to_json(run: Run) -> str:
@@ -166,7 +167,7 @@ def index_html(run: Run) -> str:
     summary = Items(tuple(_counted(run.verdicts())))
     first = Section("summary", "In short", (summary, Text(_made(run))))
     papers = [_section(run, paper) for paper in PAPERS if run.of(paper)]
-    return html_of(Page("The papers, tested", _subtitle(run), True, "", (first, *papers)))
+    return html_of(Page("The papers, tested", _subtitle(run), (), (first, *papers)))
 
 
 def _subtitle(run: Run) -> str:
@@ -187,12 +188,18 @@ def _blocks(result: Result) -> Iterator[Block]:
     outcome, chart = result.outcome, result.outcome.chart
     rows: list[list[str | Badge]] = [[*_cells(c)[:-1], _badge(c)] for c in outcome.comparisons]
     yield table(f"{result.place}: {result.title} ({result.name})", COLUMNS, rows, words=len(COLUMNS))
-    reasons = [f"{c.what}: {c.because}" for c in outcome.comparisons if c.because]
-    if reasons or outcome.notes:
-        yield Items((*reasons, *outcome.notes))
+    told = (*_reasons(outcome.comparisons), *outcome.notes)
+    if told:
+        yield Items(told)
     caption = f"Data: {outcome.data}. {result.name}.csv has the numbers."
     yield Drawing(figure(result.title, chart.alt, lambda size: specification(chart, size), caption, chart.keys))
 
 
 def _badge(c: Comparison) -> Badge:
-    return Badge(c.in_words.partition(":")[0], *LOOKS[c.verdict])
+    return HOLDS if c.is_sentence and c.verdict == "equal" else BADGES[c.verdict]
+
+
+def _reasons(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Give each reason once, with all that it is for."""
+    for reason in dict.fromkeys(c.because for c in comparisons if c.because):
+        yield f"{'; '.join(c.what for c in comparisons if c.because == reason)}: {reason}"
