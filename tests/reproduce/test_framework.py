@@ -24,7 +24,7 @@ from sfumato.reproduce.catalogue import chosen, experiments
 from sfumato.reproduce.charts import Chart, Point, specification, with_legend
 from sfumato.reproduce.data import ADULT_COLUMNS, Data, complete_rows
 from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, number, sentence
-from sfumato.reproduce.results import papers_md, results_md, to_csv, to_json
+from sfumato.reproduce.results import NO_ACCOUNT, papers_md, results_md, to_csv, to_json
 from sfumato.reproduce.running import run, write
 from sfumato.reproduce.similar import similar_adult, similar_census, similar_reactions
 
@@ -309,3 +309,18 @@ def test_the_command_overwrites_nothing(tmp_path: Path) -> None:
     problem = CliRunner().invoke(app, ["reproduce", "fg-examples", "--offline", "-o", str(tmp_path)]).exception
     assert isinstance(problem, UsageError)
     assert (tmp_path / "mine").read_text() == "kept"
+
+
+def test_a_generated_table_confirms_nothing_and_gives_no_account() -> None:
+    generated = Experiment("fg-made", "FG", "Table 9", "Made up", lambda s: replace(made(s), data="generated, 9 rows"))
+    found = run((generated,), Setting(Data()), report=nobody)
+    assert {c.verdict for c in found.results[0].outcome.comparisons} == {"differs"}
+    account = papers_md(found)
+    assert "Confirmed" not in account
+    assert NO_ACCOUNT in account
+    assert "## SDR" not in account
+
+
+def test_a_folder_without_the_tables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="none of the tables"):
+        Data.found(tmp_path)

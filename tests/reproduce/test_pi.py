@@ -79,6 +79,7 @@ def test_adult(real_data: Callable[[str], Path]) -> None:
             assert row["guessed right"] <= 1 / row["l or r"]
 
 
+@pytest.mark.slow
 def test_without_data_a_generated_table_stands_in() -> None:
     found = outcome("pi-adult")
     assert "generated" in found.data

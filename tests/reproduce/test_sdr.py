@@ -231,6 +231,7 @@ class FewRows(Data):
         return Named(named.table.select(COLUMNS), named.about, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.name)
 def test_experiments_run_on_generated_tables(experiment: Experiment) -> None:
     outcome = experiment.run(Setting(FewRows(), quick=True))

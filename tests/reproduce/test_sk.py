@@ -106,6 +106,7 @@ def test_adult(real_data: Callable[[str], Path], name: str) -> None:
         assert {what for what, c in found.items() if c.verdict == "equal"} <= WITHOUT_CHANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_without_data_a_generated_table_stands_in(name: str) -> None:
     found = outcome(name)

@@ -38,6 +38,7 @@ HIGHEST = float(binom.isf(1e-6, RELEASES, 0.96)) / RELEASES
 
 Target = Literal["table", "population"]
 TARGETS: tuple[Target, Target] = ("table", "population")
+BOTH = ("table", pytest.param("population", marks=pytest.mark.slow))
 Counts = npt.NDArray[np.int64]
 
 TILT = np.array([[1, 0, -1, 0, 1, -1], [-1, 1, 0, 1, -1, 0], [0, -1, 1, -1, 0, 1]])
@@ -118,7 +119,7 @@ def test_strong_association(kind: str, target: Target) -> None:
     assert is_right(shares)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("truth", [WEAK, NONE], ids=["weak", "none"])
 def test_weak_or_no_association(truth: Counts, target: Target) -> None:
     shares = measured(truth, RETENTIONS["fine-grain"], target)
@@ -131,7 +132,7 @@ def test_wrong_standard_errors_of_u_and_v_fail(factor: float) -> None:
     assert not is_right(measured(STRONG, RETENTIONS["fine-grain"], "population", factor))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("first", ["sex", "race"])
 def test_adult_by_occupation(real_data: Callable[[str], Path], first: str, target: Target) -> None:
     """Race by occupation has cells of a few records; as near independence, only too little coverage fails."""

@@ -33,6 +33,8 @@ from sfumato.reconstruct.answer import TARGETS, IntArray, Target
 from sfumato.reconstruct.buckets import Deal
 from tests.unit.test_buckets import dealt, round_robin
 
+SLOW = pytest.mark.slow  # other deals than the one that is published with
+
 ORDERS, DEALS = 50, 20
 RELEASES = ORDERS * DEALS
 LOWEST = float(binom.ppf(1e-6, RELEASES, 0.94)) / RELEASES
@@ -174,7 +176,9 @@ def counted(size: int, dealer: Dealer, target: Target) -> Simulated:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("size", "dealer"), [(2, in_batches), (4, in_batches), (4, round_robin)])
+@pytest.mark.parametrize(
+    ("size", "dealer"), [(2, in_batches), (4, in_batches), pytest.param(4, round_robin, marks=SLOW)]
+)
 def test_counts(size: int, dealer: Dealer, target: Target) -> None:
     found = counted(size, dealer, target)
     print(f"counts l = {size} {dealer.__name__} {target}: {found.coverage()}")
@@ -291,11 +295,11 @@ def real_table(path: Path, sensitive: str, by: str, rows: int | None = None) -> 
 @pytest.mark.parametrize(
     ("by", "size", "dealer"),
     [
-        ("sex", 2, round_robin),
+        pytest.param("sex", 2, round_robin, marks=SLOW),
         ("sex", 5, in_batches),
-        ("sex", 7, round_robin),
+        pytest.param("sex", 7, round_robin, marks=SLOW),
         ("education", 2, in_batches),
-        ("education", 5, round_robin),
+        pytest.param("education", 5, round_robin, marks=SLOW),
     ],
 )
 def test_adult_occupation(real_data: Callable[[str], Path], by: str, size: int, dealer: Dealer) -> None:
@@ -306,7 +310,7 @@ def test_adult_occupation(real_data: Callable[[str], Path], by: str, size: int, 
     assert found.is_right, str(found)
 
 
-@pytest.mark.parametrize("dealer", [round_robin, in_batches])
+@pytest.mark.parametrize("dealer", [pytest.param(round_robin, marks=SLOW), in_batches])
 def test_fifty_occupations_in_groups_of_ten(real_data: Callable[[str], Path], dealer: Dealer) -> None:
     table = real_table(real_data("acs2024_census_like_500k.parquet"), "occupation", "gender", rows=20_000)
     found = simulated(table, 10, dealer, seed=27).coverage()

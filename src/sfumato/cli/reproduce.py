@@ -23,7 +23,7 @@ def reproduce(
         Path | None, typer.Option("--output", "-o", help="A new folder for the tables, pictures and pages.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions, smaller tables.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of all simulations.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Of all simulations.", min=0)] = 1,
     data: Annotated[
         Path | None, typer.Option("--data", help="The folder with the tables; else that of SFUMATO_DATA.")
     ] = None,

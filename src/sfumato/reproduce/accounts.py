@@ -26,7 +26,8 @@ search of the paper stopped short of the optimum, and some printed parameters br
 is not what an attacker can learn: whoever knows how values depend on the columns guesses far more people right than
 the limit says, and the limit on the posterior itself costs much more. The comparison with the other methods is at
 equal l, where they leave unequal risks; at equal measured risk it turns around in places, and so it does with a
-better estimate for Anatomy. Generalization with entropy l-diversity never beats the table without any association.
+better estimate for Anatomy. Generalization with entropy l-diversity never beats the
+table without any association in distances and errors of counts.
 """,
     "SK": """
 Examples, levels, expectations and the trends of the suppression rates come out as printed. The requirement itself

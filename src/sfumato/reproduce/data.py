@@ -25,6 +25,11 @@ from sfumato.errors import TableError, UsageError
 from sfumato.reproduce.similar import similar_adult, similar_census, similar_reactions
 
 VARIABLE = "SFUMATO_DATA"
+GENERATED = "generated"
+"""How the names of tables begin that are not real."""
+ADULT, ACS, FAERS = (
+    "adult_complete_45222.parquet", "acs2024_census_like_500k.parquet", "faers2022q3_top40_one_per_case.parquet"
+)  # fmt: skip
 HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult"
 ADULT_FILES = {
     "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
@@ -62,6 +67,10 @@ class Data:
         named = folder or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
         if named is not None and not named.is_dir():
             raise UsageError(f"There is no folder {str(named)!r} with data.", f"Name one with --data or {VARIABLE}.")
+        if named is not None and not any((named / name).is_file() for name in (ADULT, ACS, FAERS)):
+            raise UsageError(
+                f"The folder {str(named)!r} holds none of the tables.", f"It should have {ADULT}, {ACS} or {FAERS}."
+            )
         return cls(named, HOME if download and named is None else None, cache_folder())
 
     def adult(self) -> Named:
@@ -76,17 +85,17 @@ class Data:
 
     def census(self, rows: int = 500_000) -> Named:
         """Return the first rows of the stand-in for CENSUS, which is not to be had."""
-        path = self._file("acs2024_census_like_500k.parquet")
+        path = self._file(ACS)
         if path is None:
-            return Named(similar_census(rows), f"generated, {rows:,} rows, standing in for CENSUS", False)
+            return Named(similar_census(rows), f"{GENERATED}, {rows:,} rows, standing in for CENSUS", False)
         table = pq.read_table(path).slice(0, rows)
         return Named(table, f"ACS 2024, {table.num_rows:,} rows, standing in for CENSUS", False)
 
     def reactions(self) -> Named:
         """Return the stand-in for CADR, which is not to be had: 40 adverse drug reactions."""
-        path = self._file("faers2022q3_top40_one_per_case.parquet")
+        path = self._file(FAERS)
         if path is None:
-            return Named(similar_reactions(), "generated, 40 reactions, standing in for CADR", False)
+            return Named(similar_reactions(), f"{GENERATED}, 40 reactions, standing in for CADR", False)
         table = pq.read_table(path)
         return Named(table, f"FAERS 2022 Q3, {table.num_rows:,} cases, standing in for CADR", False)
 
@@ -96,7 +105,7 @@ class Data:
 
     @cached_property
     def _adult(self) -> Named:
-        path = self._file("adult_complete_45222.parquet")
+        path = self._file(ADULT)
         if path is not None:
             table = pq.read_table(path)
             return Named(table, f"Adult, {table.num_rows:,} complete rows", True)
@@ -104,7 +113,7 @@ class Data:
             texts = {name: self._downloaded(name) for name in ADULT_FILES}
         except OSError:
             table = similar_adult()
-            return Named(table, f"generated, {table.num_rows:,} rows, standing in for Adult", False)
+            return Named(table, f"{GENERATED}, {table.num_rows:,} rows, standing in for Adult", False)
         parts = [complete_rows(texts["adult.data"], "train"), complete_rows(texts["adult.test"], "test")]
         table = pa.concat_tables(parts)
         return Named(table, f"Adult, {table.num_rows:,} complete rows", True)

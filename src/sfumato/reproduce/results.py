@@ -12,7 +12,7 @@ from typing import Any
 from sfumato.report.page import Badge, Block, Drawing, Items, Page, Section, Text, html_of, table
 from sfumato.report.page_svg import figure
 from sfumato.reproduce.accounts import ACCOUNTS
-from sfumato.reproduce.catalogue import PAPERS
+from sfumato.reproduce.catalogue import PAPERS, experiments
 from sfumato.reproduce.charts import specification
 from sfumato.reproduce.experiment import Comparison, Outcome, Paper, Verdict
 
@@ -24,6 +24,7 @@ BADGES: Mapping[Verdict, Badge] = {
 }
 HOLDS = Badge("as it says", "within", "✓")
 """Of a sentence."""
+NO_ACCOUNT = "No account: the run was quick, of some experiments only, or of generated tables."
 COLUMNS = ("what", "printed", "ours, as published", "ours, proved", "verdict")
 
 
@@ -138,13 +139,22 @@ def papers_md(run: Run) -> str:
         "lost in the scanned copies: there, what the text says of them is tested.",
         "",
     ]
-    for paper in PAPERS:
+    for paper in (paper for paper in PAPERS if run.of(paper)):
         parts += [f"## {paper}: {PAPERS[paper]}", "", *_account(run, paper)]
     return "\n".join(parts)
 
 
+def _in_short(run: Run, paper: Paper) -> str:
+    """Return what came of a paper, if the run is one that can tell."""
+    known = {e.name for e in experiments() if e.paper == paper}
+    is_whole = known == {r.name for r in run.of(paper)} and not run.quick
+    if is_whole and not any(r.outcome.is_generated for r in run.of(paper)):
+        return ACCOUNTS[paper].strip()
+    return NO_ACCOUNT
+
+
 def _account(run: Run, paper: Paper) -> Iterator[str]:
-    yield ACCOUNTS[paper].strip()
+    yield _in_short(run, paper)
     yield ""
     yield "Comparisons: " + ", ".join(_counted(run.verdicts(paper))) + "."
     yield ""
@@ -181,7 +191,7 @@ def _made(run: Run) -> str:
 
 def _section(run: Run, paper: Paper) -> Section:
     blocks: list[Block] = [block for result in run.of(paper) for block in _blocks(result)]
-    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", (Text(" ".join(ACCOUNTS[paper].split())), *blocks))
+    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", (Text(" ".join(_in_short(run, paper).split())), *blocks))
 
 
 def _blocks(result: Result) -> Iterator[Block]:

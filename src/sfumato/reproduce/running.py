@@ -62,6 +62,8 @@ def _one(experiment: Experiment, setting: Setting) -> Result:
     start = time.perf_counter()
     outcome = experiment.run(setting)
     seconds = time.perf_counter() - start
+    if outcome.is_generated:
+        outcome = outcome.of_generated()
     return Result(experiment.name, experiment.paper, experiment.place, experiment.title, outcome, seconds)
 
 
