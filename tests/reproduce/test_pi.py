@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,24 +10,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.methods.robustness import WITHHELD
-from sfumato.reproduce.data import Data
-from sfumato.reproduce.experiment import Comparison, Outcome, Setting
-from sfumato.reproduce.pi import EXPERIMENTS
 from sfumato.reproduce.pi.adult import PROVED, Known, measured
 from sfumato.reproduce.pi.queries import Queries, query_errors
 from sfumato.reproduce.similar import similar_adult
-
-
-@cache
-def outcome(name: str, folder: Path | None = None) -> Outcome:
-    run = next(experiment.run for experiment in EXPERIMENTS if experiment.name == name)
-    return run(Setting(Data(folder), quick=True))
-
-
-def compared(name: str, folder: Path | None = None) -> dict[str, Comparison]:
-    found = {c.what: c for c in outcome(name, folder).comparisons}
-    assert len(found) == len(outcome(name, folder).comparisons)
-    return found
+from tests.reproduce.outcomes import compared, outcome
 
 
 def test_examples() -> None:

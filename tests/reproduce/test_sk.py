@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,11 @@ import pytest
 from sfumato.audit.eligibility import by_uniform_prior
 from sfumato.methods.suppression import VARIANTS, costs
 from sfumato.reproduce.data import Data
-from sfumato.reproduce.experiment import Comparison, Outcome, Setting
+from sfumato.reproduce.experiment import Comparison, Setting
 from sfumato.reproduce.sk import EXPERIMENTS
 from sfumato.reproduce.sk.bayes import every, labellings, releases, sorted_tables
 from sfumato.reproduce.sk.rates import EXPECTED, INSTANCES, drawing, rates, simulated
+from tests.reproduce.outcomes import compared, outcome
 
 NAMES = [experiment.name for experiment in EXPERIMENTS]
 ON_ADULT = ("sk-fig4", "sk-fig5", "sk-fig6", "sk-fig7")
@@ -26,18 +26,6 @@ WITHOUT_CHANCE = {
     "records in a sample of 0.5%",
     "Fig. 5: l",  # the same samples for every l: one that violates for l does for l + 1
 }
-
-
-@cache
-def outcome(name: str, folder: Path | None = None) -> Outcome:
-    run = next(experiment.run for experiment in EXPERIMENTS if experiment.name == name)
-    return run(Setting(Data(folder), quick=True))
-
-
-def compared(name: str, folder: Path | None = None) -> dict[str, Comparison]:
-    found = {c.what: c for c in outcome(name, folder).comparisons}
-    assert len(found) == len(outcome(name, folder).comparisons)
-    return found
 
 
 # --- verdicts that must hold ----------------------------------------------------------------------------------------
