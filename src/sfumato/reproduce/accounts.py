@@ -13,12 +13,14 @@ bound is exceeded, in the paper's own example and on real tables. The proved ver
 attacker not covered and says by how much. The advantage over the uniform matrix is one at equal bounds: held to the
 same rate of right guesses of the average record, uniform perturbation has the smaller error and the larger worst
 case. Anatomy is beaten with the estimate that the paper gives it, and not with least squares on the same groups.
-CENSUS is not to be had.
+CENSUS is not to be had. Numbers from the table that stands in agree for another population, some because it was
+grouped to have as many values.
 """,
     "FG": """
-Both examples and the gain in retention come out as printed. Theorem 1 bounds only how far a belief rises: in the
-paper's own example one falls below its lower bound. The proved version bounds both directions and retains less.
-Held to the same rate of right guesses, the uniform matrix retains more nearly everywhere. CADR is not to be had.
+Both examples come out as printed. Theorem 1 bounds only how far a belief rises: in the paper's own example one
+falls below its lower bound. The proved version bounds both directions and retains less. Held to the same rate of
+right guesses, the uniform matrix retains more nearly everywhere. CADR is not to be had. The thetas of its figures
+are lost: how far the gain is what it says depends on which are tried.
 """,
     "AD": """
 The worked example, the original rows of the association tables and most optimal parameters come out as printed; one
@@ -26,8 +28,10 @@ search of the paper stopped short of the optimum, and some printed parameters br
 is not what an attacker can learn: whoever knows how values depend on the columns guesses far more people right than
 the limit says, and the limit on the posterior itself costs much more. The comparison with the other methods is at
 equal l, where they leave unequal risks; at equal measured risk it turns around in places, and so it does with a
-better estimate for Anatomy. Generalization with entropy l-diversity never beats the
-table without any association in distances and errors of counts.
+better estimate for Anatomy. Generalization with entropy l-diversity never beats the table without any association
+in distances and errors of counts. The levels of generalization in the tables of associations are not printed: they
+were read off its zeros, and a grouping of race was chosen that gives the printed figure, so that these agree by
+construction.
 """,
     "SK": """
 Examples, levels, expectations and the trends of the suppression rates come out as printed. The requirement itself
