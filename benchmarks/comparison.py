@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from generalization import ESGRO, SENSITIVE, best_of, joint_table
 
 import sfumato as sf
-from sfumato.engines.anatomy import anatomized, sensitive_values
+from sfumato.engines.anatomy import anatomized, dealing_word, sensitive_values
 from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.methods.generalization import generalize
 from sfumato.methods.response import JointTable, solve
@@ -49,7 +49,7 @@ def dealing(table: sf.Table, counted: sf.Profile, asked: int) -> Callable[[], No
 
     def run() -> None:
         key = SecretKey.fresh()
-        rows = (batch for _, batch in RowMapper(table.schema, table.source, (), key, word=Step.ANATOMY).batches())
+        rows = (batch for _, batch in RowMapper(table.schema, table.source, (), key, beside=dealing_word(key)).batches())
         values = sensitive_values(table.source, table.schema, counted.domain, key)
         with tempfile.TemporaryDirectory() as folder:
             tables = anatomized(

@@ -9,7 +9,8 @@
         ├── Infeasible          no mechanism meets the requirement; says the nearest that one does
         ├── SingularMatrix      the inverse estimate does not exist, or is numerically worthless
         ├── PlanMismatch        table or policy are not the ones that were signed off
-        └── OutOfSpace          the disk is full
+        ├── OutOfSpace          the disk is full
+        └── JobFailed           a cluster could not do it, for reasons of its own
 
 Every error says what is wrong, with the values, and ends in a hint of what to do.
 """
@@ -67,3 +68,7 @@ class PlanMismatch(CannotMeet):
 
 class OutOfSpace(CannotMeet):
     """The disk is full; nothing was published."""
+
+
+class JobFailed(CannotMeet):
+    """A Spark job did not end well, for a reason that is not the table's or the plan's."""

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato import codec, publishing_groups
+from sfumato.engines.anatomy import for_once
 from sfumato.engines.dealing import dealt, table_rows
-from sfumato.engines.mapping import Dealt, RowMapper
+from sfumato.engines.mapping import CountedValues, Dealt, RowMapper
 from sfumato.engines.memory import kept_memory
 from sfumato.engines.shuffle import shuffled
+from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.writers import CsvFormat, ParquetFormat
 from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
 from sfumato.group_plan import GroupPlan
@@ -88,17 +90,34 @@ def publish(
         check_identities(table)
     with _new_folder(Path(folder)) as partial, kept_memory():
         kind = format or table.policy.output.format
-        groups: GroupsPart | None = None
-        if isinstance(plan, GroupPlan):
-            data, schema, groups = write_groups(table, plan, key, partial, kind, progress)
-        else:
-            data, schema = _write_data(table, plan, key, partial, kind, progress)
+        data, schema, groups = _write(table, plan, key, partial, kind, progress)
         manifest = _manifest(table, plan, key, data, schema, groups)
         text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
         (partial / README_NAME).write_text(text, encoding="utf-8")
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
         (partial / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
     return open_release(folder)
+
+
+def _write(
+    table: Table,
+    plan: AnyPlan,
+    key: SecretKey,
+    folder: Path,
+    kind: Literal["parquet", "csv"],
+    progress: Progress,
+) -> tuple[DataFile, Any, GroupsPart | None]:
+    """Write the files on the engine that the table is on; return what the manifest says, and the Arrow schema."""
+    if isinstance(table.source, SparkSource):
+        from sfumato import publishing_spark as spark
+
+        spark.check(table, plan, kind)
+        if isinstance(plan, GroupPlan):
+            return spark.write_groups(table, plan, for_once(key), folder, progress)
+        return *spark.write_data(table, plan, key, folder, progress), None
+    if isinstance(plan, GroupPlan):
+        return write_groups(table, plan, key, folder, kind, progress)
+    return *_write_data(table, plan, key, folder, kind, progress), None
 
 
 def rows_read(plan: AnyPlan) -> int:
@@ -174,7 +193,7 @@ def _write_data(
         record_key=table.policy.record_key,
         drawn=drawn_rows(table, key),
         dealt=_dealt(table, plan, key),
-        counts=plan.counts if isinstance(plan, Plan) and plan.partition else None,
+        seen=CountedValues(plan.counts) if isinstance(plan, Plan) and plan.partition else None,
     )
     stopped = threading.Event()
     # a shuffle keeps more in memory, and has work enough for two threads without this one
@@ -207,7 +226,7 @@ def _manifest(
         status="not for release" if seeded else "release",
         method=plan.method,
         assurance=plan.assurance,  # type: ignore[arg-type]
-        guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan, groups))),
+        guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan, data, groups))),
         data=data,
         columns=_columns(table, plan, schema),
         mechanisms=tuple(_mechanisms(plan)),
@@ -255,13 +274,17 @@ def _columns(table: Table, plan: AnyPlan, schema: Any) -> tuple[Column, ...]:
     return tuple(Column(name=f.name, type=value_type(f.type), treatment=treatment(f.name)) for f in schema)
 
 
-def _with_limits(table: Table, plan: AnyPlan, groups: GroupsPart | None) -> Guarantee:
+def _with_limits(table: Table, plan: AnyPlan, data: DataFile, groups: GroupsPart | None) -> Guarantee:
     """Return the guarantee with the limits that come of how this table is published."""
     limits = list(plan.guarantee.limits)
-    if not plan.shuffle:
+    if not data.shuffled:
         limits.append(
             "Rows are in the table's order: a test found no dependence of the sensitive value on it, which is no proof."
         )
+        if data.parts:
+            limits.append(
+                "The files of the data are those of the table, or pieces of them: they tell which rows were in one file."
+            )
     if table.policy.person and table.policy.person.repeated == "per-row":
         limits.append("Several rows of one person may be published: what is learned of a person adds up over them.")
     hidden = {*table.schema.names("sensitive"), *(table.policy.linked if isinstance(plan, ResponsePlan) else ())}
@@ -341,7 +364,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     try:
         partial.mkdir()
         yield partial
-        for file in (*partial.iterdir(), partial):
+        for file in (*partial.rglob("*"), partial):
             _to_disk(file)
         os.rename(partial, folder)
         _to_disk(folder.parent)

@@ -18,7 +18,15 @@ import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.engines.allocation import Codes
-from sfumato.engines.anatomy import TwoTables, anatomized, for_once, regrouped, sensitive_codes, sensitive_values
+from sfumato.engines.anatomy import (
+    TwoTables,
+    anatomized,
+    dealing_word,
+    for_once,
+    regrouped,
+    sensitive_codes,
+    sensitive_values,
+)
 from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.engines.writers import CsvFormat, Format, ParquetFormat
 from sfumato.errors import Infeasible, PlanMismatch
@@ -54,28 +62,43 @@ def write_groups(
     stopped = threading.Event()
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
     key = for_once(key)
-    rows = reported(RowMapper(schema, source, (), key, word=Step.ANATOMY).batches(), progress, stopped)
+    rows = reported(RowMapper(schema, source, (), key, beside=dealing_word(key)).batches(), progress, stopped)
     deal = _robust if plan.method == "robust-anatomy" else _plain
     dealt = deal(table, plan, rows, key, folder, stopped, progress)
     kind, plain = (CsvFormat(source.wide), CsvFormat()) if format == "csv" else (ParquetFormat(), ParquetFormat())
     data, lines = _write_both(dealt.tables, folder, format, (kind, plain), stopped)
-    part = GroupsPart(
+    part = groups_part(
+        plan,
         file=f"groups.{format}",
         lines=lines.rows,
         sha256=lines.sha256,
-        domain=tuple(_shown_domain(plan, dealt.published)),
+        number=dealt.number,
+        published=dealt.published,
+        rows=data.rows,
+    )
+    file = DataFile(file=f"data.{format}", format=format, rows=data.rows, sha256=data.sha256, shuffled=True)
+    return file, data.schema, part
+
+
+def groups_part(
+    plan: GroupPlan, *, file: str, lines: int, sha256: str, number: int, published: IntArray, rows: int
+) -> GroupsPart:
+    """Return what the manifest says of the groups; `rows` and `published` are the published records, also by value."""
+    return GroupsPart(
+        file=file,
+        lines=lines,
+        sha256=sha256,
+        domain=tuple(_shown_domain(plan, published)),
         group_column=GROUP,
         count_column=COUNT,
-        number=dealt.number,
+        number=number,
         at_most=str(plan.claim.at_most),
-        withheld=plan.rows - data.rows,
+        withheld=plan.rows - rows,
         variant=plan.claim.variant,
         attribute_sets=plan.claim.attribute_sets,
         prior=plan.claim.prior,
         dealt_within=plan.claim.dealt_within,
     )
-    file = DataFile(file=f"data.{format}", format=format, rows=data.rows, sha256=data.sha256, shuffled=True)
-    return file, data.schema, part
 
 
 def _write_both(
@@ -162,14 +185,14 @@ def _plain(
     progress: Progress,
 ) -> _Dealt:
     """Deal the planned number of each value to the planned number of groups."""
-    _check_numbers(plan)
+    check_numbers(plan)
     values = takewhile(lambda _: not stopped.is_set(), _values(table, plan.domain, key, progress))
     types = integer_types(plan.domain.parts, table.source)
     tables = anatomized(rows, values, plan.domain, plan.counts, plan.withheld, plan.groups, types, key, folder)
     return _Dealt(tables, plan.groups, plan.published)
 
 
-def _check_numbers(plan: GroupPlan) -> None:
+def check_numbers(plan: GroupPlan) -> None:
     """Raise unless the groups can keep their bound: no value twice in a group, and each with l records at least."""
     kept, least = plan.published, plan.claim.at_most.denominator
     possible = (kept >= 0).all() and (plan.withheld >= 0).all()
@@ -200,19 +223,28 @@ def _robust(
     """Group all records, and make sure that every group keeps the bound."""
     counted = profile(table, progress)
     plan.require_counts(counts_hash(counted))
-    records, r = _read(table, plan, counted, progress), plan.claim.at_most.denominator
-    groups = _grouped(records, plan, _different_words(key, records.values.size), r)
-    if groups.max() == WITHHELD:
-        raise Infeasible("No group can be made.", "Ask for a smaller r, or for coarser or fewer columns.")
+    codes = np.concatenate(list(_codes(table, counted.domain, progress)))
+    values, groups = codes % plan.domain.size, grouped(plan, counted, codes, key)
     types = integer_types(plan.domain.parts, table.source)
-    tables = regrouped(rows, records.values, groups, plan.domain, types, key, folder)
-    published = np.bincount(records.values[groups != WITHHELD], minlength=plan.domain.size)
+    tables = regrouped(rows, values, groups, plan.domain, types, key, folder)
+    published = np.bincount(values[groups != WITHHELD], minlength=plan.domain.size)
     return _Dealt(tables, int(groups.max()) + 1, published)
 
 
-def _read(table: Table, plan: GroupPlan, counted: Profile, progress: Progress) -> _Records:
-    """Read values and cells of all rows, encoded as they were counted."""
-    codes = np.concatenate(list(_codes(table, counted.domain, progress)))
+def grouped(plan: GroupPlan, counted: Profile, codes: Codes, key: SecretKey) -> IntArray:
+    """Return the group of each record, or WITHHELD; `codes` are of the domain that was counted, in the table's order.
+
+    All records are looked at at once; every group is looked at again before anything is published.
+    """
+    records, r = _records(plan, counted, codes), plan.claim.at_most.denominator
+    groups = _grouped(records, plan, _different_words(key, records.values.size), r)
+    if groups.max() == WITHHELD:
+        raise Infeasible("No group can be made.", "Ask for a smaller r, or for coarser or fewer columns.")
+    return groups
+
+
+def _records(plan: GroupPlan, counted: Profile, codes: Codes) -> _Records:
+    """Return values and cells of all rows, encoded as they were counted."""
     cell_codes, values = np.divmod(codes.astype(np.int64), plan.domain.size)
     cells = np.unique(cell_codes, return_inverse=True)[1].astype(np.int64)
     known = Cells.of(counted, plan.claim.attribute_sets).sets

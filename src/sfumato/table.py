@@ -5,17 +5,19 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Schema
-from sfumato.engines.base import Source
+from sfumato.engines.base import RESERVED, Source
 from sfumato.engines.counting import Progress, count_sensitive
 from sfumato.engines.csv_source import CsvSource
 from sfumato.engines.identity import index_column
 from sfumato.engines.selection import Mask, draw_persons
 from sfumato.engines.sources import open_source
+from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
 from sfumato.errors import TableError
 from sfumato.policy import Policy
 from sfumato.policy_rules import KEEPING_ONE
@@ -52,8 +54,17 @@ class Table:
 
 
 def scan(table: Any, policy: Policy) -> Table:
-    """Open a table: a path, or any object that speaks Arrow. Its columns must be exactly those of the policy."""
-    return _opened(open_source(table, policy.input), policy)
+    """Open a table: a path, any object that speaks Arrow, or a Spark DataFrame, which stays on Spark.
+
+    Its columns must be exactly those of the policy.
+    """
+    source = SparkSource(table) if is_frame(table) else open_source(table, policy.input)
+    return _opened(source, policy)
+
+
+def scan_on_spark(path: str | Path, policy: Policy, session: Any) -> Table:
+    """Open Parquet files that Spark reads: a path, or an address that Spark knows (s3://, hdfs://)."""
+    return _opened(open_frame(session, path), policy)
 
 
 def _opened(source: Source, policy: Policy) -> Table:
@@ -75,6 +86,8 @@ def _check_names(published: list[str]) -> None:
                 "beside the columns.",
                 f"Rename the column, e.g. to {name + '_value'!r}.",
             )
+        if name.startswith(RESERVED):
+            raise TableError(f"The column name {name!r} is taken: columns of the work begin like it.", "Rename it.")
         twin = known.setdefault(name.lower(), name)
         if twin != name:
             raise TableError(f"The columns {twin!r} and {name!r} differ in case only.", "Rename one.")
@@ -110,6 +123,12 @@ def profile(table: Table, progress: Progress = no_progress) -> Profile:
     For randomized response the quasi-identifiers are counted too: the joint table.
     """
     check_identities(table)
+    if isinstance(table.source, SparkSource):
+        from sfumato.engines.spark import counting as spark
+
+        person = table.policy.person
+        drawn_person = person.column if person and person.repeated == "keep-one" else None
+        return spark.count_sensitive(table.source, table.schema, progress, drawn_person, table.policy.linked)
     drawn = drawn_rows(table, SecretKey.fresh())
     return count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked)
 
@@ -143,24 +162,32 @@ def drawn_rows(table: Table, key: SecretKey) -> Mask | None:
 
 def check_identities(table: Table) -> None:
     """Raise if a record key is repeated, or a person is and the policy allows no repetition."""
-    policy, throwaway = table.policy, SecretKey.fresh()
+    policy = table.policy
     if policy.record_key:
-        with index_column(table.source, policy.record_key, throwaway) as index:
-            if repeated := index.rows - index.distinct():
-                raise TableError(
-                    f"The record key {policy.record_key!r} is repeated: {index.rows:,} rows have "
-                    f"{repeated:,} fewer keys.",
-                    "Every row needs a key of its own, or two rows would share their noise.",
-                )
+        rows, keys = _rows_and_values(table.source, policy.record_key)
+        if keys < rows:
+            raise TableError(
+                f"The record key {policy.record_key!r} is repeated: {rows:,} rows have {rows - keys:,} fewer keys.",
+                "Every row needs a key of its own, or two rows would share their noise.",
+            )
     if policy.person and policy.person.repeated == "error":
-        with index_column(table.source, policy.person.column, throwaway) as index:
-            persons = index.distinct()
-            if persons < index.rows:
-                raise TableError(
-                    f"{index.rows:,} rows belong to {persons:,} persons ({policy.person.column!r}); "
-                    "the guarantee is for one row per person.",
-                    _on_repeated(policy),
-                )
+        rows, persons = _rows_and_values(table.source, policy.person.column)
+        if persons < rows:
+            raise TableError(
+                f"{rows:,} rows belong to {persons:,} persons ({policy.person.column!r}); "
+                "the guarantee is for one row per person.",
+                _on_repeated(policy),
+            )
+
+
+def _rows_and_values(source: Source, column: str) -> tuple[int, int]:
+    """Return how many rows there are, and how many different values of an identifier."""
+    if isinstance(source, SparkSource):
+        from sfumato.engines.spark.identity import repeated
+
+        return repeated(source, column)
+    with index_column(source, column, SecretKey.fresh()) as index:
+        return index.rows, index.distinct()
 
 
 def _on_repeated(policy: Policy) -> str:

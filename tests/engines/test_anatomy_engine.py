@@ -22,7 +22,7 @@ from scipy.stats import chi2
 from sfumato import deals
 from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.engines import anatomy, grouping, shuffle, sources
-from sfumato.engines.anatomy import anatomized, regrouped, sensitive_codes, sensitive_values
+from sfumato.engines.anatomy import anatomized, dealing_word, regrouped, sensitive_codes, sensitive_values
 from sfumato.engines.grouping import WITHHELD, DealtRows, Groups, order_by_word, random_order, stable_order
 from sfumato.engines.mapping import WORD, RowMapper, integer_types
 from sfumato.engines.spill import SpillFile
@@ -234,9 +234,9 @@ def test_a_table_that_has_changed_is_refused() -> None:
         with pytest.raises(PlanMismatch, match="not the one that was planned"):
             list(tables.rows)
     for rows in (batches[:1], longer, exchanged, unknown):
+        tables = regrouped(worded(rows, key), codes, np.array([0, 0, 1, 1]), domain, {}, key, Path("/tmp"))
         with pytest.raises(PlanMismatch):
-            given = np.array([0, 0, 1, 1])
-            list(regrouped(worded(rows, key), codes, given, domain, {}, key, Path("/tmp")).rows)
+            list(tables.rows)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -495,7 +495,7 @@ def test_a_deal_whose_words_tie_is_drawn_again(monkeypatch: pytest.MonkeyPatch) 
 def from_source(path: Path, policy: Any, groups: Callable[[int], int], folder: Path) -> tuple[Any, Any, Any]:
     table, key = scan(path, policy), SecretKey.from_seed(1)
     counted = profile(table)
-    mapper = RowMapper(table.schema, table.source, (), key, word=Step.ANATOMY)
+    mapper = RowMapper(table.schema, table.source, (), key, beside=dealing_word(key))
     values = sensitive_values(table.source, table.schema, counted.domain, key)
     tables = anatomized(
         (batch for _, batch in mapper.batches()), values, counted.domain, counted.counts,

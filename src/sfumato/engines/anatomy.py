@@ -36,7 +36,7 @@ from sfumato.engines.grouping import (
     random_order,
     stable_order,
 )
-from sfumato.engines.mapping import WORD, changed_table, decoded, positioned
+from sfumato.engines.mapping import WORD, Beside, changed_table, decoded, positioned
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask
 from sfumato.engines.sensitive import SensitiveRows
@@ -78,7 +78,7 @@ def anatomized(
     """
     deal = Groups.drawn(counts, withheld, groups, key)
     rows = _dealt(_separated(batches, domain), values, deal, key, folder)
-    return TwoTables(rows, _in_arrow(deal.compositions(), domain, types))
+    return TwoTables(rows, in_arrow(deal.compositions(), domain, types))
 
 
 def regrouped(
@@ -94,7 +94,7 @@ def regrouped(
     number, published = int(group_of_row.max()) + 1, int(np.count_nonzero(group_of_row != WITHHELD))
     given = GivenRows(codes, group_of_row)
     rows = _gathered(_separated(batches, domain), given, number, published, key, folder)
-    return TwoTables(rows, _in_arrow(compositions(group_of_row, codes), domain, types))
+    return TwoTables(rows, in_arrow(compositions(group_of_row, codes), domain, types))
 
 
 def sensitive_codes(
@@ -115,6 +115,11 @@ def sensitive_values(
     return (values.with_words(batch, key, Step.ANATOMY) for batch in source.batches(values.columns))
 
 
+def dealing_word(key: SecretKey) -> Beside:
+    """Return what gives rows the words that they are dealt by."""
+    return lambda batch: {WORD: batch.words(key, Step.ANATOMY)}
+
+
 def for_once(key: SecretKey) -> SecretKey:
     """Return the key, or a fresh one for a key that is kept: no order or group may come back in a later release."""
     return SecretKey.fresh() if key.kept else key
@@ -131,7 +136,7 @@ def _separated(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[tupl
         del batch
 
 
-def _in_arrow(lines: Iterable[Composition], domain: SensitiveDomain, types: Types) -> Iterator[Any]:
+def in_arrow(lines: Iterable[Composition], domain: SensitiveDomain, types: Types) -> Iterator[Any]:
     """Give the lines of the sensitive table with values instead of codes."""
     names = [GROUP, *domain.names, COUNT]
     for number, codes, counts in lines:

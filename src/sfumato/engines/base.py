@@ -16,6 +16,9 @@ BATCH_ROWS = 1 << 19
 """Rows read at a time: a row group of the release, so that batches need not be joined."""
 
 
+RESERVED = "__sfumato_"
+"""How the names of columns begin that go with rows until these are written; no table may have such a column."""
+
 Numbering = Callable[[Any], Any]
 """Gives the number of the stream of words for that of a file, so that uses of one step do not share words."""
 

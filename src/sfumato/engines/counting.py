@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Domain, Schema, SensitiveDomain
+from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
 from sfumato.engines.base import Source
 from sfumato.engines.encoding import Encoder, fitted
 from sfumato.engines.mapping import positioned
@@ -16,7 +16,7 @@ from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import PolicyError, TableError
 from sfumato.profiles import Profile
-from sfumato.row_order import OrderWatch
+from sfumato.row_order import OrderTest, OrderWatch
 
 MOST_VALUES = 10_000_000
 """The largest compound domain: planning keeps a few numbers for each value."""
@@ -44,7 +44,7 @@ def count_sensitive(
     names = [*quasi_identifiers, *schema.names("sensitive")]
     attributes = [fitted(schema[name], source.column_type(name)) for name in names]
     encoders = [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in attributes]
-    drops, tally, dropped = dropping(schema), _Tally(), 0
+    drops, tally, watch, dropped = dropping(schema), Tally(), OrderWatch(WATCHED), 0
     columns = list(dict.fromkeys(a.name for a in (*attributes, *drops)))
     for batch, position in ahead(positioned(source, columns)):
         rows = batch.rows
@@ -52,16 +52,34 @@ def count_sensitive(
         masks = [complete_rows(rows, drops), None if drawn is None else drawn[position : position + rows.num_rows]]
         kept = np.logical_and.reduce([*(c >= 0 for c in codes), *(mask for mask in masks if mask is not None)])
         dropped += rows.num_rows - int(kept.sum())
-        tally.add(codes if kept.all() else [c[kept] for c in codes])
+        watch.add(watched(tally.add(codes if kept.all() else [c[kept] for c in codes]), tally.size))
         progress(rows.num_rows)
     for encoder in encoders:
         encoder.check()
     domain = SensitiveDomain(tuple(_domain(encoder) for encoder in encoders))
+    cells, numbers = tally.cells([encoder.learned for encoder in encoders], domain)
+    return profile_of(attributes, domain, cells, numbers, watch.test(), dropped, quasi_identifiers)
+
+
+def profile_of(
+    attributes: Sequence[Attribute],
+    domain: SensitiveDomain,
+    cells: Codes,
+    numbers: npt.NDArray[np.int64],
+    order: OrderTest,
+    dropped: int,
+    quasi_identifiers: Sequence[str],
+) -> Profile:
+    """Return the profile of what was counted, if it is not too large to plan with."""
     observed = tuple(a.name for a in attributes if a.declared is None)
-    cells, numbers = tally.cells(encoders, domain)
-    profile = Profile(domain, cells, numbers, tally.watch.test(), observed, dropped, tuple(quasi_identifiers))
+    profile = Profile(domain, cells, numbers, order, observed, dropped, tuple(quasi_identifiers))
     _check_size(profile.sensitive_domain)
     return profile
+
+
+def watched(combined: Codes, size: int) -> Codes:
+    """Return the numbers that the row-order test tells apart."""
+    return combined if size <= WATCHED else combined % np.int32(WATCHED)
 
 
 def _check_size(sensitive: SensitiveDomain) -> None:
@@ -83,15 +101,20 @@ def _domain(encoder: Encoder) -> Domain:
     return Domain(encoder.attribute.name, encoder.learned_in_order())
 
 
-class _Tally:
-    """Counts and row order of the combinations of codes, which are numbered as they appear."""
+class Tally:
+    """Counts of the combinations of codes, which are numbered as they appear."""
 
     def __init__(self) -> None:
-        self.watch = OrderWatch(WATCHED)
         self._counts = np.zeros(0, dtype=np.int64)
         self._pairs: list[dict[int, int]] = []  # one for each column after the first: (combination, code) -> number
 
-    def add(self, codes: list[Codes]) -> None:
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return self._counts.size
+
+    def add(self, codes: list[Codes]) -> Codes:
+        """Count some rows; return the numbers of their combinations."""
         combined = codes[0]
         for position, column in enumerate(codes[1:]):
             if position == len(self._pairs):
@@ -100,14 +123,17 @@ class _Tally:
         counts = np.bincount(combined, minlength=self._counts.size)
         counts[: self._counts.size] += self._counts
         self._counts = counts
-        self.watch.add(combined if counts.size <= WATCHED else combined % np.int32(WATCHED))
+        return combined
 
-    def cells(self, encoders: list[Encoder], domain: SensitiveDomain) -> tuple[Codes, npt.NDArray[np.int64]]:
-        """Return the combinations that occur, in the domain's order ([combinations, columns]), and their records."""
+    def cells(self, learned: Sequence[Sequence[Value]], domain: SensitiveDomain) -> tuple[Codes, npt.NDArray[np.int64]]:
+        """Return the combinations that occur, in the domain's order ([combinations, columns]), and their records.
+
+        `learned` are the values of each column in the order of the codes that were counted.
+        """
         rest = np.flatnonzero(self._counts)
         records = self._counts[rest]
         if not rest.size:
-            return np.zeros((0, len(encoders)), dtype=np.int32), records
+            return np.zeros((0, len(learned)), dtype=np.int32), records
         columns: list[npt.NDArray[np.int64]] = []
         for pairs in reversed(self._pairs):
             keys = np.array(list(pairs), dtype=np.int64)[rest]
@@ -115,8 +141,8 @@ class _Tally:
             rest = keys >> 32
         columns.append(rest)
         places = [
-            np.array([part.index[v] for v in encoder.learned], dtype=np.int32).take(column)
-            for encoder, part, column in zip(encoders, domain.parts, reversed(columns), strict=True)
+            np.array([part.index[v] for v in values], dtype=np.int32).take(column)
+            for values, part, column in zip(learned, domain.parts, reversed(columns), strict=True)
         ]
         order = np.lexsort(places[::-1])
         return np.column_stack(places)[order], records[order]

@@ -62,6 +62,10 @@ class Encoder:
         known.sort(key=self._bin_numbers.__getitem__ if self.attribute.bins else lambda v: v)
         return (*known, *([None] if None in self._codes else []))
 
+    def bin_number(self, value: Value) -> int | None:
+        """Return the number of a learned bin; None for the missing value, and where there are no bins."""
+        return self._bin_numbers.get(value)
+
     def encode(self, column: Any, position: int) -> Codes:
         """Return the code of each row; `position` is the number of the first row in the whole table, from 0."""
         coded = _as_dictionary(column, self.attribute)
@@ -89,7 +93,7 @@ class Encoder:
         binned: list[Value] = []
         for value, number, is_finite, k in zip(values, numbers, finite, bins.tolist(), strict=True):
             missing = value is None or (isinstance(value, float) and math.isnan(number))
-            binned.append(names[k] if is_finite else None if missing else _NotANumber(str(value)))
+            binned.append(names[k] if is_finite else None if missing else NotANumber(str(value)))
         return binned
 
     def _code(self, value: Value) -> int:
@@ -124,7 +128,7 @@ class Encoder:
         return self._table.take(positions)
 
     def _may_learn(self, value: Value) -> bool:
-        if self.domain is not None or isinstance(value, _NotANumber):
+        if self.domain is not None or isinstance(value, NotANumber):
             return False
         return value is not None or self.attribute.missing == "category"
 
@@ -152,7 +156,7 @@ class Encoder:
         total = sum(r.rows for r in refused.values())
         first = min(r.first for r in refused.values())
         shown = ", ".join(repr(label(v)) for v in list(refused)[:5]) + (", ..." if len(refused) > 5 else "")
-        if self.attribute.bins is not None and any(isinstance(v, _NotANumber) for v in refused):
+        if self.attribute.bins is not None and any(isinstance(v, NotANumber) for v in refused):
             return (
                 f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}; first in row {first:,}.",
                 "Mend them, or take the bins away.",
@@ -164,7 +168,7 @@ class Encoder:
         )
 
 
-class _NotANumber(str):
+class NotANumber(str):
     """The text of a value that cannot be binned."""
 
 

@@ -92,11 +92,12 @@ class Groups:
         groups[ranks < 0] = WITHHELD
         return groups
 
-    def compositions(self) -> Iterator[Composition]:
-        """Give the values of each group, which the deal tells without looking at a row."""
+    def compositions(self, start: int = 0, end: int | None = None) -> Iterator[Composition]:
+        """Give the values of each group, or of those from `start` before `end`: the deal tells them without a row."""
+        end = self.number if end is None else end
         at_once = max(1, LINES_AT_ONCE * self.number // self.rows)
-        for first in range(0, self.number, at_once):
-            groups, codes = self.deal.runs_in(first, min(first + at_once, self.number))
+        for first in range(start, end, at_once):
+            groups, codes = self.deal.runs_in(first, min(first + at_once, end))
             yield groups.astype(np.int32), codes.astype(np.int32), np.ones(groups.size, dtype=np.int64)
 
 

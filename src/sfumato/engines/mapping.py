@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Schema
 from sfumato.engines.arrays import first_null, from_numpy, from_text
-from sfumato.engines.base import Batch, Source
+from sfumato.engines.base import RESERVED, Batch, Source
 from sfumato.engines.encoding import Encoder, fitted, number_type
 from sfumato.engines.identity import key_bytes
 from sfumato.engines.pipeline import ahead
@@ -24,17 +24,48 @@ from sfumato.randomness import SecretKey, Step, WordArray
 MOST_FILES = 1 << 32
 """Of a table: beyond that the words of the next mechanism begin."""
 
-WORD = "\0word"
-"""The column of secret words that go with rows until these are in their order; no published column has such a name."""
+Beside = Callable[[Batch], dict[str, npt.NDArray[Any]]]
+"""Gives numbers of each row of a batch, by the names of their columns."""
+
+WORD = f"{RESERVED}word"
+"""The column of secret words that go with rows until these are in their order."""
 
 Dealt = Callable[[Batch, Mask | None, npt.NDArray[np.int32]], npt.NDArray[np.int32]]
 """Gives the sub-table of each kept row, from 0, by its sensitive value."""
 
 
+class SeenValues(Protocol):
+    """What is done with the values of all rows, where a plan is for certain numbers of them."""
+
+    def add(self, codes: npt.NDArray[np.int32]) -> None:
+        """Take the values of some rows."""
+        ...
+
+    def finish(self) -> None:
+        """Take note that these were all rows."""
+        ...
+
+
+class CountedValues:
+    """Raises unless there are exactly so many rows of each value."""
+
+    def __init__(self, counts: npt.NDArray[np.int64]) -> None:
+        self._due, self._seen = counts, np.zeros_like(counts)
+
+    def add(self, codes: npt.NDArray[np.int32]) -> None:
+        """Take the values of some rows."""
+        self._seen += np.bincount(codes, minlength=self._seen.size)
+
+    def finish(self) -> None:
+        """Raise if other rows were seen."""
+        if not np.array_equal(self._due, self._seen):
+            raise changed_table()
+
+
 class RowMapper:
     """Perturbs the columns of each mechanism, bins and checks the others, drops identifiers and rows that are left out.
 
-    `dealt` and `counts` go with one mechanism. `word`: give the rows' words of this step too, in a column WORD.
+    `dealt` and `seen` go with one mechanism. `beside` gives further columns of numbers that go with the rows.
     """
 
     def __init__(
@@ -46,14 +77,14 @@ class RowMapper:
         record_key: str | None = None,
         drawn: Mask | None = None,
         dealt: Dealt | None = None,
-        counts: npt.NDArray[np.int64] | None = None,
-        word: Step | None = None,
+        seen: SeenValues | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self._schema, self._source = schema, source
         self._mechanisms, self._key = mechanisms, key
         parts = [part for mechanism in mechanisms for part in mechanism.domain.parts]
         self._randomized = {part.name for part in parts}
-        self._record_key, self._drawn, self._dealt, self._word = record_key, drawn, dealt, word
+        self._record_key, self._drawn, self._dealt, self._beside = record_key, drawn, dealt, beside
         self._published = [name for name in source.names if schema[name].role != "identifier"]
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
@@ -62,7 +93,7 @@ class RowMapper:
         self._types = integer_types(parts, source)
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
-        self._due, self._seen = counts, np.zeros(0 if counts is None else counts.size, dtype=np.int64)
+        self._seen = seen
 
     def _others(self) -> list[Attribute]:
         return [self._schema[name] for name in self._published if name not in self._randomized]
@@ -74,8 +105,8 @@ class RowMapper:
             yield batch.rows.num_rows, self._map(batch)
             self._position += batch.rows.num_rows
             del batch
-        if self._due is not None and not np.array_equal(self._due, self._seen):
-            raise changed_table()
+        if self._seen is not None:
+            self._seen.finish()
 
     def _map(self, batch: Batch) -> Any:
         codes = {name: self._encode(name, batch.rows.column(name)) for name in self._encoders}
@@ -89,8 +120,8 @@ class RowMapper:
         for number, mechanism in enumerate(self._mechanisms):
             domain = mechanism.domain
             true = domain.join(codes[name] for name in domain.names)
-            if self._due is not None:
-                self._seen += np.bincount(true, minlength=self._seen.size)
+            if self._seen is not None:
+                self._seen.add(true)
             labels = None if self._dealt is None else self._dealt(batch, keep, true)
             drawn = domain.split(mechanism.sample(true, labels, self._words(number, batch, keep, rows, true)))
             for part, column in zip(domain.parts, drawn, strict=True):
@@ -105,10 +136,9 @@ class RowMapper:
         if labels is not None:
             new[LABEL] = from_numpy(labels + np.int32(1))
             names.append(LABEL)
-        if self._word is not None:
-            words = batch.words(self._key, self._word)
-            new[WORD] = from_numpy(words if keep is None else words[keep])
-            names.append(WORD)
+        for name, numbers in (self._beside(batch) if self._beside else {}).items():
+            new[name] = from_numpy(numbers if keep is None else numbers[keep])
+            names.append(name)
         return pa.RecordBatch.from_arrays([new[name] for name in names], names=names)
 
     def _encode(self, name: str, column: Any) -> npt.NDArray[np.int32]:

@@ -1,0 +1,252 @@
+"""The profile of a table on Spark: every partition is counted by itself, and Spark adds up (a groupBy).
+
+What comes to the driver are the combinations of values that occur, with their counts: as many as the domain has, not
+as the table has rows. And for the test of the row order a table of 64 blocks, and at most 10,000 codes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
+from sfumato.engines.counting import Progress, Tally, profile_of, watched
+from sfumato.engines.encoding import Codes, Encoder, NotANumber, Refusal, fitted
+from sfumato.engines.selection import Mask, complete_rows, dropping
+from sfumato.engines.spark.identity import with_drawn
+from sfumato.engines.spark.running import collected, mapped, told
+from sfumato.engines.spark.source import SparkSource
+from sfumato.engines.spark.tasks import DRAWN, Addressed, AnyBatch, TaskSource
+from sfumato.errors import TableError
+from sfumato.order_tests import SEGMENT, block_test, neighbour_test
+from sfumato.profiles import Profile
+from sfumato.randomness import SecretKey, simulation
+from sfumato.row_order import SEGMENTS, OrderTest, block_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COUNTED, REFUSED, LEARNED, DROPPED = range(4)
+"""Kinds of lines that partitions give."""
+LINES = "kind int, text string, number long, first long"
+MOST_REFUSED = 1000
+"""Values that a partition tells of those that are not allowed."""
+UNKNOWN_ORDER = OrderTest.combined(0.0, 0.0)
+"""Of rows without addresses: nothing is known of their order, so they are shuffled."""
+
+
+def count_sensitive(
+    source: SparkSource,
+    schema: Schema,
+    progress: Progress,
+    person: str | None = None,
+    quasi_identifiers: Sequence[str] = (),
+) -> Profile:
+    """Return the profile of the sensitive columns, as `engines.counting` does; `person`: of one row of each."""
+    names = [*quasi_identifiers, *schema.names("sensitive")]
+    attributes = [fitted(schema[name], source.column_type(name)) for name in names]
+    counter = _Counter(attributes, dropping(schema), source.in_task(_columns(attributes, schema)))
+    frame = with_drawn(source, schema, counter.source.names, person, SecretKey.fresh())
+    with told(source.session, 0 if source.why_no_address else source.files.rows, progress):
+        found = _Found.of(collected(_added_up(mapped(frame, counter.count, LINES))), attributes)
+        for encoder in found.encoders(attributes):
+            encoder.check()
+        domain = SensitiveDomain(tuple(found.domain(k, a) for k, a in enumerate(attributes)))
+        cells, numbers = found.cells(domain)
+        order = UNKNOWN_ORDER if source.why_no_address else _order(source, frame, counter, domain)
+    return profile_of(attributes, domain, cells, numbers, order, found.dropped, quasi_identifiers)
+
+
+def _columns(attributes: Sequence[Attribute], schema: Schema) -> list[str]:
+    return list(dict.fromkeys(a.name for a in (*attributes, *dropping(schema))))
+
+
+def _added_up(lines: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return lines.groupBy("kind", "text").agg(f.sum("number").alias("number"), f.min("first").alias("first"))
+
+
+# --- in a partition -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """Counts a partition."""
+
+    attributes: Sequence[Attribute]
+    drops: Sequence[Attribute]
+    source: TaskSource
+
+    def count(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+        """Yield the combinations of values with their counts, the values that are not allowed, and the rest."""
+        encoders, tally, dropped = self._encoders(), Tally(), 0
+        for batch in self.source.of(given).batches(self.source.names):
+            codes, kept = self._kept(encoders, batch)
+            dropped += kept.size - int(kept.sum())
+            tally.add([c[kept] for c in codes])
+        learned = [encoder.learned for encoder in encoders]
+        parts = tuple(Domain(e.attribute.name, tuple(e.learned)) for e in encoders if e.learned)
+        lines = [(DROPPED, "", dropped, 0)]
+        if len(parts) == len(encoders):
+            cells, numbers = tally.cells(learned, SensitiveDomain(parts))
+            for cell, number in zip(cells.tolist(), numbers.tolist(), strict=True):
+                lines.append((COUNTED, json.dumps([of[c] for of, c in zip(learned, cell, strict=True)]), number, 0))
+        lines += [line for k, encoder in enumerate(encoders) for line in _about(k, encoder)]
+        yield _in_arrow(lines)
+
+    def _encoders(self) -> list[Encoder]:
+        return [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in self.attributes]
+
+    def _kept(self, encoders: Sequence[Encoder], batch: AnyBatch) -> tuple[list[Codes], Mask]:
+        """Return the codes of all rows, and which rows count."""
+        rows, start = batch.rows, _position(batch)
+        codes = [e.encode(rows.column(e.attribute.name), start) for e in encoders]
+        masks = [complete_rows(rows, list(self.drops)), _drawn(rows)]
+        return codes, np.logical_and.reduce([*(c >= 0 for c in codes), *(m for m in masks if m is not None)])
+
+
+def _about(k: int, encoder: Encoder) -> Iterator[tuple[int, str, int, int]]:
+    """Give the values of a column that were learned, with their bins, and those that are not allowed."""
+    if encoder.domain is None:
+        for value in encoder.learned:
+            yield LEARNED, json.dumps([k, value, encoder.bin_number(value)]), 0, 0
+    for value, refusal in list(encoder.refused.items())[:MOST_REFUSED]:
+        yield REFUSED, json.dumps([k, value, isinstance(value, NotANumber)]), refusal.rows, refusal.first
+
+
+def _in_arrow(lines: Sequence[tuple[int, str, int, int]]) -> Any:
+    kinds = [pa.int32(), pa.string(), pa.int64(), pa.int64()]
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*lines, strict=True), kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=["kind", "text", "number", "first"])
+
+
+def _position(batch: AnyBatch) -> int:
+    """Return the number of the first row in the whole table, for messages; of rows without addresses 0."""
+    return int(batch.positions[0]) if isinstance(batch, Addressed) and batch.numbers.size else 0
+
+
+def _drawn(rows: Any) -> Mask | None:
+    """Return which rows are drawn of their persons; None for all."""
+    return np.asarray(rows.column(DRAWN)) if DRAWN in rows.schema.names else None
+
+
+# --- on the driver ------------------------------------------------------------------------------------------------
+
+
+class _Found(NamedTuple):
+    """What all partitions found together."""
+
+    counted: list[tuple[list[Value], int]]
+    refused: dict[int, dict[Value, Refusal]]
+    learned: dict[int, dict[Value, int | None]]  # of each column: values, and the bins of these
+    dropped: int
+
+    @classmethod
+    def of(cls, lines: Any, attributes: Sequence[Attribute]) -> _Found:
+        counted: list[tuple[list[Value], int]] = []
+        refused: dict[int, dict[Value, Refusal]] = defaultdict(dict)
+        learned: dict[int, dict[Value, int | None]] = defaultdict(dict)
+        dropped = 0
+        for kind, text, number, first in zip(*(column.to_pylist() for column in lines.columns), strict=True):
+            if kind == COUNTED:
+                counted.append((json.loads(text), number))
+            elif kind == REFUSED:
+                k, value, is_odd = json.loads(text)
+                refused[k][NotANumber(value) if is_odd else value] = Refusal(number, first)
+            elif kind == LEARNED:
+                k, value, bin_number = json.loads(text)
+                learned[k][value] = bin_number
+            else:
+                dropped = number
+        return cls(counted, refused, learned, dropped)
+
+    def encoders(self, attributes: Sequence[Attribute]) -> Iterator[Encoder]:
+        """Give an encoder for each column that knows all that was refused, to complain of it."""
+        for k, attribute in enumerate(attributes):
+            domain = None if attribute.declared is None else Domain(attribute.name, attribute.declared)
+            yield Encoder(attribute, domain, self.refused[k])
+
+    def domain(self, k: int, attribute: Attribute) -> Domain:
+        """Return the declared domain of a column, or the learned one in its natural order, the missing value last."""
+        if attribute.declared is not None:
+            return Domain(attribute.name, attribute.declared)
+        values = self.learned[k]
+        if not values:
+            raise TableError(f"{attribute.name!r} has no value in any row.", "The table is empty, or all is missing.")
+        known: list[Any] = [v for v in values if v is not None]
+        known.sort(key=values.__getitem__ if attribute.bins else lambda v: v)  # type: ignore[arg-type]
+        return Domain(attribute.name, (*known, *([None] if None in values else [])))
+
+    def cells(self, domain: SensitiveDomain) -> tuple[Codes, npt.NDArray[np.int64]]:
+        """Return the combinations in the domain's order, and their records."""
+        if not self.counted:
+            return np.zeros((0, len(domain.parts)), dtype=np.int32), np.zeros(0, dtype=np.int64)
+        values, numbers = zip(*self.counted, strict=True)
+        codes = np.array([[p.index[v] for p, v in zip(domain.parts, line, strict=True)] for line in values], np.int32)
+        order = np.lexsort(codes.T[::-1])
+        return codes[order], np.array(numbers, dtype=np.int64)[order]
+
+
+# --- the order of the rows ----------------------------------------------------------------------------------------
+
+
+def _order(source: SparkSource, frame: DataFrame, counter: _Counter, domain: SensitiveDomain) -> OrderTest:
+    """Test whether the sensitive value depends on the row's position in the table, files in order.
+
+    The tests are those of `row_order`; blocks and neighbours are those among all rows, published or not. Given which
+    rows are published, every order of their values is as likely under the null hypothesis, so the p-values hold.
+    """
+    from pyspark.sql import functions as f
+
+    watch = _Watch(counter, domain, source.files.length)
+    found = mapped(frame, watch.look, "place long, code int, number long")
+    added = collected(found.groupBy("place", "code").agg(f.sum("number").alias("number")))
+    place, code, number = (np.asarray(column.combine_chunks()) for column in added.columns)
+    blocks, sample = place < 0, place >= 0
+    table = np.zeros((int(code.max(initial=0)) + 1, int((-place).max(initial=1))), dtype=np.int64)
+    table[code[blocks], -place[blocks] - 1] = number[blocks]
+    table = table[table.any(axis=1)][:, table.any(axis=0)]
+    if table.shape[0] < 2:
+        return OrderTest.combined(1.0, 1.0)
+    rng = simulation()
+    in_order = code[sample][np.argsort(place[sample])].astype(np.int32)
+    return OrderTest.combined(block_test(table, rng), neighbour_test(in_order, rng))
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """Counts values by block of rows, and keeps the codes of rows in evenly spaced segments."""
+
+    counter: _Counter
+    domain: SensitiveDomain
+    rows: int
+
+    def look(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+        """Yield (-1 - block, code, rows) for the blocks, and (position, code, 1) for rows in segments."""
+        encoders = [Encoder(a, p) for a, p in zip(self.counter.attributes, self.domain.parts, strict=True)]
+        source, size = self.counter.source.of(given), block_size(self.rows)
+        stride = 1 << max(0, -(-self.rows // (SEGMENT * SEGMENTS)) - 1).bit_length()
+        counts: dict[tuple[int, int], int] = defaultdict(int)
+        for batch in source.batches(source.names):
+            assert isinstance(batch, Addressed)
+            codes, kept = self.counter._kept(encoders, batch)
+            code = watched(self.domain.join([c[kept] for c in codes]), self.domain.size)
+            place = batch.positions[kept]
+            pairs, times = np.unique((place // size << 32) | code, return_counts=True)
+            for pair, number in zip(pairs.tolist(), times.tolist(), strict=True):
+                counts[-1 - (pair >> 32), pair & 0xFFFFFFFF] += number
+            near = np.flatnonzero(place // SEGMENT % stride == 0)
+            counts |= {(int(place[k]), int(code[k])): 1 for k in near}
+        lines = [(place, code, number) for (place, code), number in counts.items()]
+        columns = zip(*lines, strict=True) if lines else ([], [], [])
+        kinds = [pa.int64(), pa.int32(), pa.int64()]
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=["place", "code", "number"])

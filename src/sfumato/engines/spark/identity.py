@@ -1,0 +1,81 @@
+"""Persons and record keys on Spark: repeated ones are counted, and one row of a person is drawn, by keyed hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.attributes import Attribute, Schema
+from sfumato.engines.arrays import from_numpy
+from sfumato.engines.identity import key_bytes
+from sfumato.engines.selection import complete_rows, dropping
+from sfumato.engines.spark.running import collected, mapped
+from sfumato.engines.spark.source import SparkSource
+from sfumato.engines.spark.tasks import DRAWN, FILE, ROW, TaskSource
+from sfumato.randomness import SecretKey, Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HASHED = "identity long, file long, row long, word long"
+LOWEST = np.uint64(1 << 63)
+"""Words less this, as Spark's signed numbers, have the words' order."""
+
+
+def repeated(source: SparkSource, name: str) -> tuple[int, int]:
+    """Return the number of rows, and of different values of a column."""
+    from pyspark.sql import functions as f
+
+    hashes = _Hashes(source.in_task([name]), name, (), drawing=False)
+    found = mapped(source.addressed([name]), hashes.of, HASHED, SecretKey.fresh())
+    rows, different = collected(found.agg(f.count("*"), f.count_distinct("identity"))).to_pylist()[0].values()
+    return int(rows), int(different)
+
+
+def with_drawn(
+    source: SparkSource, schema: Schema, columns: Sequence[str], person: str | None, key: SecretKey
+) -> DataFrame:
+    """Return some columns with addresses, and with DRAWN where one row of each person is to be drawn.
+
+    The row is the one with the smallest word among the person's complete rows, as on one machine.
+    """
+    from pyspark.sql import functions as f
+
+    frame = source.addressed(columns)
+    if person is None:
+        return frame
+    drops = dropping(schema)
+    needed = list(dict.fromkeys([person, *(a.name for a in drops)]))
+    hashes = _Hashes(source.in_task(needed), person, drops, drawing=True)
+    found = mapped(source.addressed(needed), hashes.of, HASHED, key)
+    chosen = found.groupBy("identity").agg(f.min_by(f.struct("file", "row"), "word").alias("drawn"))
+    places = chosen.select(f.col("drawn.file").alias(FILE), f.col("drawn.row").alias(ROW), f.lit(True).alias(DRAWN))
+    joined = frame.join(places, on=[FILE, ROW], how="left")
+    return joined.select(*(c for c in frame.columns), f.coalesce(f.col(f"`{DRAWN}`"), f.lit(False)).alias(DRAWN))
+
+
+@dataclass(frozen=True)
+class _Hashes:
+    """Gives identifiers as keyed hashes, with address and word where one row of each is to be drawn."""
+
+    source: TaskSource
+    name: str
+    drops: Sequence[Attribute]
+    drawing: bool
+
+    def of(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+        """Yield (identity, file, row, word) of the rows of a partition that may be drawn."""
+        names = ["identity", "file", "row", "word"]
+        for rows in given:
+            source = self.source.of(iter([rows]))
+            for batch in source.batches(source.names):
+                identity = key.keyed_words(Step.HASH, key_bytes(batch.rows.column(self.name), self.name, 0))
+                word = batch.words(key, Step.PERSON) - LOWEST if self.drawing else np.zeros_like(identity)
+                columns = [from_numpy(identity.view(np.int64)), rows.column(FILE), rows.column(ROW)]
+                made = pa.RecordBatch.from_arrays([*columns, from_numpy(word.view(np.int64))], names=names)
+                keep = complete_rows(batch.rows, list(self.drops))
+                yield made if keep is None else made.filter(from_numpy(keep))

@@ -1,0 +1,196 @@
+"""The map on Spark: the same as on one machine, in the table's order or on to the parts of a shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.attributes import Schema
+from sfumato.engines.allocation import Deal
+from sfumato.engines.arrays import as_numpy, from_numpy
+from sfumato.engines.base import RESERVED, Batch
+from sfumato.engines.dealing import Labels
+from sfumato.engines.grouping import part_of
+from sfumato.engines.identity import key_bytes
+from sfumato.engines.mapping import WORD, Beside, RowMapper
+from sfumato.engines.spark.identity import with_drawn
+from sfumato.engines.spark.running import mapped
+from sfumato.engines.spark.source import SparkSource
+from sfumato.engines.spark.tasks import DRAWN, Addressed, TaskSource
+from sfumato.engines.spark.writing import (
+    PART,
+    Parts,
+    PartsInOrder,
+    Place,
+    Tally,
+    line_of_sums,
+    parts_for,
+    plain,
+    signed,
+    sorted_in_parts,
+    spark_schema,
+    write_parts,
+)
+from sfumato.mechanism import Mechanism
+from sfumato.randomness import SecretKey, Step, WordArray, release_id
+
+if TYPE_CHECKING:
+    pass
+
+NUMBER = f"{RESERVED}number"
+"""The column with the number of a row in the whole table."""
+CHECKS = 1 << 40
+"""The stream of words that values are hashed with."""
+
+
+class FoundDeal(NamedTuple):
+    """A deal, and the attempt whose words it is for. (Without the key: see `running.mapped`.)"""
+
+    deal: Deal
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """What decides the place of a row: a word of this step, in a column WORD; and its number in the table, in NUMBER.
+
+    A row that has a record key has a word by it and a nonce, another one in every release: a key that is kept must not
+    give the same order again.
+    """
+
+    step: Step
+    record_key: str | None = None
+    nonce: bytes = b""
+
+    def beside(self, key: SecretKey) -> Beside:
+        """Return what gives these to the rows of a batch."""
+
+        def numbers(batch: Batch) -> dict[str, npt.NDArray[Any]]:
+            if self.record_key is None:
+                assert isinstance(batch, Addressed)
+                return {WORD: batch.words(key, self.step), NUMBER: batch.positions}
+            keys = key_bytes(batch.rows.column(self.record_key), self.record_key, 0)
+            words = key.keyed_words(self.step, [self.nonce + of_row for of_row in keys])
+            return {WORD: words, NUMBER: np.zeros(words.size, dtype=np.int64)}
+
+        return numbers
+
+
+@dataclass(frozen=True)
+class MapRows:
+    """Maps the rows of a partition. `hashed`: add up a secret hash of the values, for so large a domain."""
+
+    schema: Schema
+    source: TaskSource
+    mechanisms: tuple[Mechanism, ...]
+    record_key: str | None = None
+    deal: FoundDeal | None = None
+    hashed: int = 0
+    order: Order | None = None
+
+    def __call__(self, given: Iterator[Any], key: SecretKey, tally: Tally) -> Iterator[tuple[Place, Any]]:
+        """Yield the published rows of each batch, and where they were."""
+        source = self.source.of(given)
+        mapper = RowMapper(
+            self.schema,
+            source,
+            self.mechanisms,
+            key,
+            record_key=self.record_key,
+            dealt=Labels(self.deal.deal, key, self.deal.attempt) if self.deal else None,
+            seen=_HashedValues(value_words(key, self.hashed), tally) if self.hashed else None,
+            beside=self.order.beside(key) if self.order else None,
+        )
+        for read, rows in mapper.batches():
+            tally.read += read
+            yield source.place, rows
+
+    def published_schema(self) -> Any:
+        """Return the Arrow schema of what it yields, found by mapping no row."""
+        nothing = [pa.array([], self.source.column_type(name)) for name in self.source.names]
+        empty = pa.RecordBatch.from_arrays(nothing, names=self.source.names)
+        source = _NoRows(self.source.names, self.source.types, None, given=iter([empty]))
+        mapper = RowMapper(self.schema, source, self.mechanisms, SecretKey(bytes(32)), record_key=self.record_key)
+        _, rows = next(mapper.batches())
+        return rows.schema
+
+
+class _NoRows(TaskSource):
+    """A table without a row, for its schema."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield one empty batch."""
+        assert self.given is not None
+        yield self._batch(next(self.given), columns)
+
+
+def value_words(key: SecretKey, values: int) -> WordArray:
+    """Return the secret word of each value: the sum over all rows tells whether their values are those planned."""
+    return key.words(Step.HASH, CHECKS, 0, values)
+
+
+def hash_of_counts(key: SecretKey, counts: npt.NDArray[np.int64]) -> int:
+    """Return what the secret words of all rows' values add up to, if there are so many of each value."""
+    return int(np.vdot(value_words(key, counts.size), counts.astype(np.uint64)))
+
+
+@dataclass
+class _HashedValues:
+    """Adds up the secret words of values. Other counts give the same sum with a probability of about 2^-64."""
+
+    words: WordArray
+    tally: Tally
+
+    def add(self, codes: npt.NDArray[np.int32]) -> None:
+        self.tally.checked += self.words.take(codes).sum(dtype=np.uint64)
+
+    def finish(self) -> None:
+        """Leave it to the driver, which has the sums of all partitions."""
+
+
+# --- on the driver ------------------------------------------------------------------------------------------------
+
+
+def write_in_order(source: SparkSource, rows: MapRows, key: SecretKey, folder: Path) -> Parts:
+    """Write the published rows in the table's order."""
+    return write_parts(source.addressed(rows.source.names), rows, key, folder, "data")
+
+
+def write_shuffled(
+    source: SparkSource, rows: MapRows, number: int, key: SecretKey, folder: Path, person: str | None = None
+) -> Parts:
+    """Write the published rows, about so many, in random order; `person`: one row of each."""
+    order = Order(Step.SHUFFLE, rows.record_key, release_id().encode())
+    frame = with_drawn(source, rows.schema, rows.source.names, person, key)
+    if person is not None:
+        frame = frame.filter(f"`{DRAWN}`").drop(DRAWN)
+    parts = parts_for(number)
+    task = _ToParts(replace(rows, order=order), parts)
+    schema = [*rows.published_schema(), pa.field(PART, pa.int32()), pa.field(WORD, pa.int64())]
+    drawn = mapped(frame, task, spark_schema(pa.schema(schema)), key)
+    return write_parts(sorted_in_parts(drawn, parts, [WORD]), PartsInOrder(parts), key, folder, "data")
+
+
+@dataclass(frozen=True)
+class _ToParts:
+    """Maps rows, and says which part each goes to by the leading bits of its word."""
+
+    rows: MapRows
+    parts: int
+
+    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+        tally, schema = Tally(), None
+        for _, batch in self.rows(given, key, tally):
+            words = as_numpy(batch.column(WORD))
+            part = from_numpy(part_of(words, self.parts).astype(np.int32))
+            published = plain(batch.drop_columns([WORD, NUMBER]))
+            schema = published.schema
+            yield published.append_column(PART, part).append_column(WORD, signed(words))
+        if schema is not None:
+            yield line_of_sums(schema, self.parts, tally.checked)

@@ -1,0 +1,114 @@
+"""Spark jobs: a function over the batches of all partitions; its failures become errors of ours."""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato import errors
+from sfumato.engines.spark.tasks import Refused
+from sfumato.errors import JobFailed, OutOfSpace
+from sfumato.randomness import SecretKey
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Task = Callable[[Iterator[Any], SecretKey], Iterator[Any]]
+"""What a worker does with the batches of a partition, and the secret key."""
+Progress = Callable[[int], None]
+SECONDS = 0.5
+"""Between two looks at how far Spark is."""
+SMALL = 1 << 18
+"""Bytes of a task that are sent with the key. More are sent before, apart: Spark puts what is large on disks."""
+NO_KEY = SecretKey(bytes(32))
+"""For tasks that draw nothing."""
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A task on its way to the workers, with the key: neither its text nor its name tells anything of it."""
+
+    task: Any  # a Task, or a broadcast of one
+    key: SecretKey
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        task: Task = getattr(self.task, "value", self.task)
+        return task(batches, self.key)
+
+    @property
+    def __name__(self) -> str:
+        return "sfumato"
+
+
+def mapped(frame: DataFrame, task: Task, schema: Any, key: SecretKey = NO_KEY) -> DataFrame:
+    """Return what the task makes of each partition. Nothing runs yet. The task itself must not hold the key."""
+    from pyspark.cloudpickle import dumps
+
+    sent: Any = task
+    if len(dumps(task)) > SMALL:  # type: ignore[no-untyped-call]
+        sent = frame.sparkSession.sparkContext.broadcast(task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, through which nothing goes here
+        return frame.mapInArrow(_Sent(sent, key), schema)
+
+
+def collected(frame: DataFrame) -> Any:
+    """Run a job and return its result, which must be small, as an Arrow table."""
+    with failures():
+        return frame.toArrow()
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Turn what a worker raised into an error of ours, or into `Refused`."""
+    try:
+        yield
+    except Exception as problem:
+        if type(problem).__module__.split(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise _translated(str(problem)) from None
+
+
+def _translated(text: str) -> Exception:
+    if found := re.search(rf"{Refused.__name__}: ([^\n]*)", text):
+        return Refused(found[1])
+    if found := re.search(r"sfumato\.errors\.(\w+): ([^\n]*)(?:\n([^\n]+))?", text):
+        problem: Exception = getattr(errors, found[1])(found[2], found[3] or "")
+        return problem
+    if "No space left on device" in text:
+        return OutOfSpace("No room is left on a disk of the cluster; nothing was published.", "Free some space.")
+    said = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception)\b", line)]
+    return JobFailed(
+        f"The Spark job failed: {(said[-1] if said else text.strip().splitlines()[0])[:300]}",
+        "Nothing was published. Spark's pages and logs tell more.",
+    )
+
+
+@contextmanager
+def told(session: SparkSession, rows: int, progress: Progress) -> Iterator[None]:
+    """Report while jobs run: the share of their tasks that are done, as rows; all of them at the end."""
+    tracker, done, over = session.sparkContext.statusTracker(), 0, threading.Event()
+
+    def look() -> None:
+        nonlocal done
+        while not over.wait(SECONDS):
+            stages = [s for s in (tracker.getStageInfo(k) for k in tracker.getActiveStageIds()) if s]
+            total = sum(stage.numTasks for stage in stages)
+            share = sum(stage.numCompletedTasks for stage in stages) / total if total else 0.0
+            if (now := int(rows * share)) > done:
+                progress(now - done)
+                done = now
+
+    watch = threading.Thread(target=look, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watch.join()
+    progress(rows - done)

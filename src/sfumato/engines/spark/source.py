@@ -1,0 +1,204 @@
+"""A table that Spark reads, and where each row is: its file's number and its own number in the file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from sfumato.engines.base import Batch
+from sfumato.engines.spark.tasks import FILE, ROW, Files, TaskSource, file_sums
+from sfumato.errors import TableError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEEP_ADDRESSES = {"Project", "Filter", "SubqueryAlias", "View", "LogicalRelation"}
+"""Steps after which a row still is a row of a file, once: others move rows, join them or make several of one."""
+
+
+class SparkSource:
+    """A DataFrame. It is counted and published by Spark; its rows never come to this process.
+
+    Rows have addresses where the frame reads Parquet files (also through a Delta table), with nothing but a choice of
+    rows and columns after it. Files are numbered in the order of their paths, as one machine numbers them.
+    """
+
+    def __init__(self, frame: DataFrame, description: str = "a Spark DataFrame") -> None:
+        self.frame, self.description = frame, description
+        self.names: list[str] = list(frame.columns)
+        self.wide: dict[str, tuple[str, ...]] = {}
+        self._check_names()
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that reads it."""
+        return self.frame.sparkSession
+
+    def _check_names(self) -> None:
+        if len(set(self.names)) < len(self.names):
+            raise TableError("The DataFrame has a column name more than once.", "Rename or drop one.")
+
+    @cached_property
+    def arrow_schema(self) -> Any:
+        """The Arrow types under which workers see the columns."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(self.frame.schema)
+
+    def column_type(self, name: str) -> Any:
+        """Return the Arrow type under which a column is read."""
+        return self.arrow_schema.field(name).type
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Refuse: rows stay where they are."""
+        raise UsageError(
+            f"This reads the rows of {self.description} on this machine, and they are on Spark.",
+            "Spark counts, plans, publishes and answers queries; for the rest write the table to files.",
+        )
+
+    # --- addresses ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def why_no_address(self) -> str:
+        """Why rows have no address that stays; empty if they have one."""
+        plan = self.frame._jdf.queryExecution().analyzed()
+        if not plan.deterministic():
+            return "it has columns that are drawn anew each time it is read"
+        if others := sorted(set(_steps(plan)) - KEEP_ADDRESSES):
+            return f"it is not read as it lies in files: {', '.join(others)}"
+        try:
+            self.frame.select("_metadata.file_path", "_metadata.row_index")
+        except Exception as problem:
+            if type(problem).__name__ != "AnalysisException":
+                raise
+            return "its files do not number their rows, as Parquet does"
+        return ""
+
+    @cached_property
+    def files(self) -> Files:
+        """The files in the order of their paths, and the rows of each (up to the last one that is not filtered out)."""
+        from pyspark.sql import functions as f
+
+        path = f.col("_metadata.file_path")
+        found = self.frame.groupBy(path.alias("path"), f.xxhash64(path).alias("mark"))
+        counted = found.agg(f.max("_metadata.row_index").alias("last"), f.count("*").alias("rows")).toArrow()
+        numbers = {parts: k for k, parts in enumerate(sorted({_parts(uri) for uri in self.frame.inputFiles()}))}
+        lines = counted.to_pylist()
+        marks = {line["mark"]: numbers[_parts(line["path"])] for line in lines}
+        if len(marks) < len(lines):
+            raise TableError("Two files of the table have paths that cannot be told apart.", "Rename one of them.")
+        rows = np.zeros(len(numbers), dtype=np.int64)
+        for line in lines:
+            rows[marks[line["mark"]]] = line["last"] + 1
+        return Files.of(marks, rows, sum(line["rows"] for line in lines))
+
+    def addressed(self, columns: Sequence[str]) -> DataFrame:
+        """Return some columns with the address of each row; both are -1 where rows have none."""
+        from pyspark.sql import functions as f
+
+        quoted = [f.col(_quoted(name)) for name in columns]
+        if self.why_no_address:
+            return self.frame.select(*quoted, f.lit(-1).cast("long").alias(FILE), f.lit(-1).cast("long").alias(ROW))
+        mark, row = f.xxhash64("_metadata.file_path").alias(FILE), f.col("_metadata.row_index").alias(ROW)
+        return self.frame.select(*quoted, mark, row)
+
+    def in_task(self, columns: Sequence[str]) -> TaskSource:
+        """Return how a worker sees rows of `addressed(columns)`."""
+        types = {name: self.column_type(name) for name in columns}
+        return TaskSource(list(columns), types, None if self.why_no_address else self.files)
+
+    # --- content --------------------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """Return a sha256: of the files' bytes where workers can open them, as one machine makes it; else of sums over
+        the rows, which depend on the rows and not on their order.
+        """
+        return self._of_files() or self._of_rows()
+
+    def _of_files(self) -> str | None:
+        if self.why_no_address or _steps_after_reading(self.frame):
+            return None
+        paths = [local_path(uri) for uri in sorted(self.frame.inputFiles(), key=_parts)]
+        if not paths or not all(path and Path(path).is_file() for path in paths):
+            return None
+        listed = self.session.createDataFrame(list(enumerate(paths)), "number long, path string")
+        from sfumato.engines.spark.running import collected, mapped
+
+        found = collected(mapped(listed.repartition(len(paths)), file_sums, "number long, digest binary"))
+        digests = {line["number"]: line["digest"] for line in found.to_pylist()}
+        return hashlib.sha256(b"".join(digests[k] for k in range(len(paths)))).hexdigest()
+
+    def _of_rows(self) -> str:
+        from pyspark.sql import functions as f
+
+        columns = [f.col(_quoted(name)) for name in self.names]
+        one, other = f.xxhash64(*columns), f.xxhash64(f.lit("sfumato"), *columns)
+        sums = self.frame.agg(
+            f.count("*"), f.sum(one.cast("decimal(38,0)")), f.sum(other.cast("decimal(38,0)")), f.bit_xor(one)
+        ).first()
+        content = repr([self.frame.schema.simpleString(), *(str(number) for number in sums or ())])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def is_frame(table: Any) -> bool:
+    """Whether it is a Spark DataFrame. (It speaks Arrow too, and would come to this process whole.)"""
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(table).__mro__
+    )
+
+
+def open_frame(session: SparkSession, path: str | Path) -> SparkSource:
+    """Return a Parquet file or a folder of them, read by Spark: the files that one machine would read.
+
+    A path with a scheme (s3://, hdfs://, dbfs:/) is left to Spark to list.
+    """
+    from sfumato.engines.sources import ParquetSource, open_source
+
+    text = str(path)
+    if "://" in text or text.startswith("dbfs:"):
+        return SparkSource(session.read.parquet(text), text)
+    source = open_source(Path(text))
+    if not isinstance(source, ParquetSource):
+        raise UsageError(
+            f"{text!r} is not Parquet, whose files number their rows; Spark publishes nothing else.",
+            "Write it to Parquet first, or publish it on one machine (--engine embedded).",
+        )
+    frame = session.read.parquet(*(f.resolve().as_uri() for f in source.files))
+    return SparkSource(frame, text)
+
+
+def _steps(plan: Any) -> Iterator[str]:
+    yield str(plan.nodeName())
+    children = plan.children()
+    for k in range(children.size()):
+        yield from _steps(children.apply(k))
+
+
+def _steps_after_reading(frame: DataFrame) -> bool:
+    return list(_steps(frame._jdf.queryExecution().analyzed())) != ["LogicalRelation"]
+
+
+def local_path(uri: str) -> str | None:
+    """Return the path of a file that may be opened as such; None for another scheme.
+
+    >>> local_path("file:///data/a%20b.parquet"), local_path("dbfs:/Volumes/x/y.parquet"), local_path("s3://b/c")
+    ('/data/a b.parquet', '/Volumes/x/y.parquet', None)
+    """
+    parts = urlsplit(uri)
+    known = parts.scheme in ("", "file") or (parts.scheme == "dbfs" and parts.path.startswith("/Volumes/"))
+    return unquote(parts.path) if known else None
+
+
+def _parts(uri: str) -> tuple[str, ...]:
+    """Return what paths are compared by: part by part, as pathlib compares them."""
+    return PurePosixPath(unquote(urlsplit(uri).path)).parts
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

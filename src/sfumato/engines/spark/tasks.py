@@ -1,0 +1,194 @@
+"""What a worker does with the rows of a partition: the steps of one machine, over batches with addresses.
+
+A worker raises nothing that tells a value: what it raises stands in Spark's logs and on its pages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.engines.arrays import as_numpy
+from sfumato.engines.base import RESERVED, Numbering, by_file
+from sfumato.randomness import SecretKey, Step, WordArray
+
+FILE, ROW = f"{RESERVED}file", f"{RESERVED}row"
+"""Columns with the address of a row: a mark of its file, and its number in it."""
+DRAWN = f"{RESERVED}drawn"
+"""The column that says whether a row is the one that is drawn of its person, where one of each is."""
+AT_ONCE = 1 << 17
+"""Rows that a worker takes at a time: Spark hands over ten thousand, which is too few for fast steps."""
+
+Ints = npt.NDArray[np.int64]
+
+
+class Refused(Exception):
+    """A column has a value, or misses one, that the policy does not allow: the driver looks which."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(column)
+        self.column = column
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """The files of a table: their marks, sorted; the number of each; and for each number how many rows came before.
+
+    A mark is Spark's hash of the path: eight bytes for a row, instead of a path.
+    """
+
+    marks: Ints
+    numbers: Ints
+    before: Ints
+    length: int  # of all files together
+    rows: int  # of these, those that are not filtered out
+
+    @classmethod
+    def of(cls, numbers: Mapping[int, int], rows: Ints, total: int) -> Files:
+        """Return the files with these numbers by mark, and so many rows by number."""
+        marks = np.array(sorted(numbers), dtype=np.int64)
+        before = np.cumsum(rows) - rows
+        return cls(marks, np.array([numbers[int(m)] for m in marks], dtype=np.int64), before, int(rows.sum()), total)
+
+    def number_of(self, marks: Ints) -> Ints:
+        """Return the number of each row's file."""
+        if marks.size and (marks == marks[0]).all():  # as it mostly is
+            return np.full(marks.size, self.numbers[np.searchsorted(self.marks, marks[0])])
+        return self.numbers[np.searchsorted(self.marks, marks)]
+
+
+@dataclass(frozen=True, eq=False)
+class Addressed:
+    """Rows from anywhere, each with its file and its number in it."""
+
+    rows: pa.RecordBatch
+    files: Ints
+    numbers: Ints
+    before: Ints  # of each file: the rows of the files before it
+
+    @property
+    def positions(self) -> Ints:
+        """The number of each row in the whole table."""
+        return self.before[self.files] + self.numbers
+
+    def words(self, key: SecretKey, step: Step, stream: Numbering = by_file) -> WordArray:
+        """Return the word of each row. Rows that follow each other in one file, as they mostly do, are faster."""
+        size = self.numbers.size
+        if size and self.is_stretch:
+            return key.words(step, int(stream(int(self.files[0]))), int(self.numbers[0]), size)
+        return key.words_at(step, stream(self.files), self.numbers)
+
+    @property
+    def is_stretch(self) -> bool:
+        """Whether the rows follow each other in one file."""
+        files, numbers = self.files, self.numbers
+        return bool((files == files[:1]).all() and (np.diff(numbers) == 1).all())
+
+
+@dataclass(frozen=True)
+class Unaddressed:
+    """Rows without an address: they have no words of their own, and a record key stands in."""
+
+    rows: pa.RecordBatch
+
+    def words(self, key: SecretKey, step: Step, stream: Numbering = by_file) -> WordArray:
+        """Refuse: a word without an address would be another one when the task is run again."""
+        raise AssertionError("rows without an address have no words")
+
+
+AnyBatch = Addressed | Unaddressed
+
+
+@dataclass(eq=False)
+class TaskSource:
+    """The rows of a partition as a table that is read once. `given` are Spark's batches, with addresses."""
+
+    names: list[str]
+    types: Mapping[str, Any]
+    files: Files | None
+    given: Iterator[Any] | None = None
+    place: tuple[int, int] = (0, 0)  # file and number of the first row of the batch that was given last
+    description: str = "a partition"
+    wide: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def of(self, given: Iterator[Any]) -> TaskSource:
+        """Return the same for the rows of a partition."""
+        return replace(self, given=given)
+
+    def column_type(self, name: str) -> Any:
+        """Return the Arrow type under which a column is read."""
+        return self.types[name]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[AnyBatch]:
+        """Yield all rows with these columns (and DRAWN, if it is there).
+
+        Who reads a second time wants to know what is wrong with a column: the driver will look.
+        """
+        if self.given is None:
+            raise Refused(columns[0])
+        given, self.given = self.given, None
+        for rows in at_once(given):
+            for batch in _runs(self._batch(rows, columns)):
+                if isinstance(batch, Addressed):
+                    self.place = int(batch.files[0]), int(batch.numbers[0])
+                yield batch
+
+    def _batch(self, rows: Any, columns: Sequence[str]) -> AnyBatch:
+        chosen = rows.select([*columns, *(name for name in (DRAWN,) if name in rows.schema.names)])
+        if self.files is None:
+            return Unaddressed(chosen)
+        marks, numbers = (as_numpy(rows.column(name)) for name in (FILE, ROW))
+        return Addressed(chosen, self.files.number_of(marks), numbers, self.files.before)
+
+    def fingerprint(self) -> str:
+        """Refuse: a partition is not a table."""
+        raise AssertionError("a partition has no fingerprint")
+
+
+def _runs(batch: AnyBatch) -> Iterator[AnyBatch]:
+    """Cut a batch where another file begins, or an earlier row follows."""
+    if isinstance(batch, Unaddressed):
+        yield batch
+        return
+    breaks = np.flatnonzero((np.diff(batch.files) != 0) | (np.diff(batch.numbers) <= 0)) + 1
+    for start, end in zip([0, *breaks], [*breaks, batch.numbers.size], strict=True):
+        run = slice(start, end)
+        yield Addressed(batch.rows[run], batch.files[run], batch.numbers[run], batch.before)
+
+
+def at_once(batches: Iterable[Any], rows: int = AT_ONCE) -> Iterator[Any]:
+    """Join Spark's batches to larger ones."""
+    pending: list[Any] = []
+    count = 0
+    for batch in batches:
+        if batch.num_rows:
+            pending.append(batch)
+            count += batch.num_rows
+        if count >= rows:
+            yield joined(pending)
+            pending, count = [], 0
+    if pending:
+        yield joined(pending)
+
+
+def joined(batches: Sequence[Any]) -> Any:
+    """Return the rows of some batches as one."""
+    if len(batches) == 1:
+        return batches[0]
+    columns = [pa.concat_arrays([batch.column(k) for batch in batches]) for k in range(batches[0].num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+def file_sums(batches: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+    """Yield the sha256 of each file of a list (number, path)."""
+    for batch in batches:
+        for line in batch.to_pylist():
+            with open(line["path"], "rb") as content:
+                digest = hashlib.file_digest(content, "sha256").digest()
+            yield pa.RecordBatch.from_pydict({"number": [line["number"]], "digest": [digest]})

@@ -1,0 +1,256 @@
+"""Rows to the files of a release. Workers write them, each under a name of its own; the driver takes those whose tasks
+ended well, and gives them their places. So a task that is run again, or twice at once, adds nothing.
+
+In the table's order, a file of the release holds consecutive rows of one file of the table; the driver puts files in
+order. Shuffled, rows go to parts by the leading bits of their secret words, and are sorted by the words inside: the
+order of all rows is that of independent words, so all orders are equally likely.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.engines.arrays import as_numpy, from_numpy
+from sfumato.engines.base import RESERVED
+from sfumato.engines.mapping import WORD
+from sfumato.engines.memory import kept_memory
+from sfumato.engines.spark.running import collected, mapped
+from sfumato.engines.spark.tasks import at_once
+from sfumato.engines.writers import ParquetFormat
+from sfumato.errors import TableError
+from sfumato.publishing_files import Written, write_file
+from sfumato.randomness import SecretKey, WordArray, release_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ATTEMPTS = ".attempts"
+"""The folder that workers write to."""
+PART = f"{RESERVED}part"
+"""The column that says which part of the release a row belongs to."""
+PART_ROWS = 1 << 21
+"""Rows of a part, about."""
+FEW = 8
+"""Text is written by a dictionary where the first rows of a file have a value this many times on average."""
+LOWEST = np.uint64(1 << 63)
+FILES = "name string, file long, first long, rows long, read long, checked long, sha256 string, schema binary"
+
+
+class PartWritten(NamedTuple):
+    """A file of the release: its name, its rows, its checksum, and the Arrow schema that a reader sees."""
+
+    name: str
+    rows: int
+    sha256: str
+    schema: Any
+
+
+class Parts(NamedTuple):
+    """All files of one table of the release, in order; rows that were read; and what the workers' sums add up to."""
+
+    files: list[PartWritten]
+    read: int
+    checked: int
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return sum(file.rows for file in self.files)
+
+
+Place = tuple[int, int]
+"""Where a file stands among the others: the number of the table's file and row that it begins with, or of the part."""
+
+
+@dataclass
+class Tally:
+    """What a worker adds up while it writes."""
+
+    read: int = 0
+    checked: np.uint64 = field(default_factory=lambda: np.uint64(0))
+
+
+Stage = Callable[[Iterator[Any], SecretKey, Tally], Iterator[tuple[Place, Any]]]
+"""Makes published rows of Spark's batches, and says to which file they go: a new one where the place's file changes or
+its row does not follow."""
+
+
+@dataclass(frozen=True)
+class WriteFiles:
+    """Writes the rows of a partition to files."""
+
+    folder: str
+    stage: Stage
+
+    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+        """Yield a line for each file; where there is none, one for what was read."""
+        tally, lines = Tally(), []
+        with kept_memory():
+            for place, rows in in_files(self.stage(given, key, tally)):
+                name = f"{release_id()}.parquet"
+                written = written_file(packed(rows), Path(self.folder) / name)
+                lines.append((name, *place, written.rows, written.sha256, written.schema.serialize().to_pybytes()))
+        yield _in_arrow(lines, tally)
+
+
+def in_files(rows: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Iterator[Any]]]:
+    """Give the rows of each file. Places (file, row) go on in a file as long as rows come later in the same one."""
+    last: Place = (-1, -1)
+    number = 0
+
+    def numbered() -> Iterator[tuple[int, Place, Any]]:
+        nonlocal last, number
+        for place, batch in rows:
+            if place[0] != last[0] or place[1] < last[1]:
+                number += 1
+            last = place
+            if batch.num_rows:
+                yield number, place, batch
+
+    for _, group in groupby(numbered(), key=lambda line: line[0]):
+        _, first, batch = next(group)
+        yield first, chain([batch], (rest for _, _, rest in group))  # noqa: B031, the group is used up once
+
+
+def written_file(rows: Iterator[Any], path: Path) -> Written:
+    """Write a file and have it on the disk: its worker may be gone when the release is committed."""
+    written = write_file(rows, path, ParquetFormat(), Event())
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return written
+
+
+def packed(batches: Iterator[Any]) -> Iterator[Any]:
+    """Give text as dictionaries where values come back often: Spark hands it over plain, which takes long to write."""
+    coded: set[str] | None = None
+    for batch in batches:
+        if coded is None:
+            coded = {f.name for f in batch.schema if pa.types.is_string(f.type) and _comes_back(batch.column(f.name))}
+        columns = [
+            c.dictionary_encode() if f.name in coded else c for f, c in zip(batch.schema, batch.columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _comes_back(column: Any) -> bool:
+    return FEW * len(pc.unique(column[: 1 << 14])) <= min(len(column), 1 << 14) + FEW
+
+
+def _in_arrow(lines: Sequence[tuple[Any, ...]], tally: Tally) -> Any:
+    """Return the lines of FILES; what was added up stands in the last one."""
+    lines = [*lines, ("", 0, 0, 0, "", b"")]
+    name, file, first, rows, sha256, schema = (list(column) for column in zip(*lines, strict=True))
+    last = [0] * (len(lines) - 1)
+    columns = {
+        "name": pa.array(name),
+        "file": pa.array(file, pa.int64()),
+        "first": pa.array(first, pa.int64()),
+        "rows": pa.array(rows, pa.int64()),
+        "read": pa.array([*last, tally.read], pa.int64()),
+        "checked": pa.array(np.array([*last, tally.checked], dtype=np.uint64).view(np.int64)),
+        "sha256": pa.array(sha256),
+        "schema": pa.array(schema, pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+# --- on the driver ------------------------------------------------------------------------------------------------
+
+
+def write_parts(frame: DataFrame, stage: Stage, key: SecretKey, folder: Path, name: str) -> Parts:
+    """Write the rows to `folder/name/part-00000.parquet` and so on, in the order of their places."""
+    attempts = folder / ATTEMPTS
+    attempts.mkdir(mode=0o700, exist_ok=True)
+    lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage), FILES, key)).to_pylist()
+    made = sorted((line for line in lines if line["name"]), key=lambda line: (line["file"], line["first"]))
+    if not made:
+        raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
+    (folder / name).mkdir()
+    files = [_placed(line, attempts, folder / name / f"part-{k:05d}.parquet") for k, line in enumerate(made)]
+    for left in attempts.iterdir():  # of tasks that failed, or were run twice
+        left.unlink()
+    attempts.rmdir()
+    checked = sum(line["checked"] for line in lines) % (1 << 64)
+    return Parts(files, sum(line["read"] for line in lines), checked)
+
+
+def _placed(line: dict[str, Any], attempts: Path, path: Path) -> PartWritten:
+    os.rename(attempts / line["name"], path)
+    schema = pa.ipc.read_schema(pa.BufferReader(line["schema"]))
+    return PartWritten(path.name, line["rows"], line["sha256"], schema)
+
+
+# --- shuffled -------------------------------------------------------------------------------------------------------
+
+
+def parts_for(rows: int) -> int:
+    """Return how many parts a release of so many rows has."""
+    return max(1, -(-rows // PART_ROWS))
+
+
+def spark_schema(schema: Any) -> Any:
+    """Return Spark's schema for plain columns of an Arrow schema."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(pa.schema([pa.field(f.name, _plain_type(f.type)) for f in schema]))
+
+
+def plain(batch: Any) -> Any:
+    """Return the rows with plain columns: Spark takes no dictionaries."""
+    columns = [c.cast(_plain_type(c.type)) for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _plain_type(kind: Any) -> Any:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def signed(words: WordArray) -> Any:
+    """Return words as Spark's numbers, in the same order."""
+    return from_numpy((words - LOWEST).view(np.int64))
+
+
+def sorted_in_parts(frame: DataFrame, parts: int, by: Sequence[str]) -> DataFrame:
+    """Return the rows by part, those of a part sorted. Ties are broken by what is published, not by where rows were."""
+    from pyspark.sql import functions as f
+
+    # one partition more than parts, for lines with sums
+    rest = [f"`{name.replace('`', '``')}`" for name in frame.columns if name not in (PART, *by)]
+    return frame.repartitionById(parts + 1, f.col(PART)).sortWithinPartitions(*by, *rest)
+
+
+@dataclass(frozen=True)
+class PartsInOrder:
+    """The stage that writes sorted rows: a file for each part. After the last part there may be lines with sums."""
+
+    parts: int
+
+    def __call__(self, given: Iterator[Any], key: SecretKey, tally: Tally) -> Iterator[tuple[Place, Any]]:
+        """Give the rows of each part without what they were sorted by."""
+        for batch in at_once(given):
+            part = int(as_numpy(batch.column(PART))[0])
+            if part == self.parts:
+                tally.checked += as_numpy(batch.column(WORD)).view(np.uint64).sum(dtype=np.uint64)
+            else:
+                yield (part, 0), batch.drop_columns([n for n in (PART, WORD) if n in batch.schema.names])
+
+
+def line_of_sums(schema: Any, parts: int, checked: np.uint64) -> Any:
+    """Return a line for after the last part: a row without values, whose word is a sum."""
+    columns = [pa.nulls(1, f.type) for f in schema if f.name not in (PART, WORD)]
+    names = [f.name for f in schema if f.name not in (PART, WORD)]
+    sums = [pa.array([parts], pa.int32()), from_numpy(np.array([checked], dtype=np.uint64).view(np.int64))]
+    return pa.RecordBatch.from_arrays([*columns, *sums], names=[*names, PART, WORD])

@@ -1,0 +1,181 @@
+"""Publishing on Spark: the steps of `publishing` and `publishing_groups`, done by a cluster.
+
+Files of a release on Spark are many. In the table's order they would tell how many rows were left out of each file of
+the table; so rows are shuffled where some are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato import publishing_groups
+from sfumato.engines.allocation import Codes
+from sfumato.engines.dealing import dealt
+from sfumato.engines.grouping import Groups
+from sfumato.engines.mapping import changed_table, integer_types
+from sfumato.engines.spark.dealing import spark_rows
+from sfumato.engines.spark.grouping import TwoParts, write_assigned, write_dealt
+from sfumato.engines.spark.mapping import FoundDeal, MapRows, Order, hash_of_counts, write_in_order, write_shuffled
+from sfumato.engines.spark.running import Progress, told
+from sfumato.engines.spark.source import SparkSource
+from sfumato.engines.spark.writing import Parts
+from sfumato.errors import UsageError
+from sfumato.group_plan import GroupPlan
+from sfumato.manifest import DataFile, GroupsPart
+from sfumato.plans import AnyPlan, Plan
+from sfumato.policy_rules import KEEPING_ONE
+from sfumato.profiles import Profile, counts_hash
+from sfumato.randomness import SecretKey, Step
+from sfumato.release_parts import file_parts, parts_sha256
+from sfumato.response_plan import ResponsePlan
+from sfumato.table import Table, profile
+
+MOST_AT_ONCE = 200_000_000
+"""Records of robust Anatomy on Spark: one worker holds about 100 bytes for each of them."""
+
+
+def check(table: Table, plan: AnyPlan, format: Literal["parquet", "csv"]) -> None:
+    """Raise unless every row draws the same words however often Spark reads it, and Parquet is asked for."""
+    if format != "parquet":
+        raise UsageError("On Spark a release is written as Parquet.", 'Say output.format = "parquet".')
+    source = _source(table)
+    reason = source.why_no_address
+    if not reason or (table.policy.record_key and not isinstance(plan, GroupPlan)):
+        return
+    raise UsageError(
+        f"The rows of {source.description} have no address that stays the same: {reason}. If Spark reads them again, "
+        "their noise would be drawn anew, and be another one.",
+        "Name a record key in the policy (record_key = ..., with a key file), or write the table to Parquet files and "
+        "publish these."
+        if not isinstance(plan, GroupPlan)
+        else "Write the table to Parquet files, and publish these.",
+    )
+
+
+def is_shuffled(table: Table, plan: AnyPlan) -> bool:
+    """Whether rows are published in random order: if the plan says so, or where order or sizes of files would tell."""
+    source = _source(table)
+    return plan.shuffle or plan.dropped > 0 or _drawn_person(table) is not None or bool(source.why_no_address)
+
+
+def _drawn_person(table: Table) -> str | None:
+    person = table.policy.person
+    return (
+        person.column if person and person.repeated == "keep-one" and table.policy.method.name in KEEPING_ONE else None
+    )
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def write_data(
+    table: Table, plan: Plan | ResponsePlan, key: SecretKey, folder: Path, progress: Progress
+) -> tuple[DataFile, Any]:
+    """Write the published rows; return their description and their Arrow schema."""
+    source, is_counted = _source(table), isinstance(plan, Plan) and plan.partition is not None
+    with told(source.session, plan.rows + plan.dropped, progress):
+        rows = MapRows(
+            table.schema,
+            source.in_task(_published(table)),
+            tuple(plan.mechanisms),
+            table.policy.record_key,
+            _deal(table, plan, key),
+            plan.mechanisms[0].domain.size if is_counted else 0,
+        )
+        if is_shuffled(table, plan):
+            written = write_shuffled(source, rows, plan.rows, key, folder, _drawn_person(table))
+        else:
+            written = write_in_order(source, rows, key, folder)
+    if isinstance(plan, Plan) and plan.partition and written.checked != hash_of_counts(key, plan.counts):
+        raise changed_table()
+    return _data_file(written, is_shuffled(table, plan)), written.files[0].schema
+
+
+def _source(table: Table) -> SparkSource:
+    assert isinstance(table.source, SparkSource)
+    return table.source
+
+
+def _published(table: Table) -> list[str]:
+    """Return the columns that workers need: those that are published, and the record key."""
+    shown = [name for name in table.source.names if table.schema[name].role != "identifier"]
+    return list(dict.fromkeys([*shown, *([table.policy.record_key] if table.policy.record_key else [])]))
+
+
+def _deal(table: Table, plan: Plan | ResponsePlan, key: SecretKey) -> FoundDeal | None:
+    """Find the deal to sub-tables, if there are several."""
+    if not isinstance(plan, Plan) or not plan.mechanism.label:
+        return None
+    rows = spark_rows(_source(table), table.schema, plan.mechanism, key)
+    found = dealt(rows, plan.mechanism, plan.quotas, key)
+    return FoundDeal(found.deal, found.attempt)
+
+
+def _data_file(written: Parts, shuffled: bool) -> DataFile:
+    parts = file_parts(written.files)
+    return DataFile(
+        file="data", format="parquet", rows=written.rows, sha256=parts_sha256(parts), shuffled=shuffled, parts=parts
+    )
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def write_groups(
+    table: Table, plan: GroupPlan, key: SecretKey, folder: Path, progress: Progress
+) -> tuple[DataFile, Any, GroupsPart]:
+    """Write both tables; return what the manifest says of them, and the Arrow schema of the data."""
+    source = _source(table)
+    rows = MapRows(table.schema, source.in_task(_published(table)), (), order=Order(Step.ANATOMY))
+    with told(source.session, publishing_groups.rows_read(plan), progress):
+        write = _robust if plan.method == "robust-anatomy" else _plain
+        written = write(table, plan, rows, key, folder)
+    parts = file_parts(written.values.files)
+    described = publishing_groups.groups_part(
+        plan,
+        file="groups",
+        lines=written.values.rows,
+        sha256=parts_sha256(parts),
+        number=written.number,
+        published=written.published,
+        rows=written.rows.rows,
+    )
+    groups = described.model_copy(update={"parts": parts})
+    return _data_file(written.rows, True), written.rows.files[0].schema, groups
+
+
+def _plain(table: Table, plan: GroupPlan, rows: MapRows, key: SecretKey, folder: Path) -> TwoParts:
+    publishing_groups.check_numbers(plan)
+    deal = Groups.drawn(plan.counts, plan.withheld, plan.groups, key)
+    types = integer_types(plan.domain.parts, table.source)
+    return write_dealt(_source(table), rows, plan.domain, deal, types, key, folder)
+
+
+def _robust(table: Table, plan: GroupPlan, rows: MapRows, key: SecretKey, folder: Path) -> TwoParts:
+    if plan.rows > MOST_AT_ONCE:
+        raise UsageError(
+            f"Robust Anatomy looks at all records at once: {plan.rows:,} are more than the {MOST_AT_ONCE:,} that one "
+            "worker is asked to hold.",
+            'Publish parts of the table apart, or say method = "anatomy".',
+        )
+    counted = profile(table)
+    plan.require_counts(counts_hash(counted))
+    types = integer_types(plan.domain.parts, table.source)
+    assign = _Assign(plan, counted)
+    return write_assigned(_source(table), rows, plan.domain, counted.domain, assign, types, key, folder)
+
+
+@dataclass(frozen=True)
+class _Assign:
+    """Groups all records, and makes sure that every group keeps the bound."""
+
+    plan: GroupPlan
+    counted: Profile
+
+    def __call__(self, codes: Codes, key: SecretKey) -> npt.NDArray[np.integer]:
+        return publishing_groups.grouped(self.plan, self.counted, codes, key)
