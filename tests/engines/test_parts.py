@@ -138,7 +138,7 @@ def test_checks_are_the_same(method: str, pair: Callable[[str], Pair]) -> None:
     assert own == (["parts", "parts of groups"] if one.groups else ["parts"])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["uniform", "small-domain", "randomized-response", "anatomy"])
 def test_findings_and_pages_are_the_same(method: str, pair: Callable[[str], Pair]) -> None:
     def told(audit: sf.Audit) -> dict[str, Any]:
         return {k: v for k, v in audit.to_dict().items() if k not in ("created", "seconds", "published")}
