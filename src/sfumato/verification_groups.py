@@ -104,7 +104,7 @@ def files(release: Release) -> Iterator[Check]:
     with connected(release) as connection:
         columns = {
             "columns": (_names(connection, "release"), list(release.column_names)),
-            f"columns of {groups.file}": (_names(connection, "compositions"), _group_columns(groups)),
+            f"columns of {groups.file}": (_names(connection, "compositions"), group_columns(groups)),
         }
         for name, (found, due) in columns.items():
             yield outcome(name, found == due, f"{len(found)} columns, as stated.", f"They are {found}.")
@@ -128,11 +128,10 @@ def files(release: Release) -> Iterator[Check]:
                 yield _guests(connection, groups)
 
 
-def types_fit(types: list[str], manifest: Manifest) -> bool:
-    """Whether the file of the groups has columns of these (Arrow) types: integers, and what the values are."""
-    first, *inner, last = types
-    fitting = (_fits(kind, part) for kind, part in zip(inner, manifest.domain.parts, strict=False))
-    return (first, last) == ("int32", "int64") and len(inner) == len(manifest.domain.parts) and all(fitting)
+def types_fit(types: list[str], domain: SensitiveDomain) -> bool:
+    """Whether a file of the groups has columns of these (Arrow) types: integers, and what the values are."""
+    fitting = (_fits(kind, part) for kind, part in zip(types[1:-1], domain.parts, strict=False))
+    return len(types) == len(domain.parts) + 2 and (types[0], types[-1]) == ("int32", "int64") and all(fitting)
 
 
 def _fits(kind: str, part: Domain) -> bool:
@@ -142,7 +141,8 @@ def _fits(kind: str, part: Domain) -> bool:
     return kind.removeprefix("u").startswith("int") if kinds == {int} else kind == "string"
 
 
-def _group_columns(groups: GroupsPart) -> list[str]:
+def group_columns(groups: GroupsPart) -> list[str]:
+    """Return the columns of the table of the groups."""
     return [groups.group_column, *(part.name for part in groups.domain), groups.count_column]
 
 
