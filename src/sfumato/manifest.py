@@ -9,6 +9,7 @@ sub-table, which may fix all its numbers). Its JSON Schema is docs/manifest.sche
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from sfumato.attributes import SensitiveDomain
 from sfumato.groups import GroupClaim
 from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
+from sfumato.release_parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts, parts_rows, parts_sha256
 from sfumato.requirement import GroupLimit, RiskLimit
 
 MANIFEST_VERSION = 1
@@ -35,14 +37,36 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+Parts = Annotated[
+    Annotated[tuple[FilePart, ...], Field(min_length=1)] | None,
+    Field(
+        description="The files of the table in their order, Parquet all; left out or null where it is one file.",
+        exclude_if=_is_none,  # the manifest of a table in one file is as before there were parts
+    ),
+]
+
+
 class DataFile(Part):
     """The published rows."""
 
-    file: str = Field(description="Name of the file in the release folder.")
+    file: str = Field(description=f"Name of the file in the release folder; with parts {DATA_FOLDER!r}, a folder.")
     format: Literal["parquet", "csv"]
     rows: int = Field(ge=0, description="Number of published rows.")
-    sha256: str
+    sha256: str = Field(description="Of the file; with parts, of the 32 bytes of each part's, one after another.")
     shuffled: bool = Field(description="Whether the rows were put in a random order.")
+    parts: Parts = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> DataFile:
+        if self.parts is not None:
+            check_parts(self.parts, DATA_FOLDER, self.file, self.rows, self.sha256)
+            if self.format != "parquet":
+                raise ValueError(f"a table in parts is Parquet, not {self.format}")
+        return self
 
 
 class Column(Part):
@@ -148,9 +172,12 @@ class GroupsPart(Part):
     The data hold who is in which group, and no sensitive column. Which record of a group has which value is hidden.
     """
 
-    file: str = Field(description="Name of the file in the release folder, in the format of the data.")
+    file: str = Field(
+        description=f"Name of the file in the release folder, in the format of the data; with parts {GROUPS_FOLDER!r}, "
+        "a folder."
+    )
     lines: int = Field(ge=1)
-    sha256: str
+    sha256: str = Field(description="As that of the data.")
     domain: tuple[DomainPart, ...] = Field(
         min_length=1,
         description="The sensitive columns; all of them are in this file only. Of a domain that was read off the table "
@@ -173,6 +200,13 @@ class GroupsPart(Part):
     dealt_within: tuple[str, ...] = Field(
         description="Records were dealt to groups at random among those that agree in these columns; none: among all."
     )
+    parts: Parts = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> GroupsPart:
+        if self.parts is not None:
+            check_parts(self.parts, GROUPS_FOLDER, self.file, self.lines, self.sha256)
+        return self
 
 
 class Manifest(Part):
@@ -210,6 +244,8 @@ class Manifest(Part):
     def _has_one_way(self) -> Manifest:
         if bool(self.mechanisms) == (self.groups is not None):
             raise ValueError("a release has mechanisms or groups, not both")
+        if self.groups and self.groups.parts and self.data.format != "parquet":
+            raise ValueError(f"a table in parts is Parquet, not {self.data.format}")
         columns = [part.name for mechanism in self.mechanisms for part in mechanism.domain]
         if len(columns) != len(set(columns)):
             raise ValueError("a column is randomized by one mechanism only")
@@ -273,6 +309,25 @@ def json_schema() -> str:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "sfumato release manifest, version 1"
     return json.dumps(schema, indent=2) + "\n"
+
+
+def data_in_parts(parts: Sequence[FilePart], *, shuffled: bool) -> DataFile:
+    """Return the description of published rows that were written as these files, in this order."""
+    return DataFile(
+        file=DATA_FOLDER,
+        format="parquet",
+        rows=parts_rows(parts),
+        sha256=parts_sha256(parts),
+        shuffled=shuffled,
+        parts=tuple(parts),
+    )
+
+
+def groups_in_parts(parts: Sequence[FilePart], **stated: Any) -> GroupsPart:
+    """Return the description of groups whose lines were written as these files; `stated` are its other keys."""
+    return GroupsPart(
+        file=GROUPS_FOLDER, lines=parts_rows(parts), sha256=parts_sha256(parts), parts=tuple(parts), **stated
+    )
 
 
 def response_part(claim: ResponseClaim, scope: str) -> ResponsePart:

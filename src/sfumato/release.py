@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.reconstruct.comparing import Comparison
     from sfumato.reconstruct.power import Power
     from sfumato.reconstruct.tables import JointTable
+    from sfumato.release_parts import FilePart
 
 MANIFEST_NAME = "manifest.json"
 README_NAME = "README.md"
@@ -36,14 +37,25 @@ class Release:
 
     @property
     def data(self) -> Path:
-        """The file with the published rows."""
+        """The file with the published rows, or the folder of the files; `data_files` are the files in both cases."""
         return self.folder / self.manifest.data.file
 
     @property
+    def data_files(self) -> list[Path]:
+        """The files with the published rows, in the order of the rows."""
+        return _files(self.data, self.manifest.data.parts)
+
+    @property
     def groups(self) -> Path | None:
-        """The file with the values of each group; None unless the release is one by groups."""
+        """The file or folder with the values of each group; None unless the release is one by groups."""
         part = self.manifest.groups
         return self.folder / part.file if part else None
+
+    @property
+    def groups_files(self) -> list[Path]:
+        """The files with the values of each group, in the order of their lines; none unless it is one by groups."""
+        part = self.manifest.groups
+        return _files(self.folder / part.file, part.parts) if part else []
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
@@ -168,6 +180,10 @@ class Release:
         return verify(self)
 
 
+def _files(path: Path, parts: Sequence[FilePart] | None) -> list[Path]:
+    return [path] if parts is None else [path / part.file for part in parts]
+
+
 def open_release(folder: str | Path) -> Release:
     """Open a release folder. Its manifest must be of this version; nothing else is checked (`Release.verify` does)."""
     path = Path(folder) / MANIFEST_NAME
@@ -177,11 +193,15 @@ def open_release(folder: str | Path) -> Release:
         manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
     except (ValidationError, ValueError, OSError) as problem:
         first = problem.errors()[0] if isinstance(problem, ValidationError) else None
-        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(problem)
+        reason = (
+            f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+            if first
+            else str(problem)
+        )
         raise ReleaseError(f"The manifest of {str(folder)!r} is not one of version 1: {reason}.") from None
     names = [manifest.data.file, *([manifest.groups.file] if manifest.groups else [])]
     for name in names:
-        if Path(name).name != name:
+        if Path(name).name != name or name in ("", ".."):
             raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.")
     if len({*names, MANIFEST_NAME, README_NAME}) < len(names) + 2:
         raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.")

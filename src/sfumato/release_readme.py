@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.attributes import MISSING_LABEL, Domain
-from sfumato.manifest import Column, GroupsPart, Manifest
+from sfumato.manifest import Column, DataFile, GroupsPart, Manifest
 
 SHOWN_VALUES = 40
 
@@ -18,7 +18,7 @@ TREATMENTS = {
 
 def readme(manifest: Manifest) -> str:
     """Return the text."""
-    names = [manifest.data.file, *([manifest.groups.file] if manifest.groups else []), "manifest.json"]
+    names = [_file(manifest.data), *([_file(manifest.groups)] if manifest.groups else []), "manifest.json"]
     files = ", ".join(f"`{name}`" for name in names)
     return "\n".join(
         [
@@ -32,6 +32,7 @@ def readme(manifest: Manifest) -> str:
             "",
             *(_randomized_use(manifest) if manifest.groups is None else _grouped_use(manifest, manifest.groups)),
             "",
+            *_in_parts(manifest),
             *_untouched(manifest),
             "## What is guaranteed",
             "",
@@ -51,7 +52,7 @@ def readme(manifest: Manifest) -> str:
             "| column | type | treatment |",
             "|---|---|---|",
             *(_row(column) for column in manifest.columns),
-            *(_grouped_row(part, manifest.groups.file) for part in manifest.domain.parts if manifest.groups),
+            *(_grouped_row(part, _file(manifest.groups)) for part in manifest.domain.parts if manifest.groups),
             "",
             *(line for part in manifest.domain.parts for line in _values(part)),
             "",
@@ -77,8 +78,8 @@ def _grouped_use(manifest: Manifest, groups: GroupsPart) -> list[str]:
         f"All published values are true. But {_hidden(manifest)} published **by groups**, apart from the other "
         f"columns. There are {groups.number:,} groups:",
         "",
-        f"- `{manifest.data.file}` has a line for each record: the other columns, and its group ({group}).",
-        f"- `{groups.file}` has the values of each group: {group}, {values}, and how many records of the group have "
+        f"- `{_file(manifest.data)}` has a line for each record: the other columns, and its group ({group}).",
+        f"- `{_file(groups)}` has the values of each group: {group}, {values}, and how many records of the group have "
         f"them ({count}).",
         "",
         f"Which record of a group has which value is not published. **Do not join the files on {group}**: that pairs "
@@ -114,6 +115,24 @@ def _example(manifest: Manifest) -> list[str]:
         f'print(release.count(by="{manifest.randomized[0]}"))',
         "```",
     ]
+
+
+def _file(stated: DataFile | GroupsPart) -> str:
+    """Return the name of a table's file, or of its folder."""
+    return stated.file if stated.parts is None else f"{stated.file}/"
+
+
+def _in_parts(manifest: Manifest) -> list[str]:
+    """Say how a table of many files is read."""
+    stated: list[DataFile | GroupsPart] = [manifest.data, *([manifest.groups] if manifest.groups else [])]
+    lines = [
+        f"`{table.file}/` is one table in {len(table.parts):,} Parquet files, `{table.parts[0].file}` and so on: its "
+        "rows are theirs, in the order of the numbers. sfumato reads them as one. Other programs read the folder, for "
+        f"example DuckDB: `SELECT * FROM '{table.file}/*.parquet'`."
+        for table in stated
+        if table.parts is not None
+    ]
+    return [text for line in lines for text in (line, "")]
 
 
 def _untouched(manifest: Manifest) -> list[str]:

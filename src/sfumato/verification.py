@@ -7,13 +7,9 @@ cannot be seen from outside; that the published frequencies are possible under i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
-from pathlib import Path
 from typing import Any
-
-import pyarrow.parquet as pq
 
 from sfumato import verification_groups
 from sfumato.checks import Check, Verification, differing, outcome
@@ -31,8 +27,9 @@ from sfumato.manifest import ResponsePart
 from sfumato.matrix import amplification
 from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
-from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, value_type
+from sfumato.release import Release
 from sfumato.requirement import Bound
+from sfumato.verification_files import as_published, carried
 
 PERTURBATIONS = ("uniform", "fine-grain")
 SMALL_DOMAIN = "small-domain"
@@ -49,60 +46,11 @@ def verify(release: Release) -> Verification:
     checks += verification_groups.stated(release) if by_groups else _guarantee(release)
     if all(check.status == "holds" for check in checks if check.name.startswith(("checksum of", "matrix"))):
         try:
-            checks += [*(verification_groups.files(release) if by_groups else _rows(release)), *_metadata(release)]
+            checks += [*(verification_groups.files(release) if by_groups else _rows(release))]
         except UsageError as problem:
             checks.append(Check("data", "fails", problem.message))
+        checks += carried(release)
     return Verification((*checks, *(verification_groups.private(release) if by_groups else _private(release))))
-
-
-def as_published(release: Release) -> Iterator[Check]:
-    """Check that the files are those that were published, and that no other lies beside them."""
-    yield from _files(release)
-    yield _folder(release)
-    yield from _seal(release)
-
-
-def _files(release: Release) -> Iterator[Check]:
-    manifest = release.manifest
-    checksums = {release.data: manifest.data.sha256, release.folder / README_NAME: manifest.readme_sha256}
-    if release.groups and manifest.groups:
-        checksums[release.groups] = manifest.groups.sha256
-    for path, expected in checksums.items():
-        if not path.is_file():
-            yield Check(f"checksum of {path.name}", "fails", "The file is not there.")
-            continue
-        yield outcome(
-            f"checksum of {path.name}",
-            file_sha256(path) == expected,
-            "The file is as it was published.",
-            "The file was changed after it was published.",
-        )
-
-
-def _folder(release: Release) -> Check:
-    """Nothing but the release may lie in its folder: a plan or a table beside it would be handed out with it."""
-    known = {MANIFEST_NAME, README_NAME, release.data.name, *([release.groups.name] if release.groups else [])}
-    others = sorted(path.name for path in release.folder.iterdir() if path.name not in known)
-    return outcome(
-        "folder",
-        not others,
-        "It holds the files of the release and no other.",
-        f"It also holds {', '.join(map(repr, others[:5]))}.",
-    )
-
-
-def _seal(release: Release) -> Iterator[Check]:
-    """The README seals the manifest: neither can change alone."""
-    path = release.folder / README_NAME
-    if path.is_file():
-        text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
-        seal = manifest_seal(text, release.manifest.readme_sha256)
-        yield outcome(
-            "manifest",
-            seal in path.read_text(encoding="utf-8", errors="replace"),
-            "It is the one that the README was written with.",
-            "It is not the one that the README was written with: one of the two was changed.",
-        )
 
 
 def _guarantee(release: Release) -> Iterator[Check]:
@@ -355,25 +303,6 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
         f"Each value's share is possible under the matrix (within {widest:.2g}; false alarm {FALSE_ALARM:g}).",
         f"Impossible under the matrix for {', '.join(odd[:5])}: the column was not drawn with it.",
     )
-
-
-def _metadata(release: Release) -> Iterator[Check]:
-    """The Parquet files' types and their metadata, which must hold nothing of the source."""
-    manifest = release.manifest
-    if manifest.data.format != "parquet":
-        return
-    stated = [column.type for column in manifest.columns]
-    yield from _of_file(release.data, "", lambda types: types == stated)
-    if release.groups:
-        fit = partial(verification_groups.types_fit, manifest=manifest)
-        yield from _of_file(release.groups, f" of {release.groups.name}", fit)
-
-
-def _of_file(path: Path, of: str, fit: Callable[[list[str]], bool]) -> Iterator[Check]:
-    file = pq.ParquetFile(path)
-    types, extra = [value_type(t) for t in file.schema_arrow.types], dict(file.metadata.metadata or {})
-    yield outcome(f"types{of}", fit(types), "As stated.", f"They are {types}, not as stated.")
-    yield outcome(f"metadata{of}", not extra, "The file carries none.", f"The file carries {sorted(extra)}.")
 
 
 def _private(release: Release) -> Iterator[Check]:

@@ -104,7 +104,7 @@ def files(release: Release) -> Iterator[Check]:
     with connected(release) as connection:
         columns = {
             "columns": (_names(connection, "release"), list(release.column_names)),
-            f"columns of {groups.file}": (_names(connection, "compositions"), _group_columns(groups)),
+            f"columns of {groups.file}": (_names(connection, "compositions"), group_columns(groups)),
         }
         for name, (found, due) in columns.items():
             yield outcome(name, found == due, f"{len(found)} columns, as stated.", f"They are {found}.")
@@ -142,7 +142,8 @@ def _fits(kind: str, part: Domain) -> bool:
     return kind.removeprefix("u").startswith("int") if kinds == {int} else kind == "string"
 
 
-def _group_columns(groups: GroupsPart) -> list[str]:
+def group_columns(groups: GroupsPart) -> list[str]:
+    """Return the columns of the table of the groups."""
     return [groups.group_column, *(part.name for part in groups.domain), groups.count_column]
 
 

@@ -31,7 +31,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.table import Table
-from sfumato.verification import as_published
+from sfumato.verification_files import as_published
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

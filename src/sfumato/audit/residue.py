@@ -42,7 +42,9 @@ ALIKE = 1e14
 LONGEST_RUN = 7
 AT_ONCE = 1 << 22
 """Bytes that are searched at a time."""
-WRITERS = ("manifest.py", "release_readme.py", "guarantee.py", "group_guarantee.py", "publishing.py")
+WRITERS = (
+    "manifest.py", "release_parts.py", "release_readme.py", "guarantee.py", "group_guarantee.py", "publishing.py",
+)  # fmt: skip
 """Where the words of a release stand."""
 FREE_TEXT = ("guarantee", "second_release", "software")
 """What the manifest says in sentences: only words of the software belong there, and what is published anyway."""

@@ -37,10 +37,8 @@ class _Part:
 
 def dealt(release: Release) -> Dealt:
     """Return how the records were dealt."""
-    assert release.groups is not None
-    stamps = tuple(
-        (str(file.absolute()), file.stat().st_mtime_ns) for file in (release.data, release.groups) if file.is_file()
-    )
+    files = (*release.data_files, *release.groups_files)
+    stamps = tuple((str(file.absolute()), file.stat().st_mtime_ns) for file in files if file.is_file())
     return _read(_Opened(release, stamps))
 
 

@@ -1,4 +1,4 @@
-"""Reading a release: counted by DuckDB, straight from the published file, with nothing else in reach."""
+"""Reading a release: counted by DuckDB, straight from the published files, with nothing else in reach."""
 
 from __future__ import annotations
 
@@ -37,22 +37,23 @@ CONDITION_ERRORS = (
 @contextmanager
 def connected(release: Release) -> Iterator[Any]:
     """Give a DuckDB connection with the view `release`, by groups `compositions` too, and a locked configuration."""
-    files = {"release": release.data}
-    if release.manifest.groups:
-        files["compositions"] = release.folder / release.manifest.groups.file
-    for path in files.values():
-        if not path.is_file():
-            raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {path.name!r}.")
+    files = {"release": release.data_files}
+    if release.groups_files:
+        files["compositions"] = release.groups_files
+    every = [path for paths in files.values() for path in paths]
+    if lost := next((path for path in every if not path.is_file()), None):
+        name = str(lost.relative_to(release.folder))
+        raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {name!r}.")
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     try:
         connection.execute("SET enable_progress_bar = false")  # it would be printed among the answers of a long query
         connection.execute("SET TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
-        allowed = ", ".join(f"{_literal(str(path.absolute()))}, {_pattern(path)}" for path in files.values())
-        connection.execute(f"SET allowed_paths = [{allowed}]")
+        allowed = {form for path in every for form in (_literal(str(path.absolute())), _pattern(path))}
+        connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
         connection.execute("SET enable_external_access = false")  # no other file can be read or written
-        for view, path in files.items():
+        for view, paths in files.items():
             types = _data_types(release) if view == "release" else _composition_types(release)
-            connection.execute(f"CREATE VIEW {view} AS {_select(path, release.manifest.data.format, types)}")
+            connection.execute(f"CREATE VIEW {view} AS {_select(paths, release.manifest.data.format, types)}")
         connection.execute("SET lock_configuration = true")
         yield connection
     except duckdb.Error as problem:
@@ -127,13 +128,14 @@ def _composition_types(release: Release) -> list[tuple[str, str]]:
     return [(groups.group_column, "int64"), *_sensitive_types(release), (groups.count_column, "int64")]
 
 
-def _select(file: Path, file_format: str, types: Sequence[tuple[str, str]]) -> str:
-    path = _pattern(file)  # folders named x=y are no columns
+def _select(files: Sequence[Path], file_format: str, types: Sequence[tuple[str, str]]) -> str:
+    """Return the query of all rows: those of the first file, then those of the next (DuckDB keeps their order)."""
+    paths = f"[{', '.join(map(_pattern, files))}]"  # folders named x=y are no columns
     if file_format == "parquet":
-        return f"SELECT * FROM read_parquet({path}, hive_partitioning = false)"
+        return f"SELECT * FROM read_parquet({paths}, hive_partitioning = false)"
     columns = ", ".join(f"CAST({quoted(name)} AS {csv_type(kind)}) AS {quoted(name)}" for name, kind in types)
     return (
-        f"SELECT {columns} FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "
+        f"SELECT {columns} FROM read_csv({paths}, all_varchar = true, header = true, delim = ',', quote = '\"', "
         "escape = '\"', nullstr = '', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, "
         "columns = "
         "{" + ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for name, _ in types) + "})"

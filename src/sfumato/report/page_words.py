@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from sfumato.attributes import label
-from sfumato.manifest import BoundPart, GroupsPart, Manifest, MechanismPart
+from sfumato.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
 from sfumato.mechanism import Mechanism
 from sfumato.release import MANIFEST_NAME, Release
 from sfumato.report.page import Block, Facts, Items, Section, Text, table
@@ -164,12 +164,12 @@ def citing(release: Release, made: str, software: str) -> Section:
     manifest = release.manifest
     cited = (
         f"Release {manifest.release_id}, {manifest.created}, {NAMES.get(manifest.method, manifest.method)} "
-        f"({manifest.assurance}), made with {manifest.software}. SHA-256 of {manifest.data.file}: "
+        f"({manifest.assurance}), made with {manifest.software}. SHA-256 of {_file(manifest.data)}: "
         f"{manifest.data.sha256}."
     )
     manifest_hash = hashlib.sha256((release.folder / MANIFEST_NAME).read_bytes()).hexdigest()
-    hashes = [(manifest.data.file, manifest.data.sha256)]
-    hashes += [(manifest.groups.file, manifest.groups.sha256)] if manifest.groups else []
+    hashes = [(_file(manifest.data), manifest.data.sha256)]
+    hashes += [(_file(manifest.groups), manifest.groups.sha256)] if manifest.groups else []
     hashes += [
         (MANIFEST_NAME, manifest_hash),
         ("README.md", manifest.readme_sha256),
@@ -179,6 +179,11 @@ def citing(release: Release, made: str, software: str) -> Section:
     checked = "Whoever has the release can check it: sfumato verify compares the checksums and re-computes the bounds."
     blocks = (Text(cited, "mono"), facts, Text(checked), table("SHA-256", ("file", "checksum"), hashes, 2))
     return Section("citing", "How to cite and check", blocks)
+
+
+def _file(stated: DataFile | GroupsPart) -> str:
+    """Return the name of a table's file; of one in parts the folder's, and how many files it has."""
+    return stated.file if stated.parts is None else f"{stated.file} ({len(stated.parts):,} files)"
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,63 @@
+"""A table of a release in many files: their names, their order, and the checksum of the whole.
+
+The rows of the whole are those of part 0, then those of part 1, and so on:
+
+    rows = r_0 + ... + r_n        sha256 = sha256(d_0 ... d_n), d_k the 32 bytes of the sha256 of part k
+
+A part is named by its number and nothing else: its name tells nothing of where the rows come from, and leads nowhere
+but into the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DATA_FOLDER = "data"
+GROUPS_FOLDER = "groups"
+
+
+class FilePart(BaseModel):
+    """One of the files of a table, all of them Parquet."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: str = Field(
+        pattern=r"^part-[0-9]{5,}\.parquet$", description="Name of the file in the folder: its number, from 0."
+    )
+    rows: int = Field(ge=0)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+def part_name(number: int) -> str:
+    """Return the name of a part.
+
+    >>> part_name(0), part_name(123456)
+    ('part-00000.parquet', 'part-123456.parquet')
+    """
+    return f"part-{number:05}.parquet"
+
+
+def parts_rows(parts: Sequence[FilePart]) -> int:
+    """Return the rows of the whole."""
+    return sum(part.rows for part in parts)
+
+
+def parts_sha256(parts: Sequence[FilePart]) -> str:
+    """Return the checksum of the whole."""
+    return hashlib.sha256(b"".join(bytes.fromhex(part.sha256) for part in parts)).hexdigest()
+
+
+def check_parts(parts: Sequence[FilePart], folder: str, file: str, rows: int, sha256: str) -> None:
+    """Raise ValueError unless the parts make up the whole: the table `file`, which is to be the folder `folder`."""
+    if file != folder:
+        raise ValueError(f"the parts lie in the folder {folder!r}, not in {file!r}")
+    for number, part in enumerate(parts):
+        if part.file != part_name(number):
+            raise ValueError(f"part {number} is named {part_name(number)!r}, not {part.file!r}")
+    if parts_rows(parts) != rows:
+        raise ValueError(f"the parts have {parts_rows(parts):,} rows together, not {rows:,}")
+    if parts_sha256(parts) != sha256:
+        raise ValueError("sha256 is not the one of the parts in their order")
