@@ -126,13 +126,13 @@ def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
 
 def _launched(settings: Mapping[str, str], log: IO[str] | None) -> SparkSession:
     """Start the Java process with its output in `log`, then the session in it."""
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
+    from pyspark import SparkConf, SparkContext, java_gateway
     from pyspark.sql import SparkSession
 
     conf = SparkConf().setAll(list(settings.items()))
     output: dict[str, Any] = {"stdout": log, "stderr": log} if log else {}
-    gateway = SparkContext._gateway or launch_gateway(conf, output)  # the process outlives a session that is stopped
+    launch: Any = java_gateway.launch_gateway
+    gateway = SparkContext._gateway or launch(conf, output)  # the process outlives a session that is stopped
     SparkContext(conf=conf, gateway=gateway)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
