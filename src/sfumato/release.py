@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from sfumato.manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
 
     from sfumato.checks import Verification
     from sfumato.reconstruct.answer import Answer, Estimator, Target
@@ -34,6 +36,8 @@ class Release:
 
     folder: Path
     manifest: Manifest
+    spark: Any = field(default=None, repr=False, compare=False)
+    """A Spark session in which rows are counted; None: on this machine."""
 
     @property
     def data(self) -> Path:
@@ -184,8 +188,12 @@ def _files(path: Path, parts: Sequence[FilePart] | None) -> list[Path]:
     return [path] if parts is None else [path / part.file for part in parts]
 
 
-def open_release(folder: str | Path) -> Release:
-    """Open a release folder. Its manifest must be of this version; nothing else is checked (`Release.verify` does)."""
+def open_release(folder: str | Path, spark: SparkSession | None = None) -> Release:
+    """Open a release folder. Its manifest must be of this version; nothing else is checked (`Release.verify` does).
+
+    With a Spark session all counting is done there, and only the correction here; its workers need sfumato, and must
+    see the folder under the same path.
+    """
     path = Path(folder) / MANIFEST_NAME
     if not path.is_file():
         raise ReleaseError(f"{str(folder)!r} is not a release: it has no {MANIFEST_NAME}.")
@@ -205,7 +213,7 @@ def open_release(folder: str | Path) -> Release:
             raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.")
     if len({*names, MANIFEST_NAME, README_NAME}) < len(names) + 2:
         raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.")
-    return Release(Path(folder), manifest)
+    return Release(Path(folder), manifest, spark)
 
 
 def release_around(path: Path) -> Path | None:

@@ -10,7 +10,7 @@ So what is held does not grow with the records, but with the different compositi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,14 @@ from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray, Key
 from sfumato.reconstruct.bucket_sums import Binned
 from sfumato.reconstruct.conditions import Condition, fetched
+from sfumato.reconstruct.counting import Counting, Merge
 from sfumato.reconstruct.dealt import Dealt
 from sfumato.reconstruct.reading import quoted
 from sfumato.reconstruct.tally import ROWS, Number, Truths, distinct, key_of, numbers_in, unique_rows
 from sfumato.release import Release
 
+SUM: Merge = "sum"
+ENDS: tuple[Merge, ...] = ("min", "max")
 MOST_MEANS = 4_000_000
 """Means of values in groups of the answer that can be held, several times over: 32 MB each."""
 
@@ -94,8 +97,8 @@ def bucket_tally(
     numbers = {number.summed(weight): number for number in totals}
     sums = list(dict.fromkeys([ROWS.summed(""), *numbers, *(product.summed(weight) for product in products)]))
     patterns, meaning = _patterns(release, condition, place)
-    statement = _statement(release, untouched, condition, sums, list(numbers.values()), weight)
-    found = fetched(release, statement, "The query", kinds=dealt.kinds, meanings=meaning)
+    asked = _asked(release, untouched, condition, sums, list(numbers.values()), weight)
+    found = fetched(release, asked, "The query", kinds=dealt.kinds, meanings=meaning)
     columns = iter(found.columns)
     kind, pattern = (np.asarray(next(columns).combine_chunks()).astype(np.int64) for _ in range(2))
     keys = [key_of(name, next(columns)) for name in untouched]
@@ -129,7 +132,7 @@ def _patterns(
     release: Release, condition: Condition, place: Callable[[Truths], IntArray]
 ) -> tuple[tuple[Truths, ...], Any]:
     """Return one pattern for each meaning (which values are meant), and the meaning of every pattern that occurs."""
-    found = fetched(release, f"SELECT DISTINCT {_pattern(condition)} AS p FROM release{_where(condition)}", "The query")
+    found = fetched(release, Counting((_pattern(condition),), where=condition.rows), "The query")
     codes = np.asarray(found.columns[0].combine_chunks()).astype(np.int64)
     meanings: dict[bytes, int] = {}
     patterns: list[Truths] = []
@@ -150,41 +153,35 @@ def _pattern(condition: Condition) -> str:
     return " + ".join(["0", *digits])
 
 
-def _where(condition: Condition) -> str:
-    return f" WHERE {condition.rows}" if condition.rows else ""
+# --- what is asked of the rows ----------------------------------------------------------------------------------------
 
 
-# --- the query that DuckDB answers ------------------------------------------------------------------------------------
-
-
-def _statement(
+def _asked(
     release: Release,
     untouched: Sequence[str],
     condition: Condition,
     sums: Sequence[str],
     numbers: Sequence[Number],
     weight: str,
-) -> str:
-    """Return the query; everything in it is rebuilt from checked parts."""
+) -> Counting:
+    """Return the sums by group and pattern, which are then added up over patterns of a meaning and groups of a kind."""
     assert release.manifest.groups is not None
-    keys = [f"c{k}" for k in range(len(untouched))]
-    whats = [(f"s{k}", "sum") for k in range(len(sums))]
-    whats += [(f"{letter}{k}", end) for k in range(len(numbers)) for letter, end in (("l", "min"), ("h", "max"))]
-    columns = [f"{quoted(release.manifest.groups.group_column)} AS g", f"{_pattern(condition)} AS p"]
-    columns += [f"{quoted(name)} AS {key}" for name, key in zip(untouched, keys, strict=True)]
-    by = ", ".join(str(k + 1) for k in range(len(columns)))  # by place, not name
-    columns += [f"coalesce({sql}, 0) AS s{k}" for k, sql in enumerate(sums)]
-    for k, number in enumerate(numbers):
-        columns += [f"min({number.each(weight)}) AS l{k}", f"max({number.each(weight)}) AS h{k}"]
-    parts = f"SELECT {', '.join(columns)} FROM release{_where(condition)} GROUP BY {by}"
+    keys = (quoted(release.manifest.groups.group_column), _pattern(condition), *map(quoted, untouched))
+    ends = [(f"{end}({number.each(weight)})", end) for number in numbers for end in ENDS]
+    counting = Counting(keys, (*((f"coalesce({sql}, 0)", SUM) for sql in sums), *ends), condition.rows)
+    group, meaning, *columns = counting.key_names
+    summed, rows = counting.merges, "{counted} AS counted"
     if condition.atoms:  # several patterns may mean the same values
-        merged = ["g", "meaning", *keys, *(f"{end}({what}) AS {what}" for what, end in whats)]
-        parts = f"SELECT {', '.join(merged)} FROM ({parts}) JOIN meanings USING (p) GROUP BY {by}"
+        merged = ", ".join([group, "meaning", *columns, *(f"{how}({s}) AS {s}" for s, how in summed.items())])
+        by = ", ".join([group, "meaning", *columns])
+        rows = f"(SELECT {merged} FROM {rows} JOIN {{meanings}} AS meanings ON p = {meaning} GROUP BY {by}) AS merged"
+        meaning = "meaning"
     totals = [f"CAST(s{sums.index(number.summed(weight))} AS DOUBLE)" for number in numbers]
-    outer = ["kind", "meaning" if condition.atoms else "p", *keys]
-    outer += [f"{end}({what})" for what, end in whats[: len(sums)]]
+    outer = [f"{how}({s})" for s, how in summed.items()]
     # groups of a kind are of one size; sums of integers do not depend on the order in which threads add
-    outer += [f"sum({total} * {total}) / min(size)" for total in totals]
-    outer += [f"{end}({what})" for what, end in whats[len(sums) :]]
-    named = ", ".join(f"{column} AS o{k}" for k, column in enumerate(outer))
-    return f"SELECT {named} FROM ({parts}) JOIN kinds USING (g) GROUP BY {by}"
+    between = [f"sum({total} * {total}) / min(size)" for total in totals]
+    outer[len(sums) : len(sums)] = between
+    by = ", ".join(["kind", meaning, *columns])
+    named = ", ".join(f"{sql} AS o{k}" for k, sql in enumerate(outer))
+    rows += f" JOIN {{kinds}} AS kinds ON g = {group}"
+    return replace(counting, then=f"SELECT {by}, {named} FROM {rows} GROUP BY {by}")

@@ -8,6 +8,7 @@ Both may be combined by AND, OR and NOT, in SQL's logic of three values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -20,6 +21,8 @@ from sqlglot import exp
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import UsageError
+from sfumato.reconstruct import on_spark
+from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line, manifest_types, quoted
 from sfumato.reconstruct.where import EXAMPLE, as_sql, check, compared_as_numbers
 from sfumato.release import Release
@@ -189,8 +192,8 @@ def check_comparisons(release: Release, tree: exp.Expression) -> None:
 
 def _about_bins(release: Release, name: str) -> UsageError:
     column = quoted(name)
-    query = f"SELECT DISTINCT {column} FROM release WHERE {column} IS NOT NULL ORDER BY 1 LIMIT 4"
-    shown = ", ".join(_literal(bin_label) for (bin_label,) in counted(release, query, ""))
+    bins = sorted(label for (label,) in counted(release, Counting((column,), where=f"{column} IS NOT NULL"), ""))
+    shown = ", ".join(map(_literal, bins[:4]))
     return UsageError(
         f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
         f"Name the bins that you want, e.g. {quoted(name)} IN ({shown}); `--by {name}` lists all of them.",
@@ -200,11 +203,9 @@ def _about_bins(release: Release, name: str) -> UsageError:
 def check_numbers(release: Release, name: str) -> None:
     """Raise if a column of text holds something that is no number."""
     column = quoted(name)
-    query = (
-        f"SELECT count(*) AS texts, min({column}) AS example FROM release "
-        f"WHERE {column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL"
-    )
-    ((texts, example),) = counted(release, query, "")
+    is_none = f"{column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL"
+    asked = Counting((), (("count(*)", "sum"), (f"min({column})", "min")), is_none)
+    ((texts, example),) = counted(release, asked, "")
     if texts:
         raise UsageError(
             f"{name!r} is text, and {texts:,} row(s) hold no number there, e.g. {example!r}: "
@@ -217,24 +218,32 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def counted(release: Release, query: str, where: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a query; what does not fit in the condition is told by it."""
+def counted(release: Release, asked: Counting, where: str) -> list[tuple[Any, ...]]:
+    """Return the rows of an answer; what does not fit in the condition is told by it."""
     # by way of Arrow: DuckDB itself needs another package for times with a zone
-    columns = fetched(release, query, f"The condition {where!r}" if where.strip() else "").columns
+    columns = fetched(release, asked, f"The condition {where!r}" if where.strip() else "").columns
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def fetched(release: Release, query: str, what: str, **tables: Any) -> Any:
-    """Return the rows of a query as an Arrow table. What does not fit is told of `what` was asked, if that is said.
+def fetched(release: Release, asked: Counting, what: str, **tables: Any) -> Any:
+    """Return the answer as an Arrow table. What does not fit is told of `what` was asked, if that is said.
 
-    `tables` are Arrow tables that the query may read besides the release.
+    `tables` are Arrow tables that it may read besides the release. It is counted in the release's Spark session, if it
+    has one.
     """
-    with connected(release) as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
+    with _opened(release) as connection:
         try:
-            return connection.sql(query).to_arrow_table()
+            if release.spark is not None:
+                return on_spark.answered(release, connection, asked, tables)
+            for name, table in tables.items():
+                connection.register(name, table)
+            return connection.sql(asked.sql(tables)).to_arrow_table()
         except CONDITION_ERRORS as problem:
             if not what:
                 raise
             raise UsageError(f"{what} does not fit: {first_line(problem)}.", EXAMPLE) from None
+
+
+def _opened(release: Release) -> AbstractContextManager[Any]:
+    """Return a connection to all rows; of a release on Spark to a few, which tell the types."""
+    return connected(release, None if release.spark is None else on_spark.pieces_of(release)[0])

@@ -17,6 +17,8 @@ from sfumato.errors import ReleaseError
 from sfumato.manifest import GroupsPart
 from sfumato.reconstruct.answer import IntArray
 from sfumato.reconstruct.compositions import Kinds
+from sfumato.reconstruct.conditions import fetched
+from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.dealt import Dealt, dealt_of
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.reconstruct.tally import changed, distinct, key_of, part_codes
@@ -81,11 +83,8 @@ def _strata(release: Release, groups: GroupsPart) -> tuple[IntArray, IntArray, i
     """Return the rows and the stratum of each group, and the number of the stratum of those that mix cells."""
     is_told = all(name in release.column_names for name in groups.dealt_within)
     names = groups.dealt_within if is_told else ()
-    columns = [quoted(groups.group_column), *map(quoted, names)]
-    named = ", ".join(f"{column} AS c{k}" for k, column in enumerate(columns))
-    with connected(release) as connection:
-        found = connection.sql(f"SELECT {named}, count(*) AS n FROM release GROUP BY ALL").to_arrow_table()
-    group, *cells, rows = found.columns
+    asked = Counting((quoted(groups.group_column), *map(quoted, names)), (("count(*)", "sum"),))
+    group, *cells, rows = fetched(release, asked, "").columns
     place = np.asarray(group.combine_chunks()).astype(np.int64) - 1
     if place.size == 0 or place.min() < 0 or place.max() >= groups.number:
         raise _other_groups()

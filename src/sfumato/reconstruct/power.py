@@ -22,6 +22,7 @@ from sfumato.reconstruct.answer import Key, Target, check_target, sorted_key
 from sfumato.reconstruct.cells import Cells, cells_of
 from sfumato.reconstruct.channel import Channel, randomization_of
 from sfumato.reconstruct.conditions import Condition, column_names, counted, not_too_deep, split_condition
+from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.estimate import NO_ROW, count
 from sfumato.reconstruct.expectation import FARTHEST, Curve, Expected, Stratum, curve_of
 from sfumato.reconstruct.figures import FEW
@@ -239,7 +240,7 @@ def _sizes(release: Release, channel: Channel, untouched: Sequence[str], conditi
     """Count the published rows of each group and stratum that satisfy the untouched part of the condition."""
     found: dict[tuple[Any, ...], dict[tuple[Truths, int], int]] = {}
     width = len(untouched)
-    for *key, number, rows in counted(release, _statement(channel, untouched, condition), where):
+    for *key, number, rows in counted(release, _asked(channel, untouched, condition), where):
         of_group = found.setdefault(tuple(key[:width]), {})
         kind = tuple(key[width:]), number - 1
         of_group[kind] = of_group.get(kind, 0) + rows
@@ -263,15 +264,13 @@ def _keys(by: Sequence[str], sizes: _Sizes, cells: Cells, shown: Sequence[int]) 
     return tuple(keys[name] for name in by)
 
 
-def _statement(channel: Channel, untouched: Sequence[str], condition: Condition) -> str:
-    columns = [
-        *(f"{quoted(name)} AS k{k}" for k, name in enumerate(untouched)),
-        *(f"CAST(({atom}) AS BOOLEAN) AS a{k}" for k, atom in enumerate(condition.atoms)),
-        f"CAST({quoted(channel.label)} AS INTEGER) AS label" if channel.label else "1 AS label",
-        "count(*) AS n",
-    ]
-    where = f" WHERE {condition.rows}" if condition.rows else ""
-    return f"SELECT {', '.join(columns)} FROM release{where} GROUP BY ALL HAVING count(*) > 0"
+def _asked(channel: Channel, untouched: Sequence[str], condition: Condition) -> Counting:
+    keys = (
+        *map(quoted, untouched),
+        *(f"CAST(({atom}) AS BOOLEAN)" for atom in condition.atoms),
+        f"CAST({quoted(channel.label)} AS INTEGER)" if channel.label else "CAST(1 AS INTEGER)",
+    )
+    return Counting(keys, (("count(*)", "sum"),), condition.rows)
 
 
 def _strata(

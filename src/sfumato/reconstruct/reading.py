@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,27 @@ CONDITION_ERRORS = (
 """What DuckDB raises where a condition does not fit the columns."""
 
 
+ROW_NUMBER = "file_row_number"
+"""DuckDB's name for the number of a row in its Parquet file, from 0."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a published file: from `first` to before `end`; all of them where there is no end."""
+
+    file: Path
+    first: int = 0
+    end: int | None = None
+
+
 @contextmanager
-def connected(release: Release) -> Iterator[Any]:
-    """Give a DuckDB connection with the view `release`, by groups `compositions` too, and a locked configuration."""
-    files = {"release": release.data_files}
-    if release.groups_files:
+def connected(release: Release, piece: Piece | None = None) -> Iterator[Any]:
+    """Give a DuckDB connection with the view `release`, by groups `compositions` too, and a locked configuration.
+
+    With a piece the view has its rows only, and one thread reads them.
+    """
+    files = {"release": [piece.file] if piece else release.data_files}
+    if release.groups_files and not piece:
         files["compositions"] = release.groups_files
     every = [path for paths in files.values() for path in paths]
     if lost := next((path for path in every if not path.is_file()), None):
@@ -47,13 +64,16 @@ def connected(release: Release) -> Iterator[Any]:
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     try:
         connection.execute("SET enable_progress_bar = false")  # it would be printed among the answers of a long query
+        if piece:
+            connection.execute("SET threads = 1")
         connection.execute("SET TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
         allowed = {form for path in every for form in (_literal(str(path.absolute())), _pattern(path))}
         connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
         connection.execute("SET enable_external_access = false")  # no other file can be read or written
         for view, paths in files.items():
             types = _data_types(release) if view == "release" else _composition_types(release)
-            connection.execute(f"CREATE VIEW {view} AS {_select(paths, release.manifest.data.format, types)}")
+            rows = _select(paths, release.manifest.data.format, types)
+            connection.execute(f"CREATE VIEW {view} AS {rows}{_of_piece(piece)}")
         connection.execute("SET lock_configuration = true")
         yield connection
     except duckdb.Error as problem:
@@ -140,6 +160,12 @@ def _select(files: Sequence[Path], file_format: str, types: Sequence[tuple[str, 
         "columns = "
         "{" + ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for name, _ in types) + "})"
     )
+
+
+def _of_piece(piece: Piece | None) -> str:
+    if piece is None or piece.end is None:
+        return ""
+    return f" WHERE {ROW_NUMBER} >= {piece.first} AND {ROW_NUMBER} < {piece.end}"
 
 
 def _pattern(file: Path) -> str:

@@ -22,6 +22,7 @@ from sfumato.matrix import FloatArray
 from sfumato.reconstruct.answer import IntArray, Key, sorted_key
 from sfumato.reconstruct.channel import Channel
 from sfumato.reconstruct.conditions import Condition, fetched
+from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.reading import quoted
 from sfumato.release import Release
 
@@ -107,7 +108,7 @@ def tallied(
     """Count and sum the published rows that the condition on untouched columns selects."""
     # of each sum the one over the rows whose published value satisfies the condition, too
     sums = {number.summed(weight): number.summed(weight, condition.values) for number in (ROWS, *numbers)}
-    found = fetched(release, _statement(channel, untouched, condition, sums, detail), "The query")
+    found = fetched(release, _asked(channel, untouched, condition, sums, detail), "The query")
     columns = iter(found.columns)
     keys = [key_of(name, next(columns)) for name in untouched]
     truths = [key_of("", next(columns)) for _ in _atoms(condition, detail)]
@@ -135,13 +136,13 @@ def tallied(
     return Tally(group_keys, groups, group_of, truth_patterns, pattern_of, filled, detail)
 
 
-# --- the query that DuckDB answers ------------------------------------------------------------------------------------
+# --- what is asked of the rows ----------------------------------------------------------------------------------------
 
 
-def _statement(
+def _asked(
     channel: Channel, untouched: Sequence[str], condition: Condition, sums: Mapping[str, str], detail: Detail
-) -> str:
-    """Return the query; everything in it is rebuilt from checked parts."""
+) -> Counting:
+    """Return the sums by what is told apart."""
     columns = [quoted(name) for name in untouched]
     columns += [f"CAST(({atom}) AS BOOLEAN)" for atom in _atoms(condition, detail)]
     if detail == "values":
@@ -149,11 +150,7 @@ def _statement(
     if detail != "whole" and channel.label:
         columns.append(f"TRY_CAST({quoted(channel.label)} AS INTEGER)")
     summed = [each for pair in sums.items() for each in reversed(pair)] if detail == "chosen" else list(sums)
-    named = [f"{column} AS c{k}" for k, column in enumerate(columns)]
-    named += [f"coalesce({sql}, 0) AS s{k}" for k, sql in enumerate(summed)]
-    where = f" WHERE {condition.rows}" if condition.rows else ""
-    groups = f" GROUP BY {', '.join(str(k + 1) for k in range(len(columns)))}" if columns else ""  # by place, not name
-    return f"SELECT {', '.join(named)} FROM release{where}{groups}"
+    return Counting(tuple(columns), tuple((f"coalesce({sql}, 0)", "sum") for sql in summed), condition.rows)
 
 
 def _atoms(condition: Condition, detail: Detail) -> tuple[str, ...]:
