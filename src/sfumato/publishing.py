@@ -283,7 +283,7 @@ def _with_limits(table: Table, plan: AnyPlan, data: DataFile, groups: GroupsPart
         )
         if data.parts:
             limits.append(
-                "The files of the data are those of the table, or pieces of them: they tell which rows were in one file."
+                "The files of the data are pieces of the table's files: they tell which rows were in one file."
             )
     if table.policy.person and table.policy.person.repeated == "per-row":
         limits.append("Several rows of one person may be published: what is learned of a person adds up over them.")

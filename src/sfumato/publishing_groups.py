@@ -40,6 +40,7 @@ from sfumato.policy import Policy
 from sfumato.profiles import Profile, counts_hash
 from sfumato.publishing_files import Progress, Written, reported, write_file
 from sfumato.randomness import SecretKey, Step, WordArray
+from sfumato.release_parts import FilePart
 from sfumato.requirement import Diversity, Robustness
 from sfumato.table import Table, profile, widened
 
@@ -81,7 +82,15 @@ def write_groups(
 
 
 def groups_part(
-    plan: GroupPlan, *, file: str, lines: int, sha256: str, number: int, published: IntArray, rows: int
+    plan: GroupPlan,
+    *,
+    file: str,
+    lines: int,
+    sha256: str,
+    number: int,
+    published: IntArray,
+    rows: int,
+    parts: tuple[FilePart, ...] | None = None,
 ) -> GroupsPart:
     """Return what the manifest says of the groups; `rows` and `published` are the published records, also by value."""
     return GroupsPart(
@@ -98,6 +107,7 @@ def groups_part(
         attribute_sets=plan.claim.attribute_sets,
         prior=plan.claim.prior,
         dealt_within=plan.claim.dealt_within,
+        parts=parts,
     )
 
 

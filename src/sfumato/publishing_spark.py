@@ -28,10 +28,9 @@ from sfumato.errors import UsageError
 from sfumato.group_plan import GroupPlan
 from sfumato.manifest import DataFile, GroupsPart
 from sfumato.plans import AnyPlan, Plan
-from sfumato.policy_rules import KEEPING_ONE
 from sfumato.profiles import Profile, counts_hash
 from sfumato.randomness import SecretKey, Step
-from sfumato.release_parts import file_parts, parts_sha256
+from sfumato.release_parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, parts_sha256
 from sfumato.response_plan import ResponsePlan
 from sfumato.table import Table, profile
 
@@ -64,10 +63,9 @@ def is_shuffled(table: Table, plan: AnyPlan) -> bool:
 
 
 def _drawn_person(table: Table) -> str | None:
+    """Return the column of persons, where one row of each is drawn."""
     person = table.policy.person
-    return (
-        person.column if person and person.repeated == "keep-one" and table.policy.method.name in KEEPING_ONE else None
-    )
+    return person.column if person and person.repeated == "keep-one" else None
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -117,10 +115,19 @@ def _deal(table: Table, plan: Plan | ResponsePlan, key: SecretKey) -> FoundDeal 
 
 
 def _data_file(written: Parts, shuffled: bool) -> DataFile:
-    parts = file_parts(written.files)
+    parts = _parts(written)
     return DataFile(
-        file="data", format="parquet", rows=written.rows, sha256=parts_sha256(parts), shuffled=shuffled, parts=parts
+        file=DATA_FOLDER,
+        format="parquet",
+        rows=written.rows,
+        sha256=parts_sha256(parts),
+        shuffled=shuffled,
+        parts=parts,
     )
+
+
+def _parts(written: Parts) -> tuple[FilePart, ...]:
+    return tuple(FilePart(file=file.name, rows=file.rows, sha256=file.sha256) for file in written.files)
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------
@@ -135,17 +142,17 @@ def write_groups(
     with told(source.session, publishing_groups.rows_read(plan), progress):
         write = _robust if plan.method == "robust-anatomy" else _plain
         written = write(table, plan, rows, key, folder)
-    parts = file_parts(written.values.files)
-    described = publishing_groups.groups_part(
+    parts = _parts(written.values)
+    groups = publishing_groups.groups_part(
         plan,
-        file="groups",
+        file=GROUPS_FOLDER,
         lines=written.values.rows,
         sha256=parts_sha256(parts),
         number=written.number,
         published=written.published,
         rows=written.rows.rows,
+        parts=parts,
     )
-    groups = described.model_copy(update={"parts": parts})
     return _data_file(written.rows, True), written.rows.files[0].schema, groups
 
 
