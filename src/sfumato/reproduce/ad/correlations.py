@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,8 @@ from sfumato.reproduce.ad.study import (
     repetitions,
     studied,
 )
-from sfumato.reproduce.ad.tables import ESGRO, hierarchies, joint
+from sfumato.reproduce.ad.tables import Joint, hierarchies
 from sfumato.reproduce.charts import Chart, Point
-from sfumato.reproduce.data import Data
 from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, is_printed, number, sentence
 
 Figures = Mapping[str, str]
@@ -58,8 +56,6 @@ ROWS: Mapping[int, Mapping[str, Figures]] = {
     }.items()
 }
 """What is printed, by l and method: Table 4, then Table 5."""
-TWICE = 2
-"""Standard deviations of one release that a printed figure, from one release, may be off."""
 SHOWN = 4
 """The l of the charts."""
 EXACT = 1e-9
@@ -76,51 +72,48 @@ class Kept:
     """All that the comparisons of both tables are made from."""
 
     study: Study
+    ls: tuple[int, ...]
     fits: Mapping[int, Fit]  # by l, where there is one
-    orders: Mapping[int, Repeated]  # Anatomy, by l: a release for each order
+    orders: Mapping[int, Repeated]  # Anatomy with S, by l: a release for each order
     education: Mapping[str, Any]  # U of all ways to join neighbouring degrees, by pair
     races: tuple[int, int]  # ways to group them, and those with the printed R vs. O
     all_rows: Mapping[str, float]  # the original, of all rows of Adult
 
 
-def _kept(setting: Setting) -> Kept:
+def _kept(setting: Setting, orders: int = 0) -> Kept:
     study = studied(setting)
     levels = hierarchies(setting.data, study.table)
-    ls = [l for l in ROWS if l in study.at]
+    ls = tuple(l for l in ROWS if l in study.at)
     fits = {l: fit for l in ls if (fit := fitted(study.table, levels, l, ROWS[l][DIVERSITY])) is not None}
-    times = QUICK_ORDERS if setting.quick else ORDERS
     return Kept(
         study,
+        ls,
         fits,
-        {l: _in_orders(setting.data, setting.seed, times, l) for l in ls},
+        {l: _in_orders(study.table, l, orders, generator(setting.seed, l, 4)) for l in ls if orders},
         education_groupings(study.table, levels[3]) if study.table.is_original else {},
         groupings_of_race(study.table, ROWS[5][DIVERSITY]["R vs. O"]),
         both(setting.data)[1].found,
     )
 
 
-@lru_cache(maxsize=16)
-def _in_orders(data: Data, seed: int, times: int, l: int) -> Repeated:
+def _in_orders(table: Joint, l: int, times: int, rng: np.random.Generator) -> Repeated:
     """Return Anatomy's associations with S, for orders of the values that are drawn at random."""
-    table, rng = joint(data, ESGRO), generator(seed, l, 4)
     counts = np.bincount(table.codes[:, -1])
     releases = (Anatomized.dealt(table, anatomize_in_order(counts, l, rng), rng) for _ in range(times))
     estimates = (release.estimates()[0] for release in releases)
-    return Repeated.of(
-        {pair: correlation(estimate, pair) for pair in (*WITHIN, *WITH_SENSITIVE)} for estimate in estimates
-    )
+    return Repeated.of({pair: correlation(estimate, pair) for pair in WITH_SENSITIVE} for estimate in estimates)
 
 
 def table_4(setting: Setting) -> Outcome:
     """Associations among quasi-identifiers."""
     kept = _kept(setting)
-    own = (_range_of_u(setting), _untouched(kept.study), *(_zeros(kept, l) for l in kept.orders))
+    own = (_range_of_u(setting), _untouched(kept.study), *(_zeros(kept, l) for l in kept.ls))
     return _outcome(setting, kept, WITHIN, own)
 
 
 def table_5(setting: Setting) -> Outcome:
     """Associations between quasi-identifiers and the sensitive column."""
-    kept = _kept(setting)
+    kept = _kept(setting, QUICK_ORDERS if setting.quick else ORDERS)
     return _outcome(setting, kept, WITH_SENSITIVE, (_well_kept(kept.study),))
 
 
@@ -179,7 +172,7 @@ def _original(study: Study, pairs: Sequence[str]) -> Iterator[Comparison]:
 
 
 def _numbers(kept: Kept, pairs: Sequence[str]) -> Iterator[Comparison]:
-    for l in kept.orders:
+    for l in kept.ls:
         for pair in pairs:
             if pair in WITH_SENSITIVE:
                 yield _drawn(kept, l, ANATOMY, pair)
@@ -208,16 +201,17 @@ def _by_levels(kept: Kept, l: int, pair: str) -> Comparison:
 
 
 def _drawn(kept: Kept, l: int, method: str, pair: str) -> Comparison:
-    """Compare a figure of one release with the mean of ours, give or take twice the deviation of one release."""
+    """Compare a figure of one release with the mean of ours, give or take what one more release may be off."""
     study, text = kept.study, ROWS[l][method][pair]
     found = study.at[l][method]
-    drawn = f"one release has a standard deviation of {found.deviation(pair):.3f}"
+    reach = found.reach(pair)
+    drawn = f"one release is up to {reach:.3f} from the mean of {len(found.runs)}, 19 times of 20"
     compared = number(
         f"l = {l}, {method}, {pair}",
         text,
         found.mean(pair),
         proved=study.mean(PROVED, l, pair) if method == RR and PROVED in study.at[l] else "",
-        noise=TWICE * found.deviation(pair) if study.table.is_original else 0.0,
+        noise=reach if study.table.is_original else 0.0,
         because=study.table.reason(drawn),
     )
     if compared.verdict == "equal":  # by chance
@@ -251,9 +245,11 @@ def _by_estimate(kept: Kept, l: int, pair: str) -> str:
         "by iterative Bayes": kept.study.at[l][BAYES],
     }
     printed = float(ROWS[l][RR][pair])
-    near = [name for name, of in others.items() if abs(of.mean(pair) - printed) <= TWICE * of.deviation(pair)]
+    near = [name for name, of in others.items() if abs(of.mean(pair) - printed) <= of.reach(pair)]
     told = ", ".join(f"{of.mean(pair):.2f} {name}" for name, of in others.items())
-    return f"the same releases give {told}: " + (f"as printed {near[0]}" if near else "the cause was not found")
+    return f"the same releases give {told}: " + (
+        f"as printed, give or take as much, {near[0]}" if near else "the cause was not found"
+    )
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------
@@ -276,7 +272,8 @@ def _told(fit: Fit, l: int) -> str:
     levels = ", ".join(f"{letter} {level}" for letter, level in zip("ESGR", fit.node, strict=True))
     return (
         f"levels that have just these, and are entropy l-diverse for l = {l}, exist: {fit.of}; the finest ({levels}) "
-        f"is so up to l = {fit.diversity:.2f} and " + ("minimal" if fit.is_minimal else "not minimal")
+        f"is so up to l = {fit.diversity:.2f} and "
+        + ("minimal" if fit.is_minimal else "not minimal: a finer choice is diverse, too")
     )
 
 
@@ -340,8 +337,8 @@ def _notes(setting: Setting, kept: Kept) -> Iterator[str]:
     yield (
         f"Of the l-diverse tables only associations of education are compared one by one. The other {forced} figures "
         "agree by construction: levels are fitted to the zeros, S is left alone where S vs. O is the original's, and "
-        f"White and others is a level of race because it gives R vs. O of 0.37; of {total} ways to group the races "
-        f"{there} do."
+        f"White and others is a level of race because it gives R vs. O of {ROWS[5][DIVERSITY]['R vs. O']}; of {total} "
+        f"ways to group the races {there} do."
     )
     if kept.education:
         yield _same_groups(kept.education)

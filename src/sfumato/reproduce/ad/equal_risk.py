@@ -144,7 +144,7 @@ def _same_privacy(study: Study, method: str) -> Comparison:
         proved=f"{PROVED} {_listed(study.means(PROVED, SUCCESS))}",
         noise=study.noise(SUCCESS, RR, method),
         because=f"they are up to {max(abs(a - b) for a, b in pairs):.3f} apart; "
-        + ", ".join(f"{m} is above 1/l at l = {_and(ls) or 'none'}" for m, ls in above.items()),
+        + ", ".join(f"{m} is above 1/l at l = {_and(ls)}" for m, ls in above.items() if ls),
     )
 
 
@@ -179,8 +179,8 @@ def _against(study: Study, curves: Mapping[str, Curve], other: str, name: str) -
         proved=f"{PROVED} {_listed([curves[PROVED].at(risk, name) for risk in risks])}",
         noise=f"{study.noise(SUCCESS, RR, other)}; between drawn points, straight lines",
         because=f"not at l = {_and(worse)}: for these risks {RR} takes the limits 1/l of l = "
-        f"{_listed([curves[RR].limit(risk) for risk in risks])}. By iterative Bayes it has {_listed(by_bayes)}, "
-        + (f"not smaller at l = {_and(bayes)}" if bayes else "smaller"),
+        f"{_listed([curves[RR].limit(study.mean(other, l, SUCCESS)) for l in worse])}. By iterative Bayes it has "
+        f"{_listed(by_bayes)}, " + (f"not smaller at l = {_and(bayes)}" if bayes else "smaller"),
     )
 
 

@@ -113,7 +113,7 @@ def _comparisons(table: Joint, curves: Curves, costs: Mapping[str, Mapping[int, 
         f"kappa {_listed(costs[BOTH][l] for l in LS if l in costs[BOTH])} and {_listed(costs[SENSITIVE].values())} of "
         "RR-S at the printed p",
         not dearer,
-        because=f"RR-S costs no more at l = {_and(dearer)}, but does not keep the limit: at no p, since "
+        because=f"RR-S costs no more {_at_l(dearer)}, but does not keep the limit: at no p, since "
         f"{len(table.table.single_valued):,} groups have a single value",
     )
 
@@ -148,7 +148,7 @@ def _of_distance(curves: Curves, distance: str) -> Iterator[Comparison]:
         f"{distance}: {BOTH} against {QUASI}",
         "the least loss",
         f"{QUASI} {_listed(means[QUASI])}; {BOTH} {_listed(means[BOTH])}; less, by more than {CLEARLY} standard "
-        f"errors, at l = {_and(better) or 'none'}, more at l = {_and(worse) or 'none'}",
+        f"errors, {_at_l(better)}, more {_at_l(worse)}",
         bool(better) and not worse,
         noise=f"{noise}; at l = 2 both have the same parameters",
         because="the parameters are best for L2 before negative cells are set to 0. There, at the l with more, it has "
@@ -175,8 +175,8 @@ def _at(curves: Curves, name: str, ls: Sequence[int], form: str) -> str:
     return " against ".join(told)
 
 
-def _and(items: Iterable[object]) -> str:
-    return ", ".join(map(str, items))
+def _at_l(ls: Sequence[int]) -> str:
+    return f"at l = {', '.join(map(str, ls))}" if ls else "at no l"
 
 
 def _listed(figures: Iterable[float]) -> str:

@@ -87,7 +87,9 @@ def _scope(setting: Setting, study: Study) -> str:
     untouched = [l for l, response in found.items() if response is not None and response.diagonal[-1] == 1]
     return (
         "The text speaks of RR-Both, the caption of RR-QI, which is what is run here; with the parameters of least "
-        f"cost RR-Both leaves O untouched, and so is RR-QI, at l = {', '.join(map(str, untouched)) or 'none'}."
+        f"cost RR-Both leaves O untouched, and so is RR-QI, at l = {', '.join(map(str, untouched))}."
+        if untouched
+        else "The text speaks of RR-Both, the caption of RR-QI, which is what is run here."
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from sfumato.methods.generalization import Criterion, generalize, largest_l, minimal_nodes
 from sfumato.reproduce.ad.competitors import constant_success
@@ -31,6 +32,8 @@ from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Settin
 
 JUDGED = ("KL", "chi-square")
 """The distances in which a trend of l-diversity can be judged: its levels are chosen by L2."""
+OTHERS: tuple[Criterion, ...] = ("height", "discernibility")
+"""Rules by which the levels could be chosen, too."""
 DRAWN = (RR, BAYES, PROVED, ANATOMY, LEAST_SQUARES, DIVERSITY, INDEPENDENT)
 
 
@@ -40,7 +43,7 @@ def distances(setting: Setting) -> Outcome:
     comparisons = [c for name in DISTANCES for c in _against(study, "Fig. 5", name)]
     points = tuple(study.points("KL", *DRAWN))
     return Outcome(
-        (*comparisons, *_trends(study), _lost_in_anatomy(study), *_none_for_emgrw(setting)),
+        (*comparisons, *_trends(setting, study), _lost_in_anatomy(study), *_none_for_emgrw(setting)),
         tuple(study.rows((*DISTANCES, "total variation", SUCCESS))),
         Chart(
             "KL distance of the estimated table against l: randomized response under the paper's risk rises slowly; "
@@ -107,7 +110,7 @@ def _against(study: Study, place: str, name: str) -> Iterator[Comparison]:
         )
 
 
-def _trends(study: Study) -> Iterator[Comparison]:
+def _trends(setting: Setting, study: Study) -> Iterator[Comparison]:
     for method in (RR, ANATOMY):
         falling = {name: falls for name in DISTANCES if (falls := study.falls(method, name))}
         yield sentence(
@@ -119,22 +122,28 @@ def _trends(study: Study) -> Iterator[Comparison]:
             because="; ".join(f"{name} falls at l = {_listed(ls)}" for name, ls in falling.items())
             + f" ({study.noise('chi-square', method)} of chi-square)",
         )
+    rules = {rule: _diverse(setting, study, rule) for rule in OTHERS}
     for name in JUDGED:
+        elsewhere = ", ".join(
+            f"of the least {rule} at l = {_listed(ls) or 'none'}"
+            for rule, of in rules.items()
+            for ls in [[l for l, (a, b) in zip(study.ls[1:], pairwise(of[name]), strict=True) if b < a]]
+        )
         yield sentence(
             f"Fig. 5, {name}: {DIVERSITY} with a larger l",
             "does not always get farther from the truth",
             f"{study.told(DIVERSITY, name)}, the levels being those of the least L2 distance",
             bool(study.falls(DIVERSITY, name)),
-            because="with these levels it never gets nearer",
+            because=f"with these levels it never gets nearer. The paper does not tell how its own were chosen: levels "
+            f"{elsewhere} do",
         )
 
 
 def _other_rules(setting: Setting, study: Study) -> str:
     """Tell the trends of the levels that other rules would choose; the paper does not tell its own."""
-    rules: tuple[Criterion, ...] = ("height", "discernibility")
     told = (
         f"{name}, levels of the least {rule}: {_listed([f'{x:.3g}' for x in figures])}"
-        for rule in rules
+        for rule in OTHERS
         for name, figures in _diverse(setting, study, rule).items()
     )
     return (
