@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.audit.usefulness import uncertainty
+from sfumato.matrix import FloatArray
 from sfumato.reproduce.ad.competitors import Anatomized, anatomize_in_order
-from sfumato.reproduce.ad.levels import Fit, education_groupings, fitted, groupings_of_race
+from sfumato.reproduce.ad.levels import Fit, education_groupings, fitted, groupings_of_race, with_figure
 from sfumato.reproduce.ad.measures import WITH_SENSITIVE, WITHIN, Repeated, correlation
 from sfumato.reproduce.ad.rows import ORIGINAL, both
 from sfumato.reproduce.ad.study import (
@@ -32,7 +33,7 @@ from sfumato.reproduce.ad.study import (
 )
 from sfumato.reproduce.ad.tables import Joint, hierarchies
 from sfumato.reproduce.charts import Chart, Point
-from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, is_printed, number, sentence
+from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, number, sentence
 
 Figures = Mapping[str, str]
 ROWS: Mapping[int, Mapping[str, Figures]] = {
@@ -75,7 +76,7 @@ class Kept:
     ls: tuple[int, ...]
     fits: Mapping[int, Fit]  # by l, where there is one
     orders: Mapping[int, Repeated]  # Anatomy with S, by l: a release for each order
-    education: Mapping[str, Any]  # U of all ways to join neighbouring degrees, by pair
+    education: Mapping[str, FloatArray]  # U of all ways to join neighbouring degrees, by pair
     races: tuple[int, int]  # ways to group them, and those with the printed R vs. O
     all_rows: Mapping[str, float]  # the original, of all rows of Adult
 
@@ -190,8 +191,8 @@ def is_free(l: int, pair: str) -> bool:
 
 
 def _by_levels(kept: Kept, l: int, pair: str) -> Comparison:
-    text, ways = ROWS[l][DIVERSITY][pair], kept.education.get(pair, ())
-    there = sum(is_printed(text, u) for u in ways)
+    text, ways = ROWS[l][DIVERSITY][pair], kept.education.get(pair, np.empty(0))
+    there = np.count_nonzero(with_figure(ways, text))
     because = (
         "the paper's groups of education are not printed; ARX's are taken, and others would do: of "
         f"{len(ways):,} ways to join neighbouring degrees {there:,} give this figure"
@@ -344,12 +345,11 @@ def _notes(setting: Setting, kept: Kept) -> Iterator[str]:
         yield _same_groups(kept.education)
 
 
-def _same_groups(education: Mapping[str, Any]) -> str:
+def _same_groups(education: Mapping[str, FloatArray]) -> str:
     """Tell whether one grouping of education explains both l = 4 and l = 5."""
     printed = {"E vs. S": ROWS[4], "E vs. R": ROWS[5], "E vs. O": ROWS[5]}
     texts = {pair: of[DIVERSITY][pair] for pair, of in printed.items()}
-    columns = zip(*(education[pair] for pair in texts), strict=True)
-    there = sum(all(is_printed(text, u) for text, u in zip(texts.values(), way, strict=True)) for way in columns)
+    there = np.logical_and.reduce([with_figure(education[pair], text) for pair, text in texts.items()]).sum()
     told = ", ".join(f"{pair} {text}" for pair, text in texts.items())
     return (
         f"E vs. O is the same at l = 4 and 5, so education may have the same groups there. Then these have {told}; of "

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 from sfumato.methods.generalization import Criterion, generalize, largest_l, minimal_nodes
 from sfumato.reproduce.ad.competitors import constant_success
@@ -58,7 +57,7 @@ def distances(setting: Setting) -> Outcome:
         repetitions(setting),
         notes=(
             *MEANING,
-            _other_rules(setting, study),
+            _rule(setting, study),
             _floor(study),
             *(_against_independence(study, name) for name in DISTANCES),
         ),
@@ -122,42 +121,37 @@ def _trends(setting: Setting, study: Study) -> Iterator[Comparison]:
             because="; ".join(f"{name} falls at l = {_listed(ls)}" for name, ls in falling.items())
             + f" ({study.noise('chi-square', method)} of chi-square)",
         )
-    rules = {rule: _diverse(setting, study, rule) for rule in OTHERS}
+    others = _by_other_rules(setting, study)
     for name in JUDGED:
-        elsewhere = ", ".join(
-            f"of the least {rule} at l = {_listed(ls) or 'none'}"
-            for rule, of in rules.items()
-            for ls in [[l for l, (a, b) in zip(study.ls[1:], pairwise(of[name]), strict=True) if b < a]]
-        )
         yield sentence(
             f"Fig. 5, {name}: {DIVERSITY} with a larger l",
             "does not always get farther from the truth",
             f"{study.told(DIVERSITY, name)}, the levels being those of the least L2 distance",
             bool(study.falls(DIVERSITY, name)),
-            because=f"with these levels it never gets nearer. The paper does not tell how its own were chosen: levels "
-            f"{elsewhere} do",
+            because=f"with these levels it never gets nearer; with others, {others[name]}",
         )
 
 
-def _other_rules(setting: Setting, study: Study) -> str:
-    """Tell the trends of the levels that other rules would choose; the paper does not tell its own."""
-    told = (
-        f"{name}, levels of the least {rule}: {_listed([f'{x:.3g}' for x in figures])}"
-        for rule in OTHERS
-        for name, figures in _diverse(setting, study, rule).items()
-    )
+def _rule(setting: Setting, study: Study) -> str:
+    told = "; ".join(f"{name} {figures}" for name, figures in _by_other_rules(setting, study).items())
     return (
         "How the paper chose among l-diverse levels is not told. With those of the least L2 distance, which all "
         "figures here are of, L2 cannot fall as l grows, since what is diverse for a larger l is so for a smaller "
-        f"one; with others, at l = {study.ls[0]} to {study.ls[-1]}: {'; '.join(told)}."
+        f"one. With others, from l = {study.ls[0]} on: {told}."
     )
 
 
-def _diverse(setting: Setting, study: Study, rule: Criterion) -> Mapping[str, list[float]]:
-    """Return the distances of the generalizations that another rule would choose."""
+def _by_other_rules(setting: Setting, study: Study) -> Mapping[str, str]:
+    """Tell the distances of the generalizations that other rules would choose."""
     counts, levels = study.table.counts, hierarchies(setting.data, study.table)
-    found = [distance_figures(counts, generalize(counts, levels, l, rule).estimate()) for l in study.ls]
-    return {name: [figures[name] for figures in found] for name in DISTANCES}
+    found = {
+        rule: [distance_figures(counts, generalize(counts, levels, l, rule).estimate()) for l in study.ls]
+        for rule in OTHERS
+    }
+    return {
+        name: ", ".join(f"{_listed([f'{x[name]:.3g}' for x in of])} (least {rule})" for rule, of in found.items())
+        for name in DISTANCES
+    }
 
 
 def _lost_in_anatomy(study: Study) -> Comparison:

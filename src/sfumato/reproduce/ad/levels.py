@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.matrix import FloatArray
 from sfumato.methods.generalization import Hierarchy, Node, largest_l, minimal_nodes, roll_up
 from sfumato.reproduce.ad.measures import LETTERS, correlation
 from sfumato.reproduce.ad.tables import Joint
-from sfumato.reproduce.experiment import is_printed
+from sfumato.reproduce.experiment import is_printed, places
 
 DEGREES = (
     "Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad", "Some-college", "Assoc-voc",
@@ -72,6 +73,15 @@ def groupings_of_neighbours(margin: FloatArray) -> FloatArray:
     for end in range(1, size + 1):
         sums.append(np.concatenate([sums[start] + _entropy(margin[start:end].sum(axis=0)) for start in range(end)]))
     return np.asarray(100 * (1 - sums[size] / _entropy(margin.sum(axis=0))))
+
+
+def with_figure(ways: FloatArray, printed: str) -> npt.NDArray[np.bool_]:
+    """Return which groupings have a printed figure; the same as `is_printed`, for many.
+
+    >>> with_figure(np.array([7.9049, 7.9051, 7.91]), "7.91").tolist()
+    [False, True, True]
+    """
+    return np.abs(ways - float(printed)) <= 0.5 * 10.0 ** -places(printed)
 
 
 def _entropy(counts: FloatArray) -> float:
