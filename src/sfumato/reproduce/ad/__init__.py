@@ -1,8 +1,8 @@
-"""AD: Table 1 and Fig. 2, Tables 3-5, Figs. 3-7, and the comparison of Figs. 5-6 at equal measured risk."""
+"""AD: Table 1 and Fig. 2, Tables 3-5, Figs. 3-7, Figs. 5-6 at equal measured risk, and run times."""
 
 from __future__ import annotations
 
-from sfumato.reproduce.ad import correlations, equal_risk, figure2, figure3, figure4, figures56, table3
+from sfumato.reproduce.ad import correlations, equal_risk, figure2, figure3, figure4, figure7, figures56, table3, times
 from sfumato.reproduce.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -14,6 +14,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     figures56.FIGURE_6,
     correlations.EXPERIMENT_4,
     correlations.EXPERIMENT_5,
-    correlations.EXPERIMENT_7,
+    figure7.EXPERIMENT,
     equal_risk.EXPERIMENT,
+    times.EXPERIMENT,
 )

@@ -7,8 +7,11 @@ For each, what an analyst estimates and how often the best guesser is right, who
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import repeat
+from operator import add
 
 import numpy as np
 
@@ -32,18 +35,38 @@ class Places:
 def anatomize(counts: IntArray, l: int, rng: np.random.Generator) -> Places:
     """Return groups by Xiao and Tao's algorithm: a record of each of the l values with most records left.
 
-    Equal numbers are ordered by chance. Records that are left over in the end join groups that have no such value.
+    Equal numbers are ordered by chance, group by group. Records that are left over in the end join groups that have no
+    such value.
     """
-    left, groups = counts.copy(), []
-    for chance in rng.random((int(counts.sum()) // l, counts.size)):
-        if np.count_nonzero(left) < l:
+    chances = rng.random((int(counts.sum()) // l, counts.size)).tolist()
+    return _filled(_grouped(counts.tolist(), l, chances), counts, rng)
+
+
+def anatomize_in_order(counts: IntArray, l: int, rng: np.random.Generator) -> Places:
+    """Return groups by the same algorithm, equal numbers in one order of the values, drawn once."""
+    order = (rng.permutation(counts.size) / counts.size).tolist()
+    return _filled(_grouped(counts.tolist(), l, repeat(order)), counts, rng)
+
+
+def _grouped(left: list[int], l: int, chances: Iterable[list[float]]) -> IntArray:
+    """Return the values of each group: [groups, l]. A chance below 1 decides between equal numbers only."""
+    groups, values = [], range(len(left))
+    for chance in chances:
+        if len(left) - left.count(0) < l:
             break
-        chosen = np.argpartition(-(left + chance), l - 1)[:l]
-        left[chosen] -= 1
+        keys = list(map(add, left, chance))
+        chosen = sorted(values, key=keys.__getitem__)[-l:]
+        for u in chosen:
+            left[u] -= 1
         groups.append(chosen)
+    return np.array(groups, dtype=np.int64)
+
+
+def _filled(groups: IntArray, counts: IntArray, rng: np.random.Generator) -> Places:
+    """Return the groups' places, and those of the records that are left over."""
     contents = np.zeros((len(groups), counts.size), dtype=np.int64)
-    np.put_along_axis(contents, np.array(groups), 1, axis=1)
-    for u in np.repeat(np.arange(counts.size), left):
+    np.put_along_axis(contents, groups, 1, axis=1)
+    for u in np.repeat(np.arange(counts.size), counts - contents.sum(axis=0)):
         contents[rng.choice(np.flatnonzero(contents[:, u] == 0)), u] = 1
     return Places(*np.nonzero(contents))
 

@@ -36,12 +36,15 @@ from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Settin
 FURTHER = tuple(Fraction(x) for x in (8, 10, 12, 15, 18, 20, 22, 23, "23.5"))
 """Limits 1/l beyond the paper's, so that randomization comes to the others' risks."""
 FIGURES = ("KL", "L2", "base", "cube")
+SAME = 0.01
+"""Shares of people that differ by less are the same risk."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
     """The figures of a method against its risk, from the largest risk down."""
 
+    limits: tuple[float, ...]  # the l of each point
     points: tuple[Repeated, ...]
 
     @property
@@ -54,19 +57,27 @@ class Curve:
 
         At risks above the first point's, where nothing is randomized, it is that point's.
         """
+        return self._between(risk, [point.mean(name) for point in self.points])
+
+    def limit(self, risk: float) -> float | None:
+        """Return the l that brings a risk about."""
+        return self._between(risk, self.limits)
+
+    def _between(self, risk: float, figures: Sequence[float]) -> float | None:
         if risk < min(self.risks):
             return None
         order = np.argsort(self.risks)
-        figures = np.array([point.mean(name) for point in self.points])
-        return float(np.interp(risk, np.array(self.risks)[order], figures[order]))
+        return float(np.interp(risk, np.array(self.risks)[order], np.array(figures)[order]))
 
 
 def run(setting: Setting) -> Outcome:
     """Draw the curve of randomization against its measured risk, and read it where the others are."""
     study = studied(setting)
     published = {**{Fraction(l): found for l, found in study.at.items()}, **_further(setting, study)}
-    curves = {name: Curve(tuple(of[name] for of in published.values())) for name in (RR, BAYES)}
-    curves[PROVED] = Curve(tuple(of[PROVED] for of in study.at.values() if PROVED in of))
+    limits = tuple(float(l) for l in published)
+    curves = {name: Curve(limits, tuple(of[name] for of in published.values())) for name in (RR, BAYES)}
+    proved = {l: of[PROVED] for l, of in study.at.items() if PROVED in of}
+    curves[PROVED] = Curve(tuple(map(float, proved)), tuple(proved.values()))
     return Outcome(
         tuple(_comparisons(setting, study, curves)),
         tuple(_rows(study, published)),
@@ -123,14 +134,17 @@ def _comparisons(setting: Setting, study: Study, curves: Mapping[str, Curve]) ->
 def _same_privacy(study: Study, method: str) -> Comparison:
     """Whether methods at the same l have the same measured risk."""
     pairs = [(study.mean(RR, l, SUCCESS), study.mean(method, l, SUCCESS)) for l in study.ls]
+    above = {m: [l for l in study.ls if study.mean(m, l, SUCCESS) > 1 / l] for m in (RR, method)}
     return sentence(
         f"the privacy of {RR} and {method} at the same l",
         "the same: each limits to 1/l what is inferred",
-        f"guessed right: {RR} {_listed([a for a, _ in pairs])}; {method} {_listed([b for _, b in pairs])}",
-        all(abs(a - b) < 0.01 for a, b in pairs),
+        f"guessed right: {RR} {_listed([a for a, _ in pairs])}; {method} {_listed([b for _, b in pairs])}; without a "
+        f"release {study.mean(INDEPENDENT, 2, SUCCESS):.3f}, from the table itself {study.mean(RR, 1, SUCCESS):.3f}",
+        all(abs(a - b) < SAME for a, b in pairs),
         proved=f"{PROVED} {_listed(study.means(PROVED, SUCCESS))}",
         noise=study.noise(SUCCESS, RR, method),
-        because="three different things are limited to 1/l, and the best guesser is held by none of them",
+        because=f"they are up to {max(abs(a - b) for a, b in pairs):.3f} apart; "
+        + ", ".join(f"{m} is above 1/l at l = {_and(ls)}" for m, ls in above.items() if ls),
     )
 
 
@@ -150,20 +164,23 @@ def _against(study: Study, curves: Mapping[str, Curve], other: str, name: str) -
     """Compare at the risk of the other method, for every l."""
     risks, figures = study.means(other, SUCCESS), study.means(other, name)
     ours = [curves[RR].at(risk, name) for risk in risks]
-    worse = [l for l, a, b in zip(study.ls, ours, figures, strict=True) if a is None or a >= b]
-    bayes = [l for l, r, b in zip(study.ls, risks, figures, strict=True) if not _is_less(curves[BAYES].at(r, name), b)]
+    by_bayes = [curves[BAYES].at(risk, name) for risk in risks]
     unchanged = [l for l, risk in zip(study.ls, risks, strict=True) if risk >= curves[RR].risks[0]]
+    worse, bayes = (
+        [l for l, a, b in zip(study.ls, of, figures, strict=True) if l not in unchanged and not _is_less(a, b)]
+        for of in (ours, by_bayes)
+    )
     return sentence(
         f"{name} at equal measured risk: randomization against {other}",
-        "smaller at every l",
+        "smaller, at the same privacy",
         f"{RR} {_listed(ours)}; {other} {_listed(figures)}"
-        + (f"; at l = {_and(unchanged)} the table as it is has no larger risk" if unchanged else ""),
-        not worse,
+        + (f"; not judged at l = {_and(unchanged)}: the table as it is has no larger risk" if unchanged else ""),
+        not worse and len(unchanged) < len(study.ls),
         proved=f"{PROVED} {_listed([curves[PROVED].at(risk, name) for risk in risks])}",
         noise=f"{study.noise(SUCCESS, RR, other)}; between drawn points, straight lines",
-        because=f"not at l = {_and(worse)}: so small a risk takes more noise than the limit 1/l asks for, and the "
-        "inverse estimate suffers most; by iterative Bayes, "
-        + (f"not at l = {_and(bayes)}" if bayes else "it is smaller"),
+        because=f"not at l = {_and(worse)}: for these risks {RR} takes the limits 1/l of l = "
+        f"{_listed([curves[RR].limit(study.mean(other, l, SUCCESS)) for l in worse])}. By iterative Bayes it has "
+        f"{_listed(by_bayes)}, " + (f"not smaller at l = {_and(bayes)}" if bayes else "smaller"),
     )
 
 

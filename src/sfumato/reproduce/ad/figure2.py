@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 
 from sfumato.methods.response import Channel, JointTable, Reconstruction
 from sfumato.reproduce.charts import Chart, Point
-from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, number, sentence
+from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, is_printed, number, sentence
 
-WOMEN, WITH_CANCER, PEOPLE = 28, 12, 100
+PEOPLE = 100
+PRINTED = {"nothing randomized": "0.43", "least, S only": "0.18", "least, QI only": "0.12", "least, QI and S": "0.05"}
+
+
+def tables_with(share: str, joint: str) -> list[tuple[int, int]]:
+    """Return the numbers of women, and of those with cancer, that give two printed figures: c/w and c/100.
+
+    >>> tables_with("0.43", "0.12")
+    [(28, 12)]
+    """
+    pairs = ((women, ill) for women in range(1, PEOPLE + 1) for ill in range(1, women + 1))
+    return [(w, c) for w, c in pairs if is_printed(share, Fraction(c, w)) and is_printed(joint, Fraction(c, PEOPLE))]
+
+
+FITTED = ("nothing randomized", "least, QI only")
+"""The figures that the lost table is told from."""
+((WOMEN, WITH_CANCER),) = tables_with(*(PRINTED[name] for name in FITTED))
 TABLE = JointTable.from_array([[20, 30, 22], [WITH_CANCER, 8, 8]])
 """Gender by disease. Of Table 1 only the women and those with cancer can be told; the rest is free."""
 GENDERS, DISEASES = TABLE.sizes
@@ -45,10 +62,11 @@ def run(setting: Setting) -> Outcome:
             "risk, AD Eq. (6)",
             tuple(points),
         ),
-        "AD Table 1: 100 people, 28 women, 12 of them with cancer",
+        f"AD Table 1: {PEOPLE} people, {WOMEN} women, {WITH_CANCER} of them with cancer",
         notes=(
-            "The cells of Table 1 are lost; 28 women of 100 with 12 in one cell is the only pair of whole numbers that "
-            "gives all four printed risks. The other cells do not matter at the ends of the curves.",
+            f"The cells of Table 1 are lost. {WOMEN} women of {PEOPLE}, {WITH_CANCER} of them with cancer, is the only "
+            f"pair of whole numbers that gives {' and '.join(PRINTED[name] for name in FITTED)} (nothing, and QI only, "
+            "randomized): these are not compared. The other cells do not matter at the ends of the curves.",
             "The printed proof of Property 1 merges categories, which changes the probability; the statement is true "
             "by another proof: less retention is a post-processing, and no cell's risk rises by one.",
         ),
@@ -64,23 +82,22 @@ def _diagonals(retention: float, gender: int, disease: int) -> tuple[float, floa
 def _comparisons() -> Iterator[Comparison]:
     share, joint = WITH_CANCER / WOMEN, WITH_CANCER / PEOPLE
     ends = {
-        "nothing randomized": ("0.43", (1, 1), share),
-        "least, S only": ("0.18", (1, 1 / DISEASES), share**2),
-        "least, QI only": ("0.12", (1 / GENDERS, 1), joint),
-        "least, QI and S": ("0.05", (1 / GENDERS, 1 / DISEASES), joint**2 / (WOMEN / PEOPLE)),
+        "least, S only": ((1, 1 / DISEASES), share**2),
+        "least, QI only": ((1 / GENDERS, 1), joint),
+        "least, QI and S": ((1 / GENDERS, 1 / DISEASES), joint**2 / (WOMEN / PEOPLE)),
     }
     grid = np.linspace(0.01, 1, 100).tolist()
-    for name, (printed, at, formula) in ends.items():
+    for name, (at, formula) in ends.items():
         found = risk(*at)
-        yield number(f"Fig. 2, {name}", printed, found)
-        if name.startswith("least"):
-            least = min(risk(p, q) for p, q in product(*([x] if x == 1 else grid for x in at)))
-            yield sentence(
-                f"Property 1, {name}",
-                "the minimum is where p = 1/d, and has a closed form",
-                f"{found:.6f} there, by the closed form {formula:.6f}; {least:.6f} at the least on a grid",
-                abs(found - formula) < 1e-12 and least >= found - 1e-12,
-            )
+        if name not in FITTED:
+            yield number(f"Fig. 2, {name}", PRINTED[name], found)
+        least = min(risk(p, q) for p, q in product(*([x] if x == 1 else grid for x in at)))
+        yield sentence(
+            f"Property 1, {name}",
+            "the minimum is where p = 1/d, and has a closed form",
+            f"{found:.6f} there, by the closed form {formula:.6f}; {least:.6f} at the least on a grid",
+            abs(found - formula) < 1e-12 and least >= found - 1e-12,
+        )
     yield sentence(
         "Property 1, closed form for QI and S",
         "pi(QI, S) / pi(QI), as the text has it",

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
-from sfumato.methods.generalization import generalize, largest_l
-from sfumato.reproduce.ad.competitors import class_success, constant_success
-from sfumato.reproduce.ad.measures import DISTANCES, ERRORS, SUCCESS, all_figures
+from sfumato.methods.generalization import Criterion, generalize, largest_l, minimal_nodes
+from sfumato.reproduce.ad.competitors import constant_success
+from sfumato.reproduce.ad.measures import DISTANCES, ERRORS, SUCCESS, distance_figures
 from sfumato.reproduce.ad.study import (
     ANATOMY,
     BAYES,
@@ -29,6 +29,10 @@ from sfumato.reproduce.ad.tables import EMGRW, hierarchies, joint
 from sfumato.reproduce.charts import Chart
 from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, sentence
 
+JUDGED = ("KL", "chi-square")
+"""The distances in which a trend of l-diversity can be judged: its levels are chosen by L2."""
+OTHERS: tuple[Criterion, ...] = ("height", "discernibility")
+"""Rules by which the levels could be chosen, too."""
 DRAWN = (RR, BAYES, PROVED, ANATOMY, LEAST_SQUARES, DIVERSITY, INDEPENDENT)
 
 
@@ -38,7 +42,7 @@ def distances(setting: Setting) -> Outcome:
     comparisons = [c for name in DISTANCES for c in _against(study, "Fig. 5", name)]
     points = tuple(study.points("KL", *DRAWN))
     return Outcome(
-        (*comparisons, *_trends(setting, study), _lost_in_anatomy(study), _none_for_emgrw(setting)),
+        (*comparisons, *_trends(setting, study), _lost_in_anatomy(study), *_none_for_emgrw(setting)),
         tuple(study.rows((*DISTANCES, "total variation", SUCCESS))),
         Chart(
             "KL distance of the estimated table against l: randomized response under the paper's risk rises slowly; "
@@ -51,7 +55,12 @@ def distances(setting: Setting) -> Outcome:
         ),
         study.table.about,
         repetitions(setting),
-        notes=(*MEANING, _floor(study), *(_against_independence(study, name) for name in DISTANCES)),
+        notes=(
+            *MEANING,
+            _rule(setting, study),
+            _floor(study),
+            *(_against_independence(study, name) for name in DISTANCES),
+        ),
     )
 
 
@@ -95,41 +104,54 @@ def _against(study: Study, place: str, name: str) -> Iterator[Comparison]:
             not worse,
             proved=study.told(PROVED, name),
             noise=study.noise(name, RR, other),
-            because=f"not at l = {_listed(worse)}; the same release estimated by iterative Bayes is "
-            + (f"not at l = {_listed(better)} either" if better else "smaller at every l"),
+            because=f"not at l = {_listed(worse)} ({study.noise(name, RR, other)}); the same release estimated by "
+            "iterative Bayes is " + (f"not at l = {_listed(better)} either" if better else "smaller at every l"),
         )
 
 
 def _trends(setting: Setting, study: Study) -> Iterator[Comparison]:
     for method in (RR, ANATOMY):
-        falling = [name for name in DISTANCES if any(a > b for a, b in pairwise(study.means(method, name)))]
+        falling = {name: falls for name in DISTANCES if (falls := study.falls(method, name))}
         yield sentence(
             f"Fig. 5: {method} with a larger l",
             "is farther from the truth",
             "; ".join(f"{name} {_listed([f'{x:.3g}' for x in study.means(method, name)])}" for name in DISTANCES),
             not falling,
             noise=study.noise("L2", method),
-            because=f"not in {_listed(falling)}, whose means vary by chance: {study.noise('chi-square', method)}",
+            because="; ".join(f"{name} falls at l = {_listed(ls)}" for name, ls in falling.items())
+            + f" ({study.noise('chi-square', method)} of chi-square)",
         )
-    rules = {rule: _diverse(setting, study, rule) for rule in ("distance", "height", "discernibility")}
-    told = "; ".join(f"chosen by {rule}: {', '.join(f'{x:.4f}' for x in found)}" for rule, found in rules.items())
-    yield sentence(
-        "Fig. 5: l-diversity with a larger l",
-        "has no such trend",
-        f"L2 {told}",
-        any(a > b + 1e-12 for found in rules.values() for a, b in pairwise(found)),
-        because="what is diverse for a larger l is so for a smaller one: the best choice cannot come nearer. The paper "
-        "does not say how its choice was made",
+    others = _by_other_rules(setting, study)
+    for name in JUDGED:
+        yield sentence(
+            f"Fig. 5, {name}: {DIVERSITY} with a larger l",
+            "does not always get farther from the truth",
+            f"{study.told(DIVERSITY, name)}, the levels being those of the least L2 distance",
+            bool(study.falls(DIVERSITY, name)),
+            because=f"with these levels it never gets nearer; with others, {others[name]}",
+        )
+
+
+def _rule(setting: Setting, study: Study) -> str:
+    told = "; ".join(f"{name} {figures}" for name, figures in _by_other_rules(setting, study).items())
+    return (
+        "How the paper chose among l-diverse levels is not told. With those of the least L2 distance, which all "
+        "figures here are of, L2 cannot fall as l grows, since what is diverse for a larger l is so for a smaller "
+        f"one. With others, from l = {study.ls[0]} on: {told}."
     )
 
 
-def _diverse(setting: Setting, study: Study, rule: str) -> list[float]:
-    """Return the L2 distances of the generalizations that another rule would choose."""
-    counts, found = study.table.counts, []
-    for l in study.ls:
-        general = generalize(counts, hierarchies(setting.data, study.table), l, rule)  # type: ignore[arg-type]
-        found.append(all_figures(counts, general.estimate(), class_success(general))["L2"])
-    return found
+def _by_other_rules(setting: Setting, study: Study) -> Mapping[str, str]:
+    """Tell the distances of the generalizations that other rules would choose."""
+    counts, levels = study.table.counts, hierarchies(setting.data, study.table)
+    found = {
+        rule: [distance_figures(counts, generalize(counts, levels, l, rule).estimate()) for l in study.ls]
+        for rule in OTHERS
+    }
+    return {
+        name: ", ".join(f"{_listed([f'{x[name]:.3g}' for x in of])} (least {rule})" for rule, of in found.items())
+        for name in DISTANCES
+    }
 
 
 def _lost_in_anatomy(study: Study) -> Comparison:
@@ -146,17 +168,27 @@ def _lost_in_anatomy(study: Study) -> Comparison:
     )
 
 
-def _none_for_emgrw(setting: Setting) -> Comparison:
-    """AD section V.B: EMGRW has no l-diverse table. Nor has it for Anatomy, which needs shares of 1/l at the most."""
+def _none_for_emgrw(setting: Setting) -> Iterator[Comparison]:
+    """AD section V.B: EMGRW has no partition for Anatomy, and none with entropy l-diversity."""
     table = joint(setting.data, EMGRW)
     share = constant_success(table.counts)
     most = largest_l(table.counts.sum(axis=tuple(range(table.counts.ndim - 1)), keepdims=True))
-    return sentence(
-        "section V.B: EMGRW for l = 2 or more",
-        "has no partition for Anatomy, and none with entropy l-diversity",
-        f"the most frequent value has {share:.1%} of the records; entropy l-diversity can be had up to l = {most:.2f}",
-        share > 1 / 2 and most < 2,
-        because="so for Anatomy; entropy l-diversity for l = 2 is met by some generalizations",
+    yield sentence(
+        f"section V.B: EMGRW by {ANATOMY}, for l = 2 or more",
+        "cannot be had",
+        f"the most frequent value has {share:.1%} of the records, and may have 1/l",
+        share > 1 / 2,
+        because=table.reason("no value has more than half of the records"),
+    )
+    finest = minimal_nodes(table.counts, hierarchies(setting.data, table), 2).minimal if most >= 2 else ()
+    yield sentence(
+        f"section V.B: EMGRW with entropy {DIVERSITY}, for l = 2 or more",
+        "cannot be had",
+        f"the whole table as one class has it up to l = {most:.2f}",
+        most < 2,
+        because=table.reason(
+            f"for l = 2 it can, with {len(finest)} minimal choices of levels; from l = {math.floor(most) + 1} on not"
+        ),
     )
 
 

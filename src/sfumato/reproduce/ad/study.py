@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ INDEPENDENT = "independent columns"
 LS = range(1, 8)
 """The l of Figs. 5-7; at l = 1 nothing is asked for."""
 REPETITIONS, QUICK_REPETITIONS = 20, 3
+ROUNDING = 1e-12
+"""A share by which equal figures may seem to differ."""
 MEANING = (
     f"{RR} limits the paper's risk to 1/l; the table is the inverse estimate with negative cells set to 0. {BAYES}: "
     f"the same release, estimated without negative cells. {PROVED}: the posterior is limited to 1/l, which is what the "
@@ -117,6 +120,11 @@ class Study:
         """The l from 2 on at which a method's figure is not below another's."""
         return [l for l in self.ls if method in self.at[l] and self.mean(method, l, name) >= self.mean(other, l, name)]
 
+    def falls(self, method: str, name: str) -> list[int]:
+        """The l at which a method's figure is below that of the l before, from 2 on."""
+        ls = [l for l in self.ls if method in self.at[l]]
+        return [b for a, b in pairwise(ls) if self.mean(method, b, name) < self.mean(method, a, name) * (1 - ROUNDING)]
+
     def told(self, method: str, name: str) -> str:
         """The figures in words."""
         return f"{method} {', '.join(f'{x:.3g}' for x in self.means(method, name))}"
@@ -172,10 +180,10 @@ def _at(data: Data, seed: int, times: int, l: int) -> Mapping[str, Repeated]:
 
 
 def _anatomized(table: Joint, l: int, times: int, rng: np.random.Generator) -> Mapping[str, Repeated]:
-    places = anatomize(np.bincount(table.codes[:, -1]), l, rng)
+    counts = np.bincount(table.codes[:, -1])
     runs: dict[str, list[Figures]] = {ANATOMY: [], LEAST_SQUARES: []}
     for _ in range(times):
-        release = Anatomized.dealt(table, places, rng)
+        release = Anatomized.dealt(table, anatomize(counts, l, rng), rng)
         estimates = release.estimates()
         success = release.success(estimates[1])
         for name, estimate in zip(runs, estimates, strict=True):

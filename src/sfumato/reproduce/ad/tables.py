@@ -11,7 +11,7 @@ from sfumato.matrix import FloatArray
 from sfumato.methods.generalization import Hierarchy, read_hierarchy
 from sfumato.methods.response import JointTable
 from sfumato.methods.response.channels import IntArray
-from sfumato.reproduce.data import Data
+from sfumato.reproduce.data import Data, Named
 
 EMGRW = ("education", "marital_status", "sex", "race", "workclass")
 ESGRO = ("education", "income", "sex", "race", "occupation")
@@ -60,7 +60,16 @@ class Joint:
 @lru_cache(maxsize=4)
 def joint(data: Data, names: tuple[str, ...]) -> Joint:
     """Count Adult's training rows by these columns; codes in alphabetical order."""
-    named = data.adult_train()
+    return _counted(data.adult_train(), names)
+
+
+@lru_cache(maxsize=4)
+def joint_of_all(data: Data, names: tuple[str, ...]) -> Joint:
+    """Count all rows of Adult, those of the test part too."""
+    return _counted(data.adult(), names)
+
+
+def _counted(named: Named, names: tuple[str, ...]) -> Joint:
     pairs = [np.unique(named.table[name].cast("string").to_numpy(), return_inverse=True) for name in names]
     codes = np.column_stack([column for _, column in pairs]).astype(np.int64)
     values = tuple(tuple(map(str, found)) for found, _ in pairs)
@@ -71,8 +80,7 @@ def joint(data: Data, names: tuple[str, ...]) -> Joint:
 def hierarchies(data: Data, table: Joint) -> list[Hierarchy]:
     """Return a hierarchy for each quasi-identifier; without a file its values are kept or removed.
 
-    Race has White and others as a level: AD Table 5 has R vs. O at .37, and of all ways to group five races only that
-    one, and one that nobody would take, give it.
+    Race has White and others as a level, so that AD Table 5's R vs. O of .37 can come out: `levels.groupings_of_race`.
     """
     return [_hierarchy(data, name, values) for name, values in zip(table.names[:-1], table.values, strict=False)]
 
