@@ -23,11 +23,11 @@ import pyarrow.parquet as pq
 from generalization import ESGRO, SENSITIVE, best_of, joint_table
 
 import sfumato as sf
-from sfumato.engines.anatomy import anatomized, sensitive_codes
+from sfumato.engines.anatomy import anatomized, sensitive_values
 from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.methods.generalization import generalize
 from sfumato.methods.response import JointTable, solve
-from sfumato.randomness import SecretKey
+from sfumato.randomness import SecretKey, Step
 
 REPETITIONS = 10
 ROLES = "".join(f'[columns.{name}]\nrole = "quasi_identifier"\n' for name in ESGRO)
@@ -49,10 +49,12 @@ def dealing(table: sf.Table, counted: sf.Profile, asked: int) -> Callable[[], No
 
     def run() -> None:
         key = SecretKey.fresh()
-        rows = (batch for _, batch in RowMapper(table.schema, table.source, (), key).batches())
-        codes = sensitive_codes(table.source, table.schema, counted.domain)
+        rows = (batch for _, batch in RowMapper(table.schema, table.source, (), key, word=Step.ANATOMY).batches())
+        values = sensitive_values(table.source, table.schema, counted.domain, key)
         with tempfile.TemporaryDirectory() as folder:
-            tables = anatomized(rows, codes, counted.domain, counted.counts, withheld, groups, types, key, Path(folder))
+            tables = anatomized(
+                rows, values, counted.domain, counted.counts, withheld, groups, types, key, Path(folder)
+            )
             for part in tables:
                 for _ in part:
                     pass

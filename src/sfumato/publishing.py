@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato import codec, publishing_groups
-from sfumato.engines.dealing import Dealer
-from sfumato.engines.mapping import RowMapper
+from sfumato.engines.dealing import dealt, table_rows
+from sfumato.engines.mapping import Dealt, RowMapper
 from sfumato.engines.memory import kept_memory
 from sfumato.engines.shuffle import shuffled
 from sfumato.engines.writers import CsvFormat, ParquetFormat
@@ -166,7 +166,6 @@ def _write_data(
     path = folder / f"data.{format}"
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
     kind = CsvFormat(source.wide) if format == "csv" else ParquetFormat()
-    dealer = _dealer(table, plan, key)
     mapper = RowMapper(
         schema,
         source,
@@ -174,7 +173,7 @@ def _write_data(
         key,
         record_key=table.policy.record_key,
         drawn=drawn_rows(table, key),
-        dealt=dealer.labels if dealer else None,
+        dealt=_dealt(table, plan, key),
         counts=plan.counts if isinstance(plan, Plan) and plan.partition else None,
     )
     stopped = threading.Event()
@@ -187,11 +186,11 @@ def _write_data(
     return data, file.schema
 
 
-def _dealer(table: Table, plan: Plan | ResponsePlan, key: SecretKey) -> Dealer | None:
+def _dealt(table: Table, plan: Plan | ResponsePlan, key: SecretKey) -> Dealt | None:
     """Return who deals records to sub-tables, if there are several."""
     if not isinstance(plan, Plan) or not plan.mechanism.label:
         return None
-    return Dealer(table.source, table.schema, plan.mechanism, plan.quotas, key)
+    return dealt(table_rows(table.source, table.schema, plan.mechanism, key), plan.mechanism, plan.quotas, key)
 
 
 # --- the manifest ---------------------------------------------------------------------------------------------------

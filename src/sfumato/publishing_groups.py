@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.engines.allocation import Codes
-from sfumato.engines.anatomy import TwoTables, anatomized, regrouped, sensitive_codes
+from sfumato.engines.anatomy import TwoTables, anatomized, for_once, regrouped, sensitive_codes, sensitive_values
 from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.engines.writers import CsvFormat, Format, ParquetFormat
 from sfumato.errors import Infeasible, PlanMismatch
@@ -53,7 +53,8 @@ def write_groups(
     """Write both files; return what the manifest says of them, and the Arrow schema of the data."""
     stopped = threading.Event()
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
-    rows = reported(RowMapper(schema, source, (), key).batches(), progress, stopped)
+    key = for_once(key)
+    rows = reported(RowMapper(schema, source, (), key, word=Step.ANATOMY).batches(), progress, stopped)
     deal = _robust if plan.method == "robust-anatomy" else _plain
     dealt = deal(table, plan, rows, key, folder, stopped, progress)
     kind, plain = (CsvFormat(source.wide), CsvFormat()) if format == "csv" else (ParquetFormat(), ParquetFormat())
@@ -106,6 +107,15 @@ def _codes(table: Table, domain: SensitiveDomain, progress: Progress) -> Iterato
         yield codes
 
 
+def _values(
+    table: Table, domain: SensitiveDomain, key: SecretKey, progress: Progress
+) -> Iterator[tuple[Codes, WordArray]]:
+    """Give value and word of all rows that are published, and report how many were read."""
+    for codes, words in sensitive_values(table.source, table.schema, domain, key):
+        progress(codes.size)
+        yield codes, words
+
+
 def _shown_domain(plan: GroupPlan, published: IntArray) -> Iterator[DomainPart]:
     """Give the sensitive columns. Of a domain that was read off the table only values of published records are told."""
     codes = plan.domain.split(np.flatnonzero(published).astype(np.int32))
@@ -153,9 +163,9 @@ def _plain(
 ) -> _Dealt:
     """Deal the planned number of each value to the planned number of groups."""
     _check_numbers(plan)
-    codes = takewhile(lambda _: not stopped.is_set(), _codes(table, plan.domain, progress))
+    values = takewhile(lambda _: not stopped.is_set(), _values(table, plan.domain, key, progress))
     types = integer_types(plan.domain.parts, table.source)
-    tables = anatomized(rows, codes, plan.domain, plan.counts, plan.withheld, plan.groups, types, key, folder)
+    tables = anatomized(rows, values, plan.domain, plan.counts, plan.withheld, plan.groups, types, key, folder)
     return _Dealt(tables, plan.groups, plan.published)
 
 

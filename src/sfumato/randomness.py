@@ -109,6 +109,14 @@ class SecretKey:
             stream.update_into(ZEROS[: len(piece)], piece)
         return words[skip:]
 
+    def words_at(self, step: Step, files: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> WordArray:
+        """Return the words of rows anywhere, each by its file and its number: those that `words` gives in order."""
+        counters = np.empty((rows.size, BLOCK), dtype=np.uint8)
+        counters[:, :2] = np.frombuffer(int(step).to_bytes(2), dtype=np.uint8)
+        counters[:, 2:8] = files.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 2:]
+        counters[:, 8:] = (rows // WORDS_PER_BLOCK).astype(">u8").view(np.uint8).reshape(-1, 8)
+        return self._encrypt(counters).view("<u8")[np.arange(rows.size), rows % WORDS_PER_BLOCK]
+
     def drawing(self, step: Step) -> Callable[[int], int]:
         """Return a function that gives uniformly random integers, at least 0 and below its argument, up to 2^64.
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.engines import allocation
-from sfumato.engines.allocation import EqualWords, Quotas, find_deal
+from sfumato.engines.allocation import EqualWords, Quotas, ReadAgain, find_deal
 
 
 def by_sorting(codes: np.ndarray, words: np.ndarray, quotas: Quotas) -> np.ndarray:
@@ -37,7 +37,7 @@ def test_equals_sorting(crowded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         cut = int(rng.integers(1, codes.size + 1))
         pieces = [(codes[i : i + cut], words[i : i + cut]) for i in range(0, codes.size, cut)]
         try:
-            deal = find_deal(lambda pieces=pieces: pieces, quotas)
+            deal = find_deal(ReadAgain(lambda pieces=pieces: pieces), quotas)
         except EqualWords:
             assert crowded
             continue
@@ -50,4 +50,4 @@ def test_ties_at_a_boundary_are_told() -> None:
     quotas = Quotas.of([(np.array([0]), np.array([1])), (np.array([0]), np.array([1]))], 1)
     same = np.array([5, 5], dtype=np.uint64)
     with pytest.raises(EqualWords):
-        find_deal(lambda: [(np.zeros(2, dtype=np.int32), same)], quotas)
+        find_deal(ReadAgain(lambda: [(np.zeros(2, dtype=np.int32), same)]), quotas)

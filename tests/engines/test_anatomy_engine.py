@@ -22,9 +22,9 @@ from scipy.stats import chi2
 from sfumato import deals
 from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.engines import anatomy, grouping, shuffle, sources
-from sfumato.engines.anatomy import anatomized, regrouped, sensitive_codes
+from sfumato.engines.anatomy import anatomized, regrouped, sensitive_codes, sensitive_values
 from sfumato.engines.grouping import WITHHELD, DealtRows, Groups, order_by_word, random_order, stable_order
-from sfumato.engines.mapping import RowMapper, integer_types
+from sfumato.engines.mapping import WORD, RowMapper, integer_types
 from sfumato.engines.spill import SpillFile
 from sfumato.errors import PlanMismatch
 from sfumato.groups import COUNT, GROUP
@@ -73,6 +73,21 @@ def batches_of(codes: list[int], sizes: list[int], domain: SensitiveDomain) -> l
     return made
 
 
+def worded(batches: list[Any], key: SecretKey) -> list[Any]:
+    """Return the batches with the words of their rows, which are those of one file."""
+    starts = np.cumsum([0, *(batch.num_rows for batch in batches)]).tolist()
+    words = [key.words(Step.ANATOMY, 0, start, b.num_rows) for start, b in zip(starts, batches, strict=False)]
+    return [b.append_column(WORD, pa.array(w)) for b, w in zip(batches, words, strict=True)]
+
+
+def with_words(pieces: list[Any], key: SecretKey) -> list[Any]:
+    """Return the codes of consecutive rows of one file with the rows' words."""
+    starts = np.cumsum([0, *(piece.size for piece in pieces)]).tolist()
+    return [
+        (piece, key.words(Step.ANATOMY, 0, start, piece.size)) for start, piece in zip(starts, pieces, strict=False)
+    ]
+
+
 def dealt(
     codes: list[int],
     groups: int,
@@ -80,18 +95,16 @@ def dealt(
     withheld: list[int] | None = None,
     sizes: tuple[int, ...] = (1000,),
     values: int | None = None,
-    key: SecretKey | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Return both tables of a small one; codes come in batches of other sizes than rows."""
     domain = domain_of(values or max(codes) + 1)
     counts = np.bincount(codes, minlength=domain.size)
     out = np.zeros_like(counts) if withheld is None else np.array(withheld)
     flat = np.array(codes, dtype=np.int32)
-    stream = [flat[piece] for piece in cut(len(codes), [3 + sizes[0], 2])]
-    tables = anatomized(
-        batches_of(codes, list(sizes), domain), stream, domain, counts, out, groups, {},
-        key or SecretKey.from_seed(seed), Path("/tmp"),
-    )  # fmt: skip
+    key = SecretKey.from_seed(seed)
+    stream = with_words([flat[piece] for piece in cut(len(codes), [3 + sizes[0], 2])], key)
+    batches = worded(batches_of(codes, list(sizes), domain), key)
+    tables = anatomized(batches, stream, domain, counts, out, groups, {}, key, Path("/tmp"))
     return whole(tables.rows), whole(tables.values)
 
 
@@ -215,12 +228,15 @@ def test_a_table_that_has_changed_is_refused() -> None:
     unknown = batches_of([0, 1, 0, 2], [3], domain_of(3))
     longer = [*batches, batches[0]]
     for rows, stream in ((batches, other), *((rows, codes) for rows in (batches[:1], longer, exchanged, unknown))):
-        tables = anatomized(rows, [stream], domain, counts, none, 2, {}, key, Path("/tmp"))
+        tables = anatomized(
+            worded(rows, key), with_words([stream], key), domain, counts, none, 2, {}, key, Path("/tmp")
+        )
         with pytest.raises(PlanMismatch, match="not the one that was planned"):
             list(tables.rows)
     for rows in (batches[:1], longer, exchanged, unknown):
         with pytest.raises(PlanMismatch):
-            list(regrouped(rows, codes, np.array([0, 0, 1, 1]), domain, {}, key, Path("/tmp")).rows)
+            given = np.array([0, 0, 1, 1])
+            list(regrouped(worded(rows, key), codes, given, domain, {}, key, Path("/tmp")).rows)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -233,10 +249,11 @@ def test_one_exchanged_value_among_many_is_seen(seed: int, tmp_path: Path) -> No
     changed = codes.copy()
     changed[[first, second]] = codes[[second, first]]
     for again, refused in ((codes, False), (changed, True)):
-        rows = DealtRows(deal, SecretKey.from_seed(seed), tmp_path)
-        rows.deal([codes])
-        for piece in cut(200, [30, 7]):
-            rows.next(again[piece])
+        key = SecretKey.from_seed(seed)
+        rows = DealtRows(deal, key, tmp_path)
+        rows.deal(with_words([codes], key))
+        for piece, words in with_words([again[piece] for piece in cut(200, [30, 7])], key):
+            rows.next(piece, words)
         with pytest.raises(PlanMismatch) if refused else nullcontext():
             rows.finish()
         rows.close()
@@ -256,9 +273,10 @@ def test_given_groups_are_published_as_they_are(records: list[tuple[int, int]], 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shuffle, "PART_ROWS", 8)
         patch.setattr(grouping, "LINES_AT_ONCE", 5)
+        key = SecretKey.from_seed(1)
         tables = regrouped(
-            batches_of(codes, [size], domain), np.array(codes, dtype=np.int32), np.array(groups), domain, {},
-            SecretKey.from_seed(1), Path("/tmp"),
+            worded(batches_of(codes, [size], domain), key), np.array(codes, dtype=np.int32), np.array(groups), domain,
+            {}, key, Path("/tmp"),
         )  # fmt: skip
         rows, values = whole(tables.rows), whole(tables.values)
     check_tables(codes, rows, values, domain)
@@ -269,10 +287,9 @@ def test_given_groups_are_published_as_they_are(records: list[tuple[int, int]], 
 
 def test_groups_without_a_row_give_no_tables() -> None:
     domain, codes = domain_of(2), [0, 1, 0]
-    withheld = np.full(3, WITHHELD)
-    tables = regrouped(
-        batches_of(codes, [2], domain), np.array(codes), withheld, domain, {}, SecretKey.from_seed(1), Path("/tmp")
-    )
+    withheld, key = np.full(3, WITHHELD), SecretKey.from_seed(1)
+    batches = worded(batches_of(codes, [2], domain), key)
+    tables = regrouped(batches, np.array(codes), withheld, domain, {}, key, Path("/tmp"))
     assert (list(tables.rows), list(tables.values)) == ([], [])
 
 
@@ -327,8 +344,8 @@ def records_by_group(seeds: int, folder: Path) -> float:
         deal = Groups.drawn(np.bincount(codes), np.zeros(3, dtype=np.int64), 4, key)
         assert deal.deal.runs.batches.tolist() == [2]
         rows = DealtRows(deal, key, folder)
-        rows.deal([codes])
-        groups = rows.next(codes)
+        rows.deal(with_words([codes], key))
+        groups = rows.next(*with_words([codes], key)[0])
         rows.close()
         found[tuple(tuple(np.argsort(groups[codes == value]).tolist()) for value in range(3))] += 1
     return surprise(found, list(product(permutations(range(3)), permutations(range(3)), permutations(range(2)))))
@@ -478,10 +495,10 @@ def test_a_deal_whose_words_tie_is_drawn_again(monkeypatch: pytest.MonkeyPatch) 
 def from_source(path: Path, policy: Any, groups: Callable[[int], int], folder: Path) -> tuple[Any, Any, Any]:
     table, key = scan(path, policy), SecretKey.from_seed(1)
     counted = profile(table)
-    mapper = RowMapper(table.schema, table.source, (), key)
-    codes = sensitive_codes(table.source, table.schema, counted.domain)
+    mapper = RowMapper(table.schema, table.source, (), key, word=Step.ANATOMY)
+    values = sensitive_values(table.source, table.schema, counted.domain, key)
     tables = anatomized(
-        (batch for _, batch in mapper.batches()), codes, counted.domain, counted.counts,
+        (batch for _, batch in mapper.batches()), values, counted.domain, counted.counts,
         np.zeros_like(counted.counts), groups(counted.rows), integer_types(counted.domain.parts, table.source), key,
         folder,
     )  # fmt: skip
@@ -558,11 +575,12 @@ def test_the_spills_have_no_names_and_are_closed(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(SpillFile, "append", watching)
     counts, none = np.bincount(codes), np.zeros(3, dtype=np.int64)
-    stream = [np.array(codes, dtype=np.int32)]
-    whole_table = batches_of(codes, [7], domain)
+    key = SecretKey.from_seed(1)
+    stream = with_words([np.array(codes, dtype=np.int32)], key)
+    whole_table = worded(batches_of(codes, [7], domain), key)
     for batches, abandoned in ((whole_table, False), (whole_table[:2], True), (whole_table, True)):
         opened.clear()
-        tables = anatomized(batches, stream, domain, counts, none, 20, {}, SecretKey.from_seed(1), tmp_path)
+        tables = anatomized(batches, stream, domain, counts, none, 20, {}, key, tmp_path)
         try:
             next(tables.rows)
             assert abandoned or not list(tables.rows)
@@ -571,13 +589,6 @@ def test_the_spills_have_no_names_and_are_closed(tmp_path: Path, monkeypatch: py
         tables.rows.close()  # type: ignore[attr-defined]
         assert len(opened) == 2
         assert all(file._file.closed for file in opened)
-
-
-def test_a_kept_key_gives_other_groups_each_time() -> None:
-    """Else the groups of a first release would come back in the second, and tie its rows together."""
-    codes, key = [0, 1, 2, 3] * 30, SecretKey(bytes(32), kept=True)
-    first, second = (dealt(codes, 30, key=key)[0] for _ in range(2))
-    assert members(first) != members(second)
 
 
 def test_deal_and_order_have_words_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -603,12 +614,14 @@ def test_groups_are_given_in_pieces_of_any_size(tmp_path: Path) -> None:
     deal = Groups.drawn(np.bincount(codes), np.zeros(5, dtype=np.int64), 90, SecretKey.from_seed(1))
     seen = []
     for sizes in ([300], [1], [7, 100]):
-        rows = DealtRows(deal, SecretKey.from_seed(1), tmp_path)
-        rows.deal([codes])
-        seen.append(np.concatenate([rows.next(codes[piece]) for piece in cut(300, sizes)]))
-        assert rows.next(codes[:0]).size == 0
+        key = SecretKey.from_seed(1)
+        rows = DealtRows(deal, key, tmp_path)
+        rows.deal(with_words([codes], key))
+        pieces = with_words([codes[piece] for piece in cut(300, sizes)], key)
+        seen.append(np.concatenate([rows.next(*piece) for piece in pieces]))
+        assert rows.next(codes[:0], pieces[0][1][:0]).size == 0
         rows.finish()
         with pytest.raises(PlanMismatch):
-            rows.next(codes[:1])
+            rows.next(codes[:1], pieces[0][1][:1])
         rows.close()
     assert all((groups == seen[0]).all() for groups in seen)

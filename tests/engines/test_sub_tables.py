@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from sfumato.engines import allocation, sources
-from sfumato.engines.dealing import Dealer
+from sfumato.engines.dealing import dealt, table_rows
 from sfumato.errors import PlanMismatch, TableError
 from sfumato.methods import plan
 from sfumato.plans import Plan
@@ -104,10 +104,13 @@ def test_rows_are_dealt_at_random(tmp_path: Path) -> None:
     found = np.zeros(quota.size)
     first = opened.source._table["job"].to_pylist().index(made.domain.values[code])
     for seed in range(150):
-        dealer = Dealer(opened.source, opened.schema, made.mechanism, made.quotas, SecretKey.from_seed(seed))
+        key = SecretKey.from_seed(seed)
+        labels_of = dealt(
+            table_rows(opened.source, opened.schema, made.mechanism, key), made.mechanism, made.quotas, key
+        )
         batch = next(iter(opened.source.batches(["job"])))
         codes = np.array([made.domain.index[v] for v in batch.rows.column(0).to_pylist()], dtype=np.int32)
-        found[dealer.labels(batch, None, codes)[first]] += 1
+        found[labels_of(batch, None, codes)[first]] += 1
     expected = 150 * quota / quota.sum()
     used = expected > 0
     statistic = ((found[used] - expected[used]) ** 2 / expected[used]).sum()
@@ -132,10 +135,11 @@ def test_equal_words_at_a_boundary_are_dealt_again(monkeypatch: pytest.MonkeyPat
         return honest(stream, quotas)
 
     monkeypatch.setattr("sfumato.engines.dealing.find_deal", unlucky)
-    dealer = Dealer(opened.source, opened.schema, made.mechanism, made.quotas, SecretKey.from_seed(1))
+    key = SecretKey.from_seed(1)
+    labels_of = dealt(table_rows(opened.source, opened.schema, made.mechanism, key), made.mechanism, made.quotas, key)
     batch = next(iter(opened.source.batches(["job"])))
     codes = np.array([made.domain.index[v] for v in batch.rows.column(0).to_pylist()], dtype=np.int32)
-    labels = dealer.labels(batch, None, codes)
+    labels = labels_of(batch, None, codes)
     assert np.array_equal(np.bincount(labels), [int(q.sum()) for q in made.quotas])
     assert len(calls) == 3
 

@@ -151,3 +151,12 @@ def test_secrets_are_not_shown() -> None:
     assert KEY.seeded
     assert not SecretKey.fresh().seeded
     assert SecretKey.fresh().secret != SecretKey.fresh().secret
+
+
+def test_words_of_rows_anywhere_are_those_in_order() -> None:
+    rng, key = np.random.default_rng(1), SecretKey.from_seed(1)
+    files, rows = rng.integers(0, 1 << 47, 300), rng.integers(0, 1 << 62, 300)
+    for step in (Step.PERTURB, Step.ANATOMY):
+        one_by_one = [key.words(step, f, r, 1)[0] for f, r in zip(files.tolist(), rows.tolist(), strict=True)]
+        assert (key.words_at(step, files, rows) == np.array(one_by_one)).all()
+    assert key.words_at(Step.PERTURB, files[:0], rows[:0]).size == 0

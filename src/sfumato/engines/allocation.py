@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.engines.mapping import changed_table
 from sfumato.engines.pipeline import side_by_side
 from sfumato.randomness import WordArray
 
 Codes = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 Rows = tuple[Codes, WordArray]
-Stream = Callable[[], Iterable[Rows]]
-"""Gives (class, word) of all rows, the same ones every time it is called."""
+"""Class and word of some rows."""
+Picked = tuple[Ints, WordArray]
+"""Bucket and word of some rows."""
 
 TABLE_BITS = 22
 """Counters and look-up tables have at most 2^22 places."""
@@ -31,6 +34,36 @@ ROWS_AT_ONCE = 1 << 16
 REFINE_BITS = 10
 MOST_COLLECTED = 1 << 21
 """Rows in boundary buckets that are kept to be sorted; more are first split by further bits."""
+
+
+class Stream(Protocol):
+    """All rows, the same ones every time: what an engine does for a deal."""
+
+    def counted(self, places: Callable[[Rows], Ints], size: int) -> Ints:
+        """Return how many rows have each of the places 0 .. size-1; not every row has one."""
+        ...
+
+    def picked(self, pick: Callable[[Rows], Picked]) -> Iterable[Picked]:
+        """Return what is picked of all rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReadAgain:
+    """A stream that is read from its beginning every time."""
+
+    read: Callable[[], Iterable[Rows]]
+
+    def counted(self, places: Callable[[Rows], Ints], size: int) -> Ints:
+        """Return how many rows have each of the places 0 .. size-1."""
+        counts = np.zeros(size, dtype=np.int64)
+        for of_batch in side_by_side(lambda rows: np.bincount(places(rows), minlength=size), self.read()):
+            counts += of_batch
+        return counts
+
+    def picked(self, pick: Callable[[Rows], Picked]) -> Iterable[Picked]:
+        """Return what is picked of all rows."""
+        return side_by_side(pick, self.read())
 
 
 class EqualWords(Exception):
@@ -148,21 +181,14 @@ def find_deal(stream: Stream, quotas: Quotas) -> Deal:
     The stream must have exactly the quotas' number of rows of each class.
     """
     boundaries = _Boundaries.of(quotas)
-    boundaries.locate(_histogram(stream, quotas.classes, boundaries.bits))
+    bits = boundaries.bits
+    histogram = stream.counted(lambda rows: _places(*rows, bits), quotas.classes << bits)
+    if not np.array_equal(histogram.reshape(quotas.classes, -1).sum(axis=1), quotas.class_rows):
+        raise changed_table()
+    boundaries.locate(histogram)
     while boundaries.rows_inside > MOST_COLLECTED and boundaries.bits + REFINE_BITS < 64:
         boundaries.refine(stream)
     return Deal(quotas, boundaries.thresholds(stream, quotas))
-
-
-def _histogram(stream: Stream, classes: int, bits: int) -> Ints:
-    counts = np.zeros(classes << bits, dtype=np.int64)
-
-    def counted(rows: Rows) -> Ints:
-        return np.bincount(_places(*rows, bits), minlength=counts.size)
-
-    for of_batch in side_by_side(counted, stream()):
-        counts += of_batch
-    return counts
 
 
 def _places(codes: Codes, words: WordArray, bits: int) -> Ints:
@@ -203,13 +229,13 @@ class _Boundaries:
     def refine(self, stream: Stream) -> None:
         """Count the boundary buckets by further bits, and narrow each to one of its parts."""
         buckets, own = self._buckets()
-        counts = np.zeros(len(buckets) << REFINE_BITS, dtype=np.int64)
-        shift = np.uint64(64 - self.bits - REFINE_BITS)
-        mask = np.uint64((1 << REFINE_BITS) - 1)
-        for which, words in self._inside(stream, buckets):
-            counts += np.bincount(
-                which << REFINE_BITS | ((words >> shift) & mask).astype(np.int64), minlength=counts.size
-            )
+        inside, shift = self._inside(buckets), np.uint64(64 - self.bits - REFINE_BITS)
+
+        def parts(rows: Rows) -> Ints:
+            which, words = inside(rows)
+            return which << REFINE_BITS | ((words >> shift) & np.uint64((1 << REFINE_BITS) - 1)).astype(np.int64)
+
+        counts = stream.counted(parts, len(buckets) << REFINE_BITS)
         before = np.concatenate([[0], np.cumsum(counts)])
         goal = before[own << REFINE_BITS] + self.ranks
         place = np.searchsorted(before, goal, side="right") - 1
@@ -230,7 +256,7 @@ class _Boundaries:
         if not self.entries.size:
             return found
         buckets, own = self._buckets()
-        pieces = list(self._inside(stream, buckets))
+        pieces = list(stream.picked(self._inside(buckets)))
         which = np.concatenate([p[0] for p in pieces])
         words = np.concatenate([p[1] for p in pieces])
         order = np.lexsort((words, which))
@@ -250,22 +276,22 @@ class _Boundaries:
         distinct, own = np.unique(pairs, return_inverse=True)
         return distinct, own.astype(np.int64)
 
-    def _inside(self, stream: Stream, buckets: npt.NDArray[np.void]) -> Iterable[tuple[Ints, WordArray]]:
-        """Yield the rows inside boundary buckets: the bucket's number and the word."""
-        leading = table_bits(int(buckets["code"].max()) + 1 if buckets.size else 1)
-        leading = min(leading, self.bits)
-        near = np.zeros((int(buckets["code"].max()) + 1) << leading, dtype=np.bool_)
-        coarse = buckets["prefix"] >> np.uint64(self.bits - leading)
+    def _inside(self, buckets: npt.NDArray[np.void]) -> Callable[[Rows], Picked]:
+        """Return what picks the rows inside boundary buckets: the bucket's number and the word."""
+        bits, classes = self.bits, int(buckets["code"].max()) + 1 if buckets.size else 1
+        leading = min(table_bits(classes), bits)
+        near = np.zeros(classes << leading, dtype=np.bool_)
+        coarse = buckets["prefix"] >> np.uint64(bits - leading)
         near[(buckets["code"] << leading) | coarse.astype(np.int64)] = True
 
-        def inside(of_batch: Rows) -> tuple[Ints, WordArray]:
+        def inside(of_batch: Rows) -> Picked:
             codes, words = of_batch
             place = _places(codes, words, leading)
             rows = np.flatnonzero(near.take(place, mode="clip") & (place < near.size))
             pairs = np.empty(rows.size, dtype=buckets.dtype)
-            pairs["code"], pairs["prefix"] = codes[rows], words[rows] >> np.uint64(64 - self.bits)
+            pairs["code"], pairs["prefix"] = codes[rows], words[rows] >> np.uint64(64 - bits)
             which = np.minimum(np.searchsorted(buckets, pairs), len(buckets) - 1)
             hit = buckets[which] == pairs
             return which[hit], words[rows][hit]
 
-        yield from side_by_side(inside, stream())
+        return inside

@@ -36,13 +36,14 @@ from sfumato.engines.grouping import (
     random_order,
     stable_order,
 )
-from sfumato.engines.mapping import changed_table, decoded, positioned
+from sfumato.engines.mapping import WORD, changed_table, decoded, positioned
 from sfumato.engines.pipeline import ahead
-from sfumato.engines.selection import Mask, complete_rows, dropping
+from sfumato.engines.selection import Mask
+from sfumato.engines.sensitive import SensitiveRows
 from sfumato.engines.shuffle import Order, Spill
 from sfumato.engines.spill import SpillFile
 from sfumato.groups import COUNT, GROUP
-from sfumato.randomness import SecretKey, Step
+from sfumato.randomness import SecretKey, Step, WordArray
 
 Types = Mapping[str, Any]
 """The integer types of sensitive columns: `mapping.integer_types`."""
@@ -60,7 +61,7 @@ class TwoTables(NamedTuple):
 
 def anatomized(
     batches: Iterable[Any],
-    codes: Iterable[Codes],
+    values: Iterable[tuple[Codes, WordArray]],
     domain: SensitiveDomain,
     counts: Ints,
     withheld: Ints,
@@ -71,13 +72,12 @@ def anatomized(
 ) -> TwoTables:
     """Deal the rows to groups, none of which gets a value twice, and give both tables.
 
-    batches: the published columns; those of the domain are left out. codes: the values of the same rows in the same
-    order, in batches of any size; they are read first. counts: the rows of each value. withheld: how many of them are
-    left out, which ones by chance.
+    batches: the published columns; those of the domain are left out, and so are the words (WORD). values: value and
+    word of the same rows in the same order, in batches of any size; they are read first. counts: the rows of each
+    value. withheld: how many of them are left out, which ones by chance.
     """
-    key = _for_once(key)
     deal = Groups.drawn(counts, withheld, groups, key)
-    rows = _dealt(_separated(batches, domain), codes, deal, key, folder)
+    rows = _dealt(_separated(batches, domain), values, deal, key, folder)
     return TwoTables(rows, _in_arrow(deal.compositions(), domain, types))
 
 
@@ -93,7 +93,7 @@ def regrouped(
     """Give both tables for groups that are known: that of each row, from 0, or `WITHHELD`."""
     number, published = int(group_of_row.max()) + 1, int(np.count_nonzero(group_of_row != WITHHELD))
     given = GivenRows(codes, group_of_row)
-    rows = _gathered(_separated(batches, domain), given, number, published, _for_once(key), folder)
+    rows = _gathered(_separated(batches, domain), given, number, published, key, folder)
     return TwoTables(rows, _in_arrow(compositions(group_of_row, codes), domain, types))
 
 
@@ -101,33 +101,33 @@ def sensitive_codes(
     source: Source, schema: Schema, domain: SensitiveDomain, drawn: Mask | None = None
 ) -> Iterator[Codes]:
     """Give the values of all rows that are published; `drawn` says which rows are drawn of their persons."""
-    encoders, drops = [Encoder(schema[part.name], part) for part in domain.parts], dropping(schema)
-    names = list(dict.fromkeys([*domain.names, *(a.name for a in drops)]))
-    for batch, position in positioned(source, names):
-        columns = [encoder.encode(batch.rows.column(encoder.attribute.name), position) for encoder in encoders]
+    values = SensitiveRows(schema, domain)
+    for batch, position in positioned(source, values.columns):
         chosen = None if drawn is None else drawn[position : position + batch.rows.num_rows]
-        masks = [mask for mask in (complete_rows(batch.rows, drops), chosen) if mask is not None]
-        if masks:
-            keep = np.logical_and.reduce(masks)
-            columns = [column[keep] for column in columns]
-        if any(encoder.refused for encoder in encoders):
-            raise changed_table()
-        yield domain.join(columns)
+        yield values.codes(batch, chosen)[0]
 
 
-def _for_once(key: SecretKey) -> SecretKey:
+def sensitive_values(
+    source: Source, schema: Schema, domain: SensitiveDomain, key: SecretKey
+) -> Iterator[tuple[Codes, WordArray]]:
+    """Give value and word of all rows that are published."""
+    values = SensitiveRows(schema, domain)
+    return (values.with_words(batch, key, Step.ANATOMY) for batch in source.batches(values.columns))
+
+
+def for_once(key: SecretKey) -> SecretKey:
     """Return the key, or a fresh one for a key that is kept: no order or group may come back in a later release."""
     return SecretKey.fresh() if key.kept else key
 
 
-def _separated(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[tuple[Codes, Any]]:
-    """Give the sensitive values of each batch, as codes, and its other columns."""
+def _separated(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[tuple[Codes, WordArray, Any]]:
+    """Give the sensitive values of each batch, as codes, its words, and its other columns."""
     encoders = [Encoder(Attribute(part.name, "sensitive", "category"), part) for part in domain.parts]
     for batch in batches:
         codes = domain.join(encoder.encode(batch.column(encoder.attribute.name), 0) for encoder in encoders)
         if any(encoder.refused for encoder in encoders):
             raise changed_table()
-        yield codes, batch.drop_columns(list(domain.names))
+        yield codes, as_numpy(batch.column(WORD)), batch.drop_columns([*domain.names, WORD])
         del batch
 
 
@@ -145,24 +145,33 @@ def _in_arrow(lines: Iterable[Composition], domain: SensitiveDomain, types: Type
 
 
 def _dealt(
-    batches: Iterable[tuple[Codes, Any]], codes: Iterable[Codes], deal: Groups, key: SecretKey, folder: Path
+    batches: Iterable[tuple[Codes, WordArray, Any]],
+    values: Iterable[tuple[Codes, WordArray]],
+    deal: Groups,
+    key: SecretKey,
+    folder: Path,
 ) -> Iterator[Any]:
     with closing(DealtRows(deal, key, folder)) as groups:
-        groups.deal(codes)
+        groups.deal(values)
         pa.default_memory_pool().release_unused()  # what dealing needed, reading rows does not
         yield from _gathered(batches, groups, deal.number, deal.rows, key, folder)
 
 
 def _gathered(
-    batches: Iterable[tuple[Codes, Any]], groups: RowGroups, number: int, rows: int, key: SecretKey, folder: Path
+    batches: Iterable[tuple[Codes, WordArray, Any]],
+    groups: RowGroups,
+    number: int,
+    rows: int,
+    key: SecretKey,
+    folder: Path,
 ) -> Iterator[Any]:
     """Yield the rows by group, those of a group in random order; `rows` is about their number, which sets the parts."""
     spill, done = _GroupSpill(SpillFile(folder), rows), 0
     with closing(spill.file):
-        for codes, batch in ahead(batches):
+        for codes, words, batch in ahead(batches):
             for start in range(0, codes.size, SCATTERED_ROWS):
                 some = slice(start, start + SCATTERED_ROWS)
-                _scatter(batch[some], groups.next(codes[some]), number, spill)
+                _scatter(batch[some], groups.next(codes[some], words[some]), number, spill)
             del batch
         groups.finish()
         pa.default_memory_pool().release_unused()  # what reading needed, putting in order does not

@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sfumato.randomness import SecretKey, Step, WordArray
+
 BATCH_ROWS = 1 << 19
 """Rows read at a time: a row group of the release, so that batches need not be joined."""
 
 
+Numbering = Callable[[Any], Any]
+"""Gives the number of the stream of words for that of a file, so that uses of one step do not share words."""
+
+
+def by_file(file: Any) -> Any:
+    """Number streams as the files are."""
+    return file
+
+
+class Batch(Protocol):
+    """Some rows of a table, and their secret words."""
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        """The rows."""
+        ...
+
+    def words(self, key: SecretKey, step: Step, stream: Numbering = by_file) -> WordArray:
+        """Return the word of each row, by its file and its number in it."""
+        ...
+
+
 @dataclass(frozen=True)
-class Batch:
+class Stretch:
     """Consecutive rows of one file; `start` is the number of the first one in its file, from 0."""
 
     file: int
     start: int
     rows: pa.RecordBatch
+
+    def words(self, key: SecretKey, step: Step, stream: Numbering = by_file) -> WordArray:
+        """Return the word of each row, by its file and its number in it."""
+        return key.words(step, stream(self.file), self.start, self.rows.num_rows)
 
 
 class Source(Protocol):

@@ -25,7 +25,7 @@ from pyarrow import csv as pacsv
 from sfumato.attributes import Missing
 from sfumato.engines import csv_lines
 from sfumato.engines.arrays import from_text, with_nulls
-from sfumato.engines.base import Batch, hash_files
+from sfumato.engines.base import Batch, Stretch, hash_files
 from sfumato.errors import TableError
 from sfumato.policy_rules import InputRule
 
@@ -111,7 +111,7 @@ class CsvSource:
         try:
             for rows in self._lines(columns) if self._is_plain else self._quoted(columns):
                 if rows.num_rows:
-                    yield Batch(0, start, rows)
+                    yield Stretch(0, start, rows)
                     start += rows.num_rows
         except (pa.ArrowException, *DAMAGE) as problem:
             raise self._diagnosed(problem) from None

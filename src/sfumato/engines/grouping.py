@@ -39,6 +39,10 @@ PART_ROWS = 1 << 18
 """Rows of a part, about: few enough that the leading bits of their words mostly decide their order."""
 LINES_AT_ONCE = 1 << 17
 """Lines of the sensitive table that are made at a time, about."""
+MOST_PARTS = 1 << 14
+"""Of a table: the rows of each value are counted in every part."""
+FILES = 1 << 40
+"""Streams of words below that are those of the table's files."""
 ATTEMPTS = 1 << 20
 """Streams of words between a part and the next, for orders that have to be drawn again."""
 
@@ -66,7 +70,7 @@ class Groups:
             raise ValueError("more records are withheld than there are, or fewer than none")
         runs = Runs.of_table(counts - withheld, number)
         batches = runs.batch_of_piece
-        order = random_order(batches, lambda attempt: key.words(Step.ANATOMY, 1 + attempt, 0, batches.size))
+        order = random_order(batches, lambda attempt: key.words(Step.ANATOMY, FILES + attempt, 0, batches.size))
         return cls(counts, withheld, Deal(runs, order.astype(np.int64)))
 
     @property
@@ -149,8 +153,8 @@ def _settled(order: Rows, ties: Ints, classes: npt.NDArray[np.integer], words: W
 class RowGroups(Protocol):
     """The group of every row, in the order of the rows, given batch by batch."""
 
-    def next(self, codes: Codes) -> GroupNumbers:
-        """Return the groups of the next rows, which have these values."""
+    def next(self, codes: Codes, words: WordArray) -> GroupNumbers:
+        """Return the groups of the next rows, which have these values and words."""
         ...
 
     def finish(self) -> None:
@@ -158,7 +162,7 @@ class RowGroups(Protocol):
         ...
 
 
-class _Ranked(NamedTuple):
+class Ranked(NamedTuple):
     """The rows of a part: value and rank among the part's rows of that value; and how many rows its values have."""
 
     codes: npt.NDArray[np.integer]
@@ -167,13 +171,44 @@ class _Ranked(NamedTuple):
     counts: Ints
 
 
+def parts_of(rows: int) -> int:
+    """Return how many parts a table has whose rows are ranked."""
+    return min(max(1, -(-rows // PART_ROWS)), MOST_PARTS)
+
+
+def part_of(words: WordArray, parts: int) -> Ints:
+    """Return the part that each row's word deals it to."""
+    return ((words >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)).view(np.int64)
+
+
+def ranked(codes: npt.NDArray[np.integer], part: int, key: SecretKey) -> Ranked:
+    """Rank the rows of a part, which have these values, by fresh words: inside a value all orders are as likely."""
+
+    def draw(attempt: int) -> WordArray:
+        return key.words(Step.ANATOMY, FILES + (1 + part) * ATTEMPTS + attempt, 0, codes.size)
+
+    order = random_order(codes, draw)
+    in_order = codes[order]
+    starts = np.flatnonzero(np.diff(in_order, prepend=in_order[:1]) != 0)
+    starts = np.concatenate([[0], starts]) if codes.size else starts
+    counts = np.diff(starts, append=codes.size)
+    ranks = np.empty(codes.size, dtype=np.int64)
+    ranks[order] = np.arange(codes.size) - np.repeat(starts, counts)
+    return Ranked(codes, ranks, in_order[starts], counts)
+
+
+def value_hash(codes: Codes, words: WordArray) -> np.uint64:
+    """Return the sum of word * (value + 1) modulo 2^64."""
+    return np.uint64(np.vdot(words, codes.astype(np.uint64) + np.uint64(1)))
+
+
 class DealtRows:
     """Deals the rows; their groups lie in a nameless file."""
 
     def __init__(self, deal: Groups, key: SecretKey, folder: Path) -> None:
         self._deal, self._key = deal, key
         self._total = int(deal.counts.sum())
-        self._parts = max(1, -(-self._total // PART_ROWS))
+        self._parts = parts_of(self._total)
         self._stored = np.min_scalar_type(max(deal.counts.size - 1, 0))  # of a value's code
         self._pieces: list[list[Place]] = [[] for _ in range(self._parts)]
         self._cursors: list[int] = []
@@ -181,13 +216,12 @@ class DealtRows:
         self._hashes = np.zeros((2, 1), dtype=np.uint64)  # of the values, at the first and at the second reading
         self._file = SpillFile(folder)
 
-    def deal(self, codes: Iterable[Codes]) -> None:
-        """Read the value of every row, and deal."""
-        seen, position = np.zeros_like(self._deal.counts), 0
-        for of_batch in ahead(codes):
-            seen += np.bincount(of_batch, minlength=seen.size)
-            self._scatter(of_batch, position)
-            position += of_batch.size
+    def deal(self, rows: Iterable[tuple[Codes, WordArray]]) -> None:
+        """Read value and word of every row, and deal."""
+        seen = np.zeros_like(self._deal.counts)
+        for codes, words in ahead(rows):
+            seen += np.bincount(codes, minlength=seen.size)
+            self._scatter(codes, words)
         if not np.array_equal(seen, self._deal.counts):
             raise changed_table()
         before = np.zeros_like(seen)  # rows of each value in the parts so far
@@ -197,12 +231,12 @@ class DealtRows:
             groups = self._deal.group_of(of_part.codes, ranks)
             self._cursors.append(self._file.append(_as_bytes(groups) if groups.size else b"")[0])
 
-    def next(self, codes: Codes) -> GroupNumbers:
-        """Return the groups of the next rows, which have these values."""
+    def next(self, codes: Codes, words: WordArray) -> GroupNumbers:
+        """Return the groups of the next rows, which have these values and words."""
         rows = codes.size
         if self._given + rows > self._total:
             raise changed_table()
-        order, counts = self._by_part(self._given, codes, 1)
+        order, counts = self._by_part(codes, words, 1)
         by_part, groups, start = np.empty(rows, dtype=np.int32), np.empty(rows, dtype=np.int32), 0
         for part, number in enumerate(counts):
             if number:
@@ -223,36 +257,22 @@ class DealtRows:
         """Give the space back."""
         self._file.close()
 
-    def _by_part(self, position: int, codes: Codes, reading: int) -> tuple[Rows, list[int]]:
+    def _by_part(self, codes: Codes, words: WordArray, reading: int) -> tuple[Rows, list[int]]:
         """Return the rows in order of their parts, and how many go to each part."""
-        words = self._key.words(Step.ANATOMY, 0, position, codes.size)
-        self._hashes[reading] += np.vdot(words, codes.astype(np.uint64) + np.uint64(1))
-        words >>= np.uint64(32)
-        words *= np.uint64(self._parts)
-        words >>= np.uint64(32)
-        return stable_order(words), np.bincount(words.view(np.int64), minlength=self._parts).tolist()
+        self._hashes[reading] += value_hash(codes, words)
+        parts = part_of(words, self._parts)
+        return stable_order(parts), np.bincount(parts, minlength=self._parts).tolist()
 
-    def _scatter(self, codes: Codes, position: int) -> None:
-        order, counts = self._by_part(position, codes, 0)
+    def _scatter(self, codes: Codes, words: WordArray) -> None:
+        order, counts = self._by_part(codes, words, 0)
         by_part, start = codes.astype(self._stored)[order], 0
         for part, number in enumerate(counts):
             if number:
                 self._pieces[part].append(self._file.append(_as_bytes(by_part[start : start + number])))
             start += number
 
-    def _ranked(self, part: int) -> _Ranked:
-        codes = self._read(part)
-        order = random_order(codes, lambda attempt: self._words(part, attempt, codes.size))
-        in_order = codes[order]
-        starts = np.flatnonzero(np.diff(in_order, prepend=in_order[:1]) != 0)
-        starts = np.concatenate([[0], starts]) if codes.size else starts
-        counts = np.diff(starts, append=codes.size)
-        ranks = np.empty(codes.size, dtype=np.int64)
-        ranks[order] = np.arange(codes.size) - np.repeat(starts, counts)
-        return _Ranked(codes, ranks, in_order[starts], counts)
-
-    def _words(self, part: int, attempt: int, rows: int) -> WordArray:
-        return self._key.words(Step.ANATOMY, (1 + part) * ATTEMPTS + attempt, 0, rows)
+    def _ranked(self, part: int) -> Ranked:
+        return ranked(self._read(part), part, self._key)
 
     def _read(self, part: int) -> npt.NDArray[np.integer]:
         content = bytearray(sum(length for _, length in self._pieces[part]))
@@ -269,8 +289,8 @@ class GivenRows:
     def __init__(self, codes: npt.NDArray[np.integer], groups: npt.NDArray[np.integer]) -> None:
         self._codes, self._groups, self._given = codes, groups, 0
 
-    def next(self, codes: Codes) -> GroupNumbers:
-        """Return the groups of the next rows, which have these values."""
+    def next(self, codes: Codes, words: WordArray) -> GroupNumbers:
+        """Return the groups of the next rows, which have these values; their words are not looked at."""
         rows = slice(self._given, self._given + codes.size)
         if not np.array_equal(self._codes[rows], codes):
             raise changed_table()

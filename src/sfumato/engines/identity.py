@@ -86,8 +86,7 @@ def index_column(source: Source, name: str, key: SecretKey) -> IdentityIndex:
     try:
         for batch in source.batches([name]):
             keys = key_bytes(batch.rows.column(0), name, index.rows)
-            words = key.words(Step.PERSON, batch.file, batch.start, batch.rows.num_rows)
-            index.add(key.keyed_words(Step.HASH, keys), words)
+            index.add(key.keyed_words(Step.HASH, keys), batch.words(key, Step.PERSON))
     except BaseException:
         index.close()
         raise

@@ -24,6 +24,9 @@ from sfumato.randomness import SecretKey, Step, WordArray
 MOST_FILES = 1 << 32
 """Of a table: beyond that the words of the next mechanism begin."""
 
+WORD = "\0word"
+"""The column of secret words that go with rows until these are in their order; no published column has such a name."""
+
 Dealt = Callable[[Batch, Mask | None, npt.NDArray[np.int32]], npt.NDArray[np.int32]]
 """Gives the sub-table of each kept row, from 0, by its sensitive value."""
 
@@ -31,7 +34,7 @@ Dealt = Callable[[Batch, Mask | None, npt.NDArray[np.int32]], npt.NDArray[np.int
 class RowMapper:
     """Perturbs the columns of each mechanism, bins and checks the others, drops identifiers and rows that are left out.
 
-    `dealt` and `counts` go with one mechanism.
+    `dealt` and `counts` go with one mechanism. `word`: give the rows' words of this step too, in a column WORD.
     """
 
     def __init__(
@@ -44,12 +47,13 @@ class RowMapper:
         drawn: Mask | None = None,
         dealt: Dealt | None = None,
         counts: npt.NDArray[np.int64] | None = None,
+        word: Step | None = None,
     ) -> None:
         self._schema, self._source = schema, source
         self._mechanisms, self._key = mechanisms, key
         parts = [part for mechanism in mechanisms for part in mechanism.domain.parts]
         self._randomized = {part.name for part in parts}
-        self._record_key, self._drawn, self._dealt = record_key, drawn, dealt
+        self._record_key, self._drawn, self._dealt, self._word = record_key, drawn, dealt, word
         self._published = [name for name in source.names if schema[name].role != "identifier"]
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
@@ -101,6 +105,10 @@ class RowMapper:
         if labels is not None:
             new[LABEL] = from_numpy(labels + np.int32(1))
             names.append(LABEL)
+        if self._word is not None:
+            words = batch.words(self._key, self._word)
+            new[WORD] = from_numpy(words if keep is None else words[keep])
+            names.append(WORD)
         return pa.RecordBatch.from_arrays([new[name] for name in names], names=names)
 
     def _encode(self, name: str, column: Any) -> npt.NDArray[np.int32]:
@@ -123,7 +131,7 @@ class RowMapper:
         """Return a word of each kept row for the mechanism of this number; every mechanism has words of its own."""
         if self._record_key is not None:
             return self._words_by_record(self._contexts[number], rows, true)
-        words = self._key.words(Step.PERTURB, batch.file + number * MOST_FILES, batch.start, batch.rows.num_rows)
+        words = batch.words(self._key, Step.PERTURB, lambda file: file + number * MOST_FILES)
         return words if keep is None else words[keep]
 
     def _words_by_record(self, context: bytes, rows: Any, true: npt.NDArray[np.int32]) -> WordArray:

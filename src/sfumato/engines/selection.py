@@ -43,6 +43,6 @@ def draw_persons(source: Source, schema: Schema, name: str, key: SecretKey) -> M
     with IdentityIndex() as index:
         for batch in source.batches(columns):
             keys = key_bytes(batch.rows.column(name), name, index.rows)
-            words = key.words(Step.PERSON, batch.file, batch.start, batch.rows.num_rows)
+            words = batch.words(key, Step.PERSON)
             index.add(key.keyed_words(Step.HASH, keys), words, complete_rows(batch.rows, attributes))
         return index.drawn()

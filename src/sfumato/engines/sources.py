@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.engines.base import BATCH_ROWS, Batch, Source, hash_files
+from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
 from sfumato.engines.csv_source import CsvSource
 from sfumato.errors import TableError, UsageError
 from sfumato.policy_rules import InputRule
@@ -94,7 +94,7 @@ class ParquetSource:
             with _readable(str(path)):
                 file, start = self._open(path), 0
                 for rows in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
-                    yield Batch(number, start, rows)
+                    yield Stretch(number, start, rows)
                     start += rows.num_rows
                     del rows  # else it lives on while the next one is read
 
@@ -123,7 +123,7 @@ class ArrowSource:
         start = 0
         for rows in self._table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS):
             if rows.num_rows:
-                yield Batch(0, start, rows)
+                yield Stretch(0, start, rows)
                 start += rows.num_rows
 
     def fingerprint(self) -> str:
