@@ -286,7 +286,7 @@ def _better_record_better_aggregate(curves: Curves) -> Comparison:
     return sentence(
         "a better record utility gives a better aggregate utility",
         "it does, read as: at the same theta fine-grain has the better one of both",
-        f"its aggregate utility is better at {curves.at(better)}, worse at {curves.at(worse)}; the rest is noise",
+        f"its aggregate utility is better at {curves.at(better)}, worse at {curves.at(worse)}; else within noise",
         bool(better.any() and not worse.any()),
         because=(
             f"at theta = {curves.thetas[largest]} it is lower by {-gains[largest]:.4f}, with a standard error of "

@@ -45,7 +45,7 @@ def edu_by_level(setting: Setting) -> Outcome:
         _too_small(curves, made, table),
         _at_equal_risk(curves, made, tight),
     )
-    notes = (risk_note(curves), _unprotected_note(curves), *READINGS)
+    notes = (risk_note(curves), _unprotected_note(curves), _least_squares_note(curves), *READINGS)
     return outcome(curves, [of_stand_in(c, table.about) for c in comparisons], table.about, setting, notes)
 
 
@@ -108,16 +108,19 @@ def _too_small(curves: Curves, made: Sequence[Methods], table: Census) -> Compar
         because=(
             f"at L = {L} few records have to be suppressed: the largest share is {table.shares[0]:.1%} and 1/L is "
             f"{1 / L:.0%}; with the printed {float(LARGEST_SHARE):.0%} as the only larger one it would be "
-            f"{percent(needed)}; Ana's error is {percent(curves.mean(ANA)[-1, 0])} there{_by_least_squares(curves)}"
+            f"{percent(needed)}; Ana's error is {percent(curves.mean(ANA)[-1, 0])} there all the same"
         ),
         noise=curves.noise,
     )
 
 
-def _by_least_squares(curves: Curves) -> str:
-    """Whether the error is one of the estimate: another estimate from the same groups at the last place."""
-    found = curves.found[-1].get(UNBIASED)
-    return f", and {percent(float(found.mean[0]))} by least squares on the same groups" if found else ""
+def _least_squares_note(curves: Curves) -> str:
+    """The estimate that does better on OCC: here hardly any group is without the most frequent value."""
+    found = {L: one[UNBIASED].mean[0] for L, one in zip(curves.places, curves.found, strict=True) if UNBIASED in one}
+    if not found:
+        return "At none of these L do Ana's groups tell all values apart, so there is no other estimate."
+    told = ", ".join(f"{percent(float(error))} at L = {L}" for L, error in found.items())
+    return f"Least squares on Ana's groups, where they tell all values apart: an error of {told}."
 
 
 def _withheld(one: Perturbed | Anatomized) -> float:
