@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sfumato.reproduce.experiment import Experiment
-from sfumato.reproduce.sdr.errors import edu_by_level, edu_by_size, estimates, occ_by_level, occ_by_size
+from sfumato.reproduce.sdr.balanced import estimates, occ_by_level, occ_by_size
 from sfumato.reproduce.sdr.examples import examples, table_1
 from sfumato.reproduce.sdr.partitions import distributions, table_2, table_3
 from sfumato.reproduce.sdr.risk import at_equal_risk
+from sfumato.reproduce.sdr.skewed import edu_by_level, edu_by_size
 from sfumato.reproduce.sdr.times import run_times
 
 EXPERIMENTS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.reproduce.data import Named
+from sfumato.reproduce.experiment import Comparison
 
 COLUMNS = ("age", "gender", "education", "marital", "race", "work_class", "state", "occupation")
 """The eight of CENSUS; state stands where it has Country."""
@@ -91,5 +92,12 @@ def in_order(column: Any) -> Codes:
 
 
 def stands_in(about: str) -> str:
-    """Why a number differs."""
-    return f"{about}: another population with other frequencies"
+    """Why something may differ."""
+    return f"another table ({about}); whether that is why cannot be tested"
+
+
+def of_stand_in(comparison: Comparison, about: str) -> Comparison:
+    """Return what was found on another table than the paper's: it may agree, but is never equal."""
+    if comparison.verdict != "equal":
+        return comparison
+    return replace(comparison, verdict="within noise", because=f"agrees, on another table: {about}")

@@ -48,12 +48,17 @@ def repetitions(setting: Setting) -> int:
     return QUICK_REPETITIONS if setting.quick else REPETITIONS
 
 
+def first_seed(setting: Setting) -> int:
+    """The seed of the first repetition."""
+    return setting.seed * MOST_REPETITIONS
+
+
 def measure(table: Census, places: Sequence[Methods], setting: Setting) -> tuple[dict[str, Curve], ...]:
     """Publish a table by each method at each place, with one pool of queries for each repetition."""
     times = repetitions(setting)
     found: list[dict[str, list[tuple[Floats, float]]]] = [{} for _ in places]
     for repetition in range(times):
-        seed = setting.seed * MOST_REPETITIONS + repetition
+        seed = first_seed(setting) + repetition
         pool, key = Pool.drawn(table, seed), SecretKey.from_seed(seed)
         for k, methods in enumerate(places):
             for name, answers in _answered(table, methods, pool, key).items():
@@ -153,7 +158,15 @@ class Curves:
         wrong = np.argwhere(self.mean(smaller) >= self.mean(larger)).tolist()
         if len(wrong) > MOST_NAMED:
             return [f"{len(wrong)} of {self.mean(smaller).size} points"]
-        return [f"{self._place(k)}, s = {SELECTIVITIES[j]:.1%}" for k, j in wrong]
+        return [
+            f"{self._place(k)}, s = {SELECTIVITIES[j]:.1%} ({self._apart(smaller, larger, k, j)})" for k, j in wrong
+        ]
+
+    def _apart(self, one: str, other: str, k: int, j: int) -> str:
+        """Return by how much an error is larger, release by release: all methods answer the same pools."""
+        apart = self.found[k][one].errors[:, j] - self.found[k][other].errors[:, j]
+        error = apart.std(ddof=1) / np.sqrt(apart.size)
+        return f"larger by {percent(float(apart.mean()))}, standard error {percent(float(error))}"
 
 
 def percent(share: float) -> str:

@@ -5,8 +5,8 @@
     Ana   Anatomy, where needed after suppression of the most frequent values                    SDR 6.3, 10.10
 
 The measured risk is how often the best guess of a record's value is right, by one who sees the record's published
-value and sub-table, or its group, and knows the true frequencies: sum_y max_x f_x P[y, x] in a sub-table, and one
-record in each group.
+value and sub-table, or its group, and knows the true frequencies: sum_y max_x f_x P[y, x] in a sub-table, one record in
+each group, and the most frequent of the values that are withheld for a record that is missing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.engines.grouping import WITHHELD, Groups, random_order
 from sfumato.matrix import PerturbationMatrix, uniform_retention
@@ -29,6 +30,10 @@ from sfumato.reconstruct.buckets import Deal
 from sfumato.reconstruct.compositions import Stratum
 from sfumato.reproduce.sdr.census import Census, Floats, Ints
 from sfumato.reproduce.sdr.queries import Pool
+
+LARGEST_GAMMA, PRECISION = 1 << 10, Fraction(1, 1 << 16)
+"""Up to where uniform perturbation with a given risk is looked for, and how near it must come."""
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +84,20 @@ class Perturbed:
         right = sum(float((matrix.dense() * block.counts).max(axis=1).sum()) for block, matrix in pairs)
         return right / sum(block.size for block in self.blocks)
 
+    def expected_errors(self, table: Census, pool: Pool) -> Floats:
+        """Return the mean absolute error that the matrices give each answer, sqrt(2 Var/pi) as of a normal variable.
+
+        Of the n records of a condition in a sub-table f have the value, both as a random deal has them on average. Var
+        is the sum over sub-tables of [(n - f) q (1 - q) + f (p + q)(1 - p - q)]/p^2.
+        """
+        variance = np.zeros_like(pool.true)
+        for block, matrix in zip(self.blocks, self.matrices, strict=True):
+            p, q = float(matrix.retention[0]), float(matrix.off_diagonal[0])
+            own = pool.true[:, block.codes] * (block.counts / table.counts[block.codes])
+            others = own.sum(axis=1, keepdims=True) - own
+            variance[:, block.codes] += (others * q * (1 - q) + own * (p + q) * (1 - p - q)) / p**2
+        return np.sqrt(2 * variance / np.pi)
+
     def worst(self, protected: Sequence[int]) -> float:
         """Return the largest posterior of a protected value, by one whose prior are the sub-table's frequencies."""
         return max(
@@ -90,6 +109,18 @@ class Perturbed:
 def _posterior(block: Block, matrix: PerturbationMatrix) -> Floats:
     joint = matrix.dense() * block.counts
     return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+def uniform_with(risk: float, table: Census) -> Perturbed:
+    """Return uniform perturbation with this measured risk, by bisection: risk does not fall as gamma grows.
+
+    Where many have it, among them those that only guess the most frequent value, the one that retains most.
+    """
+    low, high = Fraction(1), Fraction(LARGEST_GAMMA)
+    while high - low > PRECISION:
+        middle = (low + high) / 2
+        low, high = (middle, high) if uniform(table, middle).risk <= risk + ROUNDING else (low, middle)
+    return uniform(table, low)
 
 
 def uniform(table: Census, gamma: Fraction) -> Perturbed:
@@ -117,6 +148,11 @@ class Anatomized:
     @property
     def risk(self) -> float:
         """The measured risk: no value comes twice to a group, so one guess in each is right."""
+        return (self.groups + int(self.withheld.max())) / (self.records + int(self.withheld.sum()))
+
+    @property
+    def bound(self) -> float:
+        """The share of right guesses among the published records: 1/L at most."""
         return self.groups / self.records
 
     def answers(self, table: Census, pool: Pool, key: SecretKey) -> AnatomyAnswers:
@@ -124,10 +160,16 @@ class Anatomized:
         deal = Groups.drawn(table.counts, self.withheld, self.groups, key)
         group = deal.group_of(table.codes, _ranks(table, key))
         numbers, values, counts = (np.concatenate(parts) for parts in zip(*deal.compositions(), strict=True))
-        read = Deal.of(numbers, values, counts, table.values)
-        kinds = int(read.first_kind[-1])
-        kind = np.where(group == WITHHELD, kinds, read.kind_of_group[group])
-        return _estimated(read.strata[0], pool.counted(kind, kinds + 1)[:, :kinds], pool)
+        return _read(Deal.of(numbers, values, counts, table.values), group, pool)
+
+    def answers_of(self, places: Ints, table: Census, pool: Pool, key: SecretKey) -> AnatomyAnswers:
+        """Publish with another deal. places: the groups of the published records, which stand value by value."""
+        kept = table.counts - self.withheld
+        rank = _ranks(table, key) - self.withheld.take(table.codes)
+        place = (np.cumsum(kept) - kept).take(table.codes) + rank
+        group = np.where(rank < 0, WITHHELD, places.take(place, mode="clip"))
+        values = np.repeat(np.arange(table.values), kept)
+        return _read(Deal.of(places, values, np.ones_like(values), table.values), group, pool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +178,13 @@ class AnatomyAnswers:
 
     classical: Floats
     unbiased: Floats | None
+
+
+def _read(deal: Deal, group: npt.NDArray[np.integer], pool: Pool) -> AnatomyAnswers:
+    """Estimate from the deal and the group of each record."""
+    kinds = int(deal.first_kind[-1])
+    kind = np.where(group == WITHHELD, kinds, deal.kind_of_group[group])
+    return _estimated(deal.strata[0], pool.counted(kind, kinds + 1)[:, :kinds], pool)
 
 
 def _estimated(stratum: Stratum, counts: Floats, pool: Pool) -> AnatomyAnswers:

@@ -12,14 +12,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.matrix import amplification
 from sfumato.methods.small_domain import partition
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, sentence
 from sfumato.reproduce.sdr.census import OCC, Census
+from sfumato.reproduce.sdr.errors import READINGS
 from sfumato.reproduce.sdr.measured import ANA, PP, UNBIASED, UP, Curves, Methods, measure, percent, repetitions
 from sfumato.reproduce.sdr.partitions import ROWS
-from sfumato.reproduce.sdr.released import Anatomized, Perturbed, uniform
+from sfumato.reproduce.sdr.released import Anatomized, Perturbed, uniform_with
 
 STEP, PRECISION = Fraction(1, 200), Fraction(1, 100_000)
 """By which rho2 is raised, and how near it must come."""
@@ -31,11 +31,13 @@ def at_equal_risk(setting: Setting) -> Outcome:
     places = [_as_risky_as_anatomy(table, L) for L in OCC.levels]
     curves = Curves(OCC, "L", OCC.levels, measure(table, places, setting))
     worst = [{name: _worst(made, table) for name, made in methods.items()} for methods in places]
-    plain = Perturbed((partition(table.counts, OCC.rho1, Fraction(1, OCC.levels[0])).whole,))
+    bound = partition(table.counts, OCC.rho1, Fraction(1, OCC.levels[0]), assurance="as-published")
+    plain, held = Perturbed((bound.whole,)), Perturbed(bound.blocks)
     comparisons = (
         _still_better(curves, UP, f"UP was held to fewer right guesses: {plain.risk:.1%} at L = {OCC.levels[0]}, where "
-                      f"PP and Ana have {curves.found[0][ANA].risk:.1%}"),
-        _still_better(curves, ANA, "PP's error is still the larger one"),
+                      f"PP has {held.risk:.1%} and Ana {curves.found[0][ANA].risk:.1%}"),
+        _still_better(curves, ANA, f"PP was held to {held.risk:.1%} right guesses at L = {OCC.levels[0]}, Ana to "
+                      f"{curves.found[0][ANA].risk:.1%}"),
     )  # fmt: skip
     rows = tuple(
         row | {"worst posterior": round(worst[OCC.levels.index(row["L"])][_method(row["method"])], 6)}
@@ -45,7 +47,8 @@ def at_equal_risk(setting: Setting) -> Outcome:
     points = tuple(Point(p.series, shares[int(p.x)], p.y, p.lower, p.upper) for p in curves.points())
     alt = (
         "Mean relative error by measured risk, logarithmic: "
-        f"{'; '.join(curves.shown(name) for name in curves.names)}. L is 6, 5, 4 and 3 from left to right."
+        f"{'; '.join(curves.shown(name) for name in curves.names)}. From left to right L is "
+        f"{', '.join(map(str, OCC.levels))}."
     )
     chart = Chart(
         alt,
@@ -55,10 +58,11 @@ def at_equal_risk(setting: Setting) -> Outcome:
         logarithmic=True,
     )
     notes = (
-        "Which risk is held equal decides who wins. At equal risk of the average record the worst posterior of UP is "
+        "Equal risk of the average record is not equal risk of the worst one: the worst posterior of UP is "
         f"{percent(worst[0][UP])} at L = {OCC.levels[0]}, that of PP {percent(worst[0][PP])}, that of Ana "
         f"{percent(worst[0][ANA])}.",
-        f"Ana with the unbiased estimate: {curves.shown(UNBIASED)}.",
+        *((f"Least squares on Ana's groups: {curves.shown(UNBIASED)}.",) if UNBIASED in curves.names else ()),
+        *READINGS,
     )
     return Outcome(comparisons, rows, chart, table.about, repetitions(setting), notes)
 
@@ -68,22 +72,18 @@ def _method(name: str) -> str:
 
 
 def _worst(made: Perturbed | Anatomized, table: Census) -> float:
-    return made.worst(range(table.values)) if isinstance(made, Perturbed) else made.risk
+    return made.worst(range(table.values)) if isinstance(made, Perturbed) else made.bound
 
 
 def _as_risky_as_anatomy(table: Census, L: int) -> Methods:
     anatomy = Anatomized.of(table, L)
-    largest = Fraction(int(table.counts.max()), table.rows)
 
     def partitioned(rho2: Fraction) -> Perturbed:
         return Perturbed(partition(table.counts, OCC.rho1, rho2, assurance="as-published").blocks)
 
-    def whole(rho2: Fraction) -> Perturbed:
-        return uniform(table, amplification(largest, rho2))
-
     return {
         PP: _loosened(anatomy.risk, partitioned, Fraction(1, L)),
-        UP: _loosened(anatomy.risk, whole, Fraction(1, L)),
+        UP: uniform_with(anatomy.risk, table),
         ANA: anatomy,
     }
 
