@@ -13,7 +13,7 @@ from sfumato.reproduce.sk.violating import of_mean, of_size
 
 ELL = 6
 MEANS = (12, 18, 24, 30, 48, 60, 90, 120, 180, 240, 360, 480, 720)
-DAYS = range(ELL, 121)
+DAYS = range(ELL, 73)
 """Records of a day that are tried."""
 DAILY = 0.30
 """The paper's share of violating days; how many records a day has it does not say."""
@@ -49,21 +49,21 @@ def _periods(named: Named, counts: Sequence[int]) -> tuple[Comparison, ...]:
     """Weeks and months, where as many days violate as in the paper."""
     day = _day(counts)
     daily, week, month = (of_mean(counts, days * day, ELL) for days in (1, 7, 30))
-    because = f"{named.about}; " + (
-        f"days of {day} records on the average, of which {daily:.1%} violate. {_equal_days(counts)}"
-        if abs(daily - DAILY) < 0.01
-        else f"its most frequent reaction has {max(counts) / sum(counts):.0%} of the records: days of {day} records "
-        f"violate in {daily:.0%}"
-    )
+    days = f"{named.about}; days of {day} records on the average, of which {daily:.1%} violate"
     return (
-        number("violating weeks, in %, if 30% of the days do", "4", 100 * week, because=because),
+        number(
+            "violating weeks, in %, if 30% of the days do",
+            "4",
+            100 * week,
+            because=f"{days}. {_equal_days(counts)}",
+        ),
         sentence(
             "violating months, if 30% of the days do",
             "there are none",
             f"{month:.3%} of the months",
             month < 0.005,
-            because=because,
-            noise=because,
+            because=days,
+            noise=days,
         ),
     )
 
@@ -71,8 +71,8 @@ def _periods(named: Named, counts: Sequence[int]) -> tuple[Comparison, ...]:
 def _equal_days(counts: Sequence[int]) -> str:
     """The weeks, if all days had the same number of records."""
     sizes = [size for size in DAYS if abs(of_size(counts, size, ELL) - DAILY) <= 0.005]
-    weeks = ", ".join(f"{of_size(counts, 7 * size, ELL):.1%} with {size}" for size in sizes)
-    return f"With the same number of records every day, where as many violate, the weeks: {weeks} a day"
+    weeks = [f"{of_size(counts, 7 * size, ELL):.1%} with {size} a day" for size in sizes]
+    return f"With the same number of records every day and as many violating days: {', '.join(weeks) or 'none'}"
 
 
 def _smaller(named: Named, violating: Mapping[int, float]) -> Comparison:

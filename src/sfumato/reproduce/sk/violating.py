@@ -21,6 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 
 FAR = 6
 """Standard deviations beyond which the size of a piece is not looked at: less than 1e-8 of all pieces."""
+LEAST = 1e-9
+"""Probabilities below this are not told apart."""
 TAIL = 12
 """Beyond so many standard deviations and records, counts of a value are left out: less than 1e-15 of all pieces."""
 
@@ -33,7 +35,8 @@ def of_size(counts: Sequence[int], size: int, ell: int) -> float:
     """
     table = sum(counts)
     eligible = _drawn(counts, size / table, size // ell)
-    return 1 - float(eligible[size : size + 1].sum() / _binomial(np.array([size]), table, size / table)[0])
+    chance = _binomial(np.array([size]), table, size / table)[0]
+    return max(0.0, 1 - float(eligible[size : size + 1].sum() / chance))
 
 
 def of_mean(counts: Sequence[int], mean: float, ell: int) -> float:
@@ -43,10 +46,11 @@ def of_mean(counts: Sequence[int], mean: float, ell: int) -> float:
     """
     share = mean / sum(counts)
     low, high = (int(max(0, mean + far * mean**0.5)) for far in (-FAR, FAR))
-    return 1 - sum(
+    eligible = sum(
         float(_drawn(counts, share, most)[most * ell : (most + 1) * ell].sum())
         for most in range(low // ell, high // ell + 1)
     )
+    return max(0.0, 1 - eligible)
 
 
 def _drawn(counts: Sequence[int], share: float, most: int) -> FloatArray:
@@ -62,4 +66,5 @@ def _drawn(counts: Sequence[int], share: float, most: int) -> FloatArray:
 def _binomial(successes: npt.NDArray[np.int64], trials: int, share: float) -> FloatArray:
     """Return C(n, k) q^k (1-q)^(n-k) for each k."""
     ways = -special.betaln(1 + trials - successes, 1 + successes) - np.log(trials + 1)
-    return np.exp(ways + special.xlogy(successes, share) + special.xlog1py(trials - successes, -share))
+    chances = special.xlogy(successes, share) + special.xlog1py(trials - successes, -share)
+    return np.asarray(np.exp(ways + chances), dtype=np.float64)
