@@ -195,7 +195,7 @@ def _little_impact() -> Comparison:
 
 def _rounded_off(alpha: float, beta: int) -> float:
     """The share of the records that rounding takes."""
-    return 1 - sum(zipf_counts(alpha, beta)) / sum(beta / i**alpha for i in range(1, VALUES + 1))
+    return float(1 - sum(zipf_counts(alpha, beta)) / sum(beta / i**alpha for i in range(1, VALUES + 1)))
 
 
 # --- linear ---------------------------------------------------------------------------------------------------------
