@@ -59,7 +59,7 @@ def theorems(setting: Setting) -> Outcome:
 def _course(name: str, worst: dict[int, Fraction]) -> str:
     """What the chart shows of an algorithm."""
     above = [n for n, p in worst.items() if p > Fraction(1, ELL)]
-    lies = f"is above one third from {above[0]} records on" if above else "is never above one third"
+    lies = f"is above one third first with {above[0]} records" if above else "is never above one third"
     low, high = min(worst.values()), max(worst.values())
     return f"{name} {lies} ({float(low):.3f} to {float(high):.3f})"
 
