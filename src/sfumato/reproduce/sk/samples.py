@@ -217,24 +217,25 @@ def _measured(what: str, says: str, ours: str, holds: bool, certain: str, proved
 
 
 def _quickly(what: str, found: Mapping[float, Rates]) -> Comparison:
-    """Whether Safe D, of which it is said, rises faster than 1/p or l, from step to step and in all."""
-    some = {x: of for x, of in found.items() if of.violating >= FEWEST}
-    steps = [_growth(before, after) for before, after in (*pairwise(some.items()), (*some.items(),)[:: len(some) - 1])]
+    """Whether Safe D, of which it is said, rises from step to step, and in all faster than 1/p or l."""
+    some = [(x, of) for x, of in found.items() if of.violating >= FEWEST]
+    steps = [_growth(before, after) for (_, before), (_, after) in pairwise(some)]
+    (x, first), (y, last) = some[0], some[-1]
+    growth, error = _growth(first, last)
     return _measured(
         what,
-        "suppression goes up quickly (read as: that of Safe D does so more than in proportion)",
+        "suppression goes up quickly (read as: that of Safe D at every step, and in all more than in proportion)",
         _told({name: [of.mean[name] for of in found.values()] for name in (SAFE, EXPECTED, UNSAFE)}),
-        all(growth > 1 - 2 * error for growth, error in steps) and steps[-1][0] > 1 + 2 * steps[-1][1],
-        f"relative to proportion it grows by {', '.join(f'{growth:.2f}' for growth, _ in steps[:-1])} from step "
-        f"to step, with standard errors of up to {max(error for _, error in steps):.2f}",
+        all(step > 1 - 2 * off for step, off in steps) and growth - 2 * error > y / x,
+        f"at the steps with at least {FEWEST} violating samples it grows {', '.join(f'{step:.2f}' for step, _ in steps)}"
+        f" times, in all {growth:.0f} times with a standard error of {error:.0f}, where {y / x:.1f} is in proportion",
     )
 
 
-def _growth(before: tuple[float, Rates], after: tuple[float, Rates]) -> tuple[float, float]:
-    """By which factor Safe D grows, divided by that of x, and its standard error."""
-    (x, low), (y, high) = before, after
-    growth = high.mean[SAFE] / low.mean[SAFE] * x / y
-    return growth, growth * sum((of.error[SAFE] / of.mean[SAFE]) ** 2 for of in (low, high)) ** 0.5
+def _growth(before: Rates, after: Rates) -> tuple[float, float]:
+    """By which factor Safe D grows, and its standard error."""
+    growth = after.mean[SAFE] / before.mean[SAFE]
+    return growth, growth * sum((of.error[SAFE] / of.mean[SAFE]) ** 2 for of in (before, after)) ** 0.5
 
 
 def _at_the_example(at: Rates) -> Iterator[Comparison]:
