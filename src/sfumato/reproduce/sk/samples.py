@@ -227,8 +227,8 @@ def _quickly(what: str, found: Mapping[float, Rates]) -> Comparison:
         "suppression goes up quickly (read as: that of Safe D at every step, and in all more than in proportion)",
         _told({name: [of.mean[name] for of in found.values()] for name in (SAFE, EXPECTED, UNSAFE)}),
         all(step > 1 - 2 * off for step, off in steps) and growth - 2 * error > y / x,
-        f"at the steps with at least {FEWEST} violating samples it grows {', '.join(f'{step:.2f}' for step, _ in steps)}"
-        f" times, in all {growth:.0f} times with a standard error of {error:.0f}, where {y / x:.1f} is in proportion",
+        f"where at least {FEWEST} samples violate it grows {', '.join(f'{step:.2f}' for step, _ in steps)} times, in "
+        f"all {growth:.1f} times with a standard error of {error:.1f}; {y / x:.1f} would be in proportion",
     )
 
 
