@@ -17,7 +17,7 @@ from sfumato.reproduce.data import Data
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.sk import EXPERIMENTS
 from sfumato.reproduce.sk.bayes import every, labellings, releases, sorted_tables
-from sfumato.reproduce.sk.examples import _bases, _chance
+from sfumato.reproduce.sk.examples import bases, chance_of_published
 from sfumato.reproduce.sk.rates import EXPECTED, INSTANCES, drawing, rates
 from sfumato.reproduce.sk.violating import of_mean, of_size
 from tests.reproduce.outcomes import check_outcome, compared, outcome
@@ -45,9 +45,9 @@ def test_examples() -> None:
 
 def test_example_5_by_bayes_rule_on_labelled_tables() -> None:
     """The same posterior from the tables of the example, value by value, as the audit has from sorted ones."""
-    weights = {base: _chance(base) for base in _bases()}
+    weights = {base: chance_of_published(base) for base in bases()}
     total = sum(weights.values())
-    of_each = [sum(weight for base, weight in weights.items() if base[value] == max(base)) for value in range(3)]
+    of_each = [sum(w / base.count(max(base)) for base, w in weights.items() if base[i] == max(base)) for i in range(3)]
     assert [weight / total for weight in of_each] == [Fraction(71, 212), Fraction(71, 212), Fraction(35, 106)]
 
 

@@ -235,8 +235,8 @@ def _smaller_groups(curve: Sequence[Measured]) -> Comparison:
     errors, (first, *_, last) = [m.errors.smaller for m in curve], curve
     rise = last.errors.better - first.errors.better
     certain = (
-        f"one deal for each l; from l = {first.parameter} to {last.parameter} the error rises by {rise.mean():.1%} with "
-        f"a standard error of {rise.std() / rise.size**0.5:.1%} over {rise.size} queries"
+        f"one deal for each l; from l = {first.parameter} to {last.parameter} the error rises by {rise.mean():.1%}, "
+        f"with a standard error of {rise.std() / rise.size**0.5:.1%} over {rise.size} queries"
     )
     return sentence(
         "Section IV: smaller groups",

@@ -138,14 +138,14 @@ def _example_5() -> Iterator[Comparison]:
         yield sentence(
             f"Example 5: all 8 records are of {whose}",
             "that table can lead to T_P, too",
-            f"{sorted(base, reverse=True)}: with probability {_chance(base)}",
-            _chance(base) > 0,
+            f"{sorted(base, reverse=True)}: with probability {chance_of_published(base)}",
+            chance_of_published(base) > 0,
         )
     yield _any_distribution()
-    able = [_chance(base) for base in _bases()]
+    able = [chance_of_published(base) for base in bases()]
     because = (
         f"{sum(chance > 0 for chance in able)} tables can lead to T_P, those of the example with probabilities "
-        f"{_chance((11, 3, 2, 1, 1))}, {_chance((3, 11, 2, 1, 1))} and {_chance((3, 3, 10, 1, 1))}: Bayes' rule gives "
+        f"{chance_of_published((11, 3, 2, 1, 1))}, {chance_of_published((3, 11, 2, 1, 1))} and {chance_of_published((3, 3, 10, 1, 1))}: Bayes' rule gives "
         f"{beliefs[3]} for each value with 3 records and {beliefs[2]} for the one with 2"
     )
     for count, rank in ((3, "S1' and of S2'"), (2, "S3'")):
@@ -158,26 +158,26 @@ def _example_5() -> Iterator[Comparison]:
         )
 
 
-def _bases() -> list[Counts]:
+def bases() -> list[Counts]:
     """The tables in which the eight suppressed records are of the three most frequent values."""
     return [(3 + a, 3 + b, 10 - a - b, 1, 1) for a in range(9) for b in range(9 - a)]
 
 
 def _any_distribution() -> Comparison:
-    bases = _bases()
-    able = [base for base in bases if _chance(base) > 0]
-    eligible = [base for base in bases if ELL * max(base) <= sum(base)]
+    tables = bases()
+    able = [base for base in tables if chance_of_published(base) > 0]
+    eligible = [base for base in tables if ELL * max(base) <= sum(base)]
     return sentence(
         "Example 5: whose the suppressed records are",
         "any of the first three values in any numbers",
-        f"{len(able)} of {len(bases)} ways can lead to T_P",
-        len(able) == len(bases),
-        because=f"{len(eligible)} of the others are 3-eligible, and of {len(bases) - len(able) - len(eligible)} "
+        f"{len(able)} of {len(tables)} ways can lead to T_P",
+        len(able) == len(tables),
+        because=f"{len(eligible)} of the others are 3-eligible, and of {len(tables) - len(able) - len(eligible)} "
         "R-suppression never makes T_P, whatever it draws",
     )
 
 
-def _chance(base: Counts) -> Fraction:
+def chance_of_published(base: Counts) -> Fraction:
     """The probability that R-suppression makes T_P of a table, value by value."""
     if not violating(Levels(sorted(base, reverse=True)), ELL):
         return Fraction(0)
