@@ -223,7 +223,7 @@ def _said(measured: Sequence[Measured], knowns: Sequence[Known]) -> Iterator[Com
         f"left in no group: {left}",
         all(m.withheld == 0 for m in merged),
         proved="robust groups: " + ", ".join(f"{m.withheld:.1%}" for m in _of(measured, PROVED)),
-        because="the records left have the most frequent occupation of their signature: "
+        because="of the records left so many have the most frequent occupation of their signature: "
         + ", ".join(f"{m.frequent:.0%} ({m.known}, r = {m.parameter})" for m in merged if m.withheld)
         + ". The paper leaves open which groups to merge; that another choice leaves fewer was not ruled out",
     )

@@ -142,10 +142,10 @@ def _example_5() -> Iterator[Comparison]:
             chance_of_published(base) > 0,
         )
     yield _any_distribution()
-    able = [chance_of_published(base) for base in bases()]
+    able = sum(chance_of_published(base) > 0 for base in bases())
+    told = [str(chance_of_published(base)) for base in ((11, 3, 2, 1, 1), (3, 11, 2, 1, 1), (3, 3, 10, 1, 1))]
     because = (
-        f"{sum(chance > 0 for chance in able)} tables can lead to T_P, those of the example with probabilities "
-        f"{chance_of_published((11, 3, 2, 1, 1))}, {chance_of_published((3, 11, 2, 1, 1))} and {chance_of_published((3, 3, 10, 1, 1))}: Bayes' rule gives "
+        f"{able} tables can lead to T_P, those of the example with probabilities {', '.join(told)}: Bayes' rule gives "
         f"{beliefs[3]} for each value with 3 records and {beliefs[2]} for the one with 2"
     )
     for count, rank in ((3, "S1' and of S2'"), (2, "S3'")):
