@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.methods.robustness import (
     WITHHELD,
@@ -69,7 +70,7 @@ class Known:
         return group_records(self.cells, self.values, [self.cells], self.order, r, [self.prior]).groups
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measured:
     """Groups: how they were made, what is inferred from them, and how well they answer queries."""
 
@@ -78,6 +79,7 @@ class Measured:
     parameter: int  # l of Anatomy, r of the others
     groups: int
     withheld: float  # share of the records
+    frequent: float  # share of those that have the most frequent value of their signature
     worst: float  # posterior
     above: dict[int, float]  # r -> share of the records in groups with a posterior above 1/r
     guessed: float  # how often the likeliest value of a record is expected to be right
@@ -154,12 +156,19 @@ def measured(known: Known, method: str, parameter: int, deal: Callable[[int], In
         parameter,
         len(found),
         1 - records.size / groups.size,
+        _frequent(known, groups == WITHHELD),
         float(worst.max()),
         {r: float(beyond[r][records].mean()) for r in REQUIREMENTS},
         guessed,
         int(beyond[parameter].sum()),
         query_errors(queries, groups, cells, known.values),
     )
+
+
+def _frequent(known: Known, chosen: npt.NDArray[np.bool_]) -> float:
+    """The share of these records that have the most frequent value of their signature."""
+    most = known.prior.weights.argmax(axis=1)[known.cells]
+    return float((most == known.values)[chosen].mean()) if chosen.any() else 0.0
 
 
 def _inferred(groups: Sequence[Composition], prior: Prior) -> tuple[FloatArray, float]:
@@ -192,7 +201,7 @@ def _said(measured: Sequence[Measured], knowns: Sequence[Known]) -> Iterator[Com
         "the limit 1/r is exceeded",
         "records in groups above 1/r: " + "; ".join(f"{share:.0%} ({k}, r = {r})" for (k, r), share in diverse.items()),
         min(diverse.values()) > 0,
-        proved=f"{max(m.above[m.parameter] for m in _of(measured, PROVED)):.0%}",
+        proved=f"robust groups: {max(m.above[m.parameter] for m in _of(measured, PROVED)):.0%}",
     )
     yield _unique(measured, knowns[0])
     merged = _of(measured, PUBLISHED)
@@ -204,8 +213,8 @@ def _said(measured: Sequence[Measured], knowns: Sequence[Known]) -> Iterator[Com
         "; ".join(f"{m.breached} of {m.groups:,} groups are above 1/{m.parameter} ({m.known})" for m in merged)
         + f"; the largest is {worst.worst:.4f} for r = {worst.parameter}",
         not breached,
-        proved=f"{sum(m.breached for m in _of(measured, PROVED))} groups",
-        because="(4) does not bound posteriors by 1/r where there are several values",
+        proved=f"robust groups: {sum(m.breached for m in _of(measured, PROVED))}",
+        because="(4) does not bound posteriors by 1/r where there are several values (Theorem 1)",
     )
     left = ", ".join(f"{m.withheld:.1%} ({m.known}, r = {m.parameter})" for m in merged)
     yield sentence(
@@ -213,18 +222,29 @@ def _said(measured: Sequence[Measured], knowns: Sequence[Known]) -> Iterator[Com
         "it ends with every tuple in a group",
         f"left in no group: {left}",
         all(m.withheld == 0 for m in merged),
-        proved=", ".join(f"{m.withheld:.1%}" for m in _of(measured, PROVED)),
-        because="some occupations are so frequent for a signature that no group can take all of them",
+        proved="robust groups: " + ", ".join(f"{m.withheld:.1%}" for m in _of(measured, PROVED)),
+        because="of the records left so many have the most frequent occupation of their signature: "
+        + ", ".join(f"{m.frequent:.0%} ({m.known}, r = {m.parameter})" for m in merged if m.withheld)
+        + ". The paper leaves open which groups to merge; that another choice leaves fewer was not ruled out",
     )
-    curve = [m for m in _of(measured, ANATOMY) if m.known == knowns[-1].name]
-    errors = [m.errors for m in curve]
-    told = ", ".join(f"{m.errors.smaller:.1%} (l = {m.parameter})" for m in curve)
-    yield sentence(
+    yield _smaller_groups([m for m in _of(measured, ANATOMY) if m.known == knowns[-1].name])
+
+
+def _smaller_groups(curve: Sequence[Measured]) -> Comparison:
+    """Anatomy's groups have l records, or a few more."""
+    errors, (first, *_, last) = [m.errors.smaller for m in curve], curve
+    rise = last.errors.better - first.errors.better
+    certain = (
+        f"one deal for each l; from l = {first.parameter} to {last.parameter} the error rises by {rise.mean():.1%}, "
+        f"with a standard error of {rise.std() / rise.size**0.5:.1%} over {rise.size} queries"
+    )
+    return sentence(
         "Section IV: smaller groups",
-        "they lose less information",
-        f"mean query error of Anatomy: {told}",
-        min(errors, key=lambda of: of.smaller) is errors[0] and max(errors, key=lambda of: of.smaller) is errors[-1],
-        noise="one deal for each l; the smallest and the largest are compared with all others",
+        "they tend to lose less information (read as: the smallest least and the largest most)",
+        "mean query error of Anatomy: " + ", ".join(f"{m.errors.smaller:.1%} (l = {m.parameter})" for m in curve),
+        min(errors) == errors[0] and max(errors) == errors[-1] and bool(rise.mean() > 2 * rise.std() / rise.size**0.5),
+        because=certain,
+        noise=certain,
     )
 
 
@@ -241,7 +261,7 @@ def _unique(measured: Sequence[Measured], known: Known) -> Comparison:
         "Section IV: every value once in a group",
         "easily satisfied where no frequency is high",
         f"the largest share is {most / known.values.size:.1%}; Anatomy deals all records so for l = "
-        f"{', '.join(map(str, able))}",
+        f"{', '.join(map(str, able))}, as it is made to where no share is above 1/l",
         able == [m.parameter for m in tried],
     )
 
@@ -287,6 +307,15 @@ def _at_equal_risk(ours: Measured, curve: Sequence[Measured]) -> str:
     )
 
 
+def _seen(measured: Sequence[Measured]) -> Iterator[str]:
+    """What the chart shows, series by series: its ends."""
+    for known, method in dict.fromkeys((m.known, m.method) for m in measured):
+        first, *_, last = (m for m in measured if (m.known, m.method) == (known, method))
+        yield f"{method} ({known}): " + " and ".join(
+            f"{m.errors.smaller:.1%} at {m.guessed:.0%} with {m.parameter}" for m in (first, last)
+        )
+
+
 def _chart(measured: Sequence[Measured]) -> Chart:
     points = tuple(
         Point(f"{method} ({known})", m.guessed, m.errors.smaller)
@@ -296,9 +325,7 @@ def _chart(measured: Sequence[Measured]) -> Chart:
         if m.known == known
     )
     return Chart(
-        "Query error by how often a record's occupation is guessed right, l from 2 to 7 for Anatomy and r from 2 on "
-        "for the others: more protection, to the left, costs accuracy. Where education is known, Anatomy's errors are "
-        "below those of the others.",
+        "Query error by how often a record's occupation is guessed right. " + "; ".join(_seen(measured)) + ".",
         "guessed right, by one who knows the shares",
         "mean query error",
         points,

@@ -37,14 +37,19 @@ def examples(setting: Setting) -> Outcome:
         (*_example_1(), *_definitions(), *_example_2(), _splitting()),
         rows,
         Chart(
-            "The largest probability with which a patient is linked to a disease. Without knowledge it is one half for "
-            "all four; with Table IV it is nearly one for Alan and Betty, and still one half for Catherine and Diana.",
+            "The largest probability with which a patient is linked to a disease, without knowledge and with Table IV: "
+            + "; ".join(f"{r['patient']} {r['nothing known']:.2f} and {r['Table IV known']:.2f}" for r in rows)
+            + ".",
             "patient",
             "largest probability",
             tuple(points),
             lines=False,
         ),
         "PI Tables I-IV, four patients",
+        notes=(
+            "Of L2 the paper gives no probability. Its two females are alike: no prior by sex links one to a disease "
+            f"by more than {float(prior_free_bound([2], [1, 1]).max()):g}.",
+        ),
     )
 
 
@@ -84,13 +89,6 @@ def _example_1() -> Iterator[Comparison]:
         f"{known[1, 0]} = {decimal(known[1, 0], 4)}",
         known[1, 0] < known[0, 0],
     )
-    bound = float(prior_free_bound([2], [1, 1]).max())
-    yield sentence(
-        "Section I: L2, two females",
-        "each is linked to a disease by one half",
-        f"{bound:g} at most, whatever is known of females",
-        bound == HALF,
-    )
 
 
 def _definitions() -> Iterator[Comparison]:
@@ -105,7 +103,7 @@ def _definitions() -> Iterator[Comparison]:
         "no deviation is above it",
         f"Delta_max = {decimal(max(deviation), 3)}, Delta_ceil = {decimal(ceiling, 3)} in the running example",
         max(deviation) <= ceiling,
-        because="that is the condition, which a group can violate; this one does",
+        because=f"that is condition (5); where N = r, as here, the ceiling is {decimal(ceiling, 3)}",
     )
 
 
@@ -131,7 +129,8 @@ def _example_2() -> Iterator[Comparison]:
         f"{found} = {decimal(found, 4)}",
         found <= HALF,
         proved=_repaired(tuples, [1, 1, 1]),
-        because="Theorem 1 does not hold for three values",
+        because=f"they meet (4), but the first tuple, {float(tuples[0][0] / tuples[1][0]):.2f} times as likely as the "
+        f"second to have x, is {float(f / g):.2f} times less likely to have each other value",
     )
 
 

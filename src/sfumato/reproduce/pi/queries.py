@@ -62,17 +62,31 @@ def _half(codes: IntArray, draw: np.random.Generator) -> Mask:
     return chosen
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Errors:
-    """Mean relative errors |estimate - truth|/truth; records that are withheld are missing from the estimates."""
+    """Relative errors |estimate - truth|/truth; records that are withheld are missing from the estimates."""
 
-    least_squares: float
-    classical: float
+    each: FloatArray  # (query, estimate), the estimates being least squares and the classical one
+
+    @property
+    def least_squares(self) -> float:
+        """The mean of this estimate."""
+        return float(self.each[:, 0].mean())
+
+    @property
+    def classical(self) -> float:
+        """The mean of this estimate."""
+        return float(self.each[:, 1].mean())
+
+    @property
+    def better(self) -> FloatArray:
+        """The errors, query by query, of the estimate that is better on the average."""
+        return np.asarray(self.each[:, int(self.classical < self.least_squares)])
 
     @property
     def smaller(self) -> float:
-        """The error of the estimate that is better on the average."""
-        return min(self.least_squares, self.classical)
+        """Their mean."""
+        return float(self.better.mean())
 
 
 def query_errors(queries: Queries, groups: IntArray, cells: IntArray, values: IntArray) -> Errors:
@@ -96,8 +110,7 @@ def query_errors(queries: Queries, groups: IntArray, cells: IntArray, values: In
         strict = float(deal.fit(numbered, z[told]).totals(weights[:, None])[0, 0]) if deal else 0.0
         mixed = float((z * shares[of])[~told].sum())
         off.append([abs((strict + mixed) / truth - 1), abs(classical / truth - 1)])
-    least_squares, classical_error = np.mean(off, axis=0)
-    return Errors(float(least_squares), float(classical_error))
+    return Errors(np.array(off))
 
 
 def _deal(groups: IntArray, values: IntArray, cells: IntArray, size: int) -> Deal:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from sfumato.methods.robustness import delta_ceiling, posterior, repaired_delta_ceiling
 from sfumato.reproduce.charts import Chart, Point
@@ -55,8 +56,7 @@ def table_5(setting: Setting) -> Outcome:
         (*printed, *_said()),
         tuple(rows),
         Chart(
-            "How far probabilities may deviate, by the largest one. As published the ceiling rises, and falls again "
-            "towards 1; the repaired one is a straight line, below the published one for small probabilities.",
+            "How far probabilities may deviate, by the largest one. " + "; ".join(_seen(points)) + ".",
             "largest probability f_max",
             "ceiling of deviations",
             tuple(points),
@@ -65,25 +65,48 @@ def table_5(setting: Setting) -> Outcome:
     )
 
 
+def _seen(points: Sequence[Point]) -> Iterator[str]:
+    """What the chart shows, series by series."""
+    for series in dict.fromkeys(point.series for point in points):
+        first, *_, last = of = [point for point in points if point.series == series]
+        top = max(of, key=lambda point: point.y)
+        yield f"{series}: {first.y:.3f} at {first.x}, {last.y:.3f} at {last.x}, most at {top.x} with {top.y:.3f}"
+
+
 def _said() -> Iterator[Comparison]:
-    low, middle, high = (delta_ceiling(3, 2, Fraction(f)) for f in ("0.1", "0.5", "0.9"))
+    shapes = {f"N = {size}, r = {r}": [delta_ceiling(size, r, f) for f in SHARES] for size, r in DRAWN}
     yield sentence(
         "Table V: f_max near 0 or 1",
         "the ceiling is small",
-        f"{decimal(low, 4)} for 0.1 and {decimal(high, 4)} for 0.9, {decimal(middle, 4)} for 0.5",
-        low < middle > high,
+        f"f_max = {float(SHARES[0])} and {float(SHARES[-1])}, and the largest: "
+        + "; ".join(
+            f"{decimal(of[0], 4)}, {decimal(of[-1], 4)}, {decimal(max(of), 4)} ({n})" for n, of in shapes.items()
+        ),
+        all(_rises_and_falls(of) for of in shapes.values()),
     )
-    ends = [delta_ceiling(5, 2, Fraction(f)) for f in (0, 1)]
-    yield sentence("f_max = 0 or 1", "the ceiling is 0", f"{ends[0]} and {ends[1]}", ends == [0, 0])
-    same = {delta_ceiling(r, r, f) for r in range(2, 9) for f in SHARES}
-    yield sentence("N = r", "the ceiling is 0", ", ".join(map(str, same)), same == {0})
+    ends = [delta_ceiling(size, r, Fraction(f)) for size, r in SHAPES for f in (0, 1) if size > r]
+    yield sentence(
+        "f_max = 0 or 1",
+        "the ceiling is 0",
+        f"{', '.join(map(str, set(ends)))} in {len(ends)} settings",
+        not any(ends),
+    )
+    same = {(r, f): _two_outcomes(r, r, f, below=f / 100) for r in range(2, 9) for f in SHARES}
+    breached = sum(p > Fraction(1, r) for (r, _), p in same.items())
+    yield sentence(
+        "N = r",
+        "all probabilities have to be equal, or there can be a breach",
+        f"the ceiling is {max(delta_ceiling(r, r, f) for r, f in same)}; a deviation of a hundredth of f_max makes a "
+        f"posterior above 1/r in {breached} of {len(same)} settings",
+        not any(delta_ceiling(r, r, f) for r, f in same) and breached == len(same),
+    )
     f = Fraction(3, 10)
-    short = f - delta_ceiling(10**6, 2, f)
+    short = [f - delta_ceiling(10**power, 2, f) for power in (2, 4, 6)]
     yield sentence(
         "N without bound",
         "the ceiling comes to f_max",
-        f"{float(short):.1e} below it for a million tuples",
-        short < Fraction(1, 10**5),
+        "N = 100, 10,000 and 1,000,000: " + ", ".join(f"{float(gap):.1e}" for gap in short) + " below it",
+        all(0 < 90 * gap < before for before, gap in pairwise(short)),
     )
     rising = [_derivative_fits(size, r, f) for size, r in SHAPES for f in SHARES]
     yield sentence(
@@ -92,13 +115,22 @@ def _said() -> Iterator[Comparison]:
         f"{sum(rising)} of {len(rising)} settings",
         all(rising),
     )
-    tight = [_two_outcomes(size, r, Fraction(f)) == Fraction(1, r) for size, r, f, _ in TABLE_V]
+    found = {row: _worst_of_two_outcomes(*row[:2], Fraction(row[2])) for row in TABLE_V}
     yield sentence(
         "Theorem 1, if all but x is one outcome",
-        "it holds; a group at the ceiling has 1/r exactly",
-        f"{sum(tight)} of {len(tight)} rows of Table V",
-        all(tight),
+        "no posterior is above 1/r",
+        f"{sum(p <= Fraction(1, row[1]) for row, p in found.items())} of {len(found)} rows of Table V, however many "
+        f"tuples are at f_max and the others at the ceiling; 1/r is reached in "
+        f"{sum(p == Fraction(1, row[1]) for row, p in found.items())}",
+        all(p <= Fraction(1, row[1]) for row, p in found.items()),
     )
+
+
+def _rises_and_falls(ceilings: Sequence[Fraction]) -> bool:
+    """Whether the largest is inside, and all before it rise and all after it fall."""
+    top = ceilings.index(max(ceilings))
+    rising, falling = ceilings[: top + 1], ceilings[top:]
+    return 0 < top < len(ceilings) - 1 and list(rising) == sorted(rising) and list(falling) == sorted(falling)[::-1]
 
 
 def _derivative_fits(size: int, r: int, f: Fraction) -> bool:
@@ -108,7 +140,13 @@ def _derivative_fits(size: int, r: int, f: Fraction) -> bool:
     return bool(gain == ((r - 1) * f**2 / (1 - f) + (r - 1) * f) / (D[0] * D[1]) and gain > 0)
 
 
-def _two_outcomes(size: int, r: int, f: Fraction) -> Fraction:
-    g = f - delta_ceiling(size, r, f)
-    found: Fraction = posterior([[f, 1 - f], [g, 1 - g]], [1, size - 1], [1, size - 1])[0, 0]
+def _worst_of_two_outcomes(size: int, r: int, f: Fraction) -> Fraction:
+    """The largest p(t:x) of groups with 1, ..., N-1 tuples at f_max and the others at the ceiling."""
+    return max(_two_outcomes(size, r, f, high=high) for high in range(1, size))
+
+
+def _two_outcomes(size: int, r: int, f: Fraction, below: Fraction | None = None, high: int = 1) -> Fraction:
+    """p(t:x) of a tuple at f_max; the others deviate by `below`, or as far as the ceiling allows."""
+    g = f - (delta_ceiling(size, r, f) if below is None else below)
+    found: Fraction = posterior([[f, 1 - f], [g, 1 - g]], [high, size - high], [1, size - 1])[0, 0]
     return found

@@ -1,6 +1,7 @@
 """SK: Examples 1-5, the theorems, and the figures of section 6.
 
 bayes: all releases of all small tables, and what Bayes' rule makes of them. rates: what each algorithm suppresses.
+violating: how often pieces of a table violate l-eligibility.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from sfumato.reproduce.sk.theorems import theorems
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment("sk-examples", "SK", "Examples 1-5", "Eighteen records, of which ten have one value", examples),
     Experiment("sk-theorems", "SK", "Theorems 1-5", "How sure the most frequent value can be guessed", theorems),
-    Experiment("sk-equal-risk", "SK", "section 5", "Suppression at the same requirement and at equal risk", equal_risk),
+    Experiment(
+        "sk-equal-risk", "SK", "sections 4-6", "Suppression at the same requirement and at equal risk", equal_risk
+    ),
     Experiment("sk-incremental", "SK", "section 1.1", "Small pieces of a table violate eligibility", incremental),
     Experiment("sk-fig4", "SK", "Fig. 4", "Attributes of Adult and their values", attributes),
     Experiment("sk-fig5", "SK", "Fig. 5", "Samples that violate l-eligibility", violations),

@@ -95,6 +95,10 @@ class Releases:
         """The mean suppression rate."""
         return self._mean(lambda kept: Fraction(self.records - sum(kept), self.records))
 
+    def above(self, limit: Fraction) -> Fraction:
+        """Return the share of the releases with a posterior above a limit."""
+        return self._mean(lambda kept: Fraction(max(self.posteriors(kept).values()) > limit))
+
     def posteriors(self, kept: Counts) -> dict[int, Fraction]:
         """Return count -> the posterior that a value with it is S_1; those with equal counts are alike."""
         weights, values = self.weights[kept], Counter(kept)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import groupby
 
 import numpy as np
 
 from sfumato.audit.eligibility import by_uniform_prior
 from sfumato.methods.suppression import Variant, costs, suppress
 from sfumato.methods.suppression.levels import Levels
-from sfumato.methods.suppression.r_suppression import chances
 from sfumato.methods.suppression.variants import violating
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, number, sentence
-from sfumato.reproduce.sk.bayes import Counts, told
+from sfumato.reproduce.sk.bayes import Counts, every, told
 
 T = (10, 4, 2, 1, 1)
 ELL = 3
@@ -35,9 +35,7 @@ def examples(setting: Setting) -> Outcome:
         comparisons,
         rows,
         Chart(
-            "Records of each value: ten of S1 in the table. Unsafe D leaves four of S1 and of S2, Safe D two of each "
-            "of the three most frequent ones. R-suppression, as in Example 4, leaves three, three and two; rotation "
-            "three, two and two.",
+            f"Records of S1 to S{len(T)}: " + "; ".join(_seen(rows)) + ".",
             "value",
             "records",
             points,
@@ -49,6 +47,12 @@ def examples(setting: Setting) -> Outcome:
             f"{sum(T)}.",
         ),
     )
+
+
+def _seen(rows: Sequence[Mapping[str, str | int]]) -> Iterator[str]:
+    """What the chart shows, algorithm by algorithm."""
+    for name, of in groupby(rows, key=lambda row: row["algorithm"]):
+        yield f"{name} {', '.join(str(row['published']) for row in of)}"
 
 
 def _example_1() -> Iterator[Comparison]:
@@ -99,7 +103,7 @@ def _example_3() -> Iterator[Comparison]:
     yield number("Example 3: F_Unsafe", "4", int(unsafe.kept.max()))
     yield number("Example 3: X_Unsafe", "6", unsafe.withheld)
     yield number("Example 3: F_Safe", "2", int(safe.kept.max()))
-    yield number("Example 3: X_Safe", "10", safe.withheld, proved=float(costs(T, ELL)["rotation"]))
+    yield number("Example 3: X_Safe", "10", safe.withheld, proved=f"rotation {costs(T, ELL)['rotation']}")
     yield number("Section 3.2: of S1, by Safe D", "8", int(safe.suppressed[0]))
     yield number("Section 3.2: of S2, by Safe D", "2", int(safe.suppressed[1]))
     yield sentence(
@@ -130,41 +134,55 @@ def _example_5() -> Iterator[Comparison]:
         f"{sum(made)} of {len(made)} levels do",
         all(made),
     )
-    yield sentence(
-        "Example 5: B = {10, 3, 3, 1, 1}",
-        "it leads to T_P, too",
-        f"{_chance((10, 3, 3, 1, 1))} of the draws do",
-        _chance((10, 3, 3, 1, 1)) > 0,
-    )
+    for base, whose in (((3, 11, 2, 1, 1), "S2'"), ((3, 3, 10, 1, 1), "S3'")):
+        yield sentence(
+            f"Example 5: all 8 records are of {whose}",
+            "that table can lead to T_P, too",
+            f"{sorted(base, reverse=True)}: with probability {chance_of_published(base)}",
+            chance_of_published(base) > 0,
+        )
     yield _any_distribution()
+    able = sum(chance_of_published(base) > 0 for base in bases())
+    told = [str(chance_of_published(base)) for base in ((11, 3, 2, 1, 1), (3, 11, 2, 1, 1), (3, 3, 10, 1, 1))]
     because = (
-        "the three bases are not all that can lead to T_P, and they do so with different probabilities: Bayes' rule "
-        f"gives {beliefs[3]} for each value with 3 records and {beliefs[2]} for the one with 2"
+        f"{able} tables can lead to T_P, those of the example with probabilities {', '.join(told)}: Bayes' rule gives "
+        f"{beliefs[3]} for each value with 3 records and {beliefs[2]} for the one with 2"
     )
     for count, rank in ((3, "S1' and of S2'"), (2, "S3'")):
         yield number(
-            f"Example 5: posterior of {rank}", "1/3", beliefs[count], proved=_rotation_belief(), because=because
+            f"Example 5: posterior of {rank}",
+            "1/3",
+            beliefs[count],
+            proved=f"rotation: {_rotation_belief()}",
+            because=because,
         )
 
 
+def bases() -> list[Counts]:
+    """The tables in which the eight suppressed records are of the three most frequent values."""
+    return [(3 + a, 3 + b, 10 - a - b, 1, 1) for a in range(9) for b in range(9 - a)]
+
+
 def _any_distribution() -> Comparison:
-    """The eight suppressed records among the three most frequent values: from how many such tables T_P can come."""
-    ways = [(a, b, 8 - a - b) for a in range(9) for b in range(9 - a)]
-    tables = [tuple(sorted((3 + a, 3 + b, 2 + c, 1, 1), reverse=True)) for a, b, c in ways]
-    able = sum(_chance(table) > 0 for table in tables)
+    tables = bases()
+    able = [base for base in tables if chance_of_published(base) > 0]
+    eligible = [base for base in tables if ELL * max(base) <= sum(base)]
     return sentence(
         "Example 5: whose the suppressed records are",
-        "they can be distributed in any way among the first three values",
-        f"{able} of {len(ways)} ways can lead to T_P",
-        able == len(ways),
-        because="the others are 3-eligible, or R-suppression makes other counts of them",
+        "any of the first three values in any numbers",
+        f"{len(able)} of {len(tables)} ways can lead to T_P",
+        len(able) == len(tables),
+        because=f"{len(eligible)} of the others are 3-eligible, and of {len(tables) - len(able) - len(eligible)} "
+        "R-suppression never makes T_P, whatever it draws",
     )
 
 
-def _chance(table: Counts) -> Fraction:
-    """The probability that R-suppression makes T_P of a table."""
-    levels = Levels(list(table))
-    return sum(chances(levels, ELL, PUBLISHED[:ELL]), Fraction(0)) if violating(levels, ELL) else Fraction(0)
+def chance_of_published(base: Counts) -> Fraction:
+    """The probability that R-suppression makes T_P of a table, value by value."""
+    if not violating(Levels(sorted(base, reverse=True)), ELL):
+        return Fraction(0)
+    drawn = every(lambda draw: tuple(suppress(base, ELL, "r-suppression", draw=draw).kept.tolist()))
+    return sum((chance for chance, kept in drawn if kept == PUBLISHED), Fraction(0))
 
 
 def _r_suppressed(table: Counts, h: int, level: int) -> Counts:

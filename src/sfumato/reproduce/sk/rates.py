@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from sfumato.methods.suppression import Variant, costs, suppress
 from sfumato.methods.suppression.seats import Draw
 from sfumato.randomness import SecretKey, Step
 from sfumato.reproduce.charts import Point
-from sfumato.reproduce.experiment import Comparison
 
 SUPPRESS_ALL, SAFE, ROTATION, SPREAD = "Suppress-All", "Safe D", "rotation (proved)", "spread (proved)"
 INSTANCES, EXPECTED, UNSAFE, MINIMAL = "R-sup, mean of instances", "R-sup, expected", "Unsafe D", "minimal"
@@ -30,14 +29,35 @@ Samples = npt.NDArray[np.int64]
 """(sample, value) -> records."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rates:
     """Means over samples of equal size, with their standard errors (SK 6.1); of one table, that of the instances."""
 
-    samples: int
+    each: Mapping[str, npt.NDArray[np.float64]]  # algorithm -> rate of each sample
     mean: Mapping[str, float]
     error: Mapping[str, float]
     by_chance: float  # the standard error of R-suppression's instances, given the samples
+
+    @property
+    def samples(self) -> int:
+        """How many there are."""
+        return len(self.each[SUPPRESS_ALL])
+
+    @property
+    def violating(self) -> int:
+        """How many samples violate l-eligibility."""
+        return int(self.each[SUPPRESS_ALL].sum())
+
+    @property
+    def remoteness(self) -> float:
+        """How far R-suppression is from Unsafe D, in units of how far it is from Safe D."""
+        own = self.mean[EXPECTED]
+        return (own - self.mean[UNSAFE]) / (self.mean[SAFE] - own)
+
+    def ratio(self, name: str, to: str = SAFE) -> tuple[float, float]:
+        """Return the ratio of two mean rates, and its standard error (delta method) if there were one sample."""
+        ratio = self.mean[name] / self.mean[to]
+        return ratio, float(np.std(self.each[name] - ratio * self.each[to])) / self.mean[to]
 
     def points(self, x: float) -> Iterable[Point]:
         """Give the point of each series, with intervals of two standard errors where there are several samples."""
@@ -69,11 +89,11 @@ def rates(samples: Samples | Sequence[Sequence[int]], ell: int, instances: int, 
         found[INSTANCES].append(float(made.mean()))
         for name, variant in VARIANTS.items():
             found[name].append(float(cost[variant]) / size)
-    number = len(samples)
-    mean = {name: float(np.mean(of)) for name, of in found.items()}
-    error = {name: float(np.std(of)) / number**0.5 for name, of in found.items()}
-    chance = spread**0.5 / number
-    return Rates(number, mean, error | {INSTANCES: max(chance, error[INSTANCES])}, chance)
+    each = {name: np.array(of) for name, of in found.items()}
+    mean = {name: float(of.mean()) for name, of in each.items()}
+    error = {name: float(of.std()) / len(samples) ** 0.5 for name, of in each.items()}
+    chance = spread**0.5 / len(samples)
+    return Rates(each, mean, error | {INSTANCES: max(chance, error[INSTANCES])}, chance)
 
 
 def _instances(counts: npt.NDArray[np.int64], ell: int, instances: int, draw: Draw) -> npt.NDArray[np.int64]:
@@ -82,10 +102,22 @@ def _instances(counts: npt.NDArray[np.int64], ell: int, instances: int, draw: Dr
     return np.array(made or [0])
 
 
-def is_near(rates: Rates) -> bool:
-    """Whether R-suppression is nearer to Unsafe D than to Safe D, where anything is suppressed."""
-    own = rates.mean[EXPECTED]
-    return own - rates.mean[UNSAFE] <= rates.mean[SAFE] - own
+def seen(found: Mapping[float, Rates], axis: str) -> str:
+    """Return what a chart of rates shows: each series at both ends, and where it is lowest between them."""
+    first, *_, last = found
+    return (
+        f"Suppression rates by {axis}, from {first:g} to {last:g}: " + "; ".join(_course(found, n) for n in DRAWN) + "."
+    )
+
+
+def _course(found: Mapping[float, Rates], name: str) -> str:
+    first, *_, last = found
+    course = {x: of.mean[name] for x, of in found.items()}
+    lowest = min(course, key=lambda x: course[x])
+    dip = (
+        f", lowest at {lowest:g} with {course[lowest]:.1%}" if course[lowest] < min(course[first], course[last]) else ""
+    )
+    return f"{name} {course[first]:.1%} to {course[last]:.1%}{dip}"
 
 
 def farthest(all_rates: Iterable[Rates]) -> str:
@@ -96,8 +128,3 @@ def farthest(all_rates: Iterable[Rates]) -> str:
         f"The mean of R-suppression's instances is {max(off)[0]:.3%} of the records at most from its exact "
         f"expectation, and {errors:.1f} standard errors."
     )
-
-
-def simulated(compared: Comparison, noise: str) -> Comparison:
-    """Return a comparison of a simulated number: what agrees to the printed digits does so within noise."""
-    return replace(compared, verdict="within noise", because=noise) if compared.verdict == "equal" else compared

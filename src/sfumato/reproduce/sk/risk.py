@@ -58,10 +58,9 @@ def equal_risk(setting: Setting) -> Outcome:
         (_same_requirement(measured), _equal_risk(measured), _guessing(measured)),
         rows,
         Chart(
-            "Mean suppression rate by the largest posterior, l from 3 to 6. Rotation and Safe D stand at one third and "
-            "left of it, rotation lower or at the same place. R-suppression with l = 3 suppresses less, but its "
-            "largest posterior is well above one third; to come below that it needs a larger l, and suppresses more "
-            "than both. Unsafe D suppresses least with l = 3, and comes to a posterior of one.",
+            f"Mean suppression rate by the largest posterior, l from {ASKED} to {VALUES}. "
+            + "; ".join(_course(measured, name) for name in ALGORITHMS)
+            + ".",
             "largest posterior that a value is the most frequent one",
             "mean suppression rate",
             points,
@@ -69,6 +68,17 @@ def equal_risk(setting: Setting) -> Outcome:
         ),
         f"all tables of {records} records and {VALUES} values that are not {ASKED}-eligible, equally likely",
     )
+
+
+def _course(measured: Sequence[Measured], name: str) -> str:
+    """What the chart shows of an algorithm, by l."""
+    of = [m for m in measured if m.name == name]
+    rates, worst = (", ".join(shares) for shares in zip(*map(_place, of), strict=True))
+    return f"{name}: posteriors {worst}, rates {rates}"
+
+
+def _place(m: Measured) -> tuple[str, str]:
+    return f"{float(m.found.rate):.0%}", f"{float(m.found.worst):.2f}"
 
 
 def _one(measured: Sequence[Measured], name: str, ell: int = ASKED) -> Measured:
@@ -109,7 +119,8 @@ def _equal_risk(measured: Sequence[Measured]) -> Comparison:
         f"{told}, {_told(safe)}",
         ours is not None and ours.found.rate < safe.found.rate,
         proved=_told(rotation),
-        because="its posteriors are above 1/l, so that a larger l is needed",
+        because="its largest posteriors are "
+        + ", ".join(f"{decimal(m.found.worst, 3)} (l = {m.ell})" for m in measured if m.name == "R-suppression"),
     )
 
 
@@ -121,5 +132,5 @@ def _guessing(measured: Sequence[Measured]) -> Comparison:
         f"guessed in {decimal(ours.found.guessed, 4)} of the releases of R-suppression",
         ours.found.guessed <= Fraction(1, ASKED),
         proved=f"{decimal(rotation.found.guessed, 4)} of rotation's, {decimal(safe.found.guessed, 4)} of Safe D's",
-        because="whoever takes the most probable value of each release does better than 1/l",
+        because=f"{float(ours.found.above(Fraction(1, ASKED))):.0%} of the releases have a posterior above 1/{ASKED}",
     )

@@ -6,9 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
-
 from sfumato.randomness import simulation
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.data import Named
@@ -24,10 +21,10 @@ from sfumato.reproduce.sk.rates import (
     Samples,
     drawing,
     farthest,
-    is_near,
     rates,
-    simulated,
+    seen,
 )
+from sfumato.reproduce.sk.violating import LEAST, of_size
 
 SENSITIVE = "occupation"
 ATTRIBUTES = (
@@ -39,6 +36,8 @@ SHARE = 0.005
 ELLS = (4, 5, 6, 7, 8)
 ELL = 6
 PAPER_SAMPLES = 100
+FEWEST = 10
+"""Violating samples that a statement about ratios is made of."""
 SHOWN_RANKS = 16
 GENERATED = "the table is generated"
 
@@ -72,8 +71,8 @@ def attributes(setting: Setting) -> Outcome:
         number("most frequent occupation, in %", "13.4", 100 * occupation[0], because=GENERATED),
         sentence(
             "Fig. 4: the least skewed attribute",
-            "it is Occupation",
-            f"largest shares: {largest}",
+            "it is Occupation (read as: its most frequent value has the smallest share)",
+            f"{largest}",
             least == SENSITIVE,
         ),
         sentence(
@@ -93,16 +92,18 @@ def attributes(setting: Setting) -> Outcome:
         _on(named, comparisons),
         tuple(rows),
         Chart(
-            "Share of the values of eight attributes by their rank, up to rank 16. The most frequent value of race and "
-            "native country has about nine tenths of the records; occupation starts lowest, at 13%, and falls slowly "
-            "over its first six values.",
+            f"Share of the values of eight attributes by their rank, up to rank {SHOWN_RANKS}. Of the most frequent "
+            f"values: {largest}; of rank 6 of occupation: {occupation[5]:.1%}.",
             "rank of the value",
             "share of the records",
             tuple(Point(r["attribute"], float(r["rank"]), r["share"]) for r in rows if r["rank"] <= SHOWN_RANKS),
             logarithmic=True,
         ),
         named.about,
-        notes=(f"Of the categorical attributes. The most frequent age has {age:.1%}.",),
+        notes=(
+            f"Of the categorical attributes. The most frequent age has {age:.1%}: by this measure a number with many "
+            "values is less skewed.",
+        ),
     )
 
 
@@ -110,39 +111,35 @@ def attributes(setting: Setting) -> Outcome:
 
 
 def violations(setting: Setting) -> Outcome:
-    """How many samples violate l-eligibility."""
-    named, repeated = setting.data.adult_train(), 2_000 if setting.quick else 20_000
-    found = dict(zip(SHARES, _samples(setting, named, SHARES, repeated), strict=True))
-    violating = {(p, ell): float(violate(found[p], ell).mean()) for p in SHARES for ell in ELLS}
-    at = violating[SHARE, ELL]
-    noise = 200 * (at * (1 - at) * (1 / PAPER_SAMPLES + 1 / repeated)) ** 0.5
-    whole = _counted(named)[0] / named.table.num_rows
-    certain = f"100 samples have a standard error of {noise / 2:.1f}"
+    """How many samples violate l-eligibility, exactly."""
+    named = setting.data.adult_train()
+    counts = _counted(named)
+    sizes = {p: int(p * sum(counts)) for p in SHARES}
+    violating = {(p, ell): of_size(counts, sizes[p], ell) for p in SHARES for ell in ELLS}
+    at, whole = violating[SHARE, ELL], counts[0] / sum(counts)
+    error = 100 * (at * (1 - at) / PAPER_SAMPLES) ** 0.5
+    able = [ell for ell in ELLS if whole * ell <= 1]
+    by_ell = {ell: [violating[p, ell] for p in SHARES] for ell in ELLS}
     comparisons = (
-        number("records in a sample of 0.5%", "150", int(found[SHARE][0].sum()), because=GENERATED),
-        simulated(
-            number("p = 0.5%, l = 6: violating samples, in %", "40", 100 * at, noise=noise, because=certain),
-            certain,
+        number("records in a sample of 0.5%", "150", sizes[SHARE], because=GENERATED),
+        number(
+            "p = 0.5%, l = 6: violating samples, in %",
+            "40",
+            100 * at,
+            noise=2 * error,
+            because=f"ours is exact; the paper's {PAPER_SAMPLES} samples have a standard error of {error:.1f}",
         ),
         sentence(
             "Fig. 5: the size of samples",
-            "for each l, smaller samples violate more often (wherever the whole table does not)",
-            _told({f"l = {ell}": [violating[p, ell] for p in SHARES] for ell in ELLS}),
-            all(_never_rises([violating[p, ell] for p in SHARES], repeated) for ell in ELLS if whole * ell <= 1),
-            noise=f"{repeated:,} samples of each size, two standard errors",
+            "for each l, smaller samples violate more often (read as: for each l where the whole table does not)",
+            _told({f"l = {ell}": by_ell[ell] for ell in able}),
+            all(a > b or max(a, b) < LEAST for ell in able for a, b in pairwise(by_ell[ell])),
         ),
         sentence(
             "Fig. 5: l",
             "for each size, a larger l leads to more violations",
-            f"p = 0.5%: {_told({'l = 4 to 8': [violating[SHARE, ell] for ell in ELLS]})}",
-            all(violating[p, a] <= violating[p, b] for p in SHARES for a, b in pairwise(ELLS)),
-        ),
-        sentence(
-            "Section 6.1: samples of a table without violation",
-            "samples violate although the whole table does not",
-            f"{at:.0%} of the samples, while the largest share of the table is {whole:.1%}",
-            at > 0 and whole * ELL <= 1,
-            noise=f"{repeated:,} samples",
+            _told({f"p = {p:.2%}": [violating[p, ell] for ell in ELLS] for p in (SHARES[0], SHARE, SHARES[-1])}),
+            all(violating[p, b] > violating[p, a] for p in SHARES for a, b in pairwise(ELLS)),
         ),
     )
     points = [Point(f"l = {ell}", 100 * p, 100 * violating[p, ell]) for ell in ELLS for p in SHARES]
@@ -150,14 +147,20 @@ def violations(setting: Setting) -> Outcome:
         _on(named, comparisons),
         tuple({"p": p, "l": ell, "violating": share} for (p, ell), share in violating.items()),
         Chart(
-            "Violating samples in percent by the size of samples, one line for each l. All fall with the size, except "
-            "for l = 8, where nearly all samples violate; with l = 6 and half a percent about a third do.",
+            f"Violating samples by the size of samples, from {SHARES[0]:.2%} to {SHARES[-1]:.0%} of the table: "
+            + "; ".join(f"{of[0]:.1%} to {of[-1]:.1%} with l = {ell}" for ell, of in by_ell.items())
+            + ".",
             "size of samples, % of the table",
             "violating samples, %",
             tuple(points),
         ),
         named.about,
-        repeated,
+        notes=tuple(
+            f"With l = {ell} the whole table violates, as its largest share is {whole:.1%}; of samples by their size: "
+            f"{', '.join(f'{share:.2%}' for share in by_ell[ell])}."
+            for ell in ELLS
+            if ell not in able
+        ),
     )
 
 
@@ -166,19 +169,6 @@ def _samples(setting: Setting, named: Named, shares: Sequence[float], repeated: 
     draw, counts = simulation(setting.seed), _counted(named)
     for share in shares:
         yield draw.multivariate_hypergeometric(counts, int(share * sum(counts)), repeated)
-
-
-def violate(samples: Samples, ell: int) -> npt.NDArray[np.bool_]:
-    """Whether each sample has a value with more than 1/l of its records."""
-    return np.asarray(ell * samples.max(axis=1) > samples.sum(axis=1))
-
-
-def _never_rises(shares: Sequence[float], repeated: int) -> bool:
-    """Whether shares fall, up to two standard errors of a difference."""
-    return all(
-        following - share <= 2 * ((share * (1 - share) + following * (1 - following)) / repeated) ** 0.5
-        for share, following in pairwise(shares)
-    )
 
 
 def _told(series: Mapping[str, Sequence[float]]) -> str:
@@ -196,19 +186,12 @@ def by_size(setting: Setting) -> Outcome:
         found[100 * share] = rates(samples, ELL, instances, draw)
         setting.progress(len(found) / len(SHARES))
     at = found[100 * SHARE]
-    trend = sentence(
-        "Fig. 6: smaller samples",
-        "suppression goes up quickly",
-        _told({name: [of.mean[name] for of in found.values()] for name in (SAFE, EXPECTED, UNSAFE)}),
-        all(_rises(b, a) for a, b in pairwise(found.values())),
-        noise=_noise(at, SAFE),
+    comparisons = (
+        *_at_the_example(at),
+        *_everywhere("Fig. 6", tuple(found.values())),
+        _quickly("Fig. 6: a smaller p", {1 / x: of for x, of in reversed(found.items())}),
     )
-    comparisons = (*_at_the_example(at), *_everywhere("Fig. 6", tuple(found.values())), trend)
-    alt = (
-        "Mean suppression rate by the size of samples. Suppress-All is far above the others; Safe D is more than twice "
-        "R-suppression, which is a little above Unsafe D; rotation lies between the two. All fall towards zero."
-    )
-    return _outcome(comparisons, found, ("p", "size of samples, % of the table"), alt, named, repeated, instances)
+    return _outcome(comparisons, found, ("p", "size of samples, % of the table"), named, repeated, instances)
 
 
 def by_ell(setting: Setting) -> Outcome:
@@ -219,19 +202,8 @@ def by_ell(setting: Setting) -> Outcome:
     for ell in ELLS:
         found[float(ell)] = rates(samples, ell, instances, draw)
         setting.progress(len(found) / len(ELLS))
-    trend = sentence(
-        "Fig. 7: a larger l",
-        "suppression goes up quickly",
-        _told({name: [of.mean[name] for of in found.values()] for name in (SAFE, EXPECTED, UNSAFE)}),
-        all(_rises(a, b) for a, b in pairwise(found.values())),
-        noise=_noise(found[float(ELL)], SAFE),
-    )
-    comparisons = (*_everywhere("Fig. 7", tuple(found.values())), trend)
-    alt = (
-        "Mean suppression rate by l for samples of half a percent. Suppress-All rises to nearly one at l = 8. Safe D "
-        "is above rotation, and that above R-suppression and Unsafe D, which lie close together; all rise with l."
-    )
-    return _outcome(comparisons, found, ("l", "parameter l"), alt, named, repeated, instances)
+    comparisons = (*_everywhere("Fig. 7", tuple(found.values())), _quickly("Fig. 7: a larger l", found))
+    return _outcome(comparisons, found, ("l", "parameter l"), named, repeated, instances)
 
 
 def _repetitions(setting: Setting) -> tuple[int, int]:
@@ -239,73 +211,108 @@ def _repetitions(setting: Setting) -> tuple[int, int]:
     return (400, 10) if setting.quick else (1_000, 100)
 
 
-def _rises(before: Rates, after: Rates) -> bool:
-    """Whether all rates are higher, up to two standard errors."""
-    return all(
-        after.mean[name] - before.mean[name] >= -2 * (after.error[name] + before.error[name])
-        for name in (SAFE, EXPECTED, UNSAFE)
+def _measured(what: str, says: str, ours: str, holds: bool, certain: str, proved: str = "") -> Comparison:
+    """Compare a statement with means over samples, which are so certain."""
+    return sentence(what, says, ours, holds, proved=proved, because=certain, noise=certain)
+
+
+def _quickly(what: str, found: Mapping[float, Rates]) -> Comparison:
+    """Whether Safe D, of which it is said, rises from step to step, and in all faster than 1/p or l."""
+    some = [(x, of) for x, of in found.items() if of.violating >= FEWEST]
+    steps = [_growth(before, after) for (_, before), (_, after) in pairwise(some)]
+    (x, first), (y, last) = some[0], some[-1]
+    growth, error = _growth(first, last)
+    return _measured(
+        what,
+        "suppression goes up quickly (read as: that of Safe D at every step, and in all more than in proportion)",
+        _told({name: [of.mean[name] for of in found.values()] for name in (SAFE, EXPECTED, UNSAFE)}),
+        all(step > 1 - 2 * off for step, off in steps) and growth - 2 * error > y / x,
+        f"where at least {FEWEST} samples violate it grows {', '.join(f'{step:.2f}' for step, _ in steps)} times, in "
+        f"all {growth:.1f} times with a standard error of {error:.1f}; {y / x:.1f} would be in proportion",
     )
 
 
-def _noise(found: Rates, name: str) -> str:
-    return f"standard error {found.error[name]:.2%}, {found.samples} samples"
+def _growth(before: Rates, after: Rates) -> tuple[float, float]:
+    """By which factor Safe D grows, and its standard error."""
+    growth = after.mean[SAFE] / before.mean[SAFE]
+    return growth, growth * sum((of.error[SAFE] / of.mean[SAFE]) ** 2 for of in (before, after)) ** 0.5
 
 
 def _at_the_example(at: Rates) -> Iterator[Comparison]:
     """p = 0.5%, l = 6. The paper's figures are means over 100 samples: they have a standard error, as ours have."""
-    for name, shown, says, limit, side in (
-        (EXPECTED, INSTANCES, "R-sup suppresses less than 3% of each sample", 0.03, -1),
-        (SAFE, SAFE, "Safe D suppresses more than 10%", 0.10, 1),
+    both = (at.samples / PAPER_SAMPLES + 1) ** 0.5
+    instances = f"; mean of the instances {at.mean[INSTANCES]:.2%}"
+    for name, what, says, limit, side, also in (
+        (EXPECTED, "R-sup", "less than 3% of the records on the average", 0.03, -1, instances),
+        (SAFE, "Safe D", "more than 10% of the records on the average", 0.10, 1, ""),
     ):
-        error = at.error[name] * (at.samples / PAPER_SAMPLES + 1) ** 0.5
-        yield sentence(
-            f"p = 0.5%, l = 6: {name}",
+        error = at.error[name] * both
+        short = side * (limit - at.mean[name]) / error
+        yield _measured(
+            f"p = 0.5%, l = 6: {what}",
             says,
-            f"{at.mean[shown]:.2%}" + (f" (expected {at.mean[name]:.2%})" if shown != name else ""),
-            side * (at.mean[name] - limit) >= -2 * error,
-            proved=f"rotation {at.mean[ROTATION]:.2%}",
-            noise=f"{error:.2%} is the standard error of the difference from a mean over {PAPER_SAMPLES} samples",
+            f"{at.mean[name]:.2%}{also}",
+            short <= 2,
+            f"{'beyond' if short > 0 else 'inside'} the limit by {abs(short):.1f} times {error:.2%}, the standard "
+            f"error of the difference from a mean over {PAPER_SAMPLES} samples",
+            f"rotation {at.mean[ROTATION]:.2%}",
         )
+    yield _together(at)
     gap = at.mean[EXPECTED] - at.mean[UNSAFE]
-    yield sentence(
+    yield _measured(
         "p = 0.5%, l = 6: R-sup and Unsafe D",
-        "nearly identical (read as: less than 1% of the records apart)",
+        "nearly identical (read as: less than one percent of the records apart, as the paper gives whole percents)",
         f"{at.mean[EXPECTED]:.2%} and {at.mean[UNSAFE]:.2%}, {gap:.2%} of the records apart",
         gap < 0.01,
-        noise=_noise(at, EXPECTED),
+        f"standard error {at.error[EXPECTED]:.2%}, {at.samples} samples",
+    )
+
+
+def _together(at: Rates) -> Comparison:
+    """Both figures are of the same samples, so that their ratio is much less uncertain than each."""
+    (ratio, spread), (least, _) = at.ratio(EXPECTED), at.ratio(UNSAFE)
+    error = spread * (1 / PAPER_SAMPLES + 1 / at.samples) ** 0.5
+    return sentence(
+        "p = 0.5%, l = 6: R-sup and Safe D on the same samples",
+        "less than 3% and more than 10%",
+        f"R-sup is {ratio:.1%} of Safe D; both statements together make it less than {3 / 10:.0%}",
+        ratio - 0.3 <= 2 * error,
+        because=f"the ratio of two means over {PAPER_SAMPLES} samples has a standard error of {error:.1%}; even Unsafe "
+        f"D, which is the least, is {least:.1%} of Safe D. What the paper did otherwise is not known",
+        noise=f"standard error {error:.1%}",
     )
 
 
 def _everywhere(figure: str, found: Sequence[Rates]) -> Iterator[Comparison]:
-    some = [of for of in found if of.mean[SAFE] > 0]
-    noise = f"means over {found[0].samples} samples each"
-    apart = max(of.mean[EXPECTED] - of.mean[UNSAFE] for of in some)
-    yield sentence(
+    some = [of for of in found if of.violating >= FEWEST]
+    noise = f"means over {found[0].samples} samples each; settings with at least {FEWEST} violating samples"
+    more, remote = [of.ratio(EXPECTED, UNSAFE)[0] - 1 for of in some], [of.remoteness for of in some]
+    yield _measured(
         f"{figure}: R-sup and Unsafe D",
-        "R-sup suppresses only slightly more everywhere (read as: it is nearer to Unsafe D than to Safe D)",
-        f"{apart:.2%} of the records more at most, and nearer to Unsafe D in {sum(map(is_near, some))} of {len(some)} "
-        "settings",
-        all(map(is_near, some)),
-        noise=noise,
+        "a little more everywhere (read as: at most a quarter as far from Unsafe D as from Safe D)",
+        f"{min(remote):.0%} to {max(remote):.0%} as far, in {len(some)} settings; {min(more):.0%} to {max(more):.0%} "
+        "more than Unsafe D",
+        max(remote) <= 0.25,
+        noise,
     )
-    shares = [of.mean[EXPECTED] / of.mean[SAFE] for of in some]
-    yield sentence(
+    shares = [of.ratio(EXPECTED)[0] for of in some]
+    errors = [of.ratio(EXPECTED)[1] / of.samples**0.5 for of in some]
+    proved = [of.ratio(ROTATION)[0] for of in some]
+    yield _measured(
         f"{figure}: R-sup and Safe D",
-        "R-sup suppresses much less (read as: less than three quarters)",
+        "R-sup suppresses much less (read as: at most half)",
         f"{min(shares):.0%} to {max(shares):.0%} of what Safe D does",
-        max(shares) < 0.75,
-        proved="rotation "
-        f"{min(of.mean[ROTATION] / of.mean[SAFE] for of in some):.0%} to "
-        f"{max(of.mean[ROTATION] / of.mean[SAFE] for of in some):.0%}",
-        noise=noise,
+        all(share <= 0.5 + 2 * error for share, error in zip(shares, errors, strict=True)),
+        f"{noise}; standard errors of up to {max(errors):.1%}",
+        f"rotation {min(proved):.0%} to {max(proved):.0%}",
     )
     factors = [of.mean[SUPPRESS_ALL] / of.mean[SAFE] for of in some]
-    yield sentence(
+    yield _measured(
         f"{figure}: Suppress-All",
-        "far worse than all others (read as: half as much again as Safe D, at least)",
-        f"{min(factors):.1f} to {max(factors):.1f} times what Safe D suppresses",
-        min(factors) > 1.5,
-        noise=noise,
+        "far worse than all others (read as: it suppresses at least twice as much)",
+        f"{min(factors):.1f} to {max(factors):.1f} times what Safe D suppresses, the most of the others",
+        min(factors) >= 2 and all(of.mean[SAFE] >= of.mean[name] for of in some for name in (EXPECTED, UNSAFE)),
+        noise,
     )
 
 
@@ -313,7 +320,6 @@ def _outcome(
     comparisons: Sequence[Comparison],
     found: Mapping[float, Rates],
     x: tuple[str, str],
-    alt: str,
     named: Named,
     repeated: int,
     instances: int,
@@ -323,7 +329,7 @@ def _outcome(
     return Outcome(
         _on(named, comparisons),
         tuple(of.row(**{column: at}) for at, of in found.items()),
-        Chart(alt, title, "mean suppression rate", points),
+        Chart(seen(found, title), title, "mean suppression rate", points),
         named.about,
         repeated,
         (f"{instances} instances of R-suppression for each violating sample. {farthest(found.values())}",),
