@@ -206,7 +206,7 @@ class _Rank:
             schema = made.schema
             yield made
         if schema is not None:
-            yield line_of_sums(schema, self.ranges, checked[0])
+            yield line_of_sums(schema, self.ranges, checked)
 
 
 def whole_parts(given: Iterator[Any]) -> Iterator[tuple[int, Any]]:

@@ -77,7 +77,7 @@ class Tally:
     """What a worker adds up while it writes."""
 
     read: int = 0
-    checked: np.uint64 = field(default_factory=lambda: np.uint64(0))
+    checked: WordArray = field(default_factory=lambda: np.zeros(1, dtype=np.uint64))  # an array: it may overflow
 
 
 Stage = Callable[[Iterator[Any], SecretKey, Tally], Iterator[tuple[Place, Any]]]
@@ -160,7 +160,7 @@ def _in_arrow(lines: Sequence[tuple[Any, ...]], tally: Tally) -> Any:
         "first": pa.array(first, pa.int64()),
         "rows": pa.array(rows, pa.int64()),
         "read": pa.array([*last, tally.read], pa.int64()),
-        "checked": pa.array(np.array([*last, tally.checked], dtype=np.uint64).view(np.int64)),
+        "checked": pa.array(np.append(np.zeros(len(last), dtype=np.uint64), tally.checked).view(np.int64)),
         "sha256": pa.array(sha256),
         "schema": pa.array(schema, pa.binary()),
     }
@@ -248,9 +248,9 @@ class PartsInOrder:
                 yield (part, 0), batch.drop_columns([n for n in (PART, WORD) if n in batch.schema.names])
 
 
-def line_of_sums(schema: Any, parts: int, checked: np.uint64) -> Any:
+def line_of_sums(schema: Any, parts: int, checked: WordArray) -> Any:
     """Return a line for after the last part: a row without values, whose word is a sum."""
     columns = [pa.nulls(1, f.type) for f in schema if f.name not in (PART, WORD)]
     names = [f.name for f in schema if f.name not in (PART, WORD)]
-    sums = [pa.array([parts], pa.int32()), from_numpy(np.array([checked], dtype=np.uint64).view(np.int64))]
+    sums = [pa.array([parts], pa.int32()), from_numpy(checked.view(np.int64))]
     return pa.RecordBatch.from_arrays([*columns, *sums], names=[*names, PART, WORD])
