@@ -61,6 +61,11 @@ class Few:
             return None
         return Links.of(table, quasi)
 
+    @property
+    def prepared(self) -> bool:
+        """Whether a look at a few cells costs far less than one at all."""
+        return self._links is not None
+
     @cached_property
     def _at(self) -> Callable[[bytes], Risk]:
         """The risk at x; a search asks for the worst cells and looks at them one after the other."""
@@ -124,59 +129,59 @@ class Links:
     def of(cls, table: JointTable, free: list[int]) -> Links:
         """Prepare the sums; what cannot be reached, because an untouched attribute forbids it, is left out."""
         parts = _parts(table.group_array, free)
-        reached = np.flatnonzero(parts[0] > 0)
+        reached = np.flatnonzero(parts[0])
         codes = np.array(np.unravel_index(reached, table.sizes[:-1]))
-        bits = (np.arange(1 << len(free))[:, None] >> np.arange(len(free))) & 1
         sizes = np.array([float(table.sizes[k]) for k in free])
-        return cls(sizes, free, bits.astype(np.float64), parts[:, reached], codes, reached, table.sizes[:-1])
+        return cls(sizes, free, _bits(len(free)), parts[:, reached], codes, reached, table.sizes[:-1])
 
     def _released(self, weights: FloatArray) -> FloatArray:
         """Return lambda, not below what rounding leaves of it: where it is that small t_b <= P[b, a]/pi_a is, too."""
-        released: FloatArray = weights @ self.parts
-        return released.clip(NEGLIGIBLE * released.max())
+        released = weights @ self.parts
+        floored: FloatArray = np.maximum(released, NEGLIGIBLE * released.max())
+        return floored
 
     def everywhere(self, x: FloatArray) -> FloatArray:
         """Return g of all cells of the domain, flat."""
-        inverse = np.zeros(self.domain)
-        inverse.flat[self.reached] = 1 / self._released(np.exp(self.bits @ x))
+        inverse = np.zeros(math.prod(self.domain))
+        inverse[self.reached] = 1 / self._released(np.exp(self.bits @ x))
         mixes = [Mix(1.0, 0.0)] * len(self.domain)
         for k, value in zip(self.free, x.tolist(), strict=True):
             mixes[k] = Channel.from_log_retention(self.domain[k], value).squared
-        return product(mixes, inverse).ravel()
+        return product(mixes, inverse.reshape(self.domain)).ravel()
 
     def to(self, groups: IntArray) -> Callable[[FloatArray, FloatArray], View]:
         """Return g of these groups, as a function of x and of a factor for each group."""
         differ = groups.T[self.free, :, None] != self.codes[self.free][:, None]  # [n, a, b]
-        pattern = np.zeros(differ.shape[1:], dtype=np.int64)
-        for k, different in enumerate(differ):
-            pattern += different * (1 << k)
+        differing = differ.astype(np.float64)
+        powers = 2.0 ** np.arange(len(differ))[::-1]  # the first attribute has the highest bit
+        pattern = (powers @ differing.reshape(len(differ), -1)).astype(np.int64).reshape(differ.shape[1:])
         for k in set(range(len(self.codes))) - set(self.free):
             pattern[groups[:, k, None] != self.codes[k]] = len(self.bits)
-        differing = differ.astype(np.float64)
         return lambda x, factor: self._seen(x, factor, pattern, differing)
 
     def _seen(self, x: FloatArray, factor: FloatArray, pattern: IntArray, differing: FloatArray) -> View:
         r, noise, d = np.exp(x), -np.expm1(x), self.sizes
-        p, kept = r + noise / d, r * (1 - 1 / d)
-        alpha, beta = 2 * kept / p, -2 * r / noise
-        logs = 2 * np.log(p)
-        squares = np.exp(self.bits @ (2 * np.log(noise / d) - logs) + logs.sum())
+        q = noise / d
+        p = r + q
+        alpha, beta = 2 * (r - r / d) / p, -2 * r / noise
+        squares = np.zeros(len(self.bits) + 1)  # the last one: not to be reached
+        squares[:-1] = np.exp(2 * (self.bits @ np.log(q / p))) * p.prod() ** 2
         weights = np.exp(self.bits @ x)
         released = self._released(weights)
-        turns = ((weights[:, None] * self.bits).T @ self.parts) / released  # l: [n, b]
-        terms = np.append(squares, 0.0)[pattern] / released  # t: [a, b]
+        turns = ((weights * self.bits.T) @ self.parts) / released  # l: [n, b]
+        terms = squares[pattern] / released  # t: [a, b]
         g = terms.sum(axis=1)
-        elsewhere = np.einsum("ab,nab->an", terms, differing) / g[:, None]
+        elsewhere = np.vecdot(differing, terms).T / g[:, None]
         slope = alpha + (beta - alpha) * elsewhere - terms @ turns.T / g[:, None]
 
         def bend(multipliers: FloatArray) -> FloatArray:
             """The second derivatives of log g are those of g over g, less the product of the slopes."""
-            rows = np.flatnonzero(multipliers)
+            rows = multipliers.nonzero()[0]
             mu, s = multipliers[rows], slope[rows]
             t = (mu / g[rows])[:, None] * terms[rows]
             u = differing[:, rows]
             u *= (beta - alpha)[:, None, None]
-            u += alpha[:, None, None] - turns[:, None]
+            u += (alpha[:, None] - turns)[:, None]
             total = t.sum(axis=0)
             second = (weights * (self.parts @ (total / released)))[:, None] * self.bits
             found: FloatArray = (u * t).reshape(len(x), -1) @ u.reshape(len(x), -1).T
@@ -227,14 +232,22 @@ class Guesses:
 
 def largest(x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
     """Return where the largest numbers are, and these."""
-    where = np.argpartition(x, -most)[-most:] if x.size > most else np.arange(x.size)
+    where = x.argpartition(-most)[-most:] if x.size > most else np.arange(x.size)
     return where, x[where]
+
+
+@lru_cache
+def _bits(n: int) -> FloatArray:
+    """[2^n, n]: all sets of n attributes; the first has the highest bit."""
+    return np.indices((2,) * n).reshape(n, -1).T.astype(np.float64)
 
 
 def _parts(sizes: FloatArray, free: list[int]) -> FloatArray:
     """[2^n, cells]: the array averaged (bit 0) or centred (bit 1) along each free axis."""
     parts = sizes[None]
-    for axis in free:
-        mean = parts.sum(axis=axis + 1, keepdims=True) / parts.shape[axis + 1]
-        parts = np.concatenate([np.broadcast_to(mean, parts.shape), parts - mean])
+    for axis in reversed(free):
+        mean = np.add.reduce(parts, axis + 1, keepdims=True) / parts.shape[axis + 1]
+        both = np.empty((2, *parts.shape))
+        both[0], both[1] = mean, parts - mean
+        parts = both.reshape(-1, *sizes.shape)
     return parts.reshape(len(parts), -1)

@@ -89,6 +89,11 @@ class Problem:
         """Return the risk of every cell over its limit, flat."""
         return (risk.values.reshape(-1, self.limits.shape[1]) / self.limits).ravel()
 
+    @cached_property
+    def untouched(self) -> float:
+        """The largest ratio without any noise: every risk is then the share of a value in its group."""
+        return float((self.table.shares / self.limits).max())
+
     def largest(self, x: FloatArray) -> float:
         """Return the largest ratio of a risk to its limit."""
         return float(self.ratio(self.at(x)).max())
@@ -101,7 +106,7 @@ class Problem:
         """Return its gradient."""
         return self.objective.log_gradient(self.channels(x))[list(self.free)]
 
-    @property
+    @cached_property
     def margin(self) -> float:
         """A factor above 1 that no ratio is computed too small by: twice the roundings cover their higher orders."""
         return 1 + 2 * UNIT * self.risk.rounding(self.table.sizes)
@@ -116,7 +121,11 @@ class Problem:
 
     def within(self, point: Risk) -> bool:
         """Whether every limit is kept at a point of sampled integers, for certain."""
-        return float(self.ratio(point).max()) * self.margin <= 1
+        return self.kept_by(self.ratio(point))
+
+    def kept_by(self, ratio: FloatArray) -> bool:
+        """Whether the ratios at such a point say so."""
+        return float(ratio.max()) * self.margin <= 1
 
     @property
     def least_without_retention(self) -> bool:
@@ -133,9 +142,10 @@ class Problem:
 
     def stated(self, point: Risk) -> Response:
         """Return what a point of sampled integers gives; raise if they do not keep the limits."""
-        if not self.within(point):
+        ratio = self.ratio(point)
+        if not self.kept_by(ratio):
             raise ValueError("these parameters do not keep the limits")
-        cell = int(self.ratio(point).argmax())
+        cell = int(ratio.argmax())
         group, value = divmod(cell, self.limits.shape[1])
         limit = float(self.limits[group % len(self.limits), value])
         return Response(

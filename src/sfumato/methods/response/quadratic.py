@@ -6,8 +6,8 @@ With multipliers mu >= 0 of the rows, d = -B^-1 (c + A'mu), and mu_k > 0 only wh
 
     need - gram mu <= 0,  mu >= 0,  and one of both is 0        gram = A B^-1 A',  need = -(b + A B^-1 c)
 
-a linear complementarity problem, solved by principal pivoting. Which rows bind seldom changes from one program to the
-next of a search: if the same rows solve it again, one linear system is all.
+a linear complementarity problem, solved by principal pivoting. Which rows bind changes little from one program to the
+next of a search: mostly it is found by a few linear systems, each with a row more or less than the last.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ SLACK = 1e-12
 
 EXACT = 1e-11
 """By how much a solution may exceed a row."""
+
+TRIES = 6
+"""How many sets of rows are tried one after the other."""
 
 RIDGE = 1e-9
 """Added to the unit diagonal, since rows may depend on each other: what each leaves open."""
@@ -55,10 +58,40 @@ class Step(NamedTuple):
 
 
 def solved(tangent: Tangent, active: list[int]) -> Step | None:
-    """Return the solution; if the rows that bound last time do so again, that is seen at once."""
-    again = where_these_bind(tangent, active)
-    if again is not None and _solves(tangent, again):
-        return again
+    """Return the solution; the nearer the rows that bind are to these, the sooner."""
+    if _definite(tangent.bend):
+        for _ in range(TRIES):
+            step = where_these_bind(tangent, active)
+            if step is None:
+                break
+            other = _better(tangent, step)
+            if other == active:
+                return step
+            active = other
+    return _pivoted(tangent, active)
+
+
+def _better(tangent: Tangent, step: Step) -> list[int]:
+    """Return the rows that bind less the one with the most negative multiplier, or else with the one most exceeded."""
+    least = int(step.multipliers.argmin())
+    if step.multipliers[least] < 0:
+        return [k for k in step.active if k != least]
+    excess = tangent.rows @ step.d - tangent.room
+    most = int(excess.argmax())
+    return step.active if excess[most] <= EXACT else [*step.active, most]
+
+
+def _definite(bend: FloatArray) -> bool:
+    """Whether a point where the gradient vanishes is a minimum."""
+    try:
+        np.linalg.cholesky(bend)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _pivoted(tangent: Tangent, active: list[int]) -> Step | None:
+    """Return the solution with eigenvalues of B that are not below the least, by principal pivoting."""
     values, vectors = np.linalg.eigh(tangent.bend)
     inverse = (vectors / np.maximum(values, FLATTEST)) @ vectors.T
     lean = tangent.rows @ inverse
@@ -67,21 +100,11 @@ def solved(tangent: Tangent, active: list[int]) -> Step | None:
     if pivoted is None:
         return None
     active, multipliers = pivoted
-    exact = where_these_bind(tangent, active)
-    if exact is not None and _solves(tangent, exact):
-        return exact
+    if values[0] >= FLATTEST:
+        exact = where_these_bind(tangent, active)
+        if exact is not None and _better(tangent, exact) == active:
+            return exact
     return Step(-(inverse @ tangent.cost + multipliers @ lean), active, multipliers)
-
-
-def _solves(tangent: Tangent, step: Step) -> bool:
-    """Whether multipliers are positive, no row is exceeded, and the solution is a minimum."""
-    if step.multipliers.min() < 0 or (tangent.rows @ step.d - tangent.room).max() > EXACT:
-        return False
-    try:
-        np.linalg.cholesky(tangent.bend)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def _complementary(gram: FloatArray, need: FloatArray, active: list[int]) -> tuple[list[int], FloatArray] | None:
@@ -129,11 +152,14 @@ def _exchange(table: FloatArray, inside: BoolArray, k: int) -> None:
 
 def where_these_bind(tangent: Tangent, active: list[int]) -> Step | None:
     """Return the solution where these rows bind."""
-    n, rows = len(tangent.cost), tangent.rows[active]
-    system = np.zeros((n + len(active), n + len(active)))
-    system[:n, :n], system[:n, n:], system[n:, :n] = tangent.bend, rows.T, rows
+    n, k = len(tangent.cost), len(active)
+    system = np.zeros((n + k, n + k + 1))  # [B A' | -c], [A 0 | b]
+    system[:n, :n], system[:n, -1] = tangent.bend, -tangent.cost
+    if active:
+        system[n:, :n], system[n:, -1] = tangent.rows[active], tangent.room[active]
+        system[:n, n:-1] = system[n:, :n].T
     try:
-        solution = np.linalg.solve(system, np.concatenate([-tangent.cost, tangent.room[active]]))
+        solution = np.linalg.solve(system[:, :-1], system[:, -1]).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         return None
     multipliers = np.zeros(len(tangent.room))

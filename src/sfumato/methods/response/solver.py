@@ -69,10 +69,9 @@ def solve(
     """
     given = pose(table, limit, risk, scope, fixed, objective)
     untouched = np.zeros(len(given.free))
-    point = given.sampled(untouched)
-    if given.within(point):
-        return given.stated(point)
-    found = optimum(given, float(given.ratio(point).max()))
+    if given.untouched <= 1 and given.kept(untouched):
+        return given.response(untouched)
+    found = optimum(given, given.untouched)
     if found is not None:
         return given.stated(found)
     inside = _inside(given)
