@@ -30,7 +30,7 @@ from sfumato.engines.grouping import WITHHELD, Groups, part_of, parts_of, ranked
 from sfumato.engines.mapping import WORD, changed_table
 from sfumato.engines.sensitive import SensitiveRows
 from sfumato.engines.spark.mapping import NUMBER, MapRows
-from sfumato.engines.spark.running import collected, mapped
+from sfumato.engines.spark.running import NO_KEY, collected, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import TaskSource, at_once, joined
 from sfumato.engines.spark.writing import (
@@ -257,7 +257,7 @@ def _write_lines(source: SparkSource, stage: _Compositions, deal: Groups, folder
     """Write the values of each group, which the deal tells without looking at a row."""
     parts = parts_for(deal.rows)
     frame = source.session.range(parts, numPartitions=parts)
-    return write_parts(frame, stage, SecretKey(bytes(32)), folder, "groups")
+    return write_parts(frame, stage, NO_KEY, folder, "groups")
 
 
 @dataclass(frozen=True)
@@ -369,7 +369,7 @@ def _write_counted(
     ranges = parts_for(rows)
     ranged = lines.withColumn(PART, f.floor(f.col(GROUP) * ranges / number).cast("int"))
     in_order = ranged.repartitionById(ranges, f.col(PART)).sortWithinPartitions(GROUP, CODE)
-    return write_parts(in_order, _Lines(domain, types), SecretKey(bytes(32)), folder, "groups")
+    return write_parts(in_order, _Lines(domain, types), NO_KEY, folder, "groups")
 
 
 @dataclass(frozen=True)

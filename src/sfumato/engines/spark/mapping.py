@@ -20,7 +20,7 @@ from sfumato.engines.grouping import part_of
 from sfumato.engines.identity import key_bytes
 from sfumato.engines.mapping import WORD, Beside, RowMapper
 from sfumato.engines.spark.identity import with_drawn
-from sfumato.engines.spark.running import mapped
+from sfumato.engines.spark.running import NO_KEY, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import DRAWN, Addressed, TaskSource
 from sfumato.engines.spark.writing import (
@@ -113,10 +113,8 @@ class MapRows:
 
     def published_schema(self) -> Any:
         """Return the Arrow schema of what it yields, found by mapping no row."""
-        nothing = [pa.array([], self.source.column_type(name)) for name in self.source.names]
-        empty = pa.RecordBatch.from_arrays(nothing, names=self.source.names)
-        source = _NoRows(self.source.names, self.source.types, None, given=iter([empty]))
-        mapper = RowMapper(self.schema, source, self.mechanisms, SecretKey(bytes(32)), record_key=self.record_key)
+        source = _NoRows(self.source.names, self.source.types, None)
+        mapper = RowMapper(self.schema, source, self.mechanisms, NO_KEY, record_key=self.record_key)
         _, rows = next(mapper.batches())
         return rows.schema
 
@@ -126,8 +124,8 @@ class _NoRows(TaskSource):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield one empty batch."""
-        assert self.given is not None
-        yield self._batch(next(self.given), columns)
+        nothing, none = [pa.array([], self.column_type(name)) for name in columns], np.zeros(0, dtype=np.int64)
+        yield Addressed(pa.RecordBatch.from_arrays(nothing, names=list(columns)), none, none, none)
 
 
 def value_words(key: SecretKey, values: int) -> WordArray:
