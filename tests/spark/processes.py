@@ -112,7 +112,7 @@ def _session(number: int) -> int | None:
     return None if state in "ZX" else int(session)
 
 
-def wait_until(holds: Callable[[], object], what: str, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+def wait_until(holds: Callable[[], object], what: str, process: subprocess.Popen[bytes], seconds: float = 300) -> None:
     """Wait until something holds. It is an error if the process ends before; the time is for a hang only."""
     end = time.monotonic() + seconds
     while not holds():

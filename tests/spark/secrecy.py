@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RUN = 8
-HTML = {ord("&"): b"&amp;", ord("<"): b"&lt;", ord(">"): b"&gt;", ord('"'): b"&(?:quot|#34);", ord("'"): b"&#(?:x27|39);"}
+HTML = {38: b"&amp;", 60: b"&lt;", 62: b"&gt;", 34: b"&(?:quot|#34);", 39: b"&#(?:x27|39);"}
 NAMED = {ord("\t"): b"t", ord("\n"): b"n", ord("\r"): b"r", ord("\f"): b"f", ord("\b"): b"b"}
 
 

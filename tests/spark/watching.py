@@ -1,28 +1,25 @@
 """A driver under observation: what Spark writes and shows while a script runs, as files to search for secrets.
 
-    watch(SCRIPT, cluster.url, folder, *cluster.local_folders())
-    places(key, folder, cluster.folder)                          see secrecy.py
+    watch(SCRIPT, cluster, folder)
+    places(key, folder, cluster.folder)         see secrecy.py
 
 In the folder then are
 
-    driver.out, driver.err    what the script prints, and Spark's log of it, of level DEBUG
+    driver.out, driver.err    what the script prints
+    debug.log                 Spark's log, of level DEBUG; those of executors are in the cluster's folder
     python.log                what Python's modules log, of level DEBUG: py4j tells every call to Java there
     events/                   the event log
     pages/                    the web pages and the answers of the REST API, as they are when the session stops
     commands/                 the command lines of the driver's processes
     kept/                     every file that was in a local or temporary folder, also after Spark has deleted it
-
-and in the cluster's folder the logs of its daemons and executors; the executors of a watched driver log DEBUG too.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import runpy
-import shutil
 import sys
 import threading
 import urllib.error
@@ -33,21 +30,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.spark.cluster import driver, finished
+from tests.spark.cluster import Cluster, driver, finished
 from tests.spark.processes import members
 
 LOGGING = """
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = debug.log
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %p %c: %m%n%ex
 rootLogger.level = debug
-rootLogger.appenderRef.err.ref = err
-appender.err.type = Console
-appender.err.name = err
-appender.err.target = SYSTEM_ERR
-appender.err.layout.type = PatternLayout
-appender.err.layout.pattern = %p %c: %m%n%ex
-logger.spark.name = org.apache.spark
-logger.spark.level = debug
+rootLogger.appenderRef.file.ref = file
+logger.org.name = org
+logger.org.level = debug
+logger.io.name = io
+logger.io.level = debug
 """
-"""Loggers below org.apache.spark have a level of their own, which setLogLevel does not change."""
+"""To a file where the process runs. A session's setLogLevel changes the level of the root, not of org and io."""
 
 SETTINGS = {
     "spark.ui.enabled": "true",
@@ -60,39 +59,46 @@ SETTINGS = {
 }
 """Nothing is compressed: it would hide what is looked for."""
 
-PAGES = ("jobs", "stages", "storage", "environment", "executors", "SQL", "SQL/json", "executors/threadDump/?executorId=driver")
+PAGES = ("jobs", "stages", "storage", "environment", "executors", "SQL")
 ANSWERS = (
     "jobs", "stages?details=true&withSummaries=true", "allexecutors", "storage/rdd", "environment",
     "sql?details=true&planDescription=true&length=1000", "allmiscellaneousprocess", "executors/driver/threads",
 )  # fmt: skip
-EVERY = 0.02
+EVERY = 0.05
+"""Seconds between two looks at local folders."""
 
 
-def watch(script: str, url: str, folder: Path, *local: Path, arguments: tuple[str, ...] = ()) -> str:
+def watch(script: str, cluster: Cluster, folder: Path, *arguments: str) -> str:
     """Run a script to its end, keep what is written and shown, and return what it prints.
 
-    It is an error if nothing could be seen: no pages, no event log, no line of level DEBUG.
+    It is an error if one of these shows nothing: then the search would find nothing for the wrong reason.
     """
     for name in ("events", "pages", "kept", "commands"):
         (folder / name).mkdir(parents=True)
     (folder / "log4j2.properties").write_text(LOGGING)
     (folder / "watched.py").write_text(script)
-    logs = {"LOG4J_CONFIGURATION_FILE": str(folder / "log4j2.properties")}  # wins over a -D of the session's
+    logs = {"LOG4J_CONFIGURATION_FILE": str(folder / "log4j2.properties")}
     executors = {f"spark.executorEnv.{name}": value for name, value in logs.items()}
     settings = SETTINGS | executors | {"spark.eventLog.dir": (folder / "events").as_uri()}
     start = "from tests.spark.watching import be_watched\nbe_watched()\n"
-    with driver(start, url, folder, *arguments, settings=settings, **logs) as process:
-        with keeping(folder, process.pid, folder / "local", folder / "tmp", *local):
-            printed = finished(process, folder)
-    _check(folder)
+    local = [folder / "local", folder / "tmp", *cluster.local_folders()]
+    with (
+        driver(start, cluster.url, folder, *arguments, settings=settings, **logs) as process,
+        keeping(folder, process.pid, *local),
+    ):
+        printed = finished(process, folder)
+    _check(folder, cluster.folder)
     return printed
 
 
-def _check(folder: Path) -> None:
-    assert "DEBUG org.apache.spark" in (folder / "driver.err").read_text(errors="replace"), "no log of level DEBUG"
-    assert any(path.is_file() for path in (folder / "events").rglob("*")), "no event log"
+def _check(folder: Path, workers: Path) -> None:
+    logs = [folder / "debug.log", *workers.glob("worker-*/work/*/*/debug.log")]
+    told = [log for log in logs if "DEBUG org.apache.spark" in log.read_text(errors="replace")]
+    assert told[:1] == logs[:1], "the driver logged nothing of level DEBUG"
+    assert told[1:], "no executor logged anything of level DEBUG"
+    assert any(path.is_file() for path in (folder / "events").rglob("*")), "there is no event log"
     assert (folder / "python.log").stat().st_size > 0, "Python's modules logged nothing"
-    assert len(list((folder / "pages").iterdir())) >= len(PAGES) + len(ANSWERS), "pages are missing"
+    assert len(list((folder / "pages").iterdir())) > len(PAGES) + len(ANSWERS), "pages are missing"
 
 
 # --- beside the driver ----------------------------------------------------------------------------------------------
@@ -100,7 +106,7 @@ def _check(folder: Path) -> None:
 
 @contextmanager
 def keeping(folder: Path, session: int, *local: Path) -> Iterator[None]:
-    """Keep files and command lines while the block runs; what is there for less than some hundredths of a second is missed."""
+    """Keep files and command lines while the block runs; what is there only between two looks is missed."""
     done = threading.Event()
     seen: set[int] = set()
 
@@ -170,7 +176,7 @@ def save_pages(start: str, application: str, folder: Path) -> None:
 
 def _links(text: bytes, start: str) -> list[str]:
     """Return what a page links to here, but for its looks and what would end jobs or sort anew."""
-    found = re.findall(r'href="(?:%s)?(/[^"#]*)"' % re.escape(start), text.decode(errors="replace"))
+    found = re.findall(rf'href="(?:{re.escape(start)})?(/[^"#]*)"', text.decode(errors="replace"))
     return [link.replace("&amp;", "&") for link in found if not re.search(r"static|kill|[sS]ort|page", link)]
 
 
