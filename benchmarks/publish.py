@@ -34,13 +34,13 @@ ORDERS = {"plain": "auto", "shuffle": "shuffle"}
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-def generate(path: Path, rows: int) -> None:
+def generate(path: Path, rows: int, seed: int = 1) -> None:
     """Write a table of 8 columns in random order: 4 of text, 4 of numbers and dates, row groups of 2^20 rows."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     names = {"sex": 2, "region": 50, "education": 16, "diagnosis": 100}
     writer = None
     for start in range(0, rows, 1 << 20):
