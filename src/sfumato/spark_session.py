@@ -75,10 +75,17 @@ def session(master: str | None = None, conf: Mapping[str, str] = NO_CONF) -> Ite
         started.stop()
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Leave unsaid that pyspark is not sure of pandas 3: mapInArrow asks for pandas, and has no use for it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
+
+
 def _need_pyspark() -> None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, which we do not use through Spark
+        with quietly():
             import pyspark.testing  # which a session loads in any case  # noqa: F401
     except ImportError:
         raise UsageError("Spark is asked for, and pyspark is not installed.", "pip install 'sfumato[spark]'") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli import show
-from sfumato.cli.base import Json, ReleasePath, split_names
+from sfumato.cli.base import Conf, Engine, Json, Master, ReleasePath, opened_release, split_names
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,29 +46,28 @@ def estimate(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")
     ] = None,
+    engine: Engine = "embedded",
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Estimate counts and other figures with standard errors and intervals, from the release alone."""
-    from sfumato.release import open_release
-
-    opened = open_release(release)
-    if query:
-        if by or where or truth:
-            raise UsageError("--by, --where and --truth do not go with a query.", "Say all of it in the query.")
-        answer = opened.sql(query, weight=weight, method=method, target=target, level=level)  # type: ignore[arg-type]
-    else:
-        if weight:
-            raise UsageError("--weight goes with a query.", 'E.g. "SELECT COUNT(*) FROM release".')
+    if query and (by or where or truth):
+        raise UsageError("--by, --where and --truth do not go with a query.", "Say all of it in the query.")
+    if weight and not query:
+        raise UsageError("--weight goes with a query.", 'E.g. "SELECT COUNT(*) FROM release".')
+    if truth and not query and (where or output or plot or target != "table"):
+        raise UsageError(
+            "--where, --target, --output and --plot do not go with --truth.",
+            "It compares the whole table; --json prints the figures for a program.",
+        )
+    how: dict[str, Any] = {"method": method, "target": target, "level": level}
+    with opened_release(release, engine, master, conf) as opened:
         columns = split_names(by or [], opened.askable_names)
         if truth is not None:
-            if where or output or plot or target != "table":
-                raise UsageError(
-                    "--where, --target, --output and --plot do not go with --truth.",
-                    "It compares the whole table; --json prints the figures for a program.",
-                )
             _compare(opened, columns, method, level, truth, as_json)
             return
-        answer = opened.count(columns, where, method=method, target=target, level=level)  # type: ignore[arg-type]
+        answer = opened.sql(query, weight=weight, **how) if query else opened.count(columns, where, **how)
     _save(answer, output, plot, query or ", ".join(["counts", *(f"by {name}" for name in answer.by[:1])]))
     _print_answer(answer, as_json)
 
@@ -116,22 +115,23 @@ def associate(
     ] = "second",
     target: Target = "table",
     level: Level = 0.95,
+    engine: Engine = "embedded",
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Measure how strongly two columns go together, or compare risks (--exposed, --outcome), with intervals."""
-    from sfumato.release import open_release
-
-    opened = open_release(release)
     how: dict[str, Any] = {"target": target, "level": level}
-    names = split_names(between or [], opened.askable_names)
-    if names and (exposed or outcome):
+    if between and (exposed or outcome):
         raise UsageError("--between does not go with --exposed and --outcome.", "Ask for one of the two.")
-    if names:
-        if len(names) != 2:
+    with opened_release(release, engine, master, conf) as opened:
+        names = split_names(between or [], opened.askable_names)
+        if between and len(names) != 2:
             raise UsageError(f"An association is between two columns, not {len(names)}.", "--between sex,diagnosis")
-        found = opened.association(names[0], names[1], where, normaliser=normaliser, **how)  # type: ignore[arg-type]
-    else:
-        found = opened.risks(exposed, outcome, where, **how)
+        if between:
+            found = opened.association(names[0], names[1], where, normaliser=normaliser, **how)  # type: ignore[arg-type]
+        else:
+            found = opened.risks(exposed, outcome, where, **how)
     if as_json:
         show.print_json(found.to_dict())
         return
@@ -159,15 +159,16 @@ def power(
     chance: Annotated[float, typer.Option("--chance", help="With which a cell shall be told from 0.")] = 0.8,
     target: Target = "table",
     level: Level = 0.95,
+    engine: Engine = "embedded",
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Say what to expect of a count before it is asked: its width, the rarest group seen, the records needed."""
-    from sfumato.release import open_release
-
-    opened = open_release(release)
-    columns = split_names(by or [], opened.askable_names)
     how: dict[str, Any] = {"target": target, "level": level, "chance": chance}
-    found = opened.power(columns, where, share=share, width=width, **how)
+    with opened_release(release, engine, master, conf) as opened:
+        columns = split_names(by or [], opened.askable_names)
+        found = opened.power(columns, where, share=share, width=width, **how)
     if as_json:
         about = {"target": found.target, "level": found.level, "chance": found.chance}
         show.print_json({**about, "rows": found.rows(), "notes": list(found.notes)})

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sfumato.release import Release
+
+ENGINES = ("embedded", "spark")
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -22,12 +31,43 @@ PolicyPath = Annotated[Path, typer.Argument(help="The policy, in TOML.")]
 ReleasePath = Annotated[Path, typer.Argument(help="The folder of a release.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys (docs/json.md).")]
 Shuffle = Annotated[bool, typer.Option("--shuffle", help="Shuffle the rows in any case.")]
+Engine = Annotated[str, typer.Option("--engine", help="embedded, on this machine, or spark.")]
+Master = Annotated[
+    str | None, typer.Option("--master", help="Of Spark: local[*] unless said, spark://host:7077, yarn, ...")
+]
+Conf = Annotated[list[str] | None, typer.Option("--conf", help="A setting of Spark, key=value; repeat for more.")]
 NewFolder = Annotated[Path, typer.Option("--output", "-o", help="The new folder of the release.")]
 
 
 def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a command with an example in its help."""
     return app.command(name, epilog=f"Example: {example}")
+
+
+@contextmanager
+def spark_session(engine: str, master: str | None, conf: list[str] | None) -> Iterator[SparkSession | None]:
+    """Give the Spark session that was asked for, None for the embedded engine."""
+    if engine not in ENGINES:
+        raise UsageError(f"There is no engine {engine!r}.", f"Engines are {', '.join(ENGINES)}.")
+    if engine == "embedded":
+        if master is not None or conf:
+            raise UsageError("--master and --conf are for Spark.", "Add --engine spark.")
+        yield None
+        return
+    from sfumato.spark_session import parsed, session
+
+    with session(master, parsed(conf or [])) as spark:
+        yield spark
+
+
+@contextmanager
+def opened_release(folder: Path, engine: str, master: str | None, conf: list[str] | None) -> Iterator[Release]:
+    """Give a release whose rows are counted by the engine."""
+    from sfumato.release import open_release
+
+    open_release(folder)  # before Spark starts, which takes long
+    with spark_session(engine, master, conf) as spark:
+        yield open_release(folder, spark)
 
 
 def split_names(given: list[str], columns: tuple[str, ...]) -> list[str]:

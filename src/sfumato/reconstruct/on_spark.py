@@ -28,6 +28,7 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.reading import ROW_NUMBER, Piece, connected, first_line
 from sfumato.release import Release
+from sfumato.spark_session import quietly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,7 +69,8 @@ def _collected(release: Release, asked: Counting, types: Mapping[str, str], tabl
     work = partial(count_pieces, here, pieces, _carried(asked.counted, types))
     try:
         tasks = spark.range(0, len(pieces), 1, min(len(pieces), MOST_TASKS))
-        answer = _merged(tasks.mapInArrow(work, _schema(types)), asked)
+        with quietly():
+            answer = _merged(tasks.mapInArrow(work, _schema(types)), asked)
         if asked.then:
             frames = {name: spark.createDataFrame(table) for name, table in tables.items()}
             answer = spark.sql(asked.then, counted=answer, **frames)
