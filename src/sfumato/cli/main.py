@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +13,20 @@ import typer
 from sfumato.cli import analyst, auditor, comparer, show
 from sfumato.cli import report as reports
 from sfumato.cli import reproduce as papers
-from sfumato.cli.base import Json, NewFolder, PolicyPath, ReleasePath, Shuffle, TablePath, app, command
+from sfumato.cli.base import (
+    Conf,
+    Engine,
+    Json,
+    Master,
+    NewFolder,
+    PolicyPath,
+    ReleasePath,
+    Shuffle,
+    TablePath,
+    app,
+    command,
+    spark_session,
+)
 from sfumato.errors import SfumatoError, UsageError
 
 if TYPE_CHECKING:
@@ -88,12 +103,15 @@ def plan(
     policy: PolicyPath,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the plan, to be signed off.")] = None,
     shuffle: Shuffle = False,
+    engine: Engine = "embedded",
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Explain what would be published, why, and at what cost; write nothing of it. Private."""
     _check_absent(output)
-    opened = _scanned(table, policy)
-    made = _planned(opened, as_json, shuffle).bound_to(opened.hash(), opened.policy.hash())
+    with _opened(table, policy, engine, master, conf) as opened:
+        made = _planned(opened, as_json, shuffle).bound_to(opened.hash(), opened.policy.hash())
     if output is not None:
         output.write_text(made.to_json(), encoding="utf-8")
     if as_json:
@@ -146,6 +164,9 @@ def publish(
     key_file: Annotated[Path | None, typer.Option("--key-file", help="Key for a policy with a record_key.")] = None,
     shuffle: Shuffle = False,
     seed: Annotated[int | None, typer.Option("--seed", help='For tests; marks the release "not for release".')] = None,
+    engine: Engine = "embedded",
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
@@ -155,19 +176,16 @@ def publish(
 
     if seed is not None and key_file is not None:
         raise UsageError("--seed and --key-file exclude each other.")
+    if plan_file is not None and shuffle:
+        raise UsageError("--shuffle cannot change a plan that was signed off.", "Plan with it instead.")
     check_new(output)
-    opened = _scanned(table, policy)
     key = SecretKey.load(key_file) if key_file else None if seed is None else SecretKey.from_seed(seed)
-    if plan_file is None:
-        made = _planned(opened, as_json, shuffle, key)
-    else:
-        if shuffle:
-            raise UsageError("--shuffle cannot change a plan that was signed off.", "Plan with it instead.")
-        made = load_plan(plan_file)
-    if not as_json:
-        _announce(made)
-    with show.progress_bar("Publishing", rows_read(made), as_json) as report:
-        release = publish(opened, made, output, key=key, progress=report)
+    with _opened(table, policy, engine, master, conf) as opened:
+        made = _planned(opened, as_json, shuffle, key) if plan_file is None else load_plan(plan_file)
+        if not as_json:
+            _announce(made)
+        with show.progress_bar("Publishing", rows_read(made), as_json) as report:
+            release = publish(opened, made, output, key=key, progress=report)
     manifest = release.manifest
     if as_json:
         show.print_json({"folder": str(output), "manifest": manifest.model_dump(mode="json")})
@@ -245,6 +263,24 @@ def _scanned(table: Path, policy: Path) -> Table:
     from sfumato.table import scan
 
     return scan(table, Policy.load(policy))
+
+
+@contextmanager
+def _opened(table: Path, policy: Path, engine: str, master: str | None, conf: list[str] | None) -> Iterator[Table]:
+    """Give the table on the engine that was asked for."""
+    from sfumato.policy import Policy
+    from sfumato.table import scan, scan_on_spark
+
+    stated, address = Policy.load(policy), _address(table)  # before Spark starts, which takes long
+    if "://" not in address and not table.exists():
+        raise UsageError(f"There is no table {address!r}.")
+    with spark_session(engine, master, conf) as spark:
+        yield scan(table, stated) if spark is None else scan_on_spark(address, stated, spark)
+
+
+def _address(table: Path) -> str:
+    """Return a path as it was written: pathlib makes one slash of the two in s3://."""
+    return next((text for text in sys.argv if Path(text) == table and "://" in text), str(table))
 
 
 def _is_exact(plan: AnyPlan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import warnings
@@ -52,9 +53,21 @@ def mapped(frame: DataFrame, task: Task, schema: Any, key: SecretKey = NO_KEY) -
     sent: Any = task
     if len(dumps(task)) > SMALL:  # type: ignore[no-untyped-call]
         sent = frame.sparkSession.sparkContext.broadcast(task)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _unlogged():
         warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, through which nothing goes here
         return frame.mapInArrow(_Sent(sent, key), schema)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep py4j from logging what it sends: at DEBUG it would write the key."""
+    logger = logging.getLogger("py4j")
+    level = logger.level
+    logger.setLevel(max(level, logging.INFO))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def collected(frame: DataFrame) -> Any:
