@@ -40,7 +40,8 @@ PART_ROWS = 1 << 18
 LINES_AT_ONCE = 1 << 17
 """Lines of the sensitive table that are made at a time, about."""
 MOST_PARTS = 1 << 14
-"""Of a table: the rows of each value are counted in every part."""
+MOST_COUNTERS = 1 << 26
+"""Where parts are ranked apart, the rows of each value are counted in every part."""
 FILES = 1 << 40
 """Streams of words below that are those of the table's files."""
 ATTEMPTS = 1 << 20
@@ -172,9 +173,9 @@ class Ranked(NamedTuple):
     counts: Ints
 
 
-def parts_of(rows: int) -> int:
+def parts_of(rows: int, values: int) -> int:
     """Return how many parts a table has whose rows are ranked."""
-    return min(max(1, -(-rows // PART_ROWS)), MOST_PARTS)
+    return max(1, min(-(-rows // PART_ROWS), MOST_PARTS, MOST_COUNTERS // values))
 
 
 def part_of(words: WordArray, parts: int) -> Ints:
@@ -209,7 +210,7 @@ class DealtRows:
     def __init__(self, deal: Groups, key: SecretKey, folder: Path) -> None:
         self._deal, self._key = deal, key
         self._total = int(deal.counts.sum())
-        self._parts = parts_of(self._total)
+        self._parts = parts_of(self._total, deal.counts.size)
         self._stored = np.min_scalar_type(max(deal.counts.size - 1, 0))  # of a value's code
         self._pieces: list[list[Place]] = [[] for _ in range(self._parts)]
         self._cursors: list[int] = []

@@ -81,7 +81,7 @@ def write_dealt(
     folder: Path,
 ) -> TwoParts:
     """Deal the rows to groups, none of which gets a value twice, and write both tables."""
-    parts = parts_of(int(deal.counts.sum()))
+    parts = parts_of(int(deal.counts.sum()), domain.size)
     before, checked = _rows_before(source, rows.schema, domain, parts, key)
     if not np.array_equal(before[-1], deal.counts):
         raise changed_table()

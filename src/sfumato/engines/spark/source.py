@@ -30,6 +30,11 @@ class SparkSource:
     """
 
     def __init__(self, frame: DataFrame, description: str = "a Spark DataFrame") -> None:
+        if not hasattr(frame, "_jdf"):
+            raise UsageError(
+                "The DataFrame is one of Spark Connect, which does not tell where rows come from.",
+                "Use a session of the cluster itself (on Databricks: a cluster with dedicated access).",
+            )
         self.frame, self.description = frame, description
         self.names: list[str] = list(frame.columns)
         self.wide: dict[str, tuple[str, ...]] = {}
