@@ -27,7 +27,7 @@ from sfumato.engines.anatomy import anatomized, dealing_word, sensitive_values
 from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.methods.generalization import generalize
 from sfumato.methods.response import JointTable, solve
-from sfumato.randomness import SecretKey, Step
+from sfumato.randomness import SecretKey
 
 REPETITIONS = 10
 ROLES = "".join(f'[columns.{name}]\nrole = "quasi_identifier"\n' for name in ESGRO)
@@ -49,7 +49,8 @@ def dealing(table: sf.Table, counted: sf.Profile, asked: int) -> Callable[[], No
 
     def run() -> None:
         key = SecretKey.fresh()
-        rows = (batch for _, batch in RowMapper(table.schema, table.source, (), key, beside=dealing_word(key)).batches())
+        mapper = RowMapper(table.schema, table.source, (), key, beside=dealing_word(key))
+        rows = (batch for _, batch in mapper.batches())
         values = sensitive_values(table.source, table.schema, counted.domain, key)
         with tempfile.TemporaryDirectory() as folder:
             tables = anatomized(
