@@ -7,7 +7,9 @@ import re
 import pytest
 
 LONG = re.compile(
-    r"(test_groups_coverage|test_buckets_coverage|test_figures_coverage)\.py::test_\w+\[.*population.*\]"
+    r"test_groups_coverage\.py::test_anatomy\[population"
+    r"|test_buckets_coverage\.py::test_(counts|averages_and_shares)\[.*population"
+    r"|test_figures_coverage\.py::test_(adult|synthetic_table)\[.*(sub-tables|fine-grain).*population"
     r"|test_buckets_coverage\.py::test_fifty_occupations_in_groups_of_ten"
     r"|test_buckets_coverage\.py::test_adult_occupation\[education"
     r"|test_association_coverage\.py::test_adult_by_occupation\[race"
