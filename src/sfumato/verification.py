@@ -7,7 +7,7 @@ cannot be seen from outside; that the published frequencies are possible under i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -45,12 +45,19 @@ def verify(release: Release) -> Verification:
     checks = [*as_published(release)]
     checks += verification_groups.stated(release) if by_groups else _guarantee(release)
     if all(check.status == "holds" for check in checks if check.name.startswith(("checksum of", "matrix"))):
+        checks += _content(release, verification_groups.files if by_groups else _rows)
+    return Verification((*checks, *(verification_groups.private(release) if by_groups else _private(release))))
+
+
+def _content(release: Release, rows: Callable[[Release], Iterator[Check]]) -> list[Check]:
+    """Check what the files hold, by their rows and by what else they carry; what cannot be read is told once."""
+    checks: list[Check] = []
+    for look in (rows, carried):
         try:
-            checks += [*(verification_groups.files(release) if by_groups else _rows(release))]
+            checks += [*look(release)]
         except UsageError as problem:
             checks.append(Check("data", "fails", problem.message))
-        checks += carried(release)
-    return Verification((*checks, *(verification_groups.private(release) if by_groups else _private(release))))
+    return list(dict.fromkeys(checks))
 
 
 def _guarantee(release: Release) -> Iterator[Check]:

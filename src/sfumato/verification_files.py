@@ -26,29 +26,16 @@ class _Table:
     """One of the tables of a release, as the manifest states it."""
 
     name: str
-    of: str  # how its checks are called: nothing for the data
     files: Sequence[Path]
     sha256: str
     parts: Sequence[FilePart] | None
-    columns: Sequence[str]
-    fits: Callable[[list[str]], bool]  # whether columns of these types are as stated
-
-    def told(self, path: Path) -> str:
-        """Return the start of a sentence about one of several files."""
-        return "" if self.parts is None else f"{path.name}: "
 
 
 def _tables(release: Release) -> Iterator[_Table]:
-    manifest, data, groups = release.manifest, release.manifest.data, release.manifest.groups
-    types = [column.type for column in manifest.columns]
-    yield _Table(data.file, "", release.data_files, data.sha256, data.parts, release.column_names, types.__eq__)
+    data, groups = release.manifest.data, release.manifest.groups
+    yield _Table(data.file, release.data_files, data.sha256, data.parts)
     if groups:
-        names, fits = (
-            verification_groups.group_columns(groups),
-            partial(verification_groups.types_fit, manifest=manifest),
-        )
-        of = f" of {groups.file}"
-        yield _Table(groups.file, of, release.groups_files, groups.sha256, groups.parts, names, fits)
+        yield _Table(groups.file, release.groups_files, groups.sha256, groups.parts)
 
 
 # --- as they were published -----------------------------------------------------------------------------------------
@@ -130,52 +117,58 @@ def _seal(release: Release) -> Iterator[Check]:
 # --- what Parquet files carry ---------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """What every file of a table must have: columns of these names, and of types that fit."""
+
+    names: Sequence[str]
+    fit: Callable[[list[str]], bool]
+
+
 def carried(release: Release) -> Iterator[Check]:
     """Check the types of the Parquet files and their metadata, which must hold nothing of the source."""
-    if release.manifest.data.format == "parquet":
-        for table in _tables(release):
-            yield from _carried(table)
+    manifest, groups = release.manifest, release.manifest.groups
+    if manifest.data.format != "parquet":
+        return
+    data, *others = _tables(release)
+    types = [column.type for column in manifest.columns]
+    yield from _carried(data, "", _Columns(release.column_names, lambda found: found == types))
+    if groups:
+        fit = partial(verification_groups.types_fit, domain=manifest.domain)
+        columns = _Columns(verification_groups.group_columns(groups), fit)
+        yield from _carried(others[0], f" of {groups.file}", columns)
 
 
-def _carried(table: _Table) -> Iterator[Check]:
+def _carried(table: _Table, of: str, due: _Columns) -> Iterator[Check]:
     """What is wrong is told of the first file in which it is."""
     wrong: dict[str, str] = {}
     for number, path in enumerate(table.files):
-        for check, what in _flaws(table, number, path):
-            wrong.setdefault(check, f"{table.told(path)}{what}")
+        for check, what in _flaws(path, due, table.parts[number] if table.parts else None):
+            wrong.setdefault(check, f"{path.name}: {what}" if table.parts else what)
     good = {"types": "As stated.", "metadata": "The file carries none."}
-    if table.parts is not None:
-        good = {
-            "files": "Each has the columns and the rows that are stated.",
-            **good,
-            "metadata": "No file carries any.",
-        }
-    yield from (
-        outcome(f"{name}{table.of}", name not in wrong, told, wrong.get(name, "")) for name, told in good.items()
-    )
+    if table.parts:
+        good["metadata"] = "No file carries any."
+        good["parts"] = "Each file has the columns and as many rows as stated."
+    yield from (outcome(f"{name}{of}", name not in wrong, told, wrong.get(name, "")) for name, told in good.items())
 
 
-def _flaws(table: _Table, number: int, path: Path) -> Iterator[tuple[str, str]]:
-    """Give the checks that a file fails, and how."""
+def _flaws(path: Path, due: _Columns, part: FilePart | None) -> Iterator[tuple[str, str]]:
+    """Give the checks that a file fails, and how.
+
+    Where all rows are read, the columns seen are those of the first part, and the rows are those of all of them.
+    """
     try:
-        columns, types, rows, extra = _footer(path)
+        with pq.ParquetFile(path) as file:
+            schema, meta = file.schema_arrow, file.metadata
     except (pa.ArrowException, OSError) as problem:
         yield "types", f"The file cannot be read: {str(problem).splitlines()[0].rstrip('.')}."
         return
-    if table.parts is not None:  # the whole's are seen where all rows are read, but the columns of its first file only
-        if columns != list(table.columns):
-            yield "files", f"Its columns are {columns}, not as stated."
-        if rows != table.parts[number].rows:
-            yield "files", f"It has {rows:,} rows, not {table.parts[number].rows:,} as stated."
-    if not table.fits(types):
+    types, extra = [value_type(kind) for kind in schema.types], sorted(meta.metadata or {})
+    if not due.fit(types):
         yield "types", f"They are {types}, not as stated."
     if extra:
         yield "metadata", f"The file carries {extra}."
-
-
-def _footer(path: Path) -> tuple[list[str], list[str], int, list[bytes]]:
-    """Return the columns of a Parquet file, their types, its rows, and the keys of its metadata."""
-    with pq.ParquetFile(path) as file:
-        schema, meta = file.schema_arrow, file.metadata
-        types = [value_type(kind) for kind in schema.types]
-        return list(schema.names), types, meta.num_rows, sorted(meta.metadata or {})
+    if part and schema.names != list(due.names):
+        yield "parts", f"Its columns are {schema.names}, not as stated."
+    if part and meta.num_rows != part.rows:
+        yield "parts", f"It has {meta.num_rows:,} rows, not {part.rows:,} as stated."

@@ -128,11 +128,10 @@ def files(release: Release) -> Iterator[Check]:
                 yield _guests(connection, groups)
 
 
-def types_fit(types: list[str], manifest: Manifest) -> bool:
-    """Whether the file of the groups has columns of these (Arrow) types: integers, and what the values are."""
-    first, *inner, last = types
-    fitting = (_fits(kind, part) for kind, part in zip(inner, manifest.domain.parts, strict=False))
-    return (first, last) == ("int32", "int64") and len(inner) == len(manifest.domain.parts) and all(fitting)
+def types_fit(types: list[str], domain: SensitiveDomain) -> bool:
+    """Whether a file of the groups has columns of these (Arrow) types: integers, and what the values are."""
+    fitting = (_fits(kind, part) for kind, part in zip(types[1:-1], domain.parts, strict=False))
+    return len(types) == len(domain.parts) + 2 and (types[0], types[-1]) == ("int32", "int64") and all(fitting)
 
 
 def _fits(kind: str, part: Domain) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.manifest import Manifest
 from sfumato.methods import plan
 from sfumato.plans import Plan
 from sfumato.policy import Policy
@@ -67,18 +68,22 @@ def resealed(release: Release) -> Release:
     groups = made.groups
     if groups is not None and release.groups is not None:
         groups = groups.model_copy(update={"sha256": file_sha256(release.groups)})
-    made = made.model_copy(update={"data": data, "groups": groups, "readme_sha256": ""})
-    path = release.folder / README_NAME
+    return sealed(made.model_copy(update={"data": data, "groups": groups}), release.folder)
+
+
+def sealed(manifest: Manifest, folder: Path) -> Release:
+    """Write README and manifest to a folder that has the data."""
+    made, path = manifest.model_copy(update={"readme_sha256": ""}), folder / README_NAME
     path.write_text(readme(made) + f"\n{manifest_seal(made.to_json(), '')}\n", encoding="utf-8")
     made = made.model_copy(update={"readme_sha256": file_sha256(path)})
-    (release.folder / MANIFEST_NAME).write_text(made.to_json(), encoding="utf-8")
-    return open_release(release.folder)
+    (folder / MANIFEST_NAME).write_text(made.to_json(), encoding="utf-8")
+    return open_release(folder)
 
 
 def rows_of(release: Release) -> list[tuple[str, ...]]:
     """Return the published rows in their order, as text: 7 in a Parquet file and "7" in a CSV file are the same."""
     is_parquet = release.manifest.data.format == "parquet"
-    table = pq.read_table(release.data, use_threads=False) if is_parquet else release.to_arrow()
+    table = pq.read_table(release.data_files, use_threads=False) if is_parquet else release.to_arrow()
     columns = [[_text(value) for value in column.to_pylist()] for column in table.columns]
     return list(zip(*columns, strict=True))
 
