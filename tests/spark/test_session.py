@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from sfumato import spark_session
+from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.spark_session import parsed, session
 from tests.engines.tools import patients, released
@@ -114,6 +116,5 @@ def test_options_of_spark_need_the_engine(tmp_path: Path) -> None:
         (["--engine", "flink"], "Engines are embedded, spark"),
         (["--engine", "spark", "--conf", "a"], "is not of the form key=value"),
     ):
-        done = sfumato("estimate", release, "--by", "disease", *options)
-        assert done.returncode == 2
-        assert told in done.stderr
+        with pytest.raises(UsageError, match=told):
+            CliRunner().invoke(app, ["estimate", release, "--by", "disease", *options], catch_exceptions=False)

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.manifest import data_in_parts
-from sfumato.reconstruct import on_spark
+from sfumato.reconstruct import dealing, on_spark
 from sfumato.reconstruct.conditions import fetched
 from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.reading import quoted
@@ -96,8 +96,8 @@ def response(folder: Path) -> Release:
 KINDS: dict[str, Callable[[Path], Release]] = {
     "odd": odd,
     "odd csv": partial(odd, form="csv"),
-    "uniform": partial(randomized, method="uniform"),
-    "fine-grain": partial(randomized, method="fine-grain", compound=True),
+    "uniform": partial(randomized, method="uniform", compound=True),
+    "fine-grain": partial(randomized, method="fine-grain"),
     "small-domain": partial(randomized, method="small-domain"),
     "response": response,
     "groups": partial(test_sql_groups.released, kind="two"),
@@ -115,7 +115,7 @@ def in_parts(release: Release) -> Release:
     parts = []
     for k in range(3):
         file = release.folder / "data" / part_name(k)
-        pq.write_table(rows.slice(ends[k], ends[k + 1] - ends[k]), file, row_group_size=7)
+        pq.write_table(rows.slice(ends[k], ends[k + 1] - ends[k]), file, row_group_size=20)
         parts.append(FilePart(file=file.name, rows=ends[k + 1] - ends[k], sha256=file_sha256(file)))
     made = release.manifest.model_copy(update={"data": data_in_parts(parts, shuffled=False)})
     (release.folder / MANIFEST_NAME).write_text(made.to_json())
@@ -126,6 +126,7 @@ def in_parts(release: Release) -> Release:
 def small_pieces() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(on_spark, "PIECE_BYTES", 2000)
+        patched.setattr(on_spark, "ROWS_TOGETHER", 30)
         yield
 
 
@@ -177,30 +178,38 @@ def outcome(ask: Ask, release: Release) -> Any:
 
 
 def assert_equal_on_spark(ask: Ask, releases: tuple[Release, Release]) -> None:
-    here, there = (outcome(ask, release) for release in releases)
+    here = outcome(ask, releases[0])
+    dealing._read.cache_clear()  # Spark shall read the groups, too
+    there = outcome(ask, releases[1])
     if isinstance(here, tuple):
         assert here == there
     else:
         assert_same(here, there)
 
 
-RANDOMIZED = [
-    ("", "SELECT job, COUNT(*) FROM release GROUP BY job"),
-    ("w", "SELECT sex, region, SUM(income), AVG(age), COUNT(*) FROM release WHERE job <> 'cook' "
-          "GROUP BY CUBE (sex, region)"),
-    ("", "SELECT sex, job, COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY sex) FROM release "
-         "WHERE (age > 40 OR job IN ('clerk', 'cook')) AND NOT (hours IS NULL AND job IS NULL) GROUP BY sex, job"),
-    ("", "SELECT COUNT(*), SUM(hours) FROM release WHERE age > 1000"),
-    ("", "SELECT sex, COUNT(*) FROM release WHERE age > 1000 GROUP BY sex"),
-]  # fmt: skip
+COUNTS = "SELECT job, COUNT(*) FROM release GROUP BY job"
+SHARES = (
+    "SELECT sex, job, COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY sex) FROM release "
+    "WHERE (age > 40 OR job IN ('clerk', 'cook')) AND NOT (hours IS NULL AND job IS NULL) GROUP BY sex, job"
+)
+CUBE = "SELECT sex, region, SUM(income), AVG(age) FROM release WHERE job <> 'cook' GROUP BY CUBE (sex, region)"
+SUMS = "SELECT region, SUM(income), AVG(age), COUNT(*) FROM release WHERE job <> 'cook' GROUP BY region"
+NOBODY = "SELECT COUNT(*), SUM(hours) FROM release WHERE age > 1000"
+NO_GROUP = "SELECT sex, COUNT(*) FROM release WHERE age > 1000 GROUP BY sex"
 ASKED = [
-    *((kind, weight, query) for kind in ("uniform", "small-domain", "groups") for weight, query in RANDOMIZED),
-    ("fine-grain", "w", "SELECT ill, AVG(income) FROM release WHERE job = 'cook' OR age < 30 GROUP BY ill"),
-    ("groups in cells", *RANDOMIZED[2]),
-    ("groups csv", *RANDOMIZED[2]),
+    ("uniform", "w", CUBE),
+    ("uniform", "", NOBODY),
+    ("uniform", "", NO_GROUP),
+    ("fine-grain", "w", SHARES),
+    ("small-domain", "", COUNTS),
+    ("small-domain", "w", SHARES),
     ("response", "", "SELECT sex, disease, COUNT(*) FROM release WHERE region <> 'west' GROUP BY sex, disease"),
     ("response", "", "SELECT region, COUNT(*) FROM release WHERE age > 30 GROUP BY region"),
-]  # fmt: skip
+    ("groups", "w", SUMS),
+    ("groups", "", NOBODY),
+    ("groups in cells", "w", SHARES),
+    ("groups csv", "", COUNTS),
+]
 
 
 @pytest.mark.parametrize(("kind", "weight", "query"), ASKED)
@@ -209,7 +218,7 @@ def test_queries_have_the_same_answers(kind: str, weight: str, query: str, relea
 
 
 OTHERS: list[tuple[str, Ask]] = [
-    ("groups", lambda r: r.sql(RANDOMIZED[2][1], method="classical")),
+    ("groups", lambda r: r.sql(SHARES, method="classical")),
     ("groups in cells", lambda r: r.count(["region", "job"], method="classical", target="population")),
     ("uniform", lambda r: r.count("job", "sex = 'F'", method="em")),
     ("small-domain", lambda r: r.count(["job", "sex"], method="projected")),
@@ -273,7 +282,7 @@ def test_conditions_mean_the_same(releases: Any) -> None:
 
 @pytest.mark.parametrize(
     "condition",
-    ["age > 'x'", '"a.b" = 5', "day = 'yesterday'", "word < 9", "age * 9223372036854775807 > 0", "age >", "agee = 1"],
+    ["age > 'x'", '"a.b" = 5', "day = 'yesterday'", "word < 9", "word < day", "agee = 1"],
 )
 def test_what_does_not_fit_is_refused_in_the_same_words(condition: str, releases: Any) -> None:
     here, there = (outcome(lambda r: r.count("s", condition), release) for release in releases("odd"))
@@ -327,14 +336,11 @@ def random_question(rng: np.random.Generator, columns: list[str]) -> Counting:
     return Counting(tuple(keys), tuple(chosen), joined)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_questions_are_merged_rightly(seed: int, releases: Any) -> None:
     here, there = releases("odd")
     asked = random_question(np.random.default_rng(seed), list(here.column_names))
-    one, other = (outcome(lambda release: fetched(release, asked, "It"), release) for release in (here, there))
-    if isinstance(one, tuple):
-        assert one == other
-        return
+    one, other = (fetched(release, asked, "It") for release in (here, there))
     assert one.schema == other.schema
     rows = [
         sorted(str([shown(value) for value in row.values()]) for row in table.to_pylist()) for table in (one, other)
@@ -369,7 +375,7 @@ def test_a_column_with_the_name_of_row_numbers_keeps_files_whole(
 def test_a_lost_file_is_told(tmp_path: Path, spark: Any, small_pieces: None) -> None:
     release = replace(in_parts(odd(tmp_path / "r")), spark=spark)
     release.data_files[1].unlink()
-    with pytest.raises(ReleaseError, match=r"has lost its data file 'part-00001\.parquet'"):
+    with pytest.raises(ReleaseError, match=r"has lost its data file 'data/part-00001\.parquet'"):
         release.count("s")
 
 

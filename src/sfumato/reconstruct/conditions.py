@@ -23,7 +23,7 @@ from sfumato.attributes import SensitiveDomain
 from sfumato.errors import UsageError
 from sfumato.reconstruct import on_spark
 from sfumato.reconstruct.counting import Counting
-from sfumato.reconstruct.reading import CONDITION_ERRORS, connected, first_line, manifest_types, quoted
+from sfumato.reconstruct.reading import CONDITION_ERRORS, Piece, connected, first_line, manifest_types, quoted
 from sfumato.reconstruct.where import EXAMPLE, as_sql, check, compared_as_numbers
 from sfumato.release import Release
 
@@ -245,5 +245,5 @@ def fetched(release: Release, asked: Counting, what: str, **tables: Any) -> Any:
 
 
 def _opened(release: Release) -> AbstractContextManager[Any]:
-    """Return a connection to all rows; of a release on Spark to a few, which tell the types."""
-    return connected(release, None if release.spark is None else on_spark.pieces_of(release)[0])
+    """Return a connection to all rows; of a release on Spark to its first file, which tells the types."""
+    return connected(release, None if release.spark is None else Piece(release.data_files[0]))

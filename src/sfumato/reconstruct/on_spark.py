@@ -14,19 +14,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.reconstruct.counting import Counting
-from sfumato.reconstruct.reading import ROW_NUMBER, Piece, connected, first_line
+from sfumato.reconstruct.reading import ROW_NUMBER, Piece, connected, first_line, need_files
 from sfumato.release import Release
 from sfumato.spark_session import quietly
 
@@ -35,7 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PIECE_BYTES = 32 << 20
-"""Of a published file that are read at a time: a task. A piece ends where a row group does."""
+"""Of a published file that are read at a time: a task."""
+ROWS_TOGETHER = 1 << 19
+"""Row groups of published files: where pieces end between them, none is read twice."""
 MOST_TASKS = 20_000
 """More pieces than that share tasks, so that the driver can keep count of them."""
 ROWS_AT_ONCE = 1 << 16
@@ -64,8 +62,8 @@ def _collected(release: Release, asked: Counting, types: Mapping[str, str], tabl
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    spark, pieces = release.spark, pieces_of(release)
-    here = replace(release, folder=release.folder.absolute(), spark=None)
+    spark, here = release.spark, replace(release, folder=release.folder.absolute(), spark=None)
+    pieces = pieces_of(here)
     work = partial(count_pieces, here, pieces, _carried(asked.counted, types))
     try:
         tasks = spark.range(0, len(pieces), 1, min(len(pieces), MOST_TASKS))
@@ -148,23 +146,21 @@ def _schema(types: Mapping[str, str]) -> StructType:
 
 
 def pieces_of(release: Release) -> list[Piece]:
-    """Return the published rows in pieces: files, the large ones cut between row groups (CSV cannot be cut)."""
-    is_whole = release.manifest.data.format == "csv" or ROW_NUMBER in map(str.lower, release.column_names)
-    try:
-        return [piece for file in release.data_files for piece in ([Piece(file)] if is_whole else _cut(file))]
-    except FileNotFoundError as lost:
-        name = Path(lost.filename).name
-        raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {name!r}.") from None
-    except pa.ArrowInvalid as problem:
-        raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.") from None
+    """Return the published rows in pieces: files, the large ones cut (CSV cannot be)."""
+    data, files = release.manifest.data, release.data_files
+    rows = [data.rows] if data.parts is None else [part.rows for part in data.parts]
+    is_whole = data.format == "csv" or ROW_NUMBER in map(str.lower, release.column_names)
+    need_files(release, files)
+    return [
+        piece
+        for file, own in zip(files, rows, strict=True)
+        for piece in ([Piece(file)] if is_whole else _cut(file, own))
+    ]
 
 
-def _cut(file: Path) -> list[Piece]:
-    pieces = ceil(file.stat().st_size / PIECE_BYTES)
-    if pieces <= 1:
-        return [Piece(file)]
-    groups = pq.read_metadata(file)
-    ends = np.cumsum([groups.row_group(k).num_rows for k in range(groups.num_row_groups)])
-    wanted = np.arange(1, pieces + 1) * groups.num_rows // pieces
-    cuts = np.unique(ends[np.searchsorted(ends, wanted)]).tolist() if ends.size else []
-    return [Piece(file, first, end) for first, end in pairwise([0, *cuts])] or [Piece(file)]
+def _cut(file: Path, rows: int) -> Iterator[Piece]:
+    """Give the pieces of a file; the last one goes to its end, wherever that is."""
+    pieces = max(1, ceil(file.stat().st_size / PIECE_BYTES))
+    step = max(1, ceil(rows / pieces / ROWS_TOGETHER)) * ROWS_TOGETHER
+    for first in range(0, max(1, rows), step):
+        yield Piece(file, first, first + step if first + step < rows else None)

@@ -41,7 +41,7 @@ ROW_NUMBER = "file_row_number"
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows of a published file: from `first` to before `end`; all of them where there is no end."""
+    """Some rows of a published file: from `first` to before `end`, or to the last."""
 
     file: Path
     first: int = 0
@@ -58,9 +58,7 @@ def connected(release: Release, piece: Piece | None = None) -> Iterator[Any]:
     if release.groups_files and not piece:
         files["compositions"] = release.groups_files
     every = [path for paths in files.values() for path in paths]
-    if lost := next((path for path in every if not path.is_file()), None):
-        name = str(lost.relative_to(release.folder))
-        raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {name!r}.")
+    need_files(release, every)
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     try:
         connection.execute("SET enable_progress_bar = false")  # it would be printed among the answers of a long query
@@ -80,6 +78,13 @@ def connected(release: Release, piece: Piece | None = None) -> Iterator[Any]:
         raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.") from None
     finally:
         connection.close()
+
+
+def need_files(release: Release, files: Sequence[Path]) -> None:
+    """Raise unless all these files of the release are there."""
+    if lost := next((path for path in files if not path.is_file()), None):
+        name = str(lost.relative_to(release.folder))
+        raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {name!r}.")
 
 
 def read_rows(release: Release) -> Any:
@@ -163,9 +168,10 @@ def _select(files: Sequence[Path], file_format: str, types: Sequence[tuple[str, 
 
 
 def _of_piece(piece: Piece | None) -> str:
-    if piece is None or piece.end is None:
+    if piece is None or (piece.first, piece.end) == (0, None):
         return ""
-    return f" WHERE {ROW_NUMBER} >= {piece.first} AND {ROW_NUMBER} < {piece.end}"
+    until = "" if piece.end is None else f" AND {ROW_NUMBER} < {piece.end}"
+    return f" WHERE {ROW_NUMBER} >= {piece.first}{until}"
 
 
 def _pattern(file: Path) -> str:
