@@ -196,10 +196,16 @@ def _account(run: Run, paper: Paper) -> Iterator[str]:
         if chosen:
             rows = ((f"{r.place} ({r.name})", *_cells(c)) for r, c in chosen)
             yield from (f"### {heading}", "", *_markdown_table(("place", *COLUMNS), rows), "")
-    notes = [(r, note) for r in run.of(paper) for note in r.outcome.notes]
+    notes = list(_notes(run.of(paper)))
     if notes:
-        yield from ("### Notes", "", *(f"- {r.place}: {note}" for r, note in notes), "")
+        yield from ("### Notes", "", *notes, "")
     yield from ("Data: " + "; ".join(dict.fromkeys(r.outcome.data for r in run.of(paper))) + ".", "")
+
+
+def _notes(results: Sequence[Result]) -> Iterator[str]:
+    """Give each note once, with all places that it is for."""
+    for note in dict.fromkeys(note for r in results for note in r.outcome.notes):
+        yield f"- {'; '.join(r.place for r in results if note in r.outcome.notes)}: {note}"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
