@@ -226,6 +226,17 @@ def test_a_chart_draws_every_series_with_its_interval() -> None:
     assert [key.words for key in chart.keys] == ["a", "b"]
 
 
+def test_ticks_are_at_whole_numbers_where_there_are_few() -> None:
+    def axis(*xs: float) -> dict[str, object]:
+        chart = Chart("a line", "x", "y", tuple(Point("a", x, 1.0) for x in xs))
+        return specification(chart, WIDE)["encoding"]["x"]["axis"]
+
+    assert axis(4.0, 3.0, 4.0)["values"] == [3.0, 4.0]
+    for xs in ((1.0, 1.5), range(40)):
+        assert "values" not in axis(*xs)
+        assert axis(*xs)["tickCount"] == 10
+
+
 def test_a_chart_has_points_of_one_kind_and_few_series() -> None:
     with pytest.raises(ValueError, match="series"):
         Chart("none", "x", "y", ())

@@ -231,7 +231,8 @@ def _made(run: Run) -> str:
 
 def _section(run: Run, paper: Paper) -> Section:
     blocks: list[Block] = [block for result in run.of(paper) for block in _blocks(result)]
-    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", (Text(" ".join(_in_short(run, paper).split())), *blocks))
+    paragraphs = (Text(" ".join(part.split())) for part in _in_short(run, paper).split("\n\n"))
+    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", (*paragraphs, *blocks))
 
 
 def _blocks(result: Result) -> Iterator[Block]:
