@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
 from queue import Empty
@@ -113,7 +113,7 @@ def _in_processes(chosen: Sequence[Experiment], setting: Setting, shares: Shares
 
 def _pooled(chosen: Sequence[Experiment], setting: Setting, shares: Shares, processes: int) -> Iterator[Ended]:
     """Give what ends; of a process that is killed, and what was to run after it, nothing."""
-    context = get_context("spawn")
+    context, others = get_context("spawn"), set(active_children())
     told: Queue[Told] = context.Queue()
     with ProcessPoolExecutor(processes, context, _tell_to, (told,)) as pool:
         under_way = {pool.submit(_named, e.name, setting) for e in chosen}
@@ -123,8 +123,9 @@ def _pooled(chosen: Sequence[Experiment], setting: Setting, shares: Shares, proc
                 _hear(told, shares)
                 yield from (future.result() for future in done if not _is_killed(future.exception()))
         finally:
-            for future in under_way:
-                future.cancel()
+            if under_way:  # interrupted: nobody waits for what runs
+                for process in set(active_children()) - others:
+                    process.terminate()
 
 
 def _is_killed(problem: BaseException | None) -> bool:
