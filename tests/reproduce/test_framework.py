@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,19 +20,21 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.errors import TableError, UsageError
 from sfumato.report.page_figures import NARROW, WIDE
+from sfumato.reproduce import catalogue, running
 from sfumato.reproduce import data as data_module
 from sfumato.reproduce.catalogue import chosen, experiments
 from sfumato.reproduce.charts import Chart, Point, specification, with_legend
-from sfumato.reproduce.data import ADULT_COLUMNS, Data, complete_rows
-from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, number, sentence
-from sfumato.reproduce.results import NO_ACCOUNT, papers_md, results_md, to_csv, to_json
-from sfumato.reproduce.running import run, write
-from sfumato.reproduce.similar import similar_adult, similar_census, similar_reactions
+from sfumato.reproduce.data import ADULT_COLUMNS, Data, Named, complete_rows
+from sfumato.reproduce.experiment import ONE_RUN, Comparison, Experiment, Outcome, Setting, number, sentence
+from sfumato.reproduce.progress import Shares
+from sfumato.reproduce.results import NO_ACCOUNT, TIMES, papers_md, results_md, to_csv, to_json
+from sfumato.reproduce.running import KILLED, Ended, _in_turn, _pooled, run, write_pages, write_result
+from sfumato.reproduce.similar import OCCUPATION, fitted, similar_adult, similar_census, similar_reactions
 
 CHART = Chart("one point", "x", "y", (Point("ours", 1.0, 2.0),))
 
 
-def nobody(name: str, done: int, total: int) -> None:
+def nobody(running: str, done: float, total: int) -> None:
     """Hear of no progress."""
 
 
@@ -176,12 +179,28 @@ def test_generated_tables_have_the_stated_shares() -> None:
     assert table.num_rows == 45_222
     share = pc.mean(pc.equal(table["workclass"], "Private")).as_py()
     assert abs(share - 0.737) < 0.01
-    occupations = pc.value_counts(table["occupation"])
-    assert len(occupations) == 14
+    counted = {entry["values"]: entry["counts"] for entry in pc.value_counts(table["occupation"]).to_pylist()}
+    assert set(counted) == set(OCCUPATION)
+    for name, stated in OCCUPATION.items():  # three standard errors of a draw
+        due = stated / sum(OCCUPATION.values())
+        assert abs(counted[name] / table.num_rows - due) < 3 * (due / table.num_rows) ** 0.5
     assert len(pc.unique(similar_census(20_000)["occupation"])) == 50
     reactions = pc.value_counts(similar_reactions()["reaction"]).field("counts").to_numpy()
     assert reactions.size == 40
     assert abs(reactions.max() / reactions.sum() - 1 / np.sum(1 / np.arange(1, 41))) < 0.01
+
+
+def test_shares_are_kept_whatever_the_tilts() -> None:
+    tilts, sizes, shares = (
+        np.array([[1.0, 4.0, 1.0], [0.25, 1.0, 1.0]]),
+        np.array([300, 700]),
+        np.array([5.0, 3.0, 2.0]),
+    )
+    likelihoods = fitted(tilts, sizes, shares)
+    assert likelihoods.sum(axis=1) == pytest.approx([1, 1])
+    assert sizes @ likelihoods / 1000 == pytest.approx(shares / 10)
+    odds = likelihoods[0] / likelihoods[1]
+    assert odds / odds[2] == pytest.approx(tilts[0] / tilts[1])
 
 
 def test_generated_tables_keep_an_association_and_come_out_the_same() -> None:
@@ -205,6 +224,17 @@ def test_a_chart_draws_every_series_with_its_interval() -> None:
     assert spec["encoding"]["y"]["scale"] == {"type": "log"}
     assert with_legend(chart, "Title", NARROW)["title"]["subtitle"] == ["● a", "■ b"]
     assert [key.words for key in chart.keys] == ["a", "b"]
+
+
+def test_ticks_are_at_whole_numbers_where_there_are_few() -> None:
+    def axis(*xs: float) -> dict[str, object]:
+        chart = Chart("a line", "x", "y", tuple(Point("a", x, 1.0) for x in xs))
+        return specification(chart, WIDE)["encoding"]["x"]["axis"]
+
+    assert axis(4.0, 3.0, 4.0)["values"] == [3.0, 4.0]
+    for xs in ((1.0, 1.5), range(40)):
+        assert "values" not in axis(*xs)
+        assert axis(*xs)["tickCount"] == 10
 
 
 def test_a_chart_has_points_of_one_kind_and_few_series() -> None:
@@ -233,7 +263,8 @@ EXPERIMENT = Experiment("fg-made", "FG", "Table 9", "Made up", made)
 
 def test_files_of_a_run(tmp_path: Path) -> None:
     found = run((EXPERIMENT,), Setting(Data(), seed=7), report=nobody)
-    write(found, tmp_path)
+    write_result(found.results[0], tmp_path)
+    write_pages(found, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         "fg-made.csv", "fg-made.svg", "results.json", "results.md", "papers.md", "index.html",
     }  # fmt: skip
@@ -266,15 +297,103 @@ def test_experiments_have_names_of_their_own_and_a_paper() -> None:
     assert all(e.name.startswith(f"{e.paper.lower()}-") for e in known)
 
 
-def test_several_processes_give_the_same() -> None:
-    wanted = chosen(["fg-examples"])
+def test_several_processes_give_the_same_and_tell_how_far_they_are() -> None:
+    wanted, told = chosen(["fg-examples"]), list[tuple[str, float, int]]()
     setting = Setting(Data(), quick=True)
-    alone, beside = (run(wanted, setting, processes=n, report=nobody) for n in (1, 2))
+    alone, beside = (run(wanted, setting, processes=n, report=lambda *one: told.append(one)) for n in (1, 2))
+    assert told == 2 * [("fg-examples 0%", 0.0, 1), ("", 1.0, 1)]
     timeless = [
         to_json(replace(found, created="", results=tuple(replace(r, seconds=0.0) for r in found.results)))
         for found in (alone, beside)
     ]
     assert timeless[0] == timeless[1]
+
+
+# --- failures and progress --------------------------------------------------------------------------------------------
+
+
+def broken(setting: Setting) -> Outcome:
+    """Fail as an experiment can."""
+    raise ZeroDivisionError("nobody\nwas counted")
+
+
+BROKEN = Experiment("ad-broken", "AD", "Table 9", "Broken", broken)
+
+
+@dataclass(frozen=True)
+class Killing(Data):
+    """Data that end the process that asks for reactions."""
+
+    def reactions(self) -> Named:
+        """End this process."""
+        os._exit(1)
+
+
+def test_a_failure_loses_only_itself_and_gives_no_account(tmp_path: Path) -> None:
+    kept: list[str] = []
+    found = run((BROKEN, EXPERIMENT), Setting(Data()), report=nobody, keep=lambda result: kept.append(result.name))
+    assert kept == [result.name for result in found.results] == ["fg-made"]
+    write_pages(found, tmp_path)
+    line = "ad-broken (AD Table 9): ZeroDivisionError: nobody was counted"
+    assert f"- {line}\n" in (tmp_path / "results.md").read_text()
+    assert line in (tmp_path / "index.html").read_text()
+    assert json.loads((tmp_path / "results.json").read_text())["failures"][0]["name"] == "ad-broken"
+    assert not (tmp_path / "papers.md").exists()
+
+
+def test_the_command_goes_on_after_a_failure_and_tells_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "experiments", lambda: (BROKEN, EXPERIMENT))
+    folder = tmp_path / "out"
+    ran = CliRunner().invoke(app, ["reproduce", "all", "--offline", "--processes", "1", "-o", str(folder)])
+    assert ran.exit_code == 1
+    assert "ad-broken (AD Table 9): ZeroDivisionError" in ran.stderr
+    assert (folder / "fg-made.csv").is_file()
+    assert "## fg-made" in (folder / "results.md").read_text()
+
+
+def test_a_result_is_kept_before_the_next_begins() -> None:
+    kept: list[str] = []
+    second = replace(EXPERIMENT, name="fg-next", make=lambda s: replace(made(s), data=f"after {kept}"))
+    found = run((EXPERIMENT, second), Setting(Data()), report=nobody, keep=lambda result: kept.append(result.name))
+    assert found.results[1].outcome.data == "after ['fg-made']"
+
+
+def test_a_killed_process_gives_nothing() -> None:
+    assert list(_pooled(chosen(["fg-fig4"]), Setting(Killing()), Shares(nobody, 1), 1)) == []
+
+
+def test_after_a_killed_process_those_that_are_left_run_on_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    killing = replace(EXPERIMENT, name="fg-killing")
+
+    def pooled(wanted: Sequence[Experiment], setting: Setting, shares: Shares, processes: int) -> Iterator[Ended]:
+        yield from () if killing in wanted else _in_turn(wanted, setting, shares, processes)
+
+    monkeypatch.setattr(running, "_pooled", pooled)
+    found = run((killing, EXPERIMENT), Setting(Data()), processes=2, report=nobody)
+    assert [(one.name, one.reason) for one in found.failures] == [("fg-killing", KILLED)]
+    assert [result.name for result in found.results] == ["fg-made"]
+
+
+def test_progress_is_told_as_shares_of_all() -> None:
+    told: list[tuple[str, float, int]] = []
+    shares = Shares(lambda *one: told.append(one), 3)
+    shares.hear("a", 0.25)
+    shares.hear("b", 0.5)
+    shares.end("a")
+    shares.hear("a", 1.0)  # late
+    assert told == [("a 25%", 0.25, 3), ("a 25%, b 50%", 0.75, 3), ("b 50%", 1.5, 3)]
+
+
+def halfway(setting: Setting) -> Outcome:
+    """Tell when half of the work is done."""
+    setting.progress(0.5)
+    return made(setting)
+
+
+def test_an_experiment_tells_how_far_it_is() -> None:
+    told: list[float] = []
+    run((replace(EXPERIMENT, make=halfway),), Setting(Data()), report=lambda _, done, total: told.append(done))
+    assert told == [0.0, 0.5, 1.0]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -295,6 +414,11 @@ def test_the_command_lists_and_runs(tmp_path: Path) -> None:
     [
         (["reproduce"], "Which experiment"),
         (["reproduce", "fg-exampels", "--offline"], "Did you mean 'fg-examples'"),
+        (["reproduce", "SK", "--offline"], "Did you mean 'sk'?"),
+        (["reproduce", "SDR-Table2", "--offline"], "Did you mean 'sdr-table2'?"),
+        (["reproduce", "sdr-tabel", "--offline"], "Did you mean 'sdr-table3', 'sdr-table2' or 'sdr-table1'?"),
+        (["reproduce", "all", "foo", "--offline"], "no experiment 'foo'"),
+        (["reproduce", "sk", "sk-fig99", "--offline"], "no experiment 'sk-fig99'"),
         (["reproduce", "fg-examples", "--data", "nowhere"], "no folder"),
     ],
 )
@@ -302,6 +426,11 @@ def test_the_command_says_what_is_wrong(arguments: list[str], message: str) -> N
     problem = CliRunner().invoke(app, arguments).exception
     assert isinstance(problem, UsageError)
     assert message in str(problem)
+
+
+def test_a_paper_means_all_of_its_experiments() -> None:
+    assert chosen(["pi", "sdr-table1"]) == tuple(e for e in experiments() if e.paper == "PI" or e.name == "sdr-table1")
+    assert chosen(["all", "pi"]) == experiments()
 
 
 def test_the_command_overwrites_nothing(tmp_path: Path) -> None:
@@ -319,6 +448,25 @@ def test_a_generated_table_confirms_nothing_and_gives_no_account() -> None:
     assert "Confirmed" not in account
     assert NO_ACCOUNT in account
     assert "## SDR" not in account
+
+
+def test_a_stand_in_can_agree_and_is_never_equal() -> None:
+    stand_in = Experiment(
+        "fg-made", "FG", "Table 9", "Made up", lambda s: replace(made(s), data="X, standing in for Y")
+    )
+    agrees, differs = stand_in.run(Setting(Data())).comparisons
+    assert agrees.in_words == "within the stated noise: agrees, on another table: X, standing in for Y"
+    assert differs.in_words == "differs: it rises"
+
+
+def test_run_times_are_of_one_run_and_apart_from_what_is_confirmed() -> None:
+    timed = Experiment("fg-made", "FG", "Table 9", "Made up", lambda s: replace(made(s), is_timed=True))
+    found = run((timed,), Setting(Data()), report=nobody)
+    assert [c.because for c in found.results[0].outcome.comparisons] == [ONE_RUN, f"{ONE_RUN}; it rises"]
+    account = papers_md(found)
+    assert "Confirmed" not in account
+    assert f"### {TIMES}" in account
+    assert "Comparisons: 0 equal" in account
 
 
 def test_a_folder_without_the_tables_is_refused(tmp_path: Path) -> None:

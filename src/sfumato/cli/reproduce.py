@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,8 +37,8 @@ def reproduce(
     from sfumato.reproduce.catalogue import chosen, experiments
     from sfumato.reproduce.data import Data
     from sfumato.reproduce.experiment import Setting
-    from sfumato.reproduce.results import results_md, to_json
-    from sfumato.reproduce.running import new_folder, run, write
+    from sfumato.reproduce.results import failed, results_md, to_json
+    from sfumato.reproduce.running import new_folder, run, write_pages, write_result
 
     if listed:
         _tell(experiments(), as_json)
@@ -47,12 +49,17 @@ def reproduce(
     if output is not None:
         new_folder(output)
     with show.step_bar(as_json) as report:
-        done = run(wanted, Setting(found, quick, seed), processes=min(processes, len(wanted)), report=report)
+        keep = None if output is None else partial(write_result, folder=output)
+        setting, at_a_time = Setting(found, quick, seed), min(processes, len(wanted))
+        done = run(wanted, setting, processes=at_a_time, report=report, keep=keep)
     if output is not None:
-        write(done, output)
+        write_pages(done, output)
     print(to_json(done) if as_json else results_md(done), end="")
     if output is not None and not as_json:
         print(f"Wrote {output}: open {output / 'index.html'}.")
+    if done.failures:
+        print("Failed:", *failed(done), sep="\n", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 def _tell(known: Sequence[Experiment], as_json: bool) -> None:

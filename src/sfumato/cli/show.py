@@ -50,7 +50,7 @@ def progress_bar(what: str, total: int | None, quiet: bool = False) -> Iterator[
 
 
 @contextmanager
-def step_bar(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+def step_bar(quiet: bool = False) -> Iterator[Callable[[str, float, int], None]]:
     """Give a function to report steps to: which one begins, how many are done, and how many there are."""
     if quiet or not sys.stderr.isatty():
         yield lambda step, done, steps: None

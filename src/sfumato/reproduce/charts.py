@@ -6,7 +6,7 @@ apart in black and white too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ SERIES = (
 """Symbol, shape, colour and dashes of each series."""
 MOST_SERIES = len(SERIES)
 HEIGHT = 260
+MOST_TICKS = 10
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,24 @@ def _x(chart: Chart, size: Size) -> dict[str, Any]:
         longest = max(len(str(point.x)) for point in chart.points)
         slant = {"labelAngle": -40} if longest * 7 * len({p.x for p in chart.points}) > size.width - 90 else {}
         return {"field": "x", "type": "nominal", "sort": None, "axis": {**axis, "labelAngle": 0, **slant}}
-    return {"field": "x", "type": "quantitative", "scale": {"zero": False, "nice": True}, "axis": axis}
+    numbers = {**axis, "labelFlush": False, **_ticks([float(p.x) for p in chart.points], size)}
+    return {"field": "x", "type": "quantitative", "scale": {"zero": False, "nice": True}, "axis": numbers}
+
+
+def _ticks(xs: Sequence[float], size: Size) -> dict[str, Any]:
+    """Return ticks at a few whole numbers, since there is nothing between them; else about ten."""
+    places = sorted(set(xs))
+    if len(places) <= MOST_TICKS and all(x == int(x) for x in places):
+        return {"values": places}
+    return {"tickCount": MOST_TICKS if size.roomy else MOST_TICKS // 2}
 
 
 def _y(chart: Chart, size: Size) -> dict[str, Any]:
     kind = {"type": "log"} if chart.logarithmic else {"nice": True, "zero": True}
-    axis = {"title": shorten(chart.y_title, 40), "gridColor": FAINT, "tickCount": 6 if size.roomy else 4}
+    axis = {
+        "title": shorten(chart.y_title, 40),
+        "titlePadding": 12,
+        "gridColor": FAINT,
+        "tickCount": 6 if size.roomy else 4,
+    }
     return {"field": "y", "type": "quantitative", "scale": kind, "axis": axis}

@@ -27,6 +27,8 @@ from sfumato.reproduce.similar import similar_adult, similar_census, similar_rea
 VARIABLE = "SFUMATO_DATA"
 GENERATED = "generated"
 """How the names of tables begin that are not real."""
+STANDS_IN = "standing in for"
+"""What the names of tables have in them that are not the paper's."""
 ADULT, ACS, FAERS = (
     "adult_complete_45222.parquet", "acs2024_census_like_500k.parquet", "faers2022q3_top40_one_per_case.parquet"
 )  # fmt: skip
@@ -87,17 +89,17 @@ class Data:
         """Return the first rows of the stand-in for CENSUS, which is not to be had."""
         path = self._file(ACS)
         if path is None:
-            return Named(similar_census(rows), f"{GENERATED}, {rows:,} rows, standing in for CENSUS", False)
+            return Named(similar_census(rows), f"{GENERATED}, {rows:,} rows, {STANDS_IN} CENSUS", False)
         table = pq.read_table(path).slice(0, rows)
-        return Named(table, f"ACS 2024, {table.num_rows:,} rows, standing in for CENSUS", False)
+        return Named(table, f"ACS 2024, {table.num_rows:,} rows, {STANDS_IN} CENSUS", False)
 
     def reactions(self) -> Named:
         """Return the stand-in for CADR, which is not to be had: 40 adverse drug reactions."""
         path = self._file(FAERS)
         if path is None:
-            return Named(similar_reactions(), f"{GENERATED}, 40 reactions, standing in for CADR", False)
+            return Named(similar_reactions(), f"{GENERATED}, 40 reactions, {STANDS_IN} CADR", False)
         table = pq.read_table(path)
-        return Named(table, f"FAERS 2022 Q3, {table.num_rows:,} cases, standing in for CADR", False)
+        return Named(table, f"FAERS 2022 Q3, {table.num_rows:,} cases, {STANDS_IN} CADR", False)
 
     def hierarchy(self, name: str) -> Path | None:
         """Return the file of Adult's generalization hierarchy of a column, if there is one."""
@@ -113,7 +115,7 @@ class Data:
             texts = {name: self._downloaded(name) for name in ADULT_FILES}
         except OSError:
             table = similar_adult()
-            return Named(table, f"{GENERATED}, {table.num_rows:,} rows, standing in for Adult", False)
+            return Named(table, f"{GENERATED}, {table.num_rows:,} rows, {STANDS_IN} Adult", False)
         parts = [complete_rows(texts["adult.data"], "train"), complete_rows(texts["adult.test"], "test")]
         table = pa.concat_tables(parts)
         return Named(table, f"Adult, {table.num_rows:,} complete rows", True)

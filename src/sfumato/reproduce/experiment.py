@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sfumato.reproduce.charts import Chart
-from sfumato.reproduce.data import GENERATED, Data
+from sfumato.reproduce.data import GENERATED, STANDS_IN, Data
 from sfumato.reproduce.progress import Progress, no_progress
 
 Paper = Literal["FG", "AD", "PI", "SDR", "SK"]
@@ -22,6 +22,8 @@ VERDICTS: Mapping[Verdict, str] = {
     "within noise": "within the stated noise",
     "differs": "differs",
 }
+ONE_RUN = "in this run and on this machine; another may come out otherwise"
+BY_DESIGN = "the table is generated; what agrees may do so by design"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment gives. rows: the lines of its CSV, all with the same columns."""
+    """What an experiment gives. rows: the lines of its CSV, all with the same columns. is_timed: of run times."""
 
     comparisons: tuple[Comparison, ...]
     rows: tuple[Mapping[str, Any], ...]
@@ -60,16 +62,29 @@ class Outcome:
     data: str  # which tables the figures are from, and for what they stand in
     repetitions: int = 1
     notes: tuple[str, ...] = ()
+    is_timed: bool = False
 
     @property
     def is_generated(self) -> bool:
         """Whether a generated table is among the data."""
         return GENERATED in self.data
 
-    def of_generated(self) -> Outcome:
-        """Return it as an outcome that confirms nothing: what comes of a generated table may be there by design."""
-        reason = "the table is generated; what agrees may do so by design"
-        return replace(self, comparisons=tuple(replace(c, verdict="differs", because=reason) for c in self.comparisons))
+    def judged(self) -> Outcome:
+        """Return it with no verdict that its data do not allow.
+
+        What comes of a generated table confirms nothing: it may be there by design. What comes of a table that stands
+        in for the paper's can agree, but is never equal. Run times are those of one run on one machine.
+        """
+        return replace(self, comparisons=tuple(self._judged(c) for c in self.comparisons))
+
+    def _judged(self, c: Comparison) -> Comparison:
+        if self.is_generated:
+            return replace(c, verdict="differs", because=BY_DESIGN)
+        if STANDS_IN in self.data and c.verdict == "equal":
+            return replace(c, verdict="within noise", because=f"agrees, on another table: {self.data}")
+        if self.is_timed:
+            return replace(c, because=f"{ONE_RUN}; {c.because}" if c.because else ONE_RUN)
+        return c
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,11 @@ class Experiment:
     paper: Paper
     place: str  # "Table 2"
     title: str
-    run: Callable[[Setting], Outcome]
+    make: Callable[[Setting], Outcome]
+
+    def run(self, setting: Setting) -> Outcome:
+        """Return what it gives, with verdicts that its data allow."""
+        return self.make(setting).judged()
 
 
 def number(

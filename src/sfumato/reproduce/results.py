@@ -25,6 +25,10 @@ BADGES: Mapping[Verdict, Badge] = {
 HOLDS = Badge("as it says", "within", "✓")
 """Of a sentence."""
 NO_ACCOUNT = "No account: the run was quick, of some experiments only, or of generated tables."
+FAILED = "Failed"
+"""The heading of experiments that gave nothing."""
+TIMES = "Run times, of one run on one machine"
+"""What neither confirms nor refutes, since the next run may come out otherwise."""
 COLUMNS = ("what", "printed", "ours, as published", "ours, proved", "verdict")
 
 
@@ -41,6 +45,17 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """An experiment that did not come to its end, and why."""
+
+    name: str
+    paper: Paper
+    place: str
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Run:
     """Experiments that were run together."""
 
@@ -49,6 +64,7 @@ class Run:
     seed: int
     quick: bool
     results: tuple[Result, ...]
+    failures: tuple[Failure, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -59,10 +75,15 @@ class Run:
         """Return those of a paper."""
         return tuple(result for result in self.results if result.paper == paper)
 
-    def verdicts(self, paper: Paper | None = None) -> Mapping[Verdict, int]:
-        """Return how many comparisons came out how."""
-        found = [c.verdict for r in self.results if paper in (None, r.paper) for c in r.outcome.comparisons]
-        return {verdict: found.count(verdict) for verdict in BADGES}
+    @property
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """How many comparisons came out how."""
+        return _tally(c for result in self.results for c in result.outcome.comparisons)
+
+
+def _tally(comparisons: Iterable[Comparison]) -> Mapping[Verdict, int]:
+    found = [c.verdict for c in comparisons]
+    return {verdict: found.count(verdict) for verdict in BADGES}
 
 
 def to_json(run: Run) -> str:
@@ -94,8 +115,15 @@ def _head(run: Run) -> Iterator[str]:
     yield "# Results"
     yield ""
     yield f"{run.software}, {run.created}, seed {run.seed}{', quick run' if run.quick else ''}."
-    yield ", ".join(_counted(run.verdicts())) + "."
+    yield ", ".join(_counted(run.verdicts)) + "."
     yield ""
+    if run.failures:
+        yield from (f"## {FAILED}", "", *(f"- {line}" for line in failed(run)), "")
+
+
+def failed(run: Run) -> Iterator[str]:
+    """Give each experiment that failed, with the reason."""
+    yield from (f"{one.name} ({one.paper} {one.place}): {' '.join(one.reason.split())}" for one in run.failures)
 
 
 def _counted(counts: Mapping[Verdict, int]) -> Iterator[str]:
@@ -156,17 +184,28 @@ def _in_short(run: Run, paper: Paper) -> str:
 def _account(run: Run, paper: Paper) -> Iterator[str]:
     yield _in_short(run, paper)
     yield ""
-    yield "Comparisons: " + ", ".join(_counted(run.verdicts(paper))) + "."
+    untimed = [(r, c) for r in run.of(paper) for c in r.outcome.comparisons if not r.outcome.is_timed]
+    yield "Comparisons: " + ", ".join(_counted(_tally(c for _, c in untimed))) + "."
     yield ""
-    for heading, is_listed in (("Confirmed", True), ("Not confirmed, and why", False)):
-        chosen = [(r, c) for r in run.of(paper) for c in r.outcome.comparisons if (c.verdict != "differs") is is_listed]
+    parts = {
+        "Confirmed": [(r, c) for r, c in untimed if c.verdict != "differs"],
+        "Not confirmed, and why": [(r, c) for r, c in untimed if c.verdict == "differs"],
+        TIMES: [(r, c) for r in run.of(paper) for c in r.outcome.comparisons if r.outcome.is_timed],
+    }
+    for heading, chosen in parts.items():
         if chosen:
             rows = ((f"{r.place} ({r.name})", *_cells(c)) for r, c in chosen)
             yield from (f"### {heading}", "", *_markdown_table(("place", *COLUMNS), rows), "")
-    notes = [(r, note) for r in run.of(paper) for note in r.outcome.notes]
+    notes = list(_notes(run.of(paper)))
     if notes:
-        yield from ("### Notes", "", *(f"- {r.place}: {note}" for r, note in notes), "")
+        yield from ("### Notes", "", *notes, "")
     yield from ("Data: " + "; ".join(dict.fromkeys(r.outcome.data for r in run.of(paper))) + ".", "")
+
+
+def _notes(results: Sequence[Result]) -> Iterator[str]:
+    """Give each note once, with all places that it is for."""
+    for note in dict.fromkeys(note for r in results for note in r.outcome.notes):
+        yield f"- {'; '.join(r.place for r in results if note in r.outcome.notes)}: {note}"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -174,10 +213,11 @@ def _account(run: Run, paper: Paper) -> Iterator[str]:
 
 def index_html(run: Run) -> str:
     """Return the page of all experiments."""
-    summary = Items(tuple(_counted(run.verdicts())))
+    summary = Items(tuple(_counted(run.verdicts)))
     first = Section("summary", "In short", (summary, Text(_made(run))))
+    failures = [Section("failed", FAILED, (Items(tuple(failed(run))),))] if run.failures else []
     papers = [_section(run, paper) for paper in PAPERS if run.of(paper)]
-    return html_of(Page("The papers, tested", _subtitle(run), (), (first, *papers)))
+    return html_of(Page("The papers, tested", _subtitle(run), (), (first, *failures, *papers)))
 
 
 def _subtitle(run: Run) -> str:
@@ -191,7 +231,8 @@ def _made(run: Run) -> str:
 
 def _section(run: Run, paper: Paper) -> Section:
     blocks: list[Block] = [block for result in run.of(paper) for block in _blocks(result)]
-    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", (Text(" ".join(_in_short(run, paper).split())), *blocks))
+    paragraphs = (Text(" ".join(part.split())) for part in _in_short(run, paper).split("\n\n"))
+    return Section(paper.lower(), f"{paper}: {PAPERS[paper]}", (*paragraphs, *blocks))
 
 
 def _blocks(result: Result) -> Iterator[Block]:

@@ -168,7 +168,7 @@ def _further_rows(kept: Kept, pairs: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 def _original(study: Study, pairs: Sequence[str]) -> Iterator[Comparison]:
     for pair in pairs:
-        because = study.table.reason("these rows have another")
+        because = "these rows have another"
         yield number(f"original, {pair}", ORIGINAL[pair], study.mean(RR, 1, pair), because=because)
 
 
@@ -198,7 +198,7 @@ def _by_levels(kept: Kept, l: int, pair: str) -> Comparison:
         f"{len(ways):,} ways to join neighbouring degrees {there:,} give this figure"
     )
     ours = correlation(kept.fits[l].table, pair)
-    return number(f"l = {l}, {DIVERSITY}, {pair}", text, ours, because=kept.study.table.reason(because))
+    return number(f"l = {l}, {DIVERSITY}, {pair}", text, ours, because=because)
 
 
 def _drawn(kept: Kept, l: int, method: str, pair: str) -> Comparison:
@@ -212,14 +212,14 @@ def _drawn(kept: Kept, l: int, method: str, pair: str) -> Comparison:
         text,
         found.mean(pair),
         proved=study.mean(PROVED, l, pair) if method == RR and PROVED in study.at[l] else "",
-        noise=reach if study.table.is_original else 0.0,
-        because=study.table.reason(drawn),
+        noise=reach,
+        because=drawn,
     )
     if compared.verdict == "equal":  # by chance
-        return replace(compared, verdict="within noise", because=study.table.reason(drawn))
+        return replace(compared, verdict="within noise", because=drawn)
     if compared.verdict == "differs":
         why = _by_order(kept, l, pair) if method == ANATOMY else _by_estimate(kept, l, pair)
-        return replace(compared, because=study.table.reason(f"{drawn}; {why}"))
+        return replace(compared, because=f"{drawn}; {why}")
     return compared
 
 
@@ -265,7 +265,7 @@ def _zeros(kept: Kept, l: int) -> Comparison:
         f"{', '.join(zeros)}, and no others",
         "no levels that are entropy l-diverse have these" if fit is None else _told(fit, l),
         fit is not None,
-        because=kept.study.table.reason("no levels of these hierarchies have just these zeros and are diverse"),
+        because="no levels of these hierarchies have just these zeros and are diverse",
     )
 
 
@@ -286,7 +286,7 @@ def _untouched(study: Study) -> Comparison:
         "as in the original",
         f"{off if off > EXACT else 0:.2g} off at the most: quasi-identifiers are published as they are",
         off < EXACT,
-        because=study.table.reason("quasi-identifiers were changed"),
+        because="quasi-identifiers were changed",
     )
 
 
@@ -320,7 +320,7 @@ def _well_kept(study: Study) -> Comparison:
         min(shares[RR]) > 0.75 and max(shares[ANATOMY]) < 0.25,
         proved=f"Anatomy by least squares {_percent(shares[LEAST_SQUARES])}",
         noise=study.noise("S vs. O", RR, ANATOMY),
-        because=study.table.reason("not so at every l"),
+        because="not so at every l",
     )
 
 

@@ -178,7 +178,7 @@ def _none_for_emgrw(setting: Setting) -> Iterator[Comparison]:
         "cannot be had",
         f"the most frequent value has {share:.1%} of the records, and may have 1/l",
         share > 1 / 2,
-        because=table.reason("no value has more than half of the records"),
+        because="no value has more than half of the records",
     )
     finest = minimal_nodes(table.counts, hierarchies(setting.data, table), 2).minimal if most >= 2 else ()
     yield sentence(
@@ -186,7 +186,7 @@ def _none_for_emgrw(setting: Setting) -> Iterator[Comparison]:
         "cannot be had",
         f"the whole table as one class has it up to l = {most:.2f}",
         most < 2,
-        because=table.reason(
+        because=(
             f"for l = 2 it can, with {len(finest)} minimal choices of levels; from l = {math.floor(most) + 1} on not"
         ),
     )

@@ -123,7 +123,7 @@ def _described(setting: Setting) -> Iterator[Comparison]:
         f"{train.rows:,}, by the ten coefficients that Tables 4 and 5 print for the original: {train.told()}; "
         f"{whole.told()}",
         whole.as_printed > train.as_printed,
-        because=joint(setting.data, EMGRW).reason("the printed figures are those of the training part alone"),
+        because="the printed figures are those of the training part alone",
     )
 
 
@@ -148,7 +148,7 @@ def _rows(one: Found) -> Iterator[dict[str, Any]]:
 
 def _parameters(table: Joint, one: Found) -> Iterator[Comparison]:
     """Compare each parameter; those of a point that costs next to the same may be another such point's."""
-    is_near = abs(one.excess) < NEXT_TO_THE_SAME and table.is_original
+    is_near = abs(one.excess) < NEXT_TO_THE_SAME
     cost = f"at equal risk the printed point costs {one.excess:.2%} more than ours (kappa {one.ours.kappa:.3f}): "
     because = cost + ("the cost is next to flat there" if is_near else "it is not the optimum")
     for letter, printed, ours in zip(LETTERS, one.printed, one.ours.diagonal, strict=True):
@@ -159,7 +159,7 @@ def _parameters(table: Joint, one: Found) -> Iterator[Comparison]:
             printed,
             ours,
             noise=SEARCH if is_near else 0.0,
-            because=table.reason(because),
+            because=because,
         )
 
 
@@ -184,7 +184,7 @@ def _limit(table: Joint, one: Found) -> Comparison:
         f"{one.risk:.5f}",
         one.risk <= 1 / one.l,
         proved=f"{one.ours.risk:.5f} at ours",
-        because=table.reason(
+        because=(
             f"it is {one.risk * one.l - 1:+.2%} off; parameters that round to the printed ones have from {rounded:.5f} "
             f"on, {explained}. Ours are rounded down"
         ),
@@ -203,7 +203,7 @@ def _more_distortion(table: Joint, found: list[Found]) -> Comparison:
         "takes more distortion",
         "kappa at l = 2 to 5: " + "; ".join(f"{name} {_listed(of)}" for name, of in costs.items()),
         not falling,
-        because=table.reason(f"not so for {', '.join(falling)}"),
+        because=f"not so for {', '.join(falling)}",
     )
 
 
@@ -227,7 +227,7 @@ def _less_in_both(table: Joint, found: list[Found]) -> Comparison:
         "less distortion of the quasi-identifiers, as the sensitive column takes some",
         f"kappa of the quasi-identifiers at l = 2 to 5: {'; '.join(told)}",
         all(b <= a * (1 + 1e-6) for of in pairs.values() for a, b in of),
-        because=table.reason("not so at every l"),
+        because="not so at every l",
     )
 
 
@@ -263,9 +263,7 @@ def _sensitive_only(table: Joint, l: int) -> Comparison:
         f"{printed} keeps 1/{l}",
         f"the risk is {there:.3f} at it, and {least:.3f} at the least",
         there <= 1 / l,
-        because=table.reason(
-            f"{len(table.table.single_valued):,} groups have a single sensitive value: their risk is 1 at any p"
-        ),
+        because=f"{len(table.table.single_valued):,} groups have a single sensitive value: their risk is 1 at any p",
     )
 
 
@@ -284,7 +282,7 @@ def _not_a_bound(setting: Setting, table: Joint) -> Comparison:
         f"{limit_success(table.table):.3f} from the table itself. All are ours; the paper measures none",
         link <= 1 / 2,
         proved=_proved(table),
-        because=table.reason(
+        because=(
             "Eq. (6) counts a success only if the row is linked right and its value drawn right from the posterior; "
             f"it is {ours.risk:.3f} here"
         ),

@@ -52,10 +52,6 @@ class Joint:
         places: IntArray = np.ravel_multi_index(tuple(self.codes[:, :-1].T), self.table.sizes[:-1]).astype(np.int64)
         return places
 
-    def reason(self, otherwise: str) -> str:
-        """Return why figures differ from the paper's: another table, or what is given."""
-        return otherwise if self.is_original else "the table is generated"
-
 
 @lru_cache(maxsize=4)
 def joint(data: Data, names: tuple[str, ...]) -> Joint:

@@ -77,11 +77,11 @@ def run(setting: Setting) -> Outcome:
         f"{cases[0][1].about}, as ESGRO and EMGRW",
         _runs(setting),
         notes=(
-            "Run times are those of this run: other runs give others.",
             f"{BOTH}: parameters of least cost, and a release drawn; {DIVERSITY}: all minimal levels, and the table at "
             f"the best of them; {ANATOMY}: groups, in a plain loop, and records dealt to them; all from the table in "
             "memory.",
         ),
+        is_timed=True,
     )
 
 
@@ -119,7 +119,7 @@ def _median(work: Callable[[], object], runs: int) -> float:
 
 
 def _comparisons(setting: Setting, found: list[Timed]) -> Iterator[Comparison]:
-    noise = f"medians of {_runs(setting)} runs each, on a machine that may be busy"
+    noise = f"medians of {_runs(setting)} runs each"
     for other in (DIVERSITY, ANATOMY):
         ratios = [one.ratio(other) for one in found if other in one.seconds]
         slower = sum(ratio > 1 for ratio in ratios)

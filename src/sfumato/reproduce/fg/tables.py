@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.randomness import simulation
-from sfumato.reproduce.experiment import Comparison, Setting
+from sfumato.reproduce.experiment import Setting
 
 RECORDS, VALUES = 95_946, 40
 Ints = npt.NDArray[np.int64]
@@ -53,10 +53,3 @@ def reactions(setting: Setting) -> Counted:
     chosen = simulation(setting.seed).permutation(codes.size)[:RECORDS]
     counts = np.sort(np.bincount(codes[chosen]))[::-1].astype(np.int64)
     return Counted(counts, f"{named.about}; {chosen.size:,} of them at random")
-
-
-def of_stand_in(comparison: Comparison, about: str) -> Comparison:
-    """Return what was found on another table than the paper's: it may agree, but is never equal."""
-    if comparison.verdict != "equal":
-        return comparison
-    return replace(comparison, verdict="within noise", because=f"agrees, on another table: {about}")

@@ -21,7 +21,7 @@ from sfumato.reproduce.fg.curves import (
     is_above,
     measured_curves,
 )
-from sfumato.reproduce.fg.tables import VALUES, Floats, of_stand_in, reactions, zipf
+from sfumato.reproduce.fg.tables import VALUES, Floats, reactions, zipf
 
 REACTION_THETAS = (2, 3, 4, 5, 6, 7, 8)
 ZIPF_THETAS = (4, 6, 8, 10, 15, 20, 25, 30)
@@ -56,7 +56,7 @@ def distributions(setting: Setting) -> Outcome:
     alt = f"Shares of {VALUES} values by rank: {'; '.join(falls)}."
     chart = Chart(alt, "rank of the value", "share of the records", tuple(points))
     rows = tuple({"table": p.series, "rank": p.x, "share": round(p.y, 6)} for p in points)
-    return Outcome((of_stand_in(comparison, real.about),), rows, chart, f"{real.about}; {law.about}")
+    return Outcome((comparison,), rows, chart, f"{real.about}; {law.about}")
 
 
 # --- Fig. 5 -----------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def on_reactions(setting: Setting) -> Outcome:
     points = _points(curves, lambda one: Point(one.name, one.theta, one.record))
     ends = "; ".join(f"{name} {curves.shown(curves.record(name))}" for name in _names())
     chart = Chart(f"Record utility by theta: {ends}.", "theta", "record utility", points)
-    return _outcome(curves, tuple(of_stand_in(c, curves.table.about) for c in comparisons), chart, notes)
+    return _outcome(curves, comparisons, chart, notes)
 
 
 def on_zipf(setting: Setting) -> Outcome:

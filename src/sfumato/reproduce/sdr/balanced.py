@@ -74,12 +74,21 @@ def occ_by_size(setting: Setting) -> Outcome:
     return outcome(curves, comparisons, about, setting, (size_note(curves), _unbiased_note(curves), *READINGS))
 
 
+def _range(shares: Floats, how: str = ".0%") -> str:
+    """Return the least and the largest share, once if they look the same.
+
+    >>> _range(np.array([0.4, 0.401])), _range(np.array([-0.02, 0.01]), "+.0%")
+    ('40%', '-2% to +1%')
+    """
+    return " to ".join(dict.fromkeys(format(share, how) for share in (shares.min(), shares.max())))
+
+
 def _benefits(curves: Curves, because: str) -> Comparison:
     falls = 1 - curves.mean(PP)[-1] / curves.mean(PP)[0]
     return sentence(
         "PP and a weaker requirement",
         "its error falls as L does, at every step",
-        f"from L = {curves.places[0]} to {curves.places[-1]} it falls by {falls.min():.0%} to {falls.max():.0%}",
+        f"from L = {curves.places[0]} to {curves.places[-1]} it falls by {_range(falls)}",
         bool((np.diff(curves.mean(PP), axis=0) < 0).all()),
         because=because,
         noise=curves.noise,
@@ -93,7 +102,7 @@ def _hardly_changes(curves: Curves, table: Census) -> Comparison:
     return sentence(
         "Ana and a weaker requirement",
         f"its error hardly changes, read as: by less than {HARDLY:.0%} either way at every L and selectivity",
-        f"from L = {curves.places[0]} to {curves.places[-1]} by {changes[-1].min():+.0%} to {changes[-1].max():+.0%}",
+        f"from L = {curves.places[0]} to {curves.places[-1]} by {_range(changes[-1], '+.0%')}",
         bool((np.abs(changes) < HARDLY).all()),
         because=(
             f"what its estimate leaves out of the contrasts between values is on average 1 - (m/L - 1)/(m - 1): "
@@ -109,8 +118,8 @@ def _by_selectivity(curves: Curves, because: str) -> Comparison:
     return sentence(
         "a larger selectivity",
         "PP's error falls at every step; less clearly Ana's, read as: by a smaller share at every L",
-        f"from s = {SELECTIVITIES[0]:.1%} to {SELECTIVITIES[-1]:.1%} PP's falls by {narrowed[0].min():.0%} "
-        f"to {narrowed[0].max():.0%}, Ana's by {narrowed[1].min():.0%} to {narrowed[1].max():.0%}",
+        f"from s = {SELECTIVITIES[0]:.1%} to {SELECTIVITIES[-1]:.1%} PP's falls by {_range(narrowed[0])}, "
+        f"Ana's by {_range(narrowed[1])}",
         falls and bool((narrowed[0] > narrowed[1]).all()),
         because=because,
         noise=curves.noise,
@@ -193,7 +202,7 @@ def _deal_note(curves: Curves, table: Census, setting: Setting) -> str:
             errors = pool.errors(ana.answers_of(places, table, pool, key).classical)
             more[name].append(errors / ours - 1)
             beaten = beaten and bool((curves.mean(PP)[k] < errors).all())
-    change = {name: f"by {np.min(found):+.0%} to {np.max(found):+.0%}" for name, found in more.items()}
+    change = {name: f"by {_range(np.array(found), '+.0%')}" for name, found in more.items()}
     return (
         f"{OWN_DEAL}. By the L fullest buckets, as Anatomy's authors have it, its error changes {change['buckets']}, "
         f"dealt in one order of the values {change['one order']} (one release, L = {OCC.levels[0]} and "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.reproduce.data import Named
-from sfumato.reproduce.experiment import Comparison
 
 COLUMNS = ("age", "gender", "education", "marital", "race", "work_class", "state", "occupation")
 """The eight of CENSUS; state stands where it has Country."""
@@ -94,10 +93,3 @@ def in_order(column: Any) -> Codes:
 def stands_in(about: str) -> str:
     """Why something may differ."""
     return f"another table ({about}); whether that is why cannot be tested"
-
-
-def of_stand_in(comparison: Comparison, about: str) -> Comparison:
-    """Return what was found on another table than the paper's: it may agree, but is never equal."""
-    if comparison.verdict != "equal":
-        return comparison
-    return replace(comparison, verdict="within noise", because=f"agrees, on another table: {about}")

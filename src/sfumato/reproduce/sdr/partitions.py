@@ -16,7 +16,7 @@ from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.randomness import SecretKey, Step
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, is_printed, number, sentence
-from sfumato.reproduce.sdr.census import EDU, OCC, Census, of_stand_in, stands_in
+from sfumato.reproduce.sdr.census import EDU, OCC, Census, stands_in
 from sfumato.reproduce.sdr.measured import PP, PROVED, UP
 from sfumato.reproduce.sdr.ties import MEAN_GAMMA, MEAN_M, MEAN_P, SUB_TABLES, Range, ranges
 
@@ -72,7 +72,7 @@ def _uniform_row(table: Census, drawn: Retention) -> Iterator[Comparison]:
         f"printed row follows from {fits}"
     )
     for L, text in UNIFORM_ROW.items():
-        yield of_stand_in(number(f"L = {L}: p of UP in %", text, drawn[UP][L], because=because), table.about)
+        yield number(f"L = {L}: p of UP in %", text, drawn[UP][L], because=because)
 
 
 def _partitioned_row(table: Census, drawn: Retention, seed: int) -> Iterator[Comparison]:
@@ -82,10 +82,9 @@ def _partitioned_row(table: Census, drawn: Retention, seed: int) -> Iterator[Com
             f"the order of the groups is left open where there are ties: broken at random they give {100 * low:.1f} to "
             f"{100 * high:.1f}; besides, {stands_in(table.about)}"
         )
-        made = number(f"L = {L}: mean p of PP in %", text, drawn[PP][L], proved=drawn[PROVED][L], because=because)
-        yield of_stand_in(made, table.about)
+        yield number(f"L = {L}: mean p of PP in %", text, drawn[PP][L], proved=drawn[PROVED][L], because=because)
     ratios, proved = ([drawn[name][L] / drawn[UP][L] for L in OCC.levels] for name in (PP, PROVED))
-    more = sentence(
+    yield sentence(
         "section 7: PP retains more than UP",
         "by over 100%, read as: at every L",
         f"by {min(ratios) - 1:.0%} to {max(ratios) - 1:.0%}",
@@ -93,7 +92,6 @@ def _partitioned_row(table: Census, drawn: Retention, seed: int) -> Iterator[Com
         proved=f"by {min(proved) - 1:.0%} to {max(proved) - 1:.0%}",
         because=stands_in(table.about),
     )
-    yield of_stand_in(more, table.about)
 
 
 def cut(table: Census, L: int, assurance: Assurance) -> Partition:
@@ -162,7 +160,7 @@ def table_3(setting: Setting) -> Outcome:
         for k, size in enumerate(SIZES)
     )
     chart = Chart(alt, "records", "mean m_i", tuple(points))
-    return Outcome(tuple(of_stand_in(c, named.about) for c in comparisons), rows, chart, named.about, notes=notes)
+    return Outcome(tuple(comparisons), rows, chart, named.about, notes=notes)
 
 
 def _why(name: str, tied: Mapping[str, Range], about: str) -> str:
@@ -273,5 +271,4 @@ def distributions(setting: Setting) -> Outcome:
         {"table": p.series, "rank": p.x, "share in percent": round(p.y, 4)} for p in points
     )
     chart = Chart(f"Shares by rank: {'; '.join(falls)}.", "rank of the value", "share in %", tuple(points))
-    compared = tuple(of_stand_in(c, named.about) for c in comparisons)
-    return Outcome(compared, rows, chart, named.about, notes=(BY_CONSTRUCTION,))
+    return Outcome(comparisons, rows, chart, named.about, notes=(BY_CONSTRUCTION,))

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, number, sentence
-from sfumato.reproduce.sdr.census import EDU, Census, of_stand_in, stands_in
+from sfumato.reproduce.sdr.census import EDU, Census, stands_in
 from sfumato.reproduce.sdr.errors import READINGS, by_size, methods, outcome, risk_note, size_note, the_table
 from sfumato.reproduce.sdr.measured import ANA, PP, PROVED, UNBIASED, UP, Curves, Methods, measure, percent
 from sfumato.reproduce.sdr.released import Anatomized, Perturbed, uniform_with
@@ -46,7 +46,7 @@ def edu_by_level(setting: Setting) -> Outcome:
         _at_equal_risk(curves, made, tight),
     )
     notes = (risk_note(curves), _unprotected_note(curves), _least_squares_note(curves), *READINGS)
-    return outcome(curves, [of_stand_in(c, table.about) for c in comparisons], table.about, setting, notes)
+    return outcome(curves, comparisons, table.about, setting, notes)
 
 
 def edu_by_size(setting: Setting) -> Outcome:

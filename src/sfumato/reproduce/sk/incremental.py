@@ -82,7 +82,6 @@ def _smaller(named: Named, violating: Mapping[int, float]) -> Comparison:
         ", ".join(f"{mean} records {share:.1%}" for mean, share in violating.items()),
         all(share > following for share, following in pairwise(violating.values())),
         because=named.about,
-        noise=named.about,
     )
 
 
