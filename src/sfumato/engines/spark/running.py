@@ -98,11 +98,22 @@ def _translated(text: str) -> Exception:
         return problem
     if re.search(r"No space left on device|Disk quota exceeded|File too large", text):
         return OutOfSpace("No room is left on a disk of the cluster; nothing was published.", "Free some space.")
-    said = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception)\b", line)]
     return JobFailed(
-        f"The Spark job failed: {(said[-1] if said else text.strip().splitlines()[0])[:300]}",
-        "Nothing was published. Spark's pages and logs tell more.",
+        f"The Spark job failed: {reason(text)}.", "Nothing was published. Spark's pages and logs tell more."
     )
+
+
+def reason(text: str) -> str:
+    """Return the first cause in what Python or Java say of a failure: the last exception that is named.
+
+    >>> reason("An error occurred.\\n: java.lang.Exception: x\\n\\tat y.z\\nCaused by: java.io.IOException: gone.")
+    'java.io.IOException: gone'
+    >>> reason("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03")
+    'Path does not exist: file:/x'
+    """
+    named = re.findall(r"^(?:: |Caused by: )?((?:[\w$]+\.)*\w*(?:Error|Exception)\b[^\n]*)", text.strip(), re.MULTILINE)
+    said = named[-1] if named else text.strip().split("\n")[0]
+    return re.sub(r"^\[[\w.]+\] | SQLSTATE: \w+$", "", said)[:300].rstrip(". ")
 
 
 @contextmanager

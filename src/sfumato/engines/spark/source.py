@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.base import Batch
-from sfumato.engines.spark.running import collected, mapped
+from sfumato.engines.spark.running import collected, mapped, reason
 from sfumato.engines.spark.tasks import FILE, ROW, Files, TaskSource, file_sums
 from sfumato.errors import TableError, UsageError
 
@@ -185,14 +185,14 @@ def open_frame(session: SparkSession, path: str | Path) -> SparkSource:
 @contextmanager
 def _readable(description: str) -> Iterator[None]:
     """Turn what Spark says of files that it does not read into an error of ours."""
-    from pyspark.errors import AnalysisException
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     try:
         yield
-    except AnalysisException as problem:
-        first = re.sub(r"^\[[\w.]+\] | SQLSTATE: \w+$", "", str(problem).splitlines()[0]).rstrip(". ")
+    except (PySparkException, Py4JJavaError) as problem:
         raise TableError(
-            f"Spark cannot read {description!r}: {first}.",
+            f"Spark cannot read {description!r}: {reason(str(problem))}.",
             "Write it to Parquet files that Spark reads, or publish it on one machine (--engine embedded).",
         ) from None
 
