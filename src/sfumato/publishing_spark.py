@@ -6,6 +6,8 @@ the table; so rows are shuffled where some are left out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato import publishing_groups
+from sfumato.attributes import Domain
 from sfumato.engines.allocation import Codes
 from sfumato.engines.dealing import dealt
 from sfumato.engines.grouping import Groups
@@ -21,6 +24,7 @@ from sfumato.engines.mapping import changed_table, integer_types
 from sfumato.engines.spark.dealing import spark_rows
 from sfumato.engines.spark.grouping import TwoParts, write_assigned, write_dealt
 from sfumato.engines.spark.mapping import FoundDeal, MapRows, Order, hash_of_counts, write_in_order, write_shuffled
+from sfumato.engines.spark.refusing import complete, explained
 from sfumato.engines.spark.running import Progress, told
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.writing import Parts
@@ -42,18 +46,23 @@ def check(table: Table, plan: AnyPlan, format: Literal["parquet", "csv"]) -> Non
     """Raise unless every row draws the same words however often Spark reads it, and Parquet is asked for."""
     if format != "parquet":
         raise UsageError("On Spark a release is written as Parquet.", 'Say output.format = "parquet".')
-    source = _source(table)
+    source, by_record = _source(table), not isinstance(plan, GroupPlan) and not _is_dealt(plan)
     reason = source.why_no_address
-    if not reason or (table.policy.record_key and not isinstance(plan, GroupPlan)):
+    if not reason or (table.policy.record_key and by_record):
         return
     raise UsageError(
         f"The rows of {source.description} have no address that stays the same: {reason}. If Spark reads them again, "
         "their noise would be drawn anew, and be another one.",
         "Name a record key in the policy (record_key = ..., with a key file), or write the table to Parquet files and "
         "publish these."
-        if not isinstance(plan, GroupPlan)
+        if by_record
         else "Write the table to Parquet files, and publish these.",
     )
+
+
+def _is_dealt(plan: Plan | ResponsePlan) -> bool:
+    """Whether rows are dealt to several sub-tables, by where they are."""
+    return isinstance(plan, Plan) and bool(plan.mechanism.label)
 
 
 def is_shuffled(table: Table, plan: AnyPlan) -> bool:
@@ -76,7 +85,8 @@ def write_data(
 ) -> tuple[DataFile, Any]:
     """Write the published rows; return their description and their Arrow schema."""
     source, is_counted = _source(table), isinstance(plan, Plan) and plan.partition is not None
-    with told(source.session, plan.rows + plan.dropped, progress):
+    parts = [part for mechanism in plan.mechanisms for part in mechanism.domain.parts]
+    with told(source.session, plan.rows + plan.dropped, progress), _explained(table, parts):
         rows = MapRows(
             table.schema,
             source.in_task(_published(table)),
@@ -94,6 +104,14 @@ def write_data(
     return _data_file(written, is_shuffled(table, plan)), written.files[0].schema
 
 
+@contextmanager
+def _explained(table: Table, parts: Sequence[Domain] = ()) -> Iterator[None]:
+    """Turn a value that a worker refused into an error that says what is wrong."""
+    source, person = _source(table), _drawn_person(table)
+    with explained(source, table.schema, parts), complete(source, [person] if person else []):
+        yield
+
+
 def _source(table: Table) -> SparkSource:
     assert isinstance(table.source, SparkSource)
     return table.source
@@ -107,7 +125,7 @@ def _published(table: Table) -> list[str]:
 
 def _deal(table: Table, plan: Plan | ResponsePlan, key: SecretKey) -> FoundDeal | None:
     """Find the deal to sub-tables, if there are several."""
-    if not isinstance(plan, Plan) or not plan.mechanism.label:
+    if not isinstance(plan, Plan) or not _is_dealt(plan):
         return None
     rows = spark_rows(_source(table), table.schema, plan.mechanism, key)
     found = dealt(rows, plan.mechanism, plan.quotas, key)
@@ -139,7 +157,7 @@ def write_groups(
     """Write both tables; return what the manifest says of them, and the Arrow schema of the data."""
     source = _source(table)
     rows = MapRows(table.schema, source.in_task(_published(table)), (), order=Order(Step.ANATOMY))
-    with told(source.session, publishing_groups.rows_read(plan), progress):
+    with told(source.session, publishing_groups.rows_read(plan), progress), _explained(table):
         write = _robust if plan.method == "robust-anatomy" else _plain
         written = write(table, plan, rows, key, folder)
     parts = _parts(written.values)

@@ -146,7 +146,7 @@ class Encoder:
 
     def _about_missing(self, lacking: Refusal) -> tuple[str, str]:
         return (
-            f"{self.attribute.name!r} is missing in {lacking.rows:,} row(s), first in row {lacking.first:,}.",
+            f"{self.attribute.name!r} is missing in {lacking.rows:,} row(s){first_row(',', lacking.first)}.",
             'Say what a missing value means: missing = "category" (a value of its own) '
             'or "drop" (the row is left out).',
         )
@@ -158,14 +158,23 @@ class Encoder:
         shown = ", ".join(repr(label(v)) for v in list(refused)[:5]) + (", ..." if len(refused) > 5 else "")
         if self.attribute.bins is not None and any(isinstance(v, NotANumber) for v in refused):
             return (
-                f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}; first in row {first:,}.",
+                f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}{first_row(';', first)}.",
                 "Mend them, or take the bins away.",
             )
         return (
-            f"{name!r} has {len(refused):,} value(s) outside its declared domain, in {total:,} row(s): {shown}; "
-            f"first in row {first:,}.",
+            f"{name!r} has {len(refused):,} value(s) outside its declared domain, in {total:,} row(s): {shown}"
+            f"{first_row(';', first)}.",
             "Add them to the domain in the policy, or mend the table.",
         )
+
+
+def first_row(after: str, number: int) -> str:
+    """Return where something is first, for a message; nothing where rows have no numbers (0).
+
+    >>> first_row(",", 7), first_row(",", 0)
+    (', first in row 7', '')
+    """
+    return f"{after} first in row {number:,}" if number else ""
 
 
 class NotANumber(str):

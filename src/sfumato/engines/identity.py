@@ -25,11 +25,14 @@ MEMORY = "200MB"
 def key_bytes(column: Any, name: str, position: int) -> list[bytes]:
     """Return each identifier as bytes; 7 and "7" are the same one. A missing one is an error."""
     if column.null_count:
-        raise TableError(
-            f"{name!r} is missing in row {position + first_null(column) + 1:,}.",
-            "A person or record key needs a value in every row.",
-        )
+        raise missing_identifier(name, position + first_null(column) + 1)
     return [str(value).encode() for value in column.to_pylist()]
+
+
+def missing_identifier(name: str, row: int) -> TableError:
+    """Return what is raised where a row has no identifier; 0: rows have no numbers."""
+    where = f"row {row:,}" if row else "a row"
+    return TableError(f"{name!r} is missing in {where}.", "A person or record key needs a value in every row.")
 
 
 class IdentityIndex:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.attributes import Attribute, Domain, Schema
 from sfumato.engines.arrays import first_null, from_numpy, from_text
 from sfumato.engines.base import RESERVED, Batch, Source
-from sfumato.engines.encoding import Encoder, fitted, number_type
+from sfumato.engines.encoding import Encoder, Refusal, first_row, fitted, number_type
 from sfumato.engines.identity import key_bytes
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask, complete_rows, dropping
@@ -88,7 +88,7 @@ class RowMapper:
         self._published = [name for name in source.names if schema[name].role != "identifier"]
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
-        self._encoders |= {a.name: _checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
+        self._encoders |= {a.name: checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
         self._contexts = [_context(mechanism, k) for k, mechanism in enumerate(mechanisms)] if record_key else []
         self._types = integer_types(parts, source)
         self._dropping = dropping(schema)
@@ -193,10 +193,15 @@ class RowMapper:
                 first = position + first_null(column) + 1
             missing += column.null_count
         if missing:
-            raise TableError(
-                f"{name!r} is missing in {missing:,} row(s), first in row {first:,}.",
-                'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
-            )
+            raise missing_values(name, Refusal(missing, first))
+
+
+def missing_values(name: str, lacking: Refusal) -> TableError:
+    """Return what is raised where a column that is published as it is misses values, and the policy says nothing."""
+    return TableError(
+        f"{name!r} is missing in {lacking.rows:,} row(s){first_row(',', lacking.first)}.",
+        'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
+    )
 
 
 def changed_table() -> PlanMismatch:
@@ -253,7 +258,8 @@ def _integer_type(part: Domain, kind: Any) -> Any:
     return kind if all(limits.min <= int(v) <= limits.max for v in known) else None
 
 
-def _checking_encoder(attribute: Attribute, source: Source) -> Encoder:
+def checking_encoder(attribute: Attribute, source: Source) -> Encoder:
+    """Return an encoder for a column that is not randomized, and has bins or a declared domain."""
     attribute = fitted(attribute, source.column_type(attribute.name))
     declared = attribute.declared
     return Encoder(attribute, None if declared is None else Domain(attribute.name, declared))

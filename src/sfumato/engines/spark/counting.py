@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
-from sfumato.engines.counting import Progress, Tally, profile_of, watched
-from sfumato.engines.encoding import Codes, Encoder, NotANumber, Refusal, fitted
+from sfumato.engines.counting import WATCHED, Progress, Tally, profile_of
+from sfumato.engines.encoding import Codes, Encoder, fitted
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.engines.spark.identity import with_drawn
+from sfumato.engines.spark.refusing import complain, complete
 from sfumato.engines.spark.running import collected, mapped, told
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import DRAWN, Addressed, AnyBatch, TaskSource
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 
 COUNTED, REFUSED, LEARNED, DROPPED = range(4)
 """Kinds of lines that partitions give."""
-LINES = "kind int, text string, number long, first long"
-MOST_REFUSED = 1000
-"""Values that a partition tells of those that are not allowed."""
+LINES = "kind int, text string, number long"
+SPREADING = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio, and odd: the leading bits of its multiples are spread evenly."""
 UNKNOWN_ORDER = OrderTest.combined(0.0, 0.0)
 """Of rows without addresses: nothing is known of their order, so they are shuffled."""
 
@@ -54,10 +55,13 @@ def count_sensitive(
     attributes = [fitted(schema[name], source.column_type(name)) for name in names]
     counter = _Counter(attributes, dropping(schema), source.in_task(_columns(attributes, schema)))
     frame = with_drawn(source, schema, counter.source.names, person, SecretKey.fresh())
-    with told(source.session, 0 if source.why_no_address else source.files.rows, progress):
-        found = _Found.of(collected(_added_up(mapped(frame, counter.count, LINES))), attributes)
-        for encoder in found.encoders(attributes):
-            encoder.check()
+    with (
+        told(source.session, 0 if source.why_no_address else source.files.rows, progress),
+        complete(source, [person] if person else []),
+    ):
+        found = _Found.of(collected(_added_up(mapped(frame, counter.count, LINES))))
+        for k in sorted(found.refused):
+            complain(source, counter.encoders()[k])
         domain = SensitiveDomain(tuple(found.domain(k, a) for k, a in enumerate(attributes)))
         cells, numbers = found.cells(domain)
         order = UNKNOWN_ORDER if source.why_no_address else _order(source, frame, counter, domain)
@@ -71,7 +75,7 @@ def _columns(attributes: Sequence[Attribute], schema: Schema) -> list[str]:
 def _added_up(lines: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    return lines.groupBy("kind", "text").agg(f.sum("number").alias("number"), f.min("first").alias("first"))
+    return lines.groupBy("kind", "text").agg(f.sum("number").alias("number"))
 
 
 # --- in a partition -----------------------------------------------------------------------------------------------
@@ -86,51 +90,47 @@ class _Counter:
     source: TaskSource
 
     def count(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        """Yield the combinations of values with their counts, the values that are not allowed, and the rest."""
-        encoders, tally, dropped = self._encoders(), Tally(), 0
+        """Yield the combinations of values with their counts, which columns have values not allowed, and the rest."""
+        encoders, tally, dropped = self.encoders(), Tally(), 0
         for batch in self.source.of(given).batches(self.source.names):
             codes, kept = self._kept(encoders, batch)
             dropped += kept.size - int(kept.sum())
             tally.add([c[kept] for c in codes])
         learned = [encoder.learned for encoder in encoders]
         parts = tuple(Domain(e.attribute.name, tuple(e.learned)) for e in encoders if e.learned)
-        lines = [(DROPPED, "", dropped, 0)]
+        lines = [(DROPPED, "", dropped)]
         if len(parts) == len(encoders):
             cells, numbers = tally.cells(learned, SensitiveDomain(parts))
             for cell, number in zip(cells.tolist(), numbers.tolist(), strict=True):
-                lines.append((COUNTED, json.dumps([of[c] for of, c in zip(learned, cell, strict=True)]), number, 0))
+                lines.append((COUNTED, json.dumps([of[c] for of, c in zip(learned, cell, strict=True)]), number))
         lines += [line for k, encoder in enumerate(encoders) for line in _about(k, encoder)]
         yield _in_arrow(lines)
 
-    def _encoders(self) -> list[Encoder]:
+    def encoders(self) -> list[Encoder]:
+        """Return new encoders of the columns."""
         return [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in self.attributes]
 
     def _kept(self, encoders: Sequence[Encoder], batch: AnyBatch) -> tuple[list[Codes], Mask]:
         """Return the codes of all rows, and which rows count."""
-        rows, start = batch.rows, _position(batch)
-        codes = [e.encode(rows.column(e.attribute.name), start) for e in encoders]
+        rows = batch.rows
+        codes = [e.encode(rows.column(e.attribute.name), 0) for e in encoders]
         masks = [complete_rows(rows, list(self.drops)), _drawn(rows)]
         return codes, np.logical_and.reduce([*(c >= 0 for c in codes), *(m for m in masks if m is not None)])
 
 
-def _about(k: int, encoder: Encoder) -> Iterator[tuple[int, str, int, int]]:
-    """Give the values of a column that were learned, with their bins, and those that are not allowed."""
+def _about(k: int, encoder: Encoder) -> Iterator[tuple[int, str, int]]:
+    """Give the values of a column that were learned, with their bins, and whether others are not allowed."""
     if encoder.domain is None:
         for value in encoder.learned:
-            yield LEARNED, json.dumps([k, value, encoder.bin_number(value)]), 0, 0
-    for value, refusal in list(encoder.refused.items())[:MOST_REFUSED]:
-        yield REFUSED, json.dumps([k, value, isinstance(value, NotANumber)]), refusal.rows, refusal.first
+            yield LEARNED, json.dumps([k, value, encoder.bin_number(value)]), 0
+    if encoder.refused:
+        yield REFUSED, json.dumps(k), 0
 
 
-def _in_arrow(lines: Sequence[tuple[int, str, int, int]]) -> Any:
-    kinds = [pa.int32(), pa.string(), pa.int64(), pa.int64()]
+def _in_arrow(lines: Sequence[tuple[int, str, int]]) -> Any:
+    kinds = [pa.int32(), pa.string(), pa.int64()]
     columns = [pa.array(column, kind) for column, kind in zip(zip(*lines, strict=True), kinds, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, names=["kind", "text", "number", "first"])
-
-
-def _position(batch: AnyBatch) -> int:
-    """Return the number of the first row in the whole table, for messages; of rows without addresses 0."""
-    return int(batch.positions[0]) if isinstance(batch, Addressed) and batch.numbers.size else 0
+    return pa.RecordBatch.from_arrays(columns, names=["kind", "text", "number"])
 
 
 def _drawn(rows: Any) -> Mask | None:
@@ -145,34 +145,27 @@ class _Found(NamedTuple):
     """What all partitions found together."""
 
     counted: list[tuple[list[Value], int]]
-    refused: dict[int, dict[Value, Refusal]]
+    refused: set[int]  # columns
     learned: dict[int, dict[Value, int | None]]  # of each column: values, and the bins of these
     dropped: int
 
     @classmethod
-    def of(cls, lines: Any, attributes: Sequence[Attribute]) -> _Found:
+    def of(cls, lines: Any) -> _Found:
         counted: list[tuple[list[Value], int]] = []
-        refused: dict[int, dict[Value, Refusal]] = defaultdict(dict)
+        refused: set[int] = set()
         learned: dict[int, dict[Value, int | None]] = defaultdict(dict)
         dropped = 0
-        for kind, text, number, first in zip(*(column.to_pylist() for column in lines.columns), strict=True):
+        for kind, text, number in zip(*(column.to_pylist() for column in lines.columns), strict=True):
             if kind == COUNTED:
                 counted.append((json.loads(text), number))
             elif kind == REFUSED:
-                k, value, is_odd = json.loads(text)
-                refused[k][NotANumber(value) if is_odd else value] = Refusal(number, first)
+                refused.add(json.loads(text))
             elif kind == LEARNED:
                 k, value, bin_number = json.loads(text)
                 learned[k][value] = bin_number
             else:
                 dropped = number
         return cls(counted, refused, learned, dropped)
-
-    def encoders(self, attributes: Sequence[Attribute]) -> Iterator[Encoder]:
-        """Give an encoder for each column that knows all that was refused, to complain of it."""
-        for k, attribute in enumerate(attributes):
-            domain = None if attribute.declared is None else Domain(attribute.name, attribute.declared)
-            yield Encoder(attribute, domain, self.refused[k])
 
     def domain(self, k: int, attribute: Attribute) -> Domain:
         """Return the declared domain of a column, or the learned one in its natural order, the missing value last."""
@@ -238,7 +231,7 @@ class _Watch:
         for batch in source.batches(source.names):
             assert isinstance(batch, Addressed)
             codes, kept = self.counter._kept(encoders, batch)
-            code = watched(self.domain.join([c[kept] for c in codes]), self.domain.size)
+            code = _watched([c[kept] for c in codes], self.domain)
             place = batch.positions[kept]
             pairs, times = np.unique((place // size << 32) | code, return_counts=True)
             for pair, number in zip(pairs.tolist(), times.tolist(), strict=True):
@@ -250,3 +243,13 @@ class _Watch:
         kinds = [pa.int64(), pa.int32(), pa.int64()]
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=["place", "code", "number"])
+
+
+def _watched(codes: Sequence[Codes], domain: SensitiveDomain) -> npt.NDArray[np.int64]:
+    """Return numbers below WATCHED for combinations of codes: their own, or hashes of them where there are more."""
+    joined = np.zeros(codes[0].size, dtype=np.uint64)
+    for size, column in zip(domain.sizes, codes, strict=True):
+        joined = joined * np.uint64(size) + column.astype(np.uint64)  # modulo 2^64
+    if domain.size > WATCHED:
+        joined = joined * SPREADING >> np.uint64(64 - (WATCHED - 1).bit_length())
+    return joined.astype(np.int64)

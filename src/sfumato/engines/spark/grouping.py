@@ -367,7 +367,7 @@ def _write_counted(
     from pyspark.sql import functions as f
 
     ranges = parts_for(rows)
-    ranged = lines.withColumn(PART, f.floor(f.col(GROUP) * ranges / number).cast("int"))
+    ranged = lines.withColumn(PART, f.floor(f.col(GROUP).cast("long") * ranges / number).cast("int"))
     in_order = ranged.repartitionById(ranges, f.col(PART)).sortWithinPartitions(GROUP, CODE)
     return write_parts(in_order, _Lines(domain, types), NO_KEY, folder, "groups")
 

@@ -13,9 +13,11 @@ from sfumato.attributes import Attribute, Schema
 from sfumato.engines.arrays import from_numpy
 from sfumato.engines.identity import key_bytes
 from sfumato.engines.selection import complete_rows, dropping
+from sfumato.engines.spark.refusing import complete
 from sfumato.engines.spark.running import collected, mapped
-from sfumato.engines.spark.source import SparkSource
-from sfumato.engines.spark.tasks import DRAWN, FILE, ROW, TaskSource
+from sfumato.engines.spark.source import SparkSource, quoted
+from sfumato.engines.spark.tasks import DRAWN, FILE, ROW, Refused, TaskSource, at_once
+from sfumato.errors import UsageError
 from sfumato.randomness import SecretKey, Step
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ def repeated(source: SparkSource, name: str) -> tuple[int, int]:
 
     hashes = _Hashes(source.in_task([name]), name, (), drawing=False)
     found = mapped(source.addressed([name]), hashes.of, HASHED, SecretKey.fresh())
-    rows, different = collected(found.agg(f.count("*"), f.count_distinct("identity"))).to_pylist()[0].values()
+    counted = found.agg(f.count("*").alias("rows"), f.count_distinct("identity").alias("different"))
+    with complete(source, [name]):
+        rows, different = collected(counted).to_pylist()[0].values()
     return int(rows), int(different)
 
 
@@ -48,6 +52,12 @@ def with_drawn(
     frame = source.addressed(columns)
     if person is None:
         return frame
+    if source.why_no_address:
+        raise UsageError(
+            f"One row of each {person!r} is drawn by where rows are, and the rows of {source.description} have no "
+            f"address that stays the same: {source.why_no_address}.",
+            "Write the table to Parquet files, and publish these.",
+        )
     drops = dropping(schema)
     needed = list(dict.fromkeys([person, *(a.name for a in drops)]))
     hashes = _Hashes(source.in_task(needed), person, drops, drawing=True)
@@ -55,7 +65,8 @@ def with_drawn(
     chosen = found.groupBy("identity").agg(f.min_by(f.struct("file", "row"), "word").alias("drawn"))
     places = chosen.select(f.col("drawn.file").alias(FILE), f.col("drawn.row").alias(ROW), f.lit(True).alias(DRAWN))
     joined = frame.join(places, on=[FILE, ROW], how="left")
-    return joined.select(*(c for c in frame.columns), f.coalesce(f.col(f"`{DRAWN}`"), f.lit(False)).alias(DRAWN))
+    is_drawn = f.coalesce(f.col(DRAWN), f.lit(False)).alias(DRAWN)
+    return joined.select(*(f.col(quoted(name)) for name in frame.columns), is_drawn)
 
 
 @dataclass(frozen=True)
@@ -70,12 +81,13 @@ class _Hashes:
     def of(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
         """Yield (identity, file, row, word) of the rows of a partition that may be drawn."""
         names = ["identity", "file", "row", "word"]
-        for rows in given:
-            source = self.source.of(iter([rows]))
-            for batch in source.batches(source.names):
-                identity = key.keyed_words(Step.HASH, key_bytes(batch.rows.column(self.name), self.name, 0))
-                word = batch.words(key, Step.PERSON) - LOWEST if self.drawing else np.zeros_like(identity)
-                columns = [from_numpy(identity.view(np.int64)), rows.column(FILE), rows.column(ROW)]
-                made = pa.RecordBatch.from_arrays([*columns, from_numpy(word.view(np.int64))], names=names)
-                keep = complete_rows(batch.rows, list(self.drops))
-                yield made if keep is None else made.filter(from_numpy(keep))
+        for rows in at_once(given):
+            batch = self.source.batch(rows, self.source.names)
+            if batch.rows.column(self.name).null_count:
+                raise Refused(self.name)
+            identity = key.keyed_words(Step.HASH, key_bytes(batch.rows.column(self.name), self.name, 0))
+            word = batch.words(key, Step.PERSON) - LOWEST if self.drawing else np.zeros_like(identity)
+            columns = [from_numpy(identity.view(np.int64)), rows.column(FILE), rows.column(ROW)]
+            made = pa.RecordBatch.from_arrays([*columns, from_numpy(word.view(np.int64))], names=names)
+            keep = complete_rows(batch.rows, list(self.drops))
+            yield made if keep is None else made.filter(from_numpy(keep))

@@ -36,10 +36,11 @@ class _Sent:
 
     task: Any  # a Task, or a broadcast of one
     key: SecretKey
+    columns: list[str]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         task: Task = getattr(self.task, "value", self.task)
-        return task(batches, self.key)
+        return task((batch.rename_columns(self.columns) for batch in batches), self.key)
 
     @property
     def __name__(self) -> str:
@@ -53,9 +54,11 @@ def mapped(frame: DataFrame, task: Task, schema: Any, key: SecretKey = NO_KEY) -
     sent: Any = task
     if len(dumps(task)) > SMALL:  # type: ignore[no-untyped-call]
         sent = frame.sparkSession.sparkContext.broadcast(task)
+    # not by their own names: pyspark would take a dot in one for a field
+    numbered = frame.toDF(*(f"c{k}" for k in range(len(frame.columns))))
     with warnings.catch_warnings(), _unlogged():
         warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, through which nothing goes here
-        return frame.mapInArrow(_Sent(sent, key), schema)
+        return numbered.mapInArrow(_Sent(sent, key, frame.columns), schema)
 
 
 @contextmanager
@@ -63,7 +66,7 @@ def _unlogged() -> Iterator[None]:
     """Keep py4j from logging what it sends: at DEBUG it would write the key."""
     logger = logging.getLogger("py4j")
     level = logger.level
-    logger.setLevel(max(level, logging.INFO))
+    logger.setLevel(max(logger.getEffectiveLevel(), logging.INFO))
     try:
         yield
     finally:
@@ -93,13 +96,24 @@ def _translated(text: str) -> Exception:
     if found := re.search(r"sfumato\.errors\.(\w+): ([^\n]*)(?:\n([^\n]+))?", text):
         problem: Exception = getattr(errors, found[1])(found[2], found[3] or "")
         return problem
-    if "No space left on device" in text:
+    if re.search(r"No space left on device|Disk quota exceeded|File too large", text):
         return OutOfSpace("No room is left on a disk of the cluster; nothing was published.", "Free some space.")
-    said = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception)\b", line)]
     return JobFailed(
-        f"The Spark job failed: {(said[-1] if said else text.strip().splitlines()[0])[:300]}",
-        "Nothing was published. Spark's pages and logs tell more.",
+        f"The Spark job failed: {reason(text)}.", "Nothing was published. Spark's pages and logs tell more."
     )
+
+
+def reason(text: str) -> str:
+    """Return the first cause in what Python or Java say of a failure: the last exception that is named.
+
+    >>> reason("An error occurred.\\n: java.lang.Exception: x\\n\\tat y.z\\nCaused by: java.io.IOException: gone.")
+    'java.io.IOException: gone'
+    >>> reason("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03")
+    'Path does not exist: file:/x'
+    """
+    named = re.findall(r"^(?:: |Caused by: )?((?:[\w$]+\.)*\w*(?:Error|Exception)\b[^\n]*)", text.strip(), re.MULTILINE)
+    said = named[-1] if named else text.strip().split("\n")[0]
+    return re.sub(r"^\[[\w.]+\] | SQLSTATE: \w+$", "", said)[:300].rstrip(". ")
 
 
 @contextmanager

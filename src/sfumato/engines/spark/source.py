@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.engines.base import Batch
+from sfumato.engines.spark.running import collected, mapped, reason
 from sfumato.engines.spark.tasks import FILE, ROW, Files, TaskSource, file_sums
 from sfumato.errors import TableError, UsageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 KEEP_ADDRESSES = {"Project", "Filter", "SubqueryAlias", "View", "LogicalRelation"}
 """Steps after which a row still is a row of a file, once: others move rows, join them or make several of one."""
@@ -38,27 +42,30 @@ class SparkSource:
         self.frame, self.description = frame, description
         self.names: list[str] = list(frame.columns)
         self.wide: dict[str, tuple[str, ...]] = {}
-        self._check_names()
+        self._check()
 
     @property
     def session(self) -> SparkSession:
         """The session that reads it."""
         return self.frame.sparkSession
 
-    def _check_names(self) -> None:
+    def _check(self) -> None:
+        if type(self.frame).__module__.startswith("pyspark.sql.connect"):
+            raise UsageError(
+                "The DataFrame is of Spark Connect, which does not tell where rows are.",
+                "Use a session of the cluster itself (on Databricks: compute with dedicated access).",
+            )
         if len(set(self.names)) < len(self.names):
             raise TableError("The DataFrame has a column name more than once.", "Rename or drop one.")
 
     @cached_property
-    def arrow_schema(self) -> Any:
+    def types(self) -> dict[str, Any]:
         """The Arrow types under which workers see the columns."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        return to_arrow_schema(self.frame.schema)
+        return {field.name: _arrow_type(field.dataType) for field in self.frame.schema}
 
     def column_type(self, name: str) -> Any:
         """Return the Arrow type under which a column is read."""
-        return self.arrow_schema.field(name).type
+        return self.types[name]
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Refuse: rows stay where they are."""
@@ -77,27 +84,30 @@ class SparkSource:
             return "it has columns that are drawn anew each time it is read"
         if others := sorted(set(_steps(plan)) - KEEP_ADDRESSES):
             return f"it is not read as it lies in files: {', '.join(others)}"
-        try:
-            self.frame.select("_metadata.file_path", "_metadata.row_index")
-        except Exception as problem:
-            if type(problem).__name__ != "AnalysisException":
-                raise
+        metadata = plan.metadataOutput()
+        if not any('"row_index"' in metadata.apply(k).dataType().json() for k in range(metadata.size())):
             return "its files do not number their rows, as Parquet does"
         return ""
+
+    def _address(self, name: str) -> Column:
+        """Return what Spark knows of a row's file, also where the table has a column of that name."""
+        return self.frame.metadataColumn("_metadata")[name]
 
     @cached_property
     def files(self) -> Files:
         """The files in the order of their paths, and the rows of each (up to the last one that is not filtered out)."""
         from pyspark.sql import functions as f
 
-        path = f.col("_metadata.file_path")
-        found = self.frame.groupBy(path.alias("path"), f.xxhash64(path).alias("mark"))
-        counted = found.agg(f.max("_metadata.row_index").alias("last"), f.count("*").alias("rows")).toArrow()
+        path, row = self._address("file_path"), self._address("row_index")
+        rows_of_files = self.frame.select(path.alias("path"), f.xxhash64(path).alias("mark"), row.alias("row"))
+        found = rows_of_files.groupBy("path", "mark").agg(f.max("row").alias("last"), f.count("*").alias("rows"))
         numbers = {parts: k for k, parts in enumerate(sorted({_parts(uri) for uri in self.frame.inputFiles()}))}
-        lines = counted.to_pylist()
+        lines = collected(found).to_pylist()
         marks = {line["mark"]: numbers[_parts(line["path"])] for line in lines}
-        if len(marks) < len(lines):
+        if len(set(marks.values())) < len(lines):
             raise TableError("Two files of the table have paths that cannot be told apart.", "Rename one of them.")
+        if any(line["rows"] > line["last"] + 1 for line in lines):
+            raise TableError("The DataFrame reads a file more than once.", "Read every file once.")
         rows = np.zeros(len(numbers), dtype=np.int64)
         for line in lines:
             rows[marks[line["mark"]]] = line["last"] + 1
@@ -107,11 +117,11 @@ class SparkSource:
         """Return some columns with the address of each row; both are -1 where rows have none."""
         from pyspark.sql import functions as f
 
-        quoted = [f.col(_quoted(name)) for name in columns]
+        chosen = [f.col(quoted(name)) for name in columns]
         if self.why_no_address:
-            return self.frame.select(*quoted, f.lit(-1).cast("long").alias(FILE), f.lit(-1).cast("long").alias(ROW))
-        mark, row = f.xxhash64("_metadata.file_path").alias(FILE), f.col("_metadata.row_index").alias(ROW)
-        return self.frame.select(*quoted, mark, row)
+            return self.frame.select(*chosen, f.lit(-1).cast("long").alias(FILE), f.lit(-1).cast("long").alias(ROW))
+        mark, row = f.xxhash64(self._address("file_path")), self._address("row_index")
+        return self.frame.select(*chosen, mark.alias(FILE), row.alias(ROW))
 
     def in_task(self, columns: Sequence[str]) -> TaskSource:
         """Return how a worker sees rows of `addressed(columns)`."""
@@ -133,8 +143,6 @@ class SparkSource:
         if not paths or not all(path and Path(path).is_file() for path in paths):
             return None
         listed = self.session.createDataFrame(list(enumerate(paths)), "number long, path string")
-        from sfumato.engines.spark.running import collected, mapped
-
         found = collected(mapped(listed.repartition(len(paths)), file_sums, "number long, digest binary"))
         digests = {line["number"]: line["digest"] for line in found.to_pylist()}
         return hashlib.sha256(b"".join(digests[k] for k in range(len(paths)))).hexdigest()
@@ -142,7 +150,7 @@ class SparkSource:
     def _of_rows(self) -> str:
         from pyspark.sql import functions as f
 
-        columns = [f.col(_quoted(name)) for name in self.names]
+        columns = [f.col(quoted(name)) for name in self.names]
         one, other = f.xxhash64(*columns), f.xxhash64(f.lit("sfumato"), *columns)
         sums = self.frame.agg(
             f.count("*"), f.sum(one.cast("decimal(38,0)")), f.sum(other.cast("decimal(38,0)")), f.bit_xor(one)
@@ -167,15 +175,54 @@ def open_frame(session: SparkSession, path: str | Path) -> SparkSource:
 
     text = str(path)
     if "://" in text or text.startswith("dbfs:"):
-        return SparkSource(session.read.parquet(text), text)
+        with _readable(text):
+            return SparkSource(session.read.parquet(text), text)
     source = open_source(Path(text))
     if not isinstance(source, ParquetSource):
         raise UsageError(
             f"{text!r} is not Parquet, whose files number their rows; Spark publishes nothing else.",
             "Write it to Parquet first, or publish it on one machine (--engine embedded).",
         )
-    frame = session.read.parquet(*(f.resolve().as_uri() for f in source.files))
-    return SparkSource(frame, text)
+    with _readable(text):
+        return SparkSource(session.read.parquet(*(_plain_path(file) for file in source.files)), text)
+
+
+@contextmanager
+def _readable(description: str) -> Iterator[None]:
+    """Turn what Spark says of files that it does not read into an error of ours."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as problem:
+        raise TableError(
+            f"Spark cannot read {description!r}: {reason(str(problem))}.",
+            "Write it to Parquet files that Spark reads, or publish it on one machine (--engine embedded).",
+        ) from None
+
+
+def _plain_path(file: Path) -> str:
+    """Return a local path as Spark takes it: not as a URI, and with nothing in it that stands for other names.
+
+    >>> _plain_path(Path("/data/a b [1].parquet"))
+    'file:///data/a b \\\\[1\\\\].parquet'
+    """
+    return "file://" + re.sub(r"([\\*?{}\[\]])", r"\\\1", str(file.absolute()))
+
+
+def _arrow_type(kind: Any) -> Any:
+    """Return the Arrow type of a Spark type; one that is not published for all that Arrow has no type for."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+    from pyspark.sql.types import TimestampType
+
+    if isinstance(kind, TimestampType):  # in whatever zone the session tells it
+        return pa.timestamp("us", tz="UTC")
+    try:
+        return to_arrow_type(kind)
+    except (PySparkException, AssertionError):
+        return pa.opaque(pa.null(), kind.simpleString(), "Spark")
 
 
 def _steps(plan: Any) -> Iterator[str]:
@@ -201,9 +248,11 @@ def local_path(uri: str) -> str | None:
 
 
 def _parts(uri: str) -> tuple[str, ...]:
-    """Return what paths are compared by: part by part, as pathlib compares them."""
-    return PurePosixPath(unquote(urlsplit(uri).path)).parts
+    """Return what paths are compared by: the store, then part by part, as pathlib compares them."""
+    parts = urlsplit(uri)
+    return parts.netloc, *PurePosixPath(unquote(parts.path)).parts
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark reads it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sfumato.engines.arrays import as_numpy
 from sfumato.engines.base import RESERVED, Numbering, by_file
+from sfumato.engines.mapping import changed_table
 from sfumato.randomness import SecretKey, Step, WordArray
 
 FILE, ROW = f"{RESERVED}file", f"{RESERVED}row"
@@ -57,10 +58,12 @@ class Files:
         return cls(marks, np.array([numbers[int(m)] for m in marks], dtype=np.int64), before, int(rows.sum()), total)
 
     def number_of(self, marks: Ints) -> Ints:
-        """Return the number of each row's file."""
-        if marks.size and (marks == marks[0]).all():  # as it mostly is
-            return np.full(marks.size, self.numbers[np.searchsorted(self.marks, marks[0])])
-        return self.numbers[np.searchsorted(self.marks, marks)]
+        """Return the number of each row's file. One that had no rows before is not known, and has no number."""
+        different = marks[:1] if (marks == marks[:1]).all() else marks  # mostly there is one
+        places = np.searchsorted(self.marks, different)
+        if (self.marks.take(places, mode="clip") != different).any():
+            raise changed_table()
+        return np.resize(self.numbers[places], marks.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,17 +137,23 @@ class TaskSource:
             raise Refused(columns[0])
         given, self.given = self.given, None
         for rows in at_once(given):
-            for batch in _runs(self._batch(rows, columns)):
+            for batch in _runs(self.batch(rows, columns)):
                 if isinstance(batch, Addressed):
                     self.place = int(batch.files[0]), int(batch.numbers[0])
                 yield batch
 
-    def _batch(self, rows: Any, columns: Sequence[str]) -> AnyBatch:
-        chosen = rows.select([*columns, *(name for name in (DRAWN,) if name in rows.schema.names)])
+    def batch(self, rows: Any, columns: Sequence[str]) -> AnyBatch:
+        """Return some columns of Spark's rows, with their addresses."""
+        chosen = self._typed(rows.select([*columns, *(name for name in (DRAWN,) if name in rows.schema.names)]))
         if self.files is None:
             return Unaddressed(chosen)
         marks, numbers = (as_numpy(rows.column(name)) for name in (FILE, ROW))
         return Addressed(chosen, self.files.number_of(marks), numbers, self.files.before)
+
+    def _typed(self, rows: Any) -> Any:
+        """Return the rows in the stated types: a session may hand over large text, or moments in a zone of its own."""
+        fields = [pa.field(f.name, self.types.get(f.name, f.type)) for f in rows.schema]
+        return rows.cast(pa.schema(fields))
 
     def fingerprint(self) -> str:
         """Refuse: a partition is not a table."""

@@ -9,7 +9,9 @@ order of all rows is that of independent words, so all orders are equally likely
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from pathlib import Path
@@ -25,11 +27,13 @@ from sfumato.engines.base import RESERVED
 from sfumato.engines.mapping import WORD
 from sfumato.engines.memory import kept_memory
 from sfumato.engines.spark.running import collected, mapped
+from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.tasks import at_once
 from sfumato.engines.writers import ParquetFormat
 from sfumato.errors import TableError
 from sfumato.publishing_files import Written, write_file
 from sfumato.randomness import SecretKey, WordArray, release_id
+from sfumato.release_parts import part_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -172,19 +176,30 @@ def _in_arrow(lines: Sequence[tuple[Any, ...]], tally: Tally) -> Any:
 
 def write_parts(frame: DataFrame, stage: Stage, key: SecretKey, folder: Path, name: str) -> Parts:
     """Write the rows to `folder/name/part-00000.parquet` and so on, in the order of their places."""
-    attempts = folder / ATTEMPTS
-    attempts.mkdir(mode=0o700, exist_ok=True)
-    lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage), FILES, key)).to_pylist()
-    made = sorted((line for line in lines if line["name"]), key=lambda line: (line["file"], line["first"]))
-    if not made:
-        raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
-    (folder / name).mkdir()
-    files = [_placed(line, attempts, folder / name / f"part-{k:05d}.parquet") for k, line in enumerate(made)]
-    for left in attempts.iterdir():  # of tasks that failed, or were run twice
-        left.unlink()
-    attempts.rmdir()
+    with _attempts(folder) as attempts:
+        lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage), FILES, key)).to_pylist()
+        made = sorted((line for line in lines if line["name"]), key=lambda line: (line["file"], line["first"]))
+        if not made:
+            raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
+        (folder / name).mkdir()
+        files = [_placed(line, attempts, folder / name / part_name(k)) for k, line in enumerate(made)]
     checked = sum(line["checked"] for line in lines) % (1 << 64)
     return Parts(files, sum(line["read"] for line in lines), checked)
+
+
+@contextmanager
+def _attempts(folder: Path) -> Iterator[Path]:
+    """Give a folder for workers to write to; at the end it is gone, with what is left of tasks that were run twice.
+
+    It first gets another name: a task that is still running then finds no place for a new file.
+    """
+    attempts, done = folder / ATTEMPTS, folder / f"{ATTEMPTS}-{release_id()}"
+    attempts.mkdir(mode=0o700)
+    try:
+        yield attempts
+    finally:
+        os.rename(attempts, done)
+        shutil.rmtree(done)
 
 
 def _placed(line: dict[str, Any], attempts: Path, path: Path) -> PartWritten:
@@ -228,7 +243,7 @@ def sorted_in_parts(frame: DataFrame, parts: int, by: Sequence[str]) -> DataFram
     from pyspark.sql import functions as f
 
     # one partition more than parts, for lines with sums
-    rest = [f"`{name.replace('`', '``')}`" for name in frame.columns if name not in (PART, *by)]
+    rest = [quoted(name) for name in frame.columns if name not in (PART, *by)]
     return frame.repartitionById(parts + 1, f.col(PART)).sortWithinPartitions(*by, *rest)
 
 
