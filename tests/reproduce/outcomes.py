@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 from sfumato.report.page_figures import WIDE
 from sfumato.reproduce.catalogue import chosen
-from sfumato.reproduce.charts import specification
+from sfumato.reproduce.charts import Chart, Point, specification
 from sfumato.reproduce.data import Data
-from sfumato.reproduce.experiment import Comparison, Outcome, Setting
+from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, number, sentence
 from sfumato.reproduce.results import to_csv
 
 
@@ -39,3 +40,24 @@ def check_outcome(found: Outcome) -> None:
     assert specification(found.chart, WIDE)["layer"]
     assert found.chart.alt.endswith(".")
     assert found.data
+
+
+# --- an experiment that is made up ------------------------------------------------------------------------------------
+
+CHART = Chart("one point", "x", "y", (Point("ours", 1.0, 2.0),))
+
+
+def nobody(running: str, done: float, total: int) -> None:
+    """Hear of no progress."""
+
+
+def made(setting: Setting) -> Outcome:
+    """Return an outcome that shows what it was given."""
+    comparisons = (
+        number("a | b", "1/2", Fraction(1, 2), proved=0.25),
+        sentence("trend", "falls", f"seed {setting.seed}", False, because="it rises"),
+    )
+    return Outcome(comparisons, ({"x": 1, "y": setting.seed},), CHART, "two rows", notes=("a note",))
+
+
+EXPERIMENT = Experiment("fg-made", "FG", "Table 9", "Made up", made)

@@ -18,7 +18,7 @@ from sfumato.audit.usefulness import uncertainty
 from sfumato.methods.generalization import roll_up
 from sfumato.methods.response import JointTable
 from sfumato.methods.response.channels import IntArray
-from sfumato.reproduce.ad import EXPERIMENTS, figure3, levels, rows, study, table3, times
+from sfumato.reproduce.ad import EXPERIMENTS, correlations, figure3, levels, rows, study, table3, times
 from sfumato.reproduce.ad.competitors import Anatomized, Places, anatomize, anatomize_in_order, independent
 from sfumato.reproduce.ad.equal_risk import Curve
 from sfumato.reproduce.ad.measures import SUCCESS, WITH_SENSITIVE, WITHIN, Repeated, correlation
@@ -167,10 +167,17 @@ def test_u_is_never_negative(adult: Data) -> None:
     assert (found.printed, found.verdict) == ("between -1 and 1", "differs")
 
 
-def test_chance_is_never_called_equal(adult: Data) -> None:
+def draw_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything be drawn twice only."""
+    monkeypatch.setattr(study, "QUICK_REPETITIONS", 2)
+    monkeypatch.setattr(correlations, "QUICK_ORDERS", 2)
+
+
+def test_chance_is_never_called_equal(adult: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is equal under one seed is the same under another, to the last shown digit."""
     equal = {name: [c for c in outcome(name, adult).comparisons if c.verdict == "equal"] for name in SIMULATED}
     assert equal["ad-fig4"] == []
+    draw_twice(monkeypatch)
     for name in (name for name in SIMULATED if equal[name]):
         other = by_what(outcome(name, adult, seed=2))
         assert [other[c.what].as_published for c in equal[name]] == [c.as_published for c in equal[name]]
@@ -182,9 +189,9 @@ def test_the_same_seed_gives_the_same(adult: Data) -> None:
         return [dict(run) for repeated in found.values() for run in repeated.runs]
 
     assert drawn(1) == drawn(1) != drawn(2)
-    one, again = (figure3.run(Setting(adult, quick=True)) for _ in range(2))
-    assert one.rows == again.rows
-    assert one.comparisons == again.comparisons
+    again = figure3.run(Setting(adult, quick=True))
+    assert outcome("ad-fig3", adult).rows == again.rows
+    assert outcome("ad-fig3", adult).comparisons == again.comparisons
 
 
 # --- what comes out ---------------------------------------------------------------------------------------------------
@@ -251,7 +258,8 @@ class FewRows(Data):
         return replace(named, table=named.table.slice(0, 3_000))
 
 
-def test_a_generated_table_says_so() -> None:
+def test_a_generated_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_twice(monkeypatch)
     found = outcome("ad-table5", FewRows())
     assert found.data.startswith("generated")
     assert {(c.verdict, c.because) for c in found.comparisons} == {("differs", BY_DESIGN)}

@@ -95,10 +95,13 @@ def test_equal_risk_is_equal(of_zipf: Outcome) -> None:
 def test_a_seed_gives_the_same_rows(of_zipf: Outcome) -> None:
     """At one theta, measured alone."""
     again, other = (
-        [one.row() for one in measured_curves(zipf(), ZIPF_THETAS[:1], Setting(Data(), quick=True, seed=seed)).measured]
+        [
+            one.row()
+            for one in measured_curves(zipf(), ZIPF_THETAS[-1:], Setting(Data(), quick=True, seed=seed)).measured
+        ]
         for seed in (1, 2)
     )
-    assert again == [row for row in of_zipf.rows if row["theta"] == ZIPF_THETAS[0]] != other
+    assert again == [row for row in of_zipf.rows if row["theta"] == ZIPF_THETAS[-1]] != other
 
 
 def test_guesses_are_counted_as_by_hand() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,23 +19,15 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.errors import TableError, UsageError
 from sfumato.report.page_figures import NARROW, WIDE
-from sfumato.reproduce import catalogue, running
 from sfumato.reproduce import data as data_module
 from sfumato.reproduce.catalogue import chosen, experiments
 from sfumato.reproduce.charts import Chart, Point, specification, with_legend
-from sfumato.reproduce.data import ADULT_COLUMNS, Data, Named, complete_rows
-from sfumato.reproduce.experiment import ONE_RUN, Comparison, Experiment, Outcome, Setting, number, sentence
-from sfumato.reproduce.progress import Shares
-from sfumato.reproduce.results import NO_ACCOUNT, TIMES, papers_md, results_md, to_csv, to_json
-from sfumato.reproduce.running import KILLED, Ended, _in_turn, _pooled, run, write_pages, write_result
+from sfumato.reproduce.data import ADULT_COLUMNS, Data, complete_rows
+from sfumato.reproduce.experiment import ONE_RUN, Comparison, Experiment, Setting, number, sentence
+from sfumato.reproduce.results import NO_ACCOUNT, TIMES, papers_md, results_md, to_csv
+from sfumato.reproduce.running import run, write_pages, write_result
 from sfumato.reproduce.similar import OCCUPATION, fitted, similar_adult, similar_census, similar_reactions
-
-CHART = Chart("one point", "x", "y", (Point("ours", 1.0, 2.0),))
-
-
-def nobody(running: str, done: float, total: int) -> None:
-    """Hear of no progress."""
-
+from tests.reproduce.outcomes import EXPERIMENT, made, nobody
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
@@ -249,18 +240,6 @@ def test_a_chart_has_points_of_one_kind_and_few_series() -> None:
 # --- running and writing ----------------------------------------------------------------------------------------------
 
 
-def made(setting: Setting) -> Outcome:
-    """Return an outcome that shows what it was given."""
-    comparisons = (
-        number("a | b", "1/2", Fraction(1, 2), proved=0.25),
-        sentence("trend", "falls", f"seed {setting.seed}", False, because="it rises"),
-    )
-    return Outcome(comparisons, ({"x": 1, "y": setting.seed},), CHART, "two rows", notes=("a note",))
-
-
-EXPERIMENT = Experiment("fg-made", "FG", "Table 9", "Made up", made)
-
-
 def test_files_of_a_run(tmp_path: Path) -> None:
     found = run((EXPERIMENT,), Setting(Data(), seed=7), report=nobody)
     write_result(found.results[0], tmp_path)
@@ -295,105 +274,6 @@ def test_experiments_have_names_of_their_own_and_a_paper() -> None:
     names = [experiment.name for experiment in known]
     assert len(set(names)) == len(names)
     assert all(e.name.startswith(f"{e.paper.lower()}-") for e in known)
-
-
-def test_several_processes_give_the_same_and_tell_how_far_they_are() -> None:
-    wanted, told = chosen(["fg-examples"]), list[tuple[str, float, int]]()
-    setting = Setting(Data(), quick=True)
-    alone, beside = (run(wanted, setting, processes=n, report=lambda *one: told.append(one)) for n in (1, 2))
-    assert told == 2 * [("fg-examples 0%", 0.0, 1), ("", 1.0, 1)]
-    timeless = [
-        to_json(replace(found, created="", results=tuple(replace(r, seconds=0.0) for r in found.results)))
-        for found in (alone, beside)
-    ]
-    assert timeless[0] == timeless[1]
-
-
-# --- failures and progress --------------------------------------------------------------------------------------------
-
-
-def broken(setting: Setting) -> Outcome:
-    """Fail as an experiment can."""
-    raise ZeroDivisionError("nobody\nwas counted")
-
-
-BROKEN = Experiment("ad-broken", "AD", "Table 9", "Broken", broken)
-
-
-@dataclass(frozen=True)
-class Killing(Data):
-    """Data that end the process that asks for reactions."""
-
-    def reactions(self) -> Named:
-        """End this process."""
-        os._exit(1)
-
-
-def test_a_failure_loses_only_itself_and_gives_no_account(tmp_path: Path) -> None:
-    kept: list[str] = []
-    found = run((BROKEN, EXPERIMENT), Setting(Data()), report=nobody, keep=lambda result: kept.append(result.name))
-    assert kept == [result.name for result in found.results] == ["fg-made"]
-    write_pages(found, tmp_path)
-    line = "ad-broken (AD Table 9): ZeroDivisionError: nobody was counted"
-    assert f"- {line}\n" in (tmp_path / "results.md").read_text()
-    assert line in (tmp_path / "index.html").read_text()
-    assert json.loads((tmp_path / "results.json").read_text())["failures"][0]["name"] == "ad-broken"
-    assert not (tmp_path / "papers.md").exists()
-
-
-def test_the_command_goes_on_after_a_failure_and_tells_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "experiments", lambda: (BROKEN, EXPERIMENT))
-    folder = tmp_path / "out"
-    ran = CliRunner().invoke(app, ["reproduce", "all", "--offline", "--processes", "1", "-o", str(folder)])
-    assert ran.exit_code == 1
-    assert "ad-broken (AD Table 9): ZeroDivisionError" in ran.stderr
-    assert (folder / "fg-made.csv").is_file()
-    assert "## fg-made" in (folder / "results.md").read_text()
-
-
-def test_a_result_is_kept_before_the_next_begins() -> None:
-    kept: list[str] = []
-    second = replace(EXPERIMENT, name="fg-next", make=lambda s: replace(made(s), data=f"after {kept}"))
-    found = run((EXPERIMENT, second), Setting(Data()), report=nobody, keep=lambda result: kept.append(result.name))
-    assert found.results[1].outcome.data == "after ['fg-made']"
-
-
-def test_a_killed_process_gives_nothing() -> None:
-    assert list(_pooled(chosen(["fg-fig4"]), Setting(Killing()), Shares(nobody, 1), 1)) == []
-
-
-def test_after_a_killed_process_those_that_are_left_run_on_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    killing = replace(EXPERIMENT, name="fg-killing")
-
-    def pooled(wanted: Sequence[Experiment], setting: Setting, shares: Shares, processes: int) -> Iterator[Ended]:
-        yield from () if killing in wanted else _in_turn(wanted, setting, shares, processes)
-
-    monkeypatch.setattr(running, "_pooled", pooled)
-    found = run((killing, EXPERIMENT), Setting(Data()), processes=2, report=nobody)
-    assert [(one.name, one.reason) for one in found.failures] == [("fg-killing", KILLED)]
-    assert [result.name for result in found.results] == ["fg-made"]
-
-
-def test_progress_is_told_as_shares_of_all() -> None:
-    told: list[tuple[str, float, int]] = []
-    shares = Shares(lambda *one: told.append(one), 3)
-    shares.hear("a", 0.25)
-    shares.hear("b", 0.5)
-    shares.end("a")
-    shares.hear("a", 1.0)  # late
-    assert told == [("a 25%", 0.25, 3), ("a 25%, b 50%", 0.75, 3), ("b 50%", 1.5, 3)]
-
-
-def halfway(setting: Setting) -> Outcome:
-    """Tell when half of the work is done."""
-    setting.progress(0.5)
-    return made(setting)
-
-
-def test_an_experiment_tells_how_far_it_is() -> None:
-    told: list[float] = []
-    run((replace(EXPERIMENT, make=halfway),), Setting(Data()), report=lambda _, done, total: told.append(done))
-    assert told == [0.0, 0.5, 1.0]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def _hint(name: str, known: Sequence[Experiment]) -> str:
     """Return the names that are nearest to one that is not known, whatever its case.
 
     >>> _hint("SDR-Tabel2", [e for e in experiments() if e.paper == "SDR"])
-    "Did you mean 'sdr-table2', 'sdr-table1' or 'sdr-table3'? "
+    "Did you mean 'sdr-table2', 'sdr-table3' or 'sdr-table1'? "
     """
     names = list(dict.fromkeys(name for e in known for name in _names(e)))
     lower = name.lower()
