@@ -103,7 +103,7 @@ class MapRows:
             self.mechanisms,
             key,
             record_key=self.record_key,
-            dealt=Labels(self.deal.deal, key, self.deal.attempt) if self.deal else None,
+            dealt=self._dealt(key),
             seen=_HashedValues(value_words(key, self.hashed), tally) if self.hashed else None,
             beside=self.order.beside(key) if self.order else None,
         )
@@ -113,10 +113,13 @@ class MapRows:
 
     def published_schema(self) -> Any:
         """Return the Arrow schema of what it yields, found by mapping no row."""
-        source = _NoRows(self.source.names, self.source.types, None)
-        mapper = RowMapper(self.schema, source, self.mechanisms, NO_KEY, record_key=self.record_key)
+        source, dealt = _NoRows(self.source.names, self.source.types, None), self._dealt(NO_KEY)
+        mapper = RowMapper(self.schema, source, self.mechanisms, NO_KEY, record_key=self.record_key, dealt=dealt)
         _, rows = next(mapper.batches())
         return rows.schema
+
+    def _dealt(self, key: SecretKey) -> Labels | None:
+        return Labels(self.deal.deal, key, self.deal.attempt) if self.deal else None
 
 
 class _NoRows(TaskSource):

@@ -1,0 +1,222 @@
+"""Publishing on Spark gives what one machine gives: for the same key and files the same rows, whatever is set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.engines.spark import writing
+from sfumato.randomness import SecretKey
+from sfumato.table import scan_on_spark
+from tests.conftest import make_policy
+from tests.engines.tools import rows_of
+from tests.spark.both import (
+    BY_GROUPS,
+    FILES,
+    KEY,
+    METHODS,
+    check_same,
+    check_same_error,
+    hard_policy,
+    hard_table,
+    on_both,
+    planned,
+    settings,
+    stored,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL: dict[str, Any] = {"files_maxPartitionBytes": 20_000, "files_openCostInBytes": 0, "shuffle_partitions": 1}
+ODD: dict[str, Any] = {
+    "execution_arrow_maxRecordsPerBatch": 7,
+    "session_timeZone": "Asia/Kolkata",
+    "ansi_enabled": "false",
+    "adaptive_enabled": "false",
+    "caseSensitive": "true",
+    "execution_arrow_useLargeVarTypes": "true",
+    "parquet_enableVectorizedReader": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored(hard_table(), tmp_path_factory.mktemp("hard"), FILES)
+
+
+# --- the same rows ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_rows_by_every_method(method: str, hard: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """In the table's order, from splits and row groups of a few rows."""
+    with settings(spark, **SMALL):
+        one, other = on_both(hard, hard_policy(method), spark, tmp_path, shuffle=False)
+    check_same(one, other, in_order=method not in BY_GROUPS)
+    assert other.manifest.data.shuffled == (method in BY_GROUPS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_rows_where_some_are_left_out(
+    method: str, hard: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shuffled to several parts, under a session with other settings; the plan is Spark's own."""
+    monkeypatch.setattr(writing, "PART_ROWS", 500)
+    policy = hard_policy(method, gaps="drop")
+    with settings(spark, **ODD):
+        there = scan_on_spark(hard, policy, spark)
+        plan = planned(there)
+        other = sf.publish(there, plan, tmp_path / "spark", key=KEY)
+    one = sf.publish(sf.scan(hard, policy), plan, tmp_path / "embedded", key=KEY)
+    check_same(one, other, in_order=False)
+    assert plan.dropped > 0
+    assert other.manifest.data.shuffled
+    assert len(other.manifest.data.parts or ()) > 1
+    same = planned(sf.scan(hard, policy))
+    assert (same.dropped, same.domain) == (plan.dropped, plan.domain)
+    assert np.array_equal(same.counts, plan.counts)
+
+
+def test_a_plan_is_signed_off_on_one_engine_and_published_on_the_other(
+    hard: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    policy = hard_policy("uniform")
+    here, there = sf.scan(hard, policy), scan_on_spark(hard, policy, spark)
+    assert here.hash() == there.hash()
+    releases = [
+        sf.publish(used, planned(made).bound_to(made.hash(), policy.hash()), tmp_path / name, key=KEY)
+        for made, used, name in ((there, here, "here"), (here, there, "there"))
+    ]
+    check_same(*releases, in_order=True)
+
+
+def test_values_of_types_that_spark_has_not(tmp_path: Path, spark: SparkSession) -> None:
+    """Unsigned integers come in wider types, milliseconds as microseconds: the values are the same."""
+    rows = 300
+    table = pa.table(
+        {
+            "u8": pa.array([k % 256 for k in range(rows)], pa.uint8()),
+            "u64": pa.array([2**64 - 1 - k for k in range(rows)], pa.uint64()),
+            "ms": pa.array(range(rows), pa.timestamp("ms")),
+            "ill": pa.array([k % 3 == 0 for k in range(rows)]),
+        }
+    )
+    policy = make_policy({"u8": "other", "u64": "other", "ms": "other", "ill": "sensitive"})
+    one, other = on_both(stored(table, tmp_path / "in"), policy, spark, tmp_path, shuffle=False)
+    assert rows_of(one) == rows_of(other)
+    assert [c.type for c in other.manifest.columns] == ["int16", "decimal128(20, 0)", "timestamp[us]", "bool"]
+
+
+def test_a_compound_of_booleans_integers_and_bins(tmp_path: Path, spark: SparkSession) -> None:
+    rng, rows = np.random.default_rng(1), 500
+    table = pa.table(
+        {
+            "n": range(rows),
+            "ill": pa.array([None if k % 9 == 0 else bool(k % 2) for k in range(rows)]),
+            "pay": rng.normal(100, 60, rows),
+            "grade": pa.array(rng.integers(1, 4, rows), pa.int16()),
+        }
+    )
+    roles = {
+        "n": "other",
+        "ill": "sensitive; domain = [true, false]; missing = 'category'",
+        "pay": "sensitive; bins = { breaks = [50, 150] }",
+        "grade": "sensitive",
+    }
+    path, policy = stored(table, tmp_path / "in"), make_policy(roles, "epsilon = 3")
+    check_same(*on_both(path, policy, spark, tmp_path, shuffle=False), in_order=True)
+
+
+def test_a_large_domain_goes_to_the_workers(tmp_path: Path, spark: SparkSession) -> None:
+    """So large that the task is broadcast."""
+    rows = 6000
+    table = pa.table({"n": range(rows), "code": [f"a rather long value {k % 5000:040}" for k in range(rows)]})
+    path, policy = stored(table, tmp_path / "in"), make_policy({"n": "other", "code": "sensitive"}, "epsilon = 9")
+    check_same(*on_both(path, policy, spark, tmp_path, shuffle=False), in_order=True)
+
+
+def test_sql_on_the_release(hard: Path, tmp_path: Path, spark: SparkSession) -> None:
+    one, other = on_both(hard, hard_policy("uniform"), spark, tmp_path)
+    query = "SELECT sex, disease, COUNT(*) FROM release GROUP BY sex, disease"
+    assert repr(one.sql(query)) == repr(other.sql(query))
+    assert (
+        one.count("disease", where="sex = 'F'").value.tolist()
+        == other.count("disease", where="sex = 'F'").value.tolist()
+    )
+
+
+# --- persons and record keys ------------------------------------------------------------------------------------------
+
+
+def visits(rows: int = 900) -> pa.Table:
+    rng = np.random.default_rng(6)
+    return pa.table(
+        {
+            "pa.tient": [f"p{k}" for k in rng.integers(0, 300, rows)],
+            "n": range(rows),
+            "sex": [None if k % 10 == 0 else "FM"[k % 2] for k in range(rows)],
+            "disease": rng.choice(["flu", "gout"], rows).tolist(),
+        }
+    )
+
+
+def visit_policy(repeated: str) -> sf.Policy:
+    roles = {"pa.tient": "identifier", "n": "other", "sex": "other; missing = 'drop'", "disease": "sensitive"}
+    return make_policy(roles, extra=f'person = {{ column = "pa.tient", repeated = "{repeated}" }}')
+
+
+def test_the_same_row_of_each_person_is_drawn(tmp_path: Path, spark: SparkSession) -> None:
+    """Several files in a batch; only complete rows are drawn."""
+    path = stored(visits(), tmp_path / "in", {f"{k}.parquet": 150 for k in range(6)})
+    one, other = on_both(path, visit_policy("keep-one"), spark, tmp_path)
+    assert one.manifest.data.rows < 300
+    check_same(one, other, in_order=False)
+
+
+def test_repeated_persons_are_told_as_on_one_machine(tmp_path: Path, spark: SparkSession) -> None:
+    path = stored(visits(), tmp_path / "in")
+    assert "900 rows belong to" in check_same_error(path, visit_policy("error"), spark, tmp_path)
+    assert on_both(path, visit_policy("per-row"), spark, tmp_path)[1].manifest.data.rows == 810
+
+
+def test_a_record_keeps_its_draw_wherever_it_is_read(hard: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """From files by address, and from DataFrames whose rows have none: shuffled, sorted, joined, of a CSV file."""
+    policy = hard_policy("uniform")
+    policy = policy.model_copy(update={"record_key": "name"})
+    key = SecretKey(bytes(range(32)), kept=True)
+    one, other = on_both(hard, policy, spark, tmp_path, shuffle=False, key=key)
+    assert rows_of(one) == rows_of(other)
+    paths = [str(path.absolute()) for path in (hard / "sub").iterdir()]
+    frame = spark.read.parquet(*paths)
+    some = {row[0]: row for row in rows_of(one)}
+    for k, moved in enumerate((frame.repartition(3), frame.orderBy("n"), frame.join(spark.range(1)).drop("id"))):
+        opened = sf.scan(moved, policy)
+        release = sf.publish(opened, planned(opened), tmp_path / f"moved {k}", key=key)
+        assert release.manifest.data.shuffled
+        assert len(rows_of(release)) == 700
+        assert all(some[row[0]] == row for row in rows_of(release))
+
+
+# --- the order --------------------------------------------------------------------------------------------------------
+
+
+def test_a_sorted_table_is_shuffled(tmp_path: Path, spark: SparkSession) -> None:
+    """It is sorted over all files, and each file is one by itself."""
+    table = pa.table({"n": range(900), "s": [f"s{k // 300}" for k in range(900)]})
+    path = stored(table, tmp_path / "in", {f"{k}.parquet": 300 for k in range(3)})
+    opened = scan_on_spark(path, make_policy({"n": "other", "s": "sensitive"}), spark)
+    assert planned(opened).shuffle
+    release = sf.publish(opened, planned(opened), tmp_path / "r", key=KEY)
+    assert release.manifest.data.shuffled
+    numbers = [int(n) for n, _ in rows_of(release)]
+    assert sorted(numbers) == list(range(900))
+    assert abs(np.corrcoef(numbers, range(900))[0, 1]) < 0.2  # 6 standard deviations
+    mixed = table.take(np.random.default_rng(3).permutation(900))
+    path = stored(mixed, tmp_path / "mixed", {f"{k}.parquet": 300 for k in range(3)})
+    assert not planned(scan_on_spark(path, opened.policy, spark)).shuffle
