@@ -122,7 +122,7 @@ def planned(table: sf.Table, shuffle: bool | None = None) -> AnyPlan:
     """Count and plan as the policy asks; `shuffle` overrules what the row order says."""
     keys = {"key": KEY} if table.policy.method.name in BY_GROUPS else {}
     made = sf.plan(sf.profile(table), **table.policy.plan_arguments(), **keys)
-    return made if shuffle is None or table.policy.method.name in BY_GROUPS else replace(made, shuffle=shuffle)
+    return replace(made, shuffle=shuffle) if shuffle is not None and isinstance(made, sf.Plan) else made
 
 
 def on_both(

@@ -160,7 +160,8 @@ class _HashedValues:
 
 def write_in_order(source: SparkSource, rows: MapRows, key: SecretKey, folder: Path) -> Parts:
     """Write the published rows in the table's order."""
-    return write_parts(source.addressed(rows.source.names), rows, key, folder, "data")
+    in_order = replace(rows, source=replace(rows.source, in_order=True))
+    return write_parts(source.addressed(rows.source.names), in_order, key, folder, "data")
 
 
 def write_shuffled(

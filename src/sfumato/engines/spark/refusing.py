@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -76,7 +76,8 @@ def _found(source: SparkSource, name: str, look: _Encoded | _Missing) -> dict[Va
     """Return what is not allowed, in the order of the table."""
     from pyspark.sql import functions as f
 
-    lines = mapped(source.addressed([name]), _InTable(source.in_task([name]), look), LINES)
+    task = _InTable(replace(source.in_task([name]), in_order=True), look)
+    lines = mapped(source.addressed([name]), task, LINES)
     added = lines.groupBy("text").agg(f.sum("number").alias("number"), f.min("first").alias("first"))
     found: dict[Value, Refusal] = {}
     for line in sorted(collected(added).to_pylist(), key=lambda line: (line["first"], line["text"])):

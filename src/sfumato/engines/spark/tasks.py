@@ -57,6 +57,11 @@ class Files:
         before = np.cumsum(rows) - rows
         return cls(marks, np.array([numbers[int(m)] for m in marks], dtype=np.int64), before, int(rows.sum()), total)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row is filtered out."""
+        return self.rows == self.length
+
     def number_of(self, marks: Ints) -> Ints:
         """Return the number of each row's file. One that had no rows before is not known, and has no number."""
         different = marks[:1] if (marks == marks[:1]).all() else marks  # mostly there is one
@@ -110,13 +115,20 @@ AnyBatch = Addressed | Unaddressed
 
 @dataclass(eq=False)
 class TaskSource:
-    """The rows of a partition as a table that is read once. `given` are Spark's batches, with addresses."""
+    """The rows of a partition as a table that is read once. `given` are Spark's batches, with addresses.
+
+    in_order: batches are cut to stretches of rows that follow each other, and `place` is the file and the number of the
+    row that the stretch began with, of the batch that was given last. A partition may have several: Spark puts pieces
+    of files together by their sizes.
+    """
 
     names: list[str]
     types: Mapping[str, Any]
     files: Files | None
     given: Iterator[Any] | None = None
-    place: tuple[int, int] = (0, 0)  # file and number of the first row of the batch that was given last
+    in_order: bool = False
+    place: tuple[int, int] = (0, 0)
+    last: tuple[int, int] = (-1, -1)
     description: str = "a partition"
     wide: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -137,10 +149,26 @@ class TaskSource:
             raise Refused(columns[0])
         given, self.given = self.given, None
         for rows in at_once(given):
-            for batch in _runs(self.batch(rows, columns)):
-                if isinstance(batch, Addressed):
-                    self.place = int(batch.files[0]), int(batch.numbers[0])
+            batch = self.batch(rows, columns)
+            if self.in_order and isinstance(batch, Addressed):
+                yield from self._stretches(batch)
+            else:
                 yield batch
+
+    def _stretches(self, batch: Addressed) -> Iterator[Addressed]:
+        """Cut a batch where a row does not follow the one before it."""
+        files, numbers = (
+            np.append(before, here) for before, here in zip(self.last, (batch.files, batch.numbers), strict=True)
+        )
+        steps = np.diff(numbers)
+        follows = (np.diff(files) == 0) & ((steps == 1) if self.files and self.files.is_whole else (steps > 0))
+        breaks = np.flatnonzero(~follows)
+        for start, end in zip([0, *breaks[breaks > 0]], [*breaks[breaks > 0], batch.numbers.size], strict=True):
+            run = slice(start, end)
+            if not follows[start]:
+                self.place = int(batch.files[start]), int(batch.numbers[start])
+            yield Addressed(batch.rows[run], batch.files[run], batch.numbers[run], batch.before)
+        self.last = int(batch.files[-1]), int(batch.numbers[-1])
 
     def batch(self, rows: Any, columns: Sequence[str]) -> AnyBatch:
         """Return some columns of Spark's rows, with their addresses."""
@@ -158,17 +186,6 @@ class TaskSource:
     def fingerprint(self) -> str:
         """Refuse: a partition is not a table."""
         raise AssertionError("a partition has no fingerprint")
-
-
-def _runs(batch: AnyBatch) -> Iterator[AnyBatch]:
-    """Cut a batch where another file begins, or an earlier row follows."""
-    if isinstance(batch, Unaddressed):
-        yield batch
-        return
-    breaks = np.flatnonzero((np.diff(batch.files) != 0) | (np.diff(batch.numbers) <= 0)) + 1
-    for start, end in zip([0, *breaks], [*breaks, batch.numbers.size], strict=True):
-        run = slice(start, end)
-        yield Addressed(batch.rows[run], batch.files[run], batch.numbers[run], batch.before)
 
 
 def at_once(batches: Iterable[Any], rows: int = AT_ONCE) -> Iterator[Any]:

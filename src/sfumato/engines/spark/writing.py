@@ -13,7 +13,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,8 +86,7 @@ class Tally:
 
 
 Stage = Callable[[Iterator[Any], SecretKey, Tally], Iterator[tuple[Place, Any]]]
-"""Makes published rows of Spark's batches, and says to which file they go: a new one where the place's file changes or
-its row does not follow."""
+"""Makes published rows of Spark's batches, and says to which file they go: a new one where the place changes."""
 
 
 @dataclass(frozen=True)
@@ -108,22 +108,10 @@ class WriteFiles:
 
 
 def in_files(rows: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Iterator[Any]]]:
-    """Give the rows of each file. Places (file, row) go on in a file as long as rows come later in the same one."""
-    last: Place = (-1, -1)
-    number = 0
-
-    def numbered() -> Iterator[tuple[int, Place, Any]]:
-        nonlocal last, number
-        for place, batch in rows:
-            if place[0] != last[0] or place[1] < last[1]:
-                number += 1
-            last = place
-            if batch.num_rows:
-                yield number, place, batch
-
-    for _, group in groupby(numbered(), key=lambda line: line[0]):
-        _, first, batch = next(group)
-        yield first, chain([batch], (rest for _, _, rest in group))  # noqa: B031, the group is used up once
+    """Give the rows of each file: those that have one place."""
+    some = ((place, batch) for place, batch in rows if batch.num_rows)
+    for place, group in groupby(some, key=itemgetter(0)):
+        yield place, map(itemgetter(1), group)
 
 
 def written_file(rows: Iterator[Any], path: Path) -> Written:

@@ -1,0 +1,298 @@
+"""What goes wrong on Spark is said as on one machine, tells no value to Spark, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.engines.spark import writing
+from sfumato.engines.spark.running import NO_KEY
+from sfumato.engines.spark.source import SparkSource
+from sfumato.engines.spark.writing import write_parts
+from sfumato.errors import JobFailed, OutOfSpace, PlanMismatch, TableError, UsageError
+from sfumato.randomness import SecretKey
+from sfumato.table import scan_on_spark
+from tests.conftest import make_policy
+from tests.engines.tools import ROLES, listing, patients, rows_of
+from tests.spark.both import KEY, check_same_error, on_both, planned, stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEPT = SecretKey(bytes(range(32)), kept=True)
+PLANTED = "Xerophthalmia"
+
+
+def with_values(table: pa.Table, name: str, at: dict[int, Any]) -> pa.Table:
+    """Return the table with other values in some rows of a column."""
+    column = [at.get(k, value) for k, value in enumerate(table[name].to_pylist())]
+    return table.set_column(table.column_names.index(name), name, pa.array(column))
+
+
+def two_files(table: pa.Table, folder: Path) -> Path:
+    return stored(table, folder, {"a.parquet": 200, "b.parquet": table.num_rows - 200})
+
+
+# --- what the policy does not allow -----------------------------------------------------------------------------------
+
+DISEASES = "domain = ['asthma', 'flu', 'gout', 'mumps']"
+BAD: dict[str, tuple[str, dict[int, Any], dict[str, str], str]] = {  # column, rows, roles, what is said
+    "sensitive": (
+        "disease",
+        {250: PLANTED, 220: "odd", 290: PLANTED},
+        {"disease": f"sensitive; {DISEASES}"},
+        f"2 value(s) outside its declared domain, in 3 row(s): 'odd', '{PLANTED}'; first in row 221.",
+    ),
+    "other": (
+        "sex",
+        {250: PLANTED, 10: "odd"},
+        {"sex": "other; domain = ['F', 'M']"},
+        f"2 value(s) outside its declared domain, in 2 row(s): 'odd', '{PLANTED}'; first in row 11.",
+    ),
+    "bins": ("sex", {250: PLANTED}, {"sex": "other; bins = { width = 10 }"}, "hold no finite number: "),
+    "missing": ("sex", {250: None, 251: None}, {}, "'sex' is missing in 2 row(s), first in row 251."),
+    "missing, sensitive": ("disease", {250: None, 20: None}, {}, "'disease' is missing in 2 row(s), first in row 21."),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_value_is_told_to_the_publisher_and_not_to_spark(case: str, tmp_path: Path, spark: SparkSession) -> None:
+    """What Spark logs and shows is what workers raise, and that is in the text of what its jobs raise."""
+    name, rows, roles, said = BAD[case]
+    path = two_files(with_values(patients(), name, rows), tmp_path / "in")
+    policy = make_policy(ROLES | roles)
+    assert said in check_same_error(path, policy, spark, tmp_path)
+    opened = scan_on_spark(path, policy, spark)
+    with pytest.raises(TableError) as caught:
+        sf.publish(opened, planned(opened), tmp_path / "r", key=KEY)
+    problem: BaseException | None = caught.value.__context__
+    while problem is not None:
+        assert PLANTED not in str(problem)
+        problem = problem.__context__
+
+
+@pytest.mark.parametrize("extra", ['record_key = "name"', 'person = { column = "name", repeated = "keep-one" }'])
+def test_a_row_without_an_identifier(extra: str, tmp_path: Path, spark: SparkSession) -> None:
+    path = two_files(with_values(patients(), "name", {280: None, 230: None}), tmp_path / "in")
+    said = check_same_error(path, make_policy(ROLES, extra=extra), spark, tmp_path)
+    assert "'name' is missing in row 231." in said
+
+
+def test_rows_without_addresses_have_no_numbers(tmp_path: Path, spark: SparkSession) -> None:
+    table = with_values(patients(), "disease", {20: "odd"})
+    frame = spark.read.parquet(str(two_files(table, tmp_path / "in"))).repartition(2)
+    policy = make_policy(ROLES | {"disease": f"sensitive; {DISEASES}"}, extra='record_key = "name"')
+    with pytest.raises(TableError, match=r"in 1 row\(s\): 'odd'\.\n"):
+        sf.profile(sf.scan(frame, policy))
+
+
+def test_nothing_is_left_of_rows_that_all_lack_a_value(tmp_path: Path, spark: SparkSession) -> None:
+    path = two_files(with_values(patients(), "sex", dict.fromkeys(range(300))), tmp_path / "in")
+    policy = make_policy(ROLES | {"sex": "other; missing = 'drop'", "disease": f"sensitive; {DISEASES}"})
+    assert "TableError" in check_same_error(path, policy, spark, tmp_path)
+
+
+# --- what was planned -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "requirement"), [("small-domain", 'rho1 = "1/5"\nrho2 = "1/2"'), ("anatomy", "l = 2")]
+)
+@pytest.mark.parametrize("change", ["another value", "a new value"])
+def test_a_table_that_changed_is_refused(
+    method: str, requirement: str, change: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    policy = make_policy(ROLES, requirement, method)
+    path = two_files(patients(), tmp_path / "in")
+    plan = planned(sf.scan(path, policy))
+    other = {"flu": "asthma", "asthma": "flu"}.get(patients()["disease"][250].as_py(), "flu")
+    two_files(with_values(patients(), "disease", {250: other if change == "another value" else "new"}), path)
+    opened = scan_on_spark(path, policy, spark)
+    with pytest.raises(PlanMismatch, match="not the one that was planned"):
+        sf.publish(opened, plan, tmp_path / "r", key=KEY)
+    with pytest.raises(PlanMismatch, match="its hash is"):
+        sf.publish(opened, plan.bound_to("0" * 64, policy.hash()), tmp_path / "r", key=KEY)
+    assert listing(tmp_path) == ["in", "in/a.parquet", "in/b.parquet"]
+
+
+def test_what_is_asked_is_checked_first(tmp_path: Path, spark: SparkSession) -> None:
+    path = two_files(patients(), tmp_path / "in")
+    opened = scan_on_spark(path, make_policy(ROLES), spark)
+    plan = planned(opened)
+    with pytest.raises(UsageError, match="written as Parquet"):
+        sf.publish(opened, plan, tmp_path / "r", key=KEY, format="csv")
+    (tmp_path / "r").mkdir()
+    with pytest.raises(UsageError, match="exists already"):
+        sf.publish(opened, plan, tmp_path / "r", key=KEY)
+    assert listing(tmp_path) == ["in", "in/a.parquet", "in/b.parquet", "r"]
+
+
+# --- rows without addresses, and files that Spark does not read as one machine does -----------------------------------
+
+MOVED: dict[str, Callable[[Any], Any]] = {
+    "Repartition": lambda frame: frame.repartition(2),
+    "Sort": lambda frame: frame.orderBy("age"),
+    "Union": lambda frame: frame.union(frame),
+    "Limit": lambda frame: frame.limit(100),
+    "Sample": lambda frame: frame.sample(0.9, seed=1),
+    "drawn anew": lambda frame: frame.selectExpr("name", "age", "sex", "cast(rand() as string) as disease"),
+}
+
+
+@pytest.mark.parametrize("step", MOVED)
+def test_rows_that_moved_need_a_record_key(step: str, tmp_path: Path, spark: SparkSession) -> None:
+    frame = MOVED[step](spark.read.parquet(str(two_files(patients(), tmp_path / "in"))))
+    source = SparkSource(frame)
+    assert step in source.why_no_address
+    if step != "Repartition":
+        return
+    opened = sf.scan(frame, make_policy(ROLES))
+    with pytest.raises(UsageError, match="no address that stays the same") as caught:
+        sf.publish(opened, planned(opened), tmp_path / "r", key=KEY)
+    assert "record key" in caught.value.hint
+    groups = sf.scan(frame, make_policy(ROLES, "l = 2", "anatomy"))
+    with pytest.raises(UsageError, match="no address that stays the same") as caught:
+        sf.publish(groups, planned(groups), tmp_path / "r", key=KEY)
+    assert "record key" not in caught.value.hint
+    person = make_policy(ROLES, extra='person = { column = "name", repeated = "keep-one" }')
+    with pytest.raises(UsageError, match="One row of each 'name' is drawn by where rows are"):
+        sf.profile(sf.scan(frame, person))
+    assert listing(tmp_path) == ["in", "in/a.parquet", "in/b.parquet"]
+
+
+def test_chosen_rows_and_columns_keep_their_addresses(tmp_path: Path, spark: SparkSession) -> None:
+    """So they draw what they draw among all rows."""
+    path = two_files(patients(), tmp_path / "in")
+    whole, _ = on_both(path, make_policy(ROLES), spark, tmp_path, shuffle=False)
+    frame = spark.read.parquet(str(path)).where("sex = 'F'").drop("name")
+    opened = sf.scan(frame, make_policy({k: v for k, v in ROLES.items() if k != "name"}))
+    plan = planned(sf.scan(path, make_policy(ROLES)), shuffle=False)
+    release = sf.publish(opened, plan, tmp_path / "some", key=KEY)
+    assert rows_of(release) == [row for row in rows_of(whole) if row[1] == "F"]
+
+
+def test_a_csv_file_numbers_no_rows(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "t.csv").write_text("a,s\n1,x\n2,y\n")
+    frame = spark.read.option("header", True).csv(str(tmp_path / "t.csv"))
+    assert "number their rows" in SparkSource(frame).why_no_address
+    with pytest.raises(UsageError, match="is not Parquet"):
+        scan_on_spark(tmp_path / "t.csv", make_policy({"a": "other", "s": "sensitive"}), spark)
+
+
+def test_a_file_that_is_read_twice_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    """Its rows would share their noise."""
+    path = str(two_files(patients(), tmp_path / "in") / "a.parquet")
+    with pytest.raises(TableError, match="a file more than once"):
+        sf.profile(sf.scan(spark.read.parquet(path, path), make_policy(ROLES)))
+
+
+def test_a_column_with_the_name_of_metadata(tmp_path: Path, spark: SparkSession) -> None:
+    odd = pa.array([{"file_path": "x", "row_index": 1}] * 300)
+    path = two_files(patients().append_column("_metadata", odd), tmp_path / "in")
+    one, other = on_both(path, make_policy(ROLES | {"_metadata": "identifier"}), spark, tmp_path, shuffle=False)
+    assert rows_of(one) == rows_of(other)
+
+
+def test_links_are_read_in_the_order_of_their_own_names(tmp_path: Path, spark: SparkSession) -> None:
+    stored(patients(), tmp_path / "real", {"a.parquet": 100, "b.parquet": 200})
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.parquet").symlink_to(tmp_path / "real/b.parquet")
+    (tmp_path / "in/2.parquet").symlink_to(tmp_path / "real/a.parquet")
+    one, other = on_both(tmp_path / "in", make_policy(ROLES), spark, tmp_path, shuffle=False)
+    assert rows_of(one) == rows_of(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "said"),
+    [
+        ("t.parquet", pa.array([1, 2], pa.timestamp("ns")), "NANOS"),
+        ("a:b.parquet", pa.array([1, 2]), "Spark cannot read"),
+        ("_t.parquet", pa.array([1, 2]), "infer schema"),
+    ],
+    ids=["nanoseconds", "a colon", "hidden"],
+)
+def test_what_spark_cannot_read(name: str, column: Any, said: str, tmp_path: Path, spark: SparkSession) -> None:
+    pq.write_table(pa.table({"x": column, "s": ["a", "b"]}), tmp_path / name)
+    with pytest.raises(TableError, match=said) as caught:
+        scan_on_spark(tmp_path / name, make_policy({"x": "other", "s": "sensitive"}), spark)
+    assert "embedded" in caught.value.hint
+
+
+# --- failures of the cluster ------------------------------------------------------------------------------------------
+
+
+def raising(problem: Exception) -> Callable[..., Iterator[Any]]:
+    """Return a stage that raises in the first partition; in the others it takes its time, and goes on."""
+
+    def stage(given: Iterator[Any], key: Any, tally: Any) -> Iterator[Any]:
+        first = next(given).column(0)[0].as_py()
+        if first == 0:
+            raise problem
+        time.sleep(1.5)
+        yield (first, 0), pa.RecordBatch.from_pydict({"x": [first]})
+
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), OutOfSpace, "No room is left"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), OutOfSpace, "No room is left"),
+        (ZeroDivisionError("by nothing"), JobFailed, "ZeroDivisionError: by nothing"),
+        (TableError("It is wrong.", "Mend it."), TableError, "It is wrong"),
+    ],
+    ids=["full disk", "quota", "anything", "ours"],
+)
+def test_a_task_that_fails_leaves_nothing(
+    problem: Exception, kind: type[Exception], said: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Nor do tasks that still run when the job has failed: they find no place to write to."""
+    frame = spark.range(2, numPartitions=2)
+    with pytest.raises(kind, match=said) as caught:
+        write_parts(frame, raising(problem), NO_KEY, tmp_path, "data")
+    assert caught.value.hint  # type: ignore[attr-defined]
+    assert listing(tmp_path) == []
+    tracker = spark.sparkContext.statusTracker()
+    while tracker.getActiveStageIds():
+        time.sleep(0.05)
+    assert listing(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["collected", "_placed"])
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")], ids=repr)
+def test_the_driver_leaves_nothing(
+    name: str, problem: BaseException, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted, or with a full disk of its own."""
+    opened = scan_on_spark(two_files(patients(), tmp_path / "in"), make_policy(ROLES), spark)
+    plan = planned(opened)
+
+    def fail(*_: Any) -> None:
+        raise problem
+
+    monkeypatch.setattr(writing, name, fail)
+    with pytest.raises((KeyboardInterrupt, OutOfSpace)):
+        sf.publish(opened, plan, tmp_path / "r", key=KEY)
+    assert listing(tmp_path) == ["in", "in/a.parquet", "in/b.parquet"]
+
+
+def test_a_damaged_file_is_told(tmp_path: Path, spark: SparkSession) -> None:
+    path = two_files(patients(), tmp_path / "in")
+    opened = scan_on_spark(path, make_policy(ROLES), spark)
+    plan = planned(opened)
+    content = bytearray((path / "b.parquet").read_bytes())
+    content[4:1500] = bytes(1496)
+    (path / "b.parquet").write_bytes(content)
+    with pytest.raises(JobFailed, match="The Spark job failed: ") as caught:
+        sf.publish(opened, plan, tmp_path / "r", key=KEY)
+    assert "b.parquet" in str(caught.value) or "arquet" in str(caught.value)
+    assert listing(tmp_path) == ["in", "in/a.parquet", "in/b.parquet"]
