@@ -95,7 +95,7 @@ def write_dealt(
     written = _write_by_group(in_parts, rank, schema, rank.ranges, key, folder)
     if written.checked != checked:
         raise changed_table()
-    lines = _write_lines(source, _Compositions(deal, domain, types), deal, folder)
+    lines = _write_lines(source, _Compositions(deal, domain, types, rank.ranges), folder)
     return TwoParts(written, lines, deal.number, deal.counts - deal.withheld)
 
 
@@ -253,10 +253,9 @@ def _write_by_group(frame: DataFrame, task: Any, schema: list[Any], ranges: int,
 # --- the values of each group -------------------------------------------------------------------------------------
 
 
-def _write_lines(source: SparkSource, stage: _Compositions, deal: Groups, folder: Path) -> Parts:
+def _write_lines(source: SparkSource, stage: _Compositions, folder: Path) -> Parts:
     """Write the values of each group, which the deal tells without looking at a row."""
-    parts = parts_for(deal.rows)
-    frame = source.session.range(parts, numPartitions=parts)
+    frame = source.session.range(stage.parts, numPartitions=stage.parts)
     return write_parts(frame, stage, NO_KEY, folder, "groups")
 
 
@@ -267,12 +266,12 @@ class _Compositions:
     deal: Groups
     domain: SensitiveDomain
     types: Types
+    parts: int
 
     def __call__(self, given: Iterator[Any], key: SecretKey, tally: Tally) -> Iterator[tuple[Place, Any]]:
-        parts = parts_for(self.deal.rows)
         for batch in given:
             for part in as_numpy(batch.column(0)).tolist():
-                first, last = (k * self.deal.number // parts for k in (part, part + 1))
+                first, last = (k * self.deal.number // self.parts for k in (part, part + 1))
                 for lines in in_arrow(self.deal.compositions(first, last), self.domain, self.types):
                     yield (part, 0), lines
 

@@ -9,7 +9,9 @@ order of all rows is that of independent words, so all orders are equally likely
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from pathlib import Path
@@ -30,6 +32,7 @@ from sfumato.engines.writers import ParquetFormat
 from sfumato.errors import TableError
 from sfumato.publishing_files import Written, write_file
 from sfumato.randomness import SecretKey, WordArray, release_id
+from sfumato.release_parts import part_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -172,19 +175,32 @@ def _in_arrow(lines: Sequence[tuple[Any, ...]], tally: Tally) -> Any:
 
 def write_parts(frame: DataFrame, stage: Stage, key: SecretKey, folder: Path, name: str) -> Parts:
     """Write the rows to `folder/name/part-00000.parquet` and so on, in the order of their places."""
-    attempts = folder / ATTEMPTS
-    attempts.mkdir(mode=0o700, exist_ok=True)
-    lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage), FILES, key)).to_pylist()
-    made = sorted((line for line in lines if line["name"]), key=lambda line: (line["file"], line["first"]))
-    if not made:
-        raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
-    (folder / name).mkdir()
-    files = [_placed(line, attempts, folder / name / f"part-{k:05d}.parquet") for k, line in enumerate(made)]
-    for left in attempts.iterdir():  # of tasks that failed, or were run twice
-        left.unlink()
-    attempts.rmdir()
+    with _attempts(folder) as attempts:
+        lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage), FILES, key)).to_pylist()
+        made = sorted((line for line in lines if line["name"]), key=lambda line: (line["file"], line["first"]))
+        if not made:
+            raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
+        (folder / name).mkdir()
+        files = [_placed(line, attempts, folder / name / part_name(k)) for k, line in enumerate(made)]
     checked = sum(line["checked"] for line in lines) % (1 << 64)
     return Parts(files, sum(line["read"] for line in lines), checked)
+
+
+@contextmanager
+def _attempts(folder: Path) -> Iterator[Path]:
+    """Give a folder to workers, and put it away at the end with what is left: of tasks that failed, or ran twice.
+
+    Such a task may still be writing. So the folder first gets another name, outside the release: what is opened by the
+    old name then fails, and nothing that is written late keeps the release from being finished or removed.
+    """
+    attempts = folder / ATTEMPTS
+    attempts.mkdir(mode=0o700)
+    try:
+        yield attempts
+    finally:
+        left = folder.with_name(f"{folder.name}-{release_id()}")
+        os.rename(attempts, left)
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _placed(line: dict[str, Any], attempts: Path, path: Path) -> PartWritten:
