@@ -1,5 +1,8 @@
 """A standalone cluster on loopback: one master and two workers of one core each, and drivers that work on it.
 
+Every worker has an address of its own, 127.0.0.2 and so on: so Spark takes them for two machines, and for a second
+attempt at a slow task, which it makes on another machine only.
+
     with cluster(folder) as opened:
         done = run_on_cluster(SCRIPT, opened.url, tmp_path)
         opened.kill_worker()                                  as if its machine were switched off
@@ -13,6 +16,7 @@ take ports that are free.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,8 +31,10 @@ import pytest
 from tests.spark.processes import LOOPBACK, environment, kill, needs_spark, spark_home, started, wait_until
 
 WORKERS = 2
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For Java processes that live for seconds: compiling well and collecting in parallel took half of their CPU time."""
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""For Java processes that live for seconds: compiling well, collecting in parallel and verifying classes took
+half of their CPU time.
+"""
 DAEMON = {
     "SPARK_DAEMON_MEMORY": "256m",
     "SPARK_DAEMON_JAVA_OPTS": BRIEF,
@@ -73,6 +79,11 @@ class Cluster:
         kill(self.workers.pop(number))
         self._wait()
 
+    def worker_of(self, path: str) -> int:
+        """Return the number of the worker in whose folder a path is."""
+        folders = [os.readlink(f"/proc/{worker.pid}/cwd") for worker in self.workers]
+        return next(number for number, folder in enumerate(folders) if path.startswith(f"{folder}/"))
+
     def complete(self) -> None:
         """Start workers until there are two."""
         while len(self.workers) < WORKERS:
@@ -84,11 +95,12 @@ class Cluster:
         return sorted(self.folder.glob("worker-*/local"))
 
     def _start_worker(self) -> None:
-        folder = self.folder / f"worker-{len(list(self.folder.glob('worker-*')))}"
+        number = len(list(self.folder.glob("worker-*")))
+        folder, host = self.folder / f"worker-{number}", f"127.0.0.{2 + number}"
         (folder / "local").mkdir(parents=True)
         limits = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work")]
-        environ = environment(SPARK_LOCAL_DIRS=str(folder / "local"), **DAEMON)
-        command = [*_daemon("worker.Worker"), *limits, self.url]
+        environ = environment(SPARK_LOCAL_DIRS=str(folder / "local"), SPARK_LOCAL_IP=host, **DAEMON)
+        command = [*_daemon("worker.Worker", host), *limits, self.url]
         self.workers.append(self.ends.enter_context(started(command, environ, folder, "worker")))
 
     def _wait(self) -> None:
@@ -111,9 +123,9 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         yield opened
 
 
-def _daemon(name: str) -> list[str]:
+def _daemon(name: str, host: str = LOOPBACK) -> list[str]:
     program = str(spark_home() / "bin/spark-class")
-    return [program, f"org.apache.spark.deploy.{name}", "--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
+    return [program, f"org.apache.spark.deploy.{name}", "--host", host, "--port", "0", "--webui-port", "0"]
 
 
 def _logged(pattern: str, log: Path) -> str:

@@ -8,12 +8,12 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from sfumato import errors
 from sfumato.engines.spark.tasks import Refused
-from sfumato.errors import JobFailed, OutOfSpace
+from sfumato.errors import JobFailed, OutOfSpace, UsageError
 from sfumato.randomness import SecretKey
 
 if TYPE_CHECKING:
@@ -51,26 +51,46 @@ def mapped(frame: DataFrame, task: Task, schema: Any, key: SecretKey = NO_KEY) -
     """Return what the task makes of each partition. Nothing runs yet. The task itself must not hold the key."""
     from pyspark.cloudpickle import dumps
 
-    sent: Any = task
+    context, sent = frame.sparkSession.sparkContext, cast(Any, task)
     if len(dumps(task)) > SMALL:  # type: ignore[no-untyped-call]
-        sent = frame.sparkSession.sparkContext.broadcast(task)
+        sent = context.broadcast(task)
+    sending = _Sent(sent, key, frame.columns)
+    _check_small(context, len(dumps((schema, replace(sending, key=NO_KEY)))))  # type: ignore[no-untyped-call]
     # not by their own names: pyspark would take a dot in one for a field
     numbered = frame.toDF(*(f"c{k}" for k in range(len(frame.columns))))
     with warnings.catch_warnings(), _unlogged():
         warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, through which nothing goes here
-        return numbered.mapInArrow(_Sent(sent, key, frame.columns), schema)
+        return numbered.mapInArrow(sending, schema)
+
+
+def _check_small(context: Any, size: int) -> None:
+    """Refuse what Spark would put on disks before it is sent, the key with it: it has a limit of its own, 1 MB."""
+    most = int(context._jvm.PythonUtils.getBroadcastThreshold(context._jsc))
+    if size > most:
+        raise UsageError(
+            f"Spark would write the secret key to disks: the description of the columns has {size:,} bytes, and of "
+            f"more than {most:,} it makes a file.",
+            "Publish fewer columns, or raise spark.broadcast.UDFCompressionThreshold.",
+        )
 
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Keep py4j from logging what it sends: at DEBUG it would write the key."""
-    logger = logging.getLogger("py4j")
-    level = logger.level
-    logger.setLevel(max(logger.getEffectiveLevel(), logging.INFO))
+    """Keep py4j from logging what this thread sends: at DEBUG it would write the key."""
+    thread = threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "py4j"]
+    loggers = [logging.getLogger(name) for name in names]  # a filter is for one logger, not for those below it
+    for logger in loggers:
+        logger.addFilter(of_others)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger in loggers:
+            logger.removeFilter(of_others)
 
 
 def collected(frame: DataFrame) -> Any:

@@ -177,17 +177,19 @@ def write_parts(frame: DataFrame, stage: Stage, key: SecretKey, folder: Path, na
 
 @contextmanager
 def _attempts(folder: Path) -> Iterator[Path]:
-    """Give a folder for workers to write to; at the end it is gone, with what is left of tasks that were run twice.
+    """Give a folder to workers, and put it away at the end with what is left: of tasks that failed, or ran twice.
 
-    It first gets another name: a task that is still running then finds no place for a new file.
+    Such a task may still be writing. So the folder first gets another name, outside the release: what is opened by the
+    old name then fails, and nothing that is written late keeps the release from being finished or removed.
     """
-    attempts, done = folder / ATTEMPTS, folder / f"{ATTEMPTS}-{release_id()}"
+    attempts = folder / ATTEMPTS
     attempts.mkdir(mode=0o700)
     try:
         yield attempts
     finally:
-        os.rename(attempts, done)
-        shutil.rmtree(done)
+        left = folder.with_name(f"{folder.name}-{release_id()}")
+        os.rename(attempts, left)
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _placed(line: dict[str, Any], attempts: Path, path: Path) -> PartWritten:
