@@ -166,13 +166,16 @@ def shown(release: Release) -> dict[str, Any]:
     return content
 
 
-def check_same_error(path: Path, policy: Policy, spark: SparkSession, folder: Path) -> str:
-    """Both engines raise the same, and leave nothing; return what they say."""
-    said, before = [], listing(folder)
+def same_error(
+    path: Path, policy: Policy, spark: SparkSession, folder: Path, plan: AnyPlan | None = None
+) -> sf.SfumatoError:
+    """Publish on both engines, which raise the same and leave nothing; return what Spark's raises."""
+    raised, before = [], listing(folder)
     for opened in (sf.scan(path, policy), scan_on_spark(path, policy, spark)):
         with pytest.raises(sf.SfumatoError) as caught:
-            sf.publish(opened, planned(opened), folder / "r", key=KEY)
-        said.append(f"{type(caught.value).__name__}: {caught.value}")
+            sf.publish(opened, plan or planned(opened), folder / "r", key=KEY)
+        raised.append(caught.value)
         assert listing(folder) == before
-    assert said[0] == said[1]
-    return said[0]
+    assert type(raised[0]) is type(raised[1])
+    assert str(raised[0]) == str(raised[1])
+    return raised[1]

@@ -21,11 +21,11 @@ from tests.spark.both import (
     KEY,
     METHODS,
     check_same,
-    check_same_error,
     hard_policy,
     hard_table,
     on_both,
     planned,
+    same_error,
     settings,
     stored,
 )
@@ -180,7 +180,7 @@ def test_the_same_row_of_each_person_is_drawn(tmp_path: Path, spark: SparkSessio
 
 def test_repeated_persons_are_told_as_on_one_machine(tmp_path: Path, spark: SparkSession) -> None:
     path = stored(visits(), tmp_path / "in")
-    assert "900 rows belong to" in check_same_error(path, visit_policy("error"), spark, tmp_path)
+    assert "900 rows belong to" in str(same_error(path, visit_policy("error"), spark, tmp_path))
     assert on_both(path, visit_policy("per-row"), spark, tmp_path)[1].manifest.data.rows == 810
 
 

@@ -65,6 +65,8 @@ def nulls_of(column: Any) -> npt.NDArray[np.bool_] | None:
     """Return where a column is null; None for nowhere."""
     if not column.null_count:
         return None
+    if pa.types.is_null(column.type):  # which keeps no bits
+        return np.ones(len(column), dtype=np.bool_)
     bits = np.frombuffer(column.buffers()[0], dtype=np.uint8)
     valid = np.unpackbits(bits, bitorder="little", count=column.offset + len(column))[column.offset :]
     return np.equal(valid, 0)
