@@ -44,7 +44,9 @@ ATTEMPTS = ".attempts"
 PART = f"{RESERVED}part"
 """The column that says which part of the release a row belongs to."""
 PART_ROWS = 1 << 21
-"""Rows of a part, about."""
+"""Rows of a part, about, of tables that are not very large."""
+MOST_PARTS = 1 << 14
+"""Every task that maps rows has a piece for each part: of a very large table parts are larger instead of more."""
 FEW = 8
 """Text is written by a dictionary where the first rows of a file have a value this many times on average."""
 LOWEST = np.uint64(1 << 63)
@@ -203,7 +205,7 @@ def _placed(line: dict[str, Any], attempts: Path, path: Path) -> PartWritten:
 
 def parts_for(rows: int) -> int:
     """Return how many parts a release of so many rows has."""
-    return max(1, -(-rows // PART_ROWS))
+    return max(1, min(-(-rows // PART_ROWS), MOST_PARTS))
 
 
 def spark_schema(schema: Any) -> Any:
