@@ -53,7 +53,12 @@ def test_one_row_of_each_person_every_one_equally_likely(
 ) -> None:
     """False alarm 1e-6; power: the first, the last or a doubly likely row of each person would be found."""
     monkeypatch.setattr(sources, "BATCH_ROWS", size)
-    release = released(visits(), person_policy("keep-one"), folder=tmp_path / "r")
+    check_persons(visits(), tmp_path / "r")
+
+
+def check_persons(table: Any, folder: Path) -> None:
+    """Publish one visit of each person, and count which."""
+    release = released(table, person_policy("keep-one"), folder=folder)
     rows = rows_of(release)
     assert Counter(person for person, _, _ in rows) == Counter({f"p{k}": 1 for k in range(2000)})
     counts = Counter(visit for _, visit, _ in rows)

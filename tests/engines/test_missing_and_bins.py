@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,8 @@ from pyarrow import csv as pacsv
 from sfumato.errors import PolicyError, TableError
 from sfumato.table import profile, scan
 from tests.conftest import make_policy
+from tests.engines.tools import read_by_spark, rows_of
 from tests.engines.tools import released as released_in_any_order
-from tests.engines.tools import rows_of
 
 released = partial(released_in_any_order, shuffle=False)  # the tables are periodic, and would be shuffled
 N = 120
@@ -38,21 +39,23 @@ def written(table: pa.Table, kind: str, folder: Path) -> Any:
         return pd.DataFrame(table.to_pydict())
     if kind == "polars":
         return pl.DataFrame(table.to_pydict())
-    if kind == "parquet":
+    if kind in ("parquet", "spark"):
         pq.write_table(table, folder / "t.parquet")
-        return folder / "t.parquet"
+        return read_by_spark(folder / "t.parquet") if kind == "spark" else folder / "t.parquet"
     pacsv.write_csv(table, folder / "t.csv", pacsv.WriteOptions(quoting_style="none"))
     return folder / "t.csv"
 
 
-KINDS = ["arrow", "pandas", "polars", "parquet", "csv"]
+@pytest.fixture(params=["arrow", "pandas", "polars", "parquet", "csv"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Give each kind of table; tests/spark/test_shared.py gives another one."""
+    return str(request.param)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("disease", ["category", "drop"])
 @pytest.mark.parametrize("town", ["category", "drop"])
 def test_missing_values(kind: str, disease: str, town: str, tmp_path: Path) -> None:
-    format = "parquet" if kind in ("csv", "pandas") else "csv"
+    format = "parquet" if kind in ("csv", "pandas", "spark") else "csv"
     table = pa.table({"town": TOWN, "disease": DISEASE})
     release = released(written(table, kind, tmp_path), policy_of(disease, town), folder=tmp_path / "r", format=format)
     expected = [
@@ -61,7 +64,9 @@ def test_missing_values(kind: str, disease: str, town: str, tmp_path: Path) -> N
         if not (d is None and disease == "drop") and not (t is None and town == "drop")
     ]
     rows = rows_of(release)
-    assert [t for t, _ in rows] == expected
+    assert release.manifest.data.shuffled == (kind == "spark" and len(expected) < N)  # files would tell who is left out
+    assert Counter(t for t, _ in rows) == Counter(expected)
+    assert [t for t, _ in rows] == expected or release.manifest.data.shuffled
     assert {d for _, d in rows} == {"flu", "gout"} | ({"(missing)"} if disease == "category" else set())
     assert release.manifest.domain.labels == ("flu", "gout", "(missing)")[: 3 if disease == "category" else 2]
     answer = release.count("disease")
@@ -69,7 +74,6 @@ def test_missing_values(kind: str, disease: str, town: str, tmp_path: Path) -> N
     assert [c.name for c in release.verify().checks if c.status == "fails"] == ["secret key"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_missing_is_an_error_unless_its_meaning_is_said(kind: str, tmp_path: Path) -> None:
     table = written(pa.table({"town": TOWN, "disease": DISEASE}), kind, tmp_path)
     with pytest.raises(TableError, match=r"'disease' is missing in 30 row\(s\), first in row 3\.") as caught:
@@ -118,7 +122,6 @@ def binned(rule: str, values: list[Any], kind: str, folder: Path, role: str = "o
     return released(written(table, kind, folder), policy, folder=folder / "r")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_bins_between_breaks(kind: str, tmp_path: Path) -> None:
     rows = rows_of(binned("{ breaks = [18, 65] }", AGES, kind, tmp_path))
     assert [age for age, _ in rows[:8]] == [
@@ -126,7 +129,6 @@ def test_bins_between_breaks(kind: str, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_bins_of_a_width(kind: str, tmp_path: Path) -> None:
     rows = rows_of(binned("{ width = 10, origin = 5 }", AGES, kind, tmp_path))
     assert [age for age, _ in rows[:8]] == [
@@ -168,7 +170,6 @@ def test_decimals_are_binned(tmp_path: Path) -> None:
     assert [age for age, _ in rows[:2]] == ["[0, 10)", "[10, 20)"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_sensitive_column_can_have_bins(kind: str, tmp_path: Path) -> None:
     """Breaks declare the domain, whether a row has the bin or not, and in the order of the numbers."""
     table = written(pa.table({"x": ["u"] * N, "pay": [100.0, 2000.0, 9.0] * (N // 3)}), kind, tmp_path)
@@ -188,7 +189,6 @@ def test_learned_bins_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 # --- declared domains ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_integers_declared(kind: str, tmp_path: Path) -> None:
     """7 in the policy is 7 in a column of integers and "7" in one of text; unseen values are in the domain."""
     table = written(pa.table({"x": ["u"] * N, "grade": [10, 9, 7, 7] * (N // 4)}), kind, tmp_path)
@@ -217,7 +217,6 @@ def test_truth_values_of_a_csv_file(tmp_path: Path) -> None:
     assert release.manifest.domain.labels == ("true", "false")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("role", ["sensitive", "other"])
 def test_a_value_outside_the_domain_is_named_counted_and_located(kind: str, role: str, tmp_path: Path) -> None:
     values = ["a", "b"] * 30 + ["odd", "queer", "odd", "a"]

@@ -97,21 +97,26 @@ def test_what_is_published_is_exact_and_verifies(
 ) -> None:
     monkeypatch.setattr(grouping, "PART_ROWS", 70)
     monkeypatch.setattr(shuffle, "PART_ROWS", 90)
-    table = wards()
     path = tmp_path / f"t.{format}"
-    (pq.write_table if format == "parquet" else pacsv.write_csv)(table, path)
-    opened, plan = planned(path, policy_of(kind))
-    release = sf.publish(opened, plan, tmp_path / "r", key=SecretKey.from_seed(1), format=format)  # type: ignore[arg-type]
+    (pq.write_table if format == "parquet" else pacsv.write_csv)(wards(), path)
+    release = check_published(path, kind, format, tmp_path / "r")
+    assert listing(release.folder) == ["README.md", f"data.{format}", f"groups.{format}", "manifest.json"]
+
+
+def check_published(table: Any, kind: str, format: Any, folder: Path) -> sf.Release:
+    """Publish the wards, and look at everything."""
+    opened, plan = planned(table, policy_of(kind))
+    release = sf.publish(opened, plan, folder, key=SecretKey.from_seed(1), format=format)
     assert failed(release) == []
-    check_exact(release, table)
+    check_exact(release, wards())
     assert release.column_names == ("age", "sex", "ward", "group")
     assert release.manifest.columns[-1].treatment == "group"
-    assert listing(release.folder) == ["README.md", f"data.{format}", f"groups.{format}", "manifest.json"]
     values = Counter(line["disease"] for line in release.groups_to_arrow().to_pylist() for _ in range(line["count"]))
     if plan.method != "robust-anatomy":
         assert [values[disease] for disease in DISEASES] == plan.published.tolist()
         assert release.manifest.groups.number == plan.groups  # type: ignore[union-attr]
     assert (release.manifest.data.rows < 300) == ("anatomy" not in kind)
+    return release
 
 
 @pytest.mark.parametrize("source", ["parquet", "csv"])

@@ -61,6 +61,15 @@ def released(
     return publish(opened, planned(opened, shuffle), folder, key=key, format=format)
 
 
+def read_by_spark(path: Path) -> Any:
+    """Return a table in Parquet files as the session that runs reads it."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    return session.read.parquet(str(path))
+
+
 def resealed(release: Release) -> Release:
     """Give changed files new checksums and a new README: a release that was made wrongly, not changed afterwards."""
     made = release.manifest

@@ -1,0 +1,52 @@
+"""What the engines' tests say of publishing, on Spark: the same tests and checks as in tests/engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.engines.test_identity import check_persons, visits
+from tests.engines.test_missing_and_bins import (  # noqa: F401, pytest finds them here
+    test_a_sensitive_column_can_have_bins,
+    test_a_value_outside_the_domain_is_named_counted_and_located,
+    test_bins_between_breaks,
+    test_bins_of_a_width,
+    test_integers_declared,
+    test_missing_is_an_error_unless_its_meaning_is_said,
+    test_missing_values,
+)
+from tests.engines.test_publish_groups import METHODS, check_published, wards
+from tests.engines.test_sub_tables import check_quotas, workers
+from tests.engines.tools import read_by_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def kind(spark: SparkSession) -> str:
+    """Give the kind of table that the tests above run on."""
+    return "spark"
+
+
+def on_spark(table: pa.Table, folder: Path) -> object:
+    pq.write_table(table, folder / "t.parquet", row_group_size=170)
+    return read_by_spark(folder / "t.parquet")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_groups_are_exact_and_verify(method: str, tmp_path: Path, spark: SparkSession) -> None:
+    check_published(on_spark(wards(), tmp_path), method, None, tmp_path / "r")
+
+
+@pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
+def test_every_sub_table_gets_exactly_its_quotas(shuffled: bool, tmp_path: Path, spark: SparkSession) -> None:
+    check_quotas(on_spark(workers(), tmp_path), "proved", shuffled, tmp_path / "r")
+
+
+def test_one_row_of_each_person_every_one_equally_likely(tmp_path: Path, spark: SparkSession) -> None:
+    check_persons(on_spark(visits(), tmp_path), tmp_path / "r")
