@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -39,6 +38,8 @@ class IdentityIndex:
     """All rows' identifiers as hashes; answers how many are repeated, and which row of each is drawn."""
 
     def __init__(self) -> None:
+        import duckdb  # here: workers of a cluster do without, and it takes long to load
+
         self._folder = tempfile.TemporaryDirectory(prefix="sfumato-")
         self._connection = duckdb.connect(
             config={"memory_limit": MEMORY, "temp_directory": self._folder.name, "threads": 1}

@@ -34,7 +34,6 @@ from sfumato.engines.writers import ParquetFormat
 from sfumato.errors import TableError
 from sfumato.publishing_files import Written, write_file
 from sfumato.randomness import SecretKey, WordArray, release_id
-from sfumato.release_parts import part_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -166,6 +165,8 @@ def _in_arrow(lines: Sequence[tuple[Any, ...]], tally: Tally) -> Any:
 
 def write_parts(frame: DataFrame, stage: Stage, key: SecretKey, folder: Path, name: str) -> Parts:
     """Write the rows to `folder/name/part-00000.parquet` and so on, in the order of their places."""
+    from sfumato.release_parts import part_name  # not for workers: pydantic takes long to load
+
     with _attempts(folder) as attempts:
         lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage), FILES, key)).to_pylist()
         made = sorted((line for line in lines if line["name"]), key=lambda line: (line["file"], line["first"]))
