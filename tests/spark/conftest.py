@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+NEEDS_PROCESSES = {"standalone", "one_cluster"}
+"""Fixtures that start a cluster. Tests with one are long, and left to `pytest -m slow`."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder that need a cluster."""
+    for item in items:
+        if NEEDS_PROCESSES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Give a session on local[2]."""
