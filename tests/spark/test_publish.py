@@ -53,20 +53,13 @@ def hard(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- the same rows ----------------------------------------------------------------------------------------------------
 
 
-DIFFERS = pytest.mark.xfail(
-    strict=True, reason="of the hard table randomized response differs from one machine; why is open"
-)
-
-
-@pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=DIFFERS) if m == "randomized-response" else m for m in METHODS]
-)
+@pytest.mark.parametrize("method", METHODS)
 def test_the_same_rows_by_every_method(method: str, hard: Path, tmp_path: Path, spark: SparkSession) -> None:
     """In the table's order, from splits and row groups of a few rows."""
     with settings(spark, **SMALL):
         one, other = on_both(hard, hard_policy(method), spark, tmp_path, shuffle=False)
     check_same(one, other, in_order=not other.manifest.data.shuffled)
-    assert other.manifest.data.shuffled == (method in BY_GROUPS)
+    assert other.manifest.data.shuffled == (method in (*BY_GROUPS, "randomized-response"))
 
 
 @pytest.mark.parametrize("method", METHODS)
