@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pacsv
 
-from sfumato.errors import PolicyError, TableError
+from sfumato.errors import PolicyError, SfumatoError, TableError
 from sfumato.table import profile, scan
 from tests.conftest import make_policy
 from tests.engines.tools import read_by_spark, rows_of
@@ -263,3 +263,12 @@ def test_missing_values_beside_a_full_dictionary(kind: pa.DataType, size: int, t
     table = pa.table({"job": pa.DictionaryArray.from_arrays(codes, [f"job {k:03d}" for k in range(size)])})
     asked = make_policy({"job": "sensitive; missing = 'category'"}, "epsilon = 3")
     assert released(table, asked, folder=tmp_path / "r").manifest.data.rows == size + 2
+
+
+def test_a_column_that_is_nowhere_filled(tmp_path: Path) -> None:
+    """Arrow gives it a type of its own, which keeps no bits of what is missing."""
+    table = pa.table({"x": pa.nulls(N), "s": ["a", "b"] * (N // 2)})
+    kept = released(table, make_policy({"x": "other; missing = 'category'", "s": "sensitive"}), folder=tmp_path / "r")
+    assert kept.manifest.data.rows == N
+    with pytest.raises(SfumatoError, match="no rows to publish"):
+        released(table, make_policy({"x": "other; missing = 'drop'", "s": "sensitive"}), folder=tmp_path / "s")

@@ -35,7 +35,7 @@ def test_calls_to_java_are_not_logged_with_the_key(
     with caplog.at_level(logging.DEBUG, logger):
         running.mapped(spark.range(3), unchanged, "id long", KEY)
         assert found(caplog.text.encode(), forms(KEY.secret)) == []
-        spark.range(3).mapInArrow(running._Sent(unchanged, KEY), "id long")  # type: ignore[arg-type]
+        spark.range(3).mapInArrow(running._Sent(unchanged, KEY, ["id"]), "id long")  # type: ignore[arg-type]
         assert found(caplog.text.encode(), forms(KEY.secret)) == ["base64"]
 
 

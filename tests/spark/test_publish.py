@@ -58,7 +58,7 @@ def test_the_same_rows_by_every_method(method: str, hard: Path, tmp_path: Path, 
     """In the table's order, from splits and row groups of a few rows."""
     with settings(spark, **SMALL):
         one, other = on_both(hard, hard_policy(method), spark, tmp_path, shuffle=False)
-    check_same(one, other, in_order=not other.manifest.data.shuffled)
+    check_same(one, other)
     assert other.manifest.data.shuffled == (method in (*BY_GROUPS, "randomized-response"))
 
 
@@ -74,7 +74,7 @@ def test_the_same_rows_where_some_are_left_out(
         plan = planned(there)
         other = sf.publish(there, plan, tmp_path / "spark", key=KEY)
     one = sf.publish(sf.scan(hard, policy), plan, tmp_path / "embedded", key=KEY)
-    check_same(one, other, in_order=False)
+    check_same(one, other)
     assert plan.dropped > 0
     assert other.manifest.data.shuffled
     assert len(other.manifest.data.parts or ()) > 1
@@ -92,7 +92,7 @@ def test_a_plan_is_signed_off_on_one_engine_and_published_on_the_other(
         sf.publish(used, planned(made).bound_to(made.hash(), policy.hash()), tmp_path / name, key=KEY)
         for made, used, name in ((there, here, "here"), (here, there, "there"))
     ]
-    check_same(*releases, in_order=True)
+    check_same(*releases)
 
 
 def test_values_of_types_that_spark_has_not(tmp_path: Path, spark: SparkSession) -> None:
@@ -129,7 +129,7 @@ def test_a_compound_of_booleans_integers_and_bins(tmp_path: Path, spark: SparkSe
         "grade": "sensitive",
     }
     path, policy = stored(table, tmp_path / "in"), make_policy(roles, "epsilon = 3")
-    check_same(*on_both(path, policy, spark, tmp_path, shuffle=False), in_order=True)
+    check_same(*on_both(path, policy, spark, tmp_path, shuffle=False))
 
 
 def test_a_large_domain_goes_to_the_workers(tmp_path: Path, spark: SparkSession) -> None:
@@ -137,7 +137,7 @@ def test_a_large_domain_goes_to_the_workers(tmp_path: Path, spark: SparkSession)
     rows = 6000
     table = pa.table({"n": range(rows), "code": [f"a rather long value {k % 5000:040}" for k in range(rows)]})
     path, policy = stored(table, tmp_path / "in"), make_policy({"n": "other", "code": "sensitive"}, "epsilon = 9")
-    check_same(*on_both(path, policy, spark, tmp_path, shuffle=False), in_order=True)
+    check_same(*on_both(path, policy, spark, tmp_path, shuffle=False))
 
 
 def test_sql_on_the_release(hard: Path, tmp_path: Path, spark: SparkSession) -> None:
@@ -175,7 +175,7 @@ def test_the_same_row_of_each_person_is_drawn(tmp_path: Path, spark: SparkSessio
     path = stored(visits(), tmp_path / "in", {f"{k}.parquet": 150 for k in range(6)})
     one, other = on_both(path, visit_policy("keep-one"), spark, tmp_path)
     assert one.manifest.data.rows < 300
-    check_same(one, other, in_order=False)
+    check_same(one, other)
 
 
 def test_repeated_persons_are_told_as_on_one_machine(tmp_path: Path, spark: SparkSession) -> None:

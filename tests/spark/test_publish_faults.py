@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.spark import writing
-from sfumato.engines.spark.running import NO_KEY
+from sfumato.engines.spark.running import NO_KEY, failures
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.writing import write_parts
 from sfumato.errors import JobFailed, OutOfSpace, PlanMismatch, TableError, UsageError
@@ -179,6 +179,12 @@ def test_a_csv_file_numbers_no_rows(tmp_path: Path, spark: SparkSession) -> None
         scan_on_spark(tmp_path / "t.csv", make_policy({"a": "other", "s": "sensitive"}), spark)
 
 
+def test_a_frame_of_spark_connect_is_refused() -> None:
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe", "columns": ["s"]})()
+    with pytest.raises(UsageError, match="Spark Connect"):
+        sf.scan(frame, make_policy({"s": "sensitive"}))
+
+
 def test_a_file_that_is_read_twice_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     """Its rows would share their noise."""
     path = str(two_files(patients(), tmp_path / "in") / "a.parquet")
@@ -256,6 +262,15 @@ def test_a_task_that_fails_leaves_nothing(
     while tracker.getActiveStageIds():
         time.sleep(0.05)
     assert listing(tmp_path) == []
+
+
+def test_an_interrupt_is_one_whatever_spark_says_after_it() -> None:
+    from py4j.protocol import Py4JError
+
+    problem = Py4JError("Job 1 cancelled")
+    problem.__context__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), failures():
+        raise problem
 
 
 @pytest.mark.parametrize("name", ["collected", "_placed"])

@@ -4,6 +4,7 @@
     tasks       what runs in Spark's Python workers: batches with addresses, and the same steps as on one machine
     running     jobs: a function over all batches, its results, and its failures as errors of ours
     counting    the profile, by partial counts and a groupBy
+    refusing    what is wrong with a column, looked at as a whole when a worker refused a value
     identity    repeated record keys and persons; which row of a person is drawn
     dealing     sub-tables: thresholds from counts of words
     writing     rows to the files of a release: in their order, shuffled, or by group

@@ -107,7 +107,14 @@ def failures() -> Iterator[None]:
     except Exception as problem:
         if type(problem).__module__.split(".")[0] not in ("pyspark", "py4j"):
             raise
+        if _is_interrupted(problem):
+            raise KeyboardInterrupt from None
         raise _translated(str(problem)) from None
+
+
+def _is_interrupted(problem: BaseException | None) -> bool:
+    """Whether the user ended it: Spark, which cancels its jobs then, says so in another error after that."""
+    return problem is not None and (isinstance(problem, KeyboardInterrupt) or _is_interrupted(problem.__context__))
 
 
 def _translated(text: str) -> Exception:
