@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -23,6 +22,7 @@ from sfumato.attributes import SensitiveDomain
 from sfumato.errors import UsageError
 from sfumato.reconstruct import on_spark
 from sfumato.reconstruct.counting import Counting
+from sfumato.reconstruct.database import connection
 from sfumato.reconstruct.reading import CONDITION_ERRORS, Piece, connected, first_line, manifest_types, quoted
 from sfumato.reconstruct.where import EXAMPLE, as_sql, check, compared_as_numbers
 from sfumato.release import Release
@@ -168,11 +168,11 @@ def _truth_of_values(leaf: exp.Expression, domain: SensitiveDomain, types: dict[
     }
     place = "place" + "_" * max(map(len, columns))  # the name of no column
     values = pa.table({**columns, place: pa.array(range(domain.size))})
-    with duckdb.connect(config={"enable_external_access": False}) as connection:
-        connection.register("domain", values)
+    with connection() as opened:
+        opened.register("domain", values)
         query = f"SELECT CAST(({as_sql(leaf, types)}) AS BOOLEAN) FROM domain ORDER BY {place}"
         try:
-            found = connection.sql(query).fetchall()
+            found = opened.sql(query).fetchall()
         except CONDITION_ERRORS as problem:
             raise UsageError(f"The condition {leaf.sql()!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
     return np.array([0.5 if truth is None else float(truth) for (truth,) in found])
@@ -231,13 +231,13 @@ def fetched(release: Release, asked: Counting, what: str, **tables: Any) -> Any:
     `tables` are Arrow tables that it may read besides the release. It is counted in the release's Spark session, if it
     has one.
     """
-    with _opened(release) as connection:
+    with _opened(release) as opened:
         try:
             if release.spark is not None:
-                return on_spark.answered(release, connection, asked, tables)
+                return on_spark.answered(release, opened, asked, tables)
             for name, table in tables.items():
-                connection.register(name, table)
-            return connection.sql(asked.sql(tables)).to_arrow_table()
+                opened.register(name, table)
+            return opened.sql(asked.sql(tables)).to_arrow_table()
         except CONDITION_ERRORS as problem:
             if not what:
                 raise

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 
 from sfumato.errors import ReleaseError
+from sfumato.reconstruct.database import connection
 from sfumato.release import Release
 
 CSV_TYPES = {
@@ -59,25 +60,14 @@ def connected(release: Release, piece: Piece | None = None) -> Iterator[Any]:
         files["compositions"] = release.groups_files
     every = [path for paths in files.values() for path in paths]
     need_files(release, every)
-    connection = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    allowed = sorted({form for path in every for form in (_literal(str(path.absolute())), _pattern(path))})
+    rows = {view: _select(release, view, paths) for view, paths in files.items()}
+    views = [f"CREATE VIEW {view} AS {selected}{_of_piece(piece)}" for view, selected in rows.items()]
     try:
-        connection.execute("SET enable_progress_bar = false")  # it would be printed among the answers of a long query
-        if piece:
-            connection.execute("SET threads = 1")
-        connection.execute("SET TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
-        allowed = {form for path in every for form in (_literal(str(path.absolute())), _pattern(path))}
-        connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
-        connection.execute("SET enable_external_access = false")  # no other file can be read or written
-        for view, paths in files.items():
-            types = _data_types(release) if view == "release" else _composition_types(release)
-            rows = _select(paths, release.manifest.data.format, types)
-            connection.execute(f"CREATE VIEW {view} AS {rows}{_of_piece(piece)}")
-        connection.execute("SET lock_configuration = true")
-        yield connection
+        with connection(allowed, views, files=every, threads=1 if piece else None) as found:
+            yield found
     except duckdb.Error as problem:
         raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.") from None
-    finally:
-        connection.close()
 
 
 def need_files(release: Release, files: Sequence[Path]) -> None:
@@ -89,16 +79,16 @@ def need_files(release: Release, files: Sequence[Path]) -> None:
 
 def read_rows(release: Release) -> Any:
     """Return all published rows as an Arrow table."""
-    with connected(release) as connection:
-        return connection.sql("SELECT * FROM release").to_arrow_table()
+    with connected(release) as opened:
+        return opened.sql("SELECT * FROM release").to_arrow_table()
 
 
 def read_groups(release: Release) -> Any:
     """Return the values of all groups as an Arrow table."""
     if not release.manifest.groups:
         raise ReleaseError(f"The release {str(release.folder)!r} has no groups.", "Its rows hold all columns.")
-    with connected(release) as connection:
-        return connection.sql("SELECT * FROM compositions").to_arrow_table()
+    with connected(release) as opened:
+        return opened.sql("SELECT * FROM compositions").to_arrow_table()
 
 
 def quoted(name: str) -> str:
@@ -153,11 +143,12 @@ def _composition_types(release: Release) -> list[tuple[str, str]]:
     return [(groups.group_column, "int64"), *_sensitive_types(release), (groups.count_column, "int64")]
 
 
-def _select(files: Sequence[Path], file_format: str, types: Sequence[tuple[str, str]]) -> str:
+def _select(release: Release, view: str, files: Sequence[Path]) -> str:
     """Return the query of all rows: those of the first file, then those of the next (DuckDB keeps their order)."""
     paths = f"[{', '.join(map(_pattern, files))}]"  # folders named x=y are no columns
-    if file_format == "parquet":
+    if release.manifest.data.format == "parquet":
         return f"SELECT * FROM read_parquet({paths}, hive_partitioning = false)"
+    types = _data_types(release) if view == "release" else _composition_types(release)
     columns = ", ".join(f"CAST({quoted(name)} AS {csv_type(kind)}) AS {quoted(name)}" for name, kind in types)
     return (
         f"SELECT {columns} FROM read_csv({paths}, all_varchar = true, header = true, delim = ',', quote = '\"', "
