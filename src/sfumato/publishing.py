@@ -20,6 +20,7 @@ from sfumato.engines.anatomy import for_once
 from sfumato.engines.dealing import dealt, table_rows
 from sfumato.engines.mapping import CountedValues, Dealt, RowMapper
 from sfumato.engines.memory import kept_memory
+from sfumato.engines.one_file import Progress, reported, write_file
 from sfumato.engines.shuffle import shuffled
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.writers import CsvFormat, ParquetFormat
@@ -42,7 +43,6 @@ from sfumato.manifest import (
 from sfumato.methods.response.checking import check_plan
 from sfumato.plans import AnyPlan, Plan
 from sfumato.policy import Policy
-from sfumato.publishing_files import Progress, reported, write_file
 from sfumato.publishing_groups import meets, write_groups
 from sfumato.randomness import SecretKey, release_id
 from sfumato.release import (

@@ -28,6 +28,7 @@ from sfumato.engines.anatomy import (
     sensitive_values,
 )
 from sfumato.engines.mapping import RowMapper, integer_types
+from sfumato.engines.one_file import Progress, Written, reported, write_file
 from sfumato.engines.writers import CsvFormat, Format, ParquetFormat
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.group_plan import GroupPlan
@@ -38,7 +39,6 @@ from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import breaching
 from sfumato.policy import Policy
 from sfumato.profiles import Profile, counts_hash
-from sfumato.publishing_files import Progress, Written, reported, write_file
 from sfumato.randomness import SecretKey, Step, WordArray
 from sfumato.release_parts import FilePart
 from sfumato.requirement import Diversity, Robustness

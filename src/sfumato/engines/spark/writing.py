@@ -27,12 +27,12 @@ from sfumato.engines.arrays import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED
 from sfumato.engines.mapping import WORD
 from sfumato.engines.memory import kept_memory
+from sfumato.engines.one_file import Written, write_file
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.tasks import at_once
 from sfumato.engines.writers import ParquetFormat
 from sfumato.errors import TableError
-from sfumato.publishing_files import Written, write_file
 from sfumato.randomness import SecretKey, WordArray, release_id
 
 if TYPE_CHECKING:
