@@ -44,8 +44,7 @@ MOST_AT_ONCE = 200_000_000
 
 def check(table: Table, plan: AnyPlan, format: Literal["parquet", "csv"]) -> None:
     """Raise unless every row draws the same words however often Spark reads it, and Parquet is asked for."""
-    if format != "parquet":
-        raise UsageError("On Spark a release is written as Parquet.", 'Say output.format = "parquet".')
+    check_format(format)
     source, by_record = _source(table), not isinstance(plan, GroupPlan) and not _is_dealt(plan)
     reason = source.why_no_address
     if not reason or (table.policy.record_key and by_record):
@@ -58,6 +57,12 @@ def check(table: Table, plan: AnyPlan, format: Literal["parquet", "csv"]) -> Non
         if by_record
         else "Write the table to Parquet files, and publish these.",
     )
+
+
+def check_format(format: Literal["parquet", "csv"]) -> None:
+    """Raise unless Parquet is asked for."""
+    if format != "parquet":
+        raise UsageError("On Spark a release is written as Parquet.", 'Say output.format = "parquet".')
 
 
 def _is_dealt(plan: Plan | ResponsePlan) -> bool:

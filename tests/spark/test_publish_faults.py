@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.spark import writing
+from sfumato.engines.spark import refusing, writing
 from sfumato.engines.spark.running import NO_KEY, failures
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.writing import write_parts
@@ -59,6 +59,16 @@ BAD: dict[str, tuple[str, dict[int, Any], dict[str, str], str]] = {  # column, r
     "missing": ("sex", {250: None, 251: None}, {}, "'sex' is missing in 2 row(s), first in row 251."),
     "missing, sensitive": ("disease", {250: None, 20: None}, {}, "'disease' is missing in 2 row(s), first in row 21."),
 }
+
+
+def test_of_very_many_bad_values_some_are_told_and_all_are_counted(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column, rows, roles, _ = BAD["sensitive"]
+    path = two_files(with_values(patients(), column, rows), tmp_path / "in")
+    monkeypatch.setattr(refusing, "MOST_TOLD", 1)
+    with pytest.raises(TableError, match=r"2 value\(s\) .* in 3 row\(s\): 'odd', \.\.\.; first in row 221\."):
+        sf.profile(scan_on_spark(path, make_policy(ROLES | roles), spark))
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -274,6 +274,10 @@ def _opened(table: Path, policy: Path, engine: str, master: str | None, conf: li
     stated, address = Policy.load(policy), _address(table)  # before Spark starts, which takes long
     if "://" not in address and not table.exists():
         raise UsageError(f"There is no table {address!r}.")
+    if engine == "spark":
+        from sfumato.publishing_spark import check_format
+
+        check_format(stated.output.format)
     with spark_session(engine, master, conf) as spark:
         yield scan(table, stated) if spark is None else scan_on_spark(address, stated, spark)
 

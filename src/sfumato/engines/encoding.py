@@ -42,6 +42,7 @@ class Encoder:
     attribute: Attribute
     domain: Domain | None = None
     refused: dict[Value, Refusal] = field(default_factory=dict)
+    untold: tuple[int, int] = (0, 0)  # more values that are refused, and their rows, where they are too many to name
 
     def __post_init__(self) -> None:
         self._codes: dict[Value, int] = dict(self.domain.index) if self.domain else {}
@@ -153,16 +154,17 @@ class Encoder:
 
     def _about_values(self, refused: Mapping[Value, Refusal]) -> tuple[str, str]:
         name = self.attribute.name
-        total = sum(r.rows for r in refused.values())
+        number, total = len(refused) + self.untold[0], sum(r.rows for r in refused.values()) + self.untold[1]
         first = min(r.first for r in refused.values())
-        shown = ", ".join(repr(label(v)) for v in list(refused)[:5]) + (", ..." if len(refused) > 5 else "")
+        named = [repr(label(v)) for v in list(refused)[:5]]
+        shown = ", ".join([*named, *(["..."] if number > len(named) else [])])
         if self.attribute.bins is not None and any(isinstance(v, NotANumber) for v in refused):
             return (
                 f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}{first_row(';', first)}.",
                 "Mend them, or take the bins away.",
             )
         return (
-            f"{name!r} has {len(refused):,} value(s) outside its declared domain, in {total:,} row(s): {shown}"
+            f"{name!r} has {number:,} value(s) outside its declared domain, in {total:,} row(s): {shown}"
             f"{first_row(';', first)}.",
             "Add them to the domain in the policy, or mend the table.",
         )

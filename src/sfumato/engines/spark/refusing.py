@@ -24,9 +24,10 @@ from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import Addressed, AnyBatch, Refused, TaskSource
 from sfumato.randomness import SecretKey
 
+NOTHING = json.dumps([None, False])
 LINES = "text string, number long, first long"
 MOST_TOLD = 1000
-"""Values of a batch that are told."""
+"""Values that come to the driver; of the others, how many there are."""
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def explained(source: SparkSource, schema: Schema, parts: Sequence[Domain] = ())
         complain(source, Encoder(attribute, domains[name]))
     elif attribute.bins or attribute.declared:
         complain(source, checking_encoder(attribute, source))
-    if lacking := _found(source, name, _Missing()).get(None):
+    if lacking := _found(source, name, _Missing())[0].get(None):
         raise missing_values(name, lacking)
     raise changed_table()
 
@@ -58,7 +59,7 @@ def complete(source: SparkSource, identities: Sequence[str]) -> Iterator[None]:
         yield
     except Refused as refused:
         name = refused.column
-        lacking = _found(source, name, _Missing()).get(None) if name in identities else None
+        lacking = _found(source, name, _Missing())[0].get(None) if name in identities else None
         if lacking is None:
             raise
     else:
@@ -68,22 +69,28 @@ def complete(source: SparkSource, identities: Sequence[str]) -> Iterator[None]:
 
 def complain(source: SparkSource, encoder: Encoder) -> None:
     """Raise if a column has values that are not allowed: which, how many rows, the first row."""
-    encoder.refused = _found(source, encoder.attribute.name, _Encoded(encoder.attribute, encoder.domain))
+    look = _Encoded(encoder.attribute, encoder.domain)
+    encoder.refused, encoder.untold = _found(source, encoder.attribute.name, look)
     encoder.check()
 
 
-def _found(source: SparkSource, name: str, look: _Encoded | _Missing) -> dict[Value, Refusal]:
-    """Return what is not allowed, in the order of the table."""
+def _found(source: SparkSource, name: str, look: _Encoded | _Missing) -> tuple[dict[Value, Refusal], tuple[int, int]]:
+    """Return what is not allowed, in the order of the table; and how many more values and rows there are."""
     from pyspark.sql import functions as f
 
     task = _InTable(replace(source.in_task([name]), in_order=True), look)
     lines = mapped(source.addressed([name]), task, LINES)
     added = lines.groupBy("text").agg(f.sum("number").alias("number"), f.min("first").alias("first"))
+    missing_first = f.when(f.col("text") == NOTHING, 0).otherwise(1)
+    told = collected(added.orderBy(missing_first, "first", "text").limit(MOST_TOLD)).to_pylist()
     found: dict[Value, Refusal] = {}
-    for line in sorted(collected(added).to_pylist(), key=lambda line: (line["first"], line["text"])):
+    for line in told:
         value, is_odd = json.loads(line["text"])
         found[NotANumber(value) if is_odd else value] = Refusal(line["number"], line["first"])
-    return found
+    if len(told) < MOST_TOLD:
+        return found, (0, 0)
+    values, rows = (column[0].as_py() for column in collected(added.agg(f.count("*"), f.sum("number"))).columns)
+    return found, (values - len(told), rows - sum(line["number"] for line in told))
 
 
 # --- in a partition -----------------------------------------------------------------------------------------------
@@ -119,12 +126,16 @@ class _InTable:
 
     def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
         for batch in self.source.of(given).batches(self.source.names):
-            refused = list(self.look(batch.rows.column(0)).items())[:MOST_TOLD]
-            texts = [json.dumps([value, isinstance(value, NotANumber)]) for value, _ in refused]
-            numbers = [refusal.rows for _, refusal in refused]
-            first = [_row_number(batch, refusal.first) for _, refusal in refused]
+            refused = self.look(batch.rows.column(0))
+            texts = [_text(value) for value in refused]
+            numbers = [refusal.rows for refusal in refused.values()]
+            first = [_row_number(batch, refusal.first) for refusal in refused.values()]
             columns = [pa.array(texts, pa.string()), pa.array(numbers, pa.int64()), pa.array(first, pa.int64())]
             yield pa.RecordBatch.from_arrays(columns, names=["text", "number", "first"])
+
+
+def _text(value: Value) -> str:
+    return json.dumps([value, isinstance(value, NotANumber)])
 
 
 def _row_number(batch: AnyBatch, row: int) -> int:

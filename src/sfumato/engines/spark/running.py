@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from sfumato import errors
 from sfumato.engines.spark.tasks import Refused
 from sfumato.errors import JobFailed, OutOfSpace, UsageError
 from sfumato.randomness import SecretKey
+from sfumato.spark_session import quietly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,8 +58,7 @@ def mapped(frame: DataFrame, task: Task, schema: Any, key: SecretKey = NO_KEY) -
     _check_small(context, len(dumps((schema, replace(sending, key=NO_KEY)))))  # type: ignore[no-untyped-call]
     # not by their own names: pyspark would take a dot in one for a field
     numbered = frame.toDF(*(f"c{k}" for k in range(len(frame.columns))))
-    with warnings.catch_warnings(), _unlogged():
-        warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, through which nothing goes here
+    with quietly(), _unlogged():
         return numbered.mapInArrow(sending, schema)
 
 
