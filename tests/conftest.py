@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,34 @@ from sfumato.reconstruct import inverse
 
 settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing
 settings.load_profile("untimed")
+
+LONG = re.compile(
+    # populations where the same study of a table is run, and weights where sub-tables or fine-grain are studied without
+    r"test_groups_coverage\.py::test_(anatomy|adult)\[population"
+    r"|test_buckets_coverage\.py::test_(counts|averages_and_shares|sums)\[.*population"
+    r"|test_figures_coverage\.py::test_(adult|synthetic_table)\[.*population"
+    r"|test_figures_coverage\.py::test_synthetic_table\[weighted-(sub-tables|fine-grain)"
+    r"|test_association_coverage\.py::test_strong_association\[.*population"
+    r"|test_power_prediction\.py::test_chances\[.*population"
+    # the second of two divisions of one table, and a second table of the same kind
+    r"|test_buckets_coverage\.py::test_fifty_occupations_in_groups_of_ten"
+    r"|test_buckets_coverage\.py::test_adult_occupation\[education"
+    r"|test_association_coverage\.py::test_adult_by_occupation\[race"
+    r"|test_proposal\.py::test_real_tables_get_a_policy_that_fits_and_a_survey\[diabetes130_patients"
+    # further draws of random cases, and parts of a deal where the smallest ones are dealt
+    r"|test_fine_grain_oracle\.py::test_small_domains\[[12]"
+    r"|test_generalization\.py::test_the_search_finds_what_brute_force_finds\[[123]"
+    r"|test_anatomy_engine\.py::.*\[one part\]"
+)
+"""Cases that are left to `pytest -m slow`: a quicker one like each stays in every run."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the long cases."""
+    for item in items:
+        if LONG.search(item.nodeid):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
