@@ -52,7 +52,7 @@ METHODS: dict[str, tuple[str, dict[str, str]]] = {
     "uniform": ("rho1 = 0.2\nrho2 = 0.5", {}),
     "fine-grain": ("rho1 = 0.2\nrho2 = 0.5", {}),
     "small-domain": ("rho1 = 0.2\nrho2 = 0.5", {}),
-    "randomized-response": ("risk_limit = 0.19", FEW),
+    "randomized-response": ("risk_limit = 0.194", FEW),
     "anatomy": ("l = 5", {}),
     "suppression": ("l = 8", {}),
     "robust-anatomy": ("r = 3", FEW),
