@@ -15,20 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-NEEDS_PROCESSES = {"standalone", "one_cluster"}
-"""Fixtures that start a cluster. Tests with one are long, and left to `pytest -m slow`."""
-LONG = ("test_publish_faults.py", "test_shared.py")
-"""Files of many short jobs, left to it too; `test_publish.py` compares every method in every run."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the long tests of this folder."""
-    for item in items:
-        if item.path.name in LONG or NEEDS_PROCESSES & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.slow)
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Give a session on local[2]."""

@@ -35,6 +35,7 @@ class _Marked:
     kind: str
     task: Any
     key: SecretKey
+    columns: list[str]
 
     @property
     def __name__(self) -> str:
@@ -42,7 +43,7 @@ class _Marked:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         task = getattr(self.task, "value", self.task)
-        rest = _Sent(task, self.key)(batches)
+        rest = _Sent(task, self.key, self.columns)(batches)
         self._mark(type(task).__name__)
         yield from self.treated(task, rest) if type(task).__name__ == self.kind else rest
 

@@ -1,6 +1,6 @@
 """Publishing on a cluster of two workers: the rows of one machine, whatever dies; and a release whole or not at all.
 
-A driver takes long to start, so one does all that is looked at here, until it is killed. The next one is the command.
+Drivers take long to start, so that one does much of what is looked at here. The last one is the command.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pytest
 from sfumato.errors import ReleaseError
 from sfumato.release import open_release
 from tests.engines.tools import listing
-from tests.spark.cluster import Cluster, driver, run_on_cluster
+from tests.spark.cluster import Cluster, driver, finished, run_on_cluster
 from tests.spark.holding import ran
 from tests.spark.methods import FILES, METHODS, check_files, differing, write_table
 from tests.spark.processes import wait_until
 from tests.spark.secrecy import places
 from tests.spark.watching import watch
 
-STORY = """
+START = """
 import sys
 from pathlib import Path
 from sfumato.errors import SfumatoError
@@ -34,22 +34,27 @@ from tests.spark.methods import METHODS, publish_both, wait_for_workers
 url, table, folder = sys.argv[1], *map(Path, sys.argv[2:])
 with session(url) as spark:
     wait_for_workers(spark)
+"""
+
+LOSSES = f"""{START}
     with held(folder / "each", "", Keyless):
         for name in METHODS:
             publish_both(spark, table, name, folder)
-    with held(folder / "slow", "WriteFiles", Slow):
-        publish_both(spark, table, "uniform", folder / "slow")
     with held(folder / "worker", "WriteFiles", Late):
         publish_both(spark, table, "uniform", folder / "worker")
     wait_for_workers(spark)
     with held(folder / "shuffle", "_Rank", Early):
         publish_both(spark, table, "anatomy", folder / "shuffle")
-    wait_for_workers(spark)
+"""
+
+TROUBLES = f"""{START}
+    with held(folder / "slow", "WriteFiles", Slow):
+        publish_both(spark, table, "uniform", folder / "slow")
     with held(folder / "failing", "WriteFiles", Failing):
         try:
             publish_both(spark, table, "anatomy", folder / "failing")
         except SfumatoError as problem:
-            (folder / "failing/error").write_text(f"{problem} {problem.exit_code}")
+            (folder / "failing/error").write_text(f"{{problem}} {{problem.exit_code}}")
     with held(folder / "driver", "WriteFiles", Late):
         publish_both(spark, table, "anatomy", folder / "driver")
 """
@@ -89,11 +94,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def story(one_cluster: Cluster, table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the folder with all that the driver did. Two workers and the driver are killed."""
-    folder = tmp_path_factory.mktemp("story")
+def losses(one_cluster: Cluster, table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the folder with all that a driver did by each method, and while two workers were killed."""
+    folder = tmp_path_factory.mktemp("losses")
     one_cluster.complete()
-    with driver(STORY, one_cluster.url, folder, str(table), str(folder), settings=EAGER) as process:
+    with driver(LOSSES, one_cluster.url, folder, str(table), str(folder)) as process:
         wait_until(lambda: len(ran(folder / "worker", "waiting")) == 2, "both workers have written files", process)
         one_cluster.kill_worker()
         (folder / "worker/go").touch()
@@ -101,7 +106,16 @@ def story(one_cluster: Cluster, table: Path, tmp_path_factory: pytest.TempPathFa
         wait_until(lambda: len(ran(folder / "shuffle", "waiting")) == 2, "both workers are to rank rows", process)
         one_cluster.kill_worker(one_cluster.worker_of(ran(folder / "shuffle", "_ByPart")[0][1]))
         (folder / "shuffle/go").touch()
-        one_cluster.complete()
+        finished(process, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def troubles(one_cluster: Cluster, table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the folder with all that a driver did while tasks were tried twice or failed, until it was killed."""
+    folder = tmp_path_factory.mktemp("troubles")
+    one_cluster.complete()
+    with driver(TROUBLES, one_cluster.url, folder, str(table), str(folder), settings=EAGER) as process:
         wait_until(lambda: ran(folder / "driver", "waiting"), "a worker has written files", process)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -118,52 +132,55 @@ def hidden(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_each_method_gives_the_rows_of_one_machine(method: str, story: Path) -> None:
-    assert differing(story, method) == 0
-    assert hidden(story / "spark") == []
+def test_each_method_gives_the_rows_of_one_machine(method: str, losses: Path) -> None:
+    assert differing(losses, method) == 0
+    assert hidden(losses / "spark") == []
 
 
-def test_a_second_attempt_adds_nothing(story: Path) -> None:
+@pytest.mark.slow
+def test_a_second_attempt_adds_nothing(troubles: Path) -> None:
     """The first one still writes files while the release is finished."""
-    assert most_attempts(story / "slow", "WriteFiles") > 1
-    assert differing(story / "slow", "uniform") == 0
-    assert hidden(story / "slow/spark") == []
+    assert most_attempts(troubles / "slow", "WriteFiles") > 1
+    assert differing(troubles / "slow", "uniform") == 0
+    assert hidden(troubles / "slow/spark") == []
 
 
-def test_a_worker_dies_that_has_written_its_files_and_not_yet_said_so(story: Path) -> None:
-    assert most_attempts(story / "worker", "WriteFiles") > 1
-    assert differing(story / "worker", "uniform") == 0
-    assert len(open_release(story / "worker/spark/uniform").data_files) == FILES
+def test_a_worker_dies_that_has_written_its_files_and_not_yet_said_so(losses: Path) -> None:
+    assert most_attempts(losses / "worker", "WriteFiles") > 1
+    assert differing(losses / "worker", "uniform") == 0
+    assert len(open_release(losses / "worker/spark/uniform").data_files) == FILES
 
 
-def test_a_worker_dies_whose_rows_others_need(story: Path) -> None:
-    assert most_attempts(story / "shuffle", "_ByPart") > 1
-    assert differing(story / "shuffle", "anatomy") == 0
+def test_a_worker_dies_whose_rows_others_need(losses: Path) -> None:
+    assert most_attempts(losses / "shuffle", "_ByPart") > 1
+    assert differing(losses / "shuffle", "anatomy") == 0
 
 
-def test_a_task_fails_for_good(story: Path) -> None:
+@pytest.mark.slow
+def test_a_task_fails_for_good(troubles: Path) -> None:
     """The other tasks go on writing while what they wrote is removed."""
-    assert most_attempts(story / "failing", "WriteFiles") == 4
-    told = (story / "failing/error").read_text()
-    assert told.startswith("The Spark job failed: RuntimeError: planted\nNothing was published.")
+    assert most_attempts(troubles / "failing", "WriteFiles") == 4
+    told = (troubles / "failing/error").read_text()
+    assert told.startswith("The Spark job failed: RuntimeError: planted.\nNothing was published.")
     assert told.endswith(" 1")
-    assert listing(story / "failing/spark") == []
+    assert listing(troubles / "failing/spark") == []
 
 
+@pytest.mark.slow
 def test_the_driver_dies_and_the_next_run_removes_what_it_left(
-    story: Path, standalone: Cluster, table: Path, tmp_path: Path
+    troubles: Path, standalone: Cluster, table: Path, tmp_path: Path
 ) -> None:
-    (left,) = (story / "driver/spark").iterdir()
+    (left,) = (troubles / "driver/spark").iterdir()
     assert left.name.startswith(".anatomy.partial-")
     assert [name for name in listing(left) if name.endswith(".parquet")]
     assert "manifest.json" not in listing(left)
     with pytest.raises(ReleaseError):
         open_release(left)
     (tmp_path / "policy.toml").write_text(POLICY)
-    arguments = table, tmp_path / "policy.toml", story / "driver/spark/anatomy"
+    arguments = table, tmp_path / "policy.toml", troubles / "driver/spark/anatomy"
     run_on_cluster(COMMAND, standalone.url, tmp_path, *map(str, arguments))
-    assert [path.name for path in (story / "driver/spark").iterdir()] == ["anatomy"]
-    check_files(open_release(story / "driver/spark/anatomy"))
+    assert [path.name for path in (troubles / "driver/spark").iterdir()] == ["anatomy"]
+    check_files(open_release(troubles / "driver/spark/anatomy"))
 
 
 # --- the key ----------------------------------------------------------------------------------------------------------
@@ -221,6 +238,7 @@ KEY, IN_DEAL, IN_CONF, IN_LOG, IN_TASK, IN_BROADCAST, IN_CLOSURE = (
 )
 
 
+@pytest.mark.slow
 def test_the_key_shows_nowhere(standalone: Cluster, table: Path, tmp_path: Path) -> None:
     """While secrets that are planted where it might show are found.
 

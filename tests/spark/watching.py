@@ -112,8 +112,10 @@ def keeping(folder: Path, session: int, *local: Path) -> Iterator[None]:
 
     def keep() -> None:
         while not done.wait(EVERY):
-            for path in (path for place in local for path in place.rglob("*")):
-                _link(path, folder / "kept", seen)
+            for place in local:
+                with suppress(OSError):  # a folder may be gone before it is looked into
+                    for path in place.rglob("*"):
+                        _link(path, folder / "kept", seen)
             for number in members(session):
                 with suppress(OSError):
                     (folder / f"commands/{number}").write_bytes(Path(f"/proc/{number}/cmdline").read_bytes())
