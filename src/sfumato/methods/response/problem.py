@@ -74,11 +74,6 @@ class Problem:
     def _untouched(self) -> Channels:
         return untouched(self.table.sizes)
 
-    @cached_property
-    def free_sizes(self) -> FloatArray:
-        """The numbers of values of the attributes that may be randomized."""
-        return np.array([float(self.table.sizes[k]) for k in self.free])
-
     def channels(self, x: FloatArray) -> Channels:
         """Return the channels of all attributes."""
         channels = list(self._untouched)

@@ -6,13 +6,12 @@ With multipliers mu >= 0 of the rows, d = -B^-1 (c + A'mu), and mu_k > 0 only wh
 
     need - gram mu <= 0,  mu >= 0,  and one of both is 0        gram = A B^-1 A',  need = -(b + A B^-1 c)
 
-a linear complementarity problem. Which rows bind changes little from one program to the next of a search: mostly it is
-found by a few linear systems, each with a row more or less than the last, and else by principal pivoting.
+a linear complementarity problem, solved by principal pivoting. Which rows bind changes little from one program to the
+next of a search: mostly it is found by a few linear systems, each with a row more or less than the last.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from sfumato.matrix import FloatArray
 
 FLATTEST = 1e-2
-"""The least eigenvalue that B is given if it is not positive definite."""
+"""The least eigenvalue of B."""
 
 ROUNDS = 60
 """How often a row may come to bind."""
@@ -34,9 +33,6 @@ EXACT = 1e-11
 
 TRIES = 6
 """How many sets of rows are tried one after the other."""
-
-DEPENDENT = 1e-11
-"""The share of a row that others must not explain but for."""
 
 RIDGE = 1e-9
 """Added to the unit diagonal, since rows may depend on each other: what each leaves open."""
@@ -59,81 +55,56 @@ class Step(NamedTuple):
     d: FloatArray
     active: list[int]  # the rows that bind
     multipliers: FloatArray  # of all rows
-    exact: bool  # whether B was taken as it is
-
-
-class _Dual(NamedTuple):
-    """What is left of a program without its variables."""
-
-    inverse: FloatArray  # B^-1
-    lean: FloatArray  # A B^-1
-    gram: FloatArray  # A B^-1 A'
-    exact: bool
-
-    @classmethod
-    def of(cls, tangent: Tangent) -> _Dual:
-        """Return it for B, or for B with its least eigenvalues raised if it is not positive definite."""
-        values, vectors = np.linalg.eigh(tangent.bend)
-        exact = bool(values[0] > 0)
-        inverse = (vectors / (values if exact else np.maximum(values, FLATTEST))) @ vectors.T
-        lean = tangent.rows @ inverse
-        return cls(inverse, lean, lean @ tangent.rows.T, exact)
 
 
 def solved(tangent: Tangent, active: list[int]) -> Step | None:
     """Return the solution; the nearer the rows that bind are to these, the sooner."""
-    if not math.isfinite(tangent.bend.sum()):
+    if _definite(tangent.bend):
+        for _ in range(TRIES):
+            step = where_these_bind(tangent, active)
+            if step is None:
+                break
+            other = _better(tangent, step)
+            if other == active:
+                return step
+            active = other
+    return _pivoted(tangent, active)
+
+
+def _better(tangent: Tangent, step: Step) -> list[int]:
+    """Return the rows that bind less the one with the most negative multiplier, or else with the one most exceeded."""
+    least = int(step.multipliers.argmin())
+    if step.multipliers[least] < 0:
+        return [k for k in step.active if k != least]
+    excess = tangent.rows @ step.d - tangent.room
+    most = int(excess.argmax())
+    return step.active if excess[most] <= EXACT else [*step.active, most]
+
+
+def _definite(bend: FloatArray) -> bool:
+    """Whether a point where the gradient vanishes is a minimum."""
+    try:
+        np.linalg.cholesky(bend)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _pivoted(tangent: Tangent, active: list[int]) -> Step | None:
+    """Return the solution with eigenvalues of B that are not below the least, by principal pivoting."""
+    values, vectors = np.linalg.eigh(tangent.bend)
+    inverse = (vectors / np.maximum(values, FLATTEST)) @ vectors.T
+    lean = tangent.rows @ inverse
+    need = -(tangent.room + lean @ tangent.cost)
+    pivoted = _complementary(lean @ tangent.rows.T, need, active)
+    if pivoted is None:
         return None
-    dual = _Dual.of(tangent)
-    need = -(tangent.room + dual.lean @ tangent.cost)
-    if not math.isfinite(need.sum() + dual.gram.sum()):
-        return None
-    found = _tried(dual.gram, need, active) or _complementary(dual.gram, need, active)
-    if found is None:
-        return None
-    active, multipliers = found
-    return Step(-(dual.inverse @ tangent.cost + multipliers @ dual.lean), active, multipliers, dual.exact)
-
-
-def _tried(gram: FloatArray, need: FloatArray, active: list[int]) -> tuple[list[int], FloatArray] | None:
-    """Let the row with the most negative multiplier go, or else let the one bind that is most exceeded.
-
-    In plain numbers: there are so few that every call of NumPy would cost more.
-    """
-    products, needs = gram.tolist(), need.tolist()
-    for _ in range(TRIES):
-        multipliers = _multipliers(products, needs, active)
-        if multipliers is None:
-            return None
-        if active and (least := min(multipliers)) < 0:
-            active = [k for k, mu in zip(active, multipliers, strict=True) if mu > least]
-            continue
-        excess = needs
-        for k, mu in zip(active, multipliers, strict=True):
-            excess = [left - mu * by for left, by in zip(excess, products[k], strict=True)]
-        if max(excess) <= EXACT:
-            found = np.zeros(len(needs))
-            found[active] = multipliers
-            return active, found
-        active = [*active, excess.index(max(excess))]
-    return None
-
-
-def _multipliers(gram: list[list[float]], need: list[float], active: list[int]) -> list[float] | None:
-    """Return the multipliers with which these rows bind, by elimination; None if they depend on each other."""
-    system = [[gram[k][j] for j in active] + [need[k]] for k in active]
-    for k, row in enumerate(system):
-        if not row[k] > DEPENDENT * gram[active[k]][active[k]]:
-            return None
-        for other in system[k + 1 :]:
-            share = other[k] / row[k]
-            other[k:] = [y - share * x for x, y in zip(row[k:], other[k:], strict=True)]
-    found: list[float] = []
-    for k in reversed(range(len(active))):
-        row = system[k]
-        known = sum(x * mu for x, mu in zip(row[k + 1 : -1], found, strict=True))
-        found.insert(0, (row[-1] - known) / row[k])
-    return found
+    active, multipliers = pivoted
+    if values[0] >= FLATTEST:
+        exact = where_these_bind(tangent, active)
+        if exact is not None and _better(tangent, exact) == active:
+            return exact
+    return Step(-(inverse @ tangent.cost + multipliers @ lean), active, multipliers)
 
 
 def _complementary(gram: FloatArray, need: FloatArray, active: list[int]) -> tuple[list[int], FloatArray] | None:
@@ -193,4 +164,4 @@ def where_these_bind(tangent: Tangent, active: list[int]) -> Step | None:
         return None
     multipliers = np.zeros(len(tangent.room))
     multipliers[active] = solution[n:]
-    return Step(solution[:n], active, multipliers, True)
+    return Step(solution[:n], active, multipliers)
