@@ -128,7 +128,28 @@ def test_rows_that_contradict_each_other_have_no_solution() -> None:
     assert step is None or step.multipliers.max() > 1e6
 
 
+@pytest.mark.parametrize("part", range(4), ids=Tangent._fields)
+def test_what_is_not_finite_has_no_solution(part: int) -> None:
+    """It ends, too."""
+    parts = [np.eye(2), -np.ones(2), np.concatenate([np.eye(2), np.ones((1, 2))]), np.ones(3)]
+    parts[part] = np.full_like(parts[part], np.nan)
+    assert solved(Tangent(*parts), [0]) is None
+
+
 # --- the optimum ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("objective", OBJECTIVE_NAMES)
+def test_an_optimum_reaches_its_limits_also_where_rows_depend_on_each_other(objective: ObjectiveName) -> None:
+    """A value without records leaves cells that become empty; mending them may throw a point far away."""
+    counts = np.zeros((2, 2, 2, 5))
+    counts[0, 1, 0, 2], counts[0, 1, 1, 0], counts[1, 1, 1, 3] = 16, 7, 11
+    counts[1, 1, 0, 2:4] = 7, 11
+    table = JointTable.from_array(counts)
+    for limit in np.linspace(0.78, 0.998, 110).tolist():
+        found = solve(table, limit, objective=objective)
+        assert found.risk > limit * (1 - 1e-5)
+        assert found.objective < 100
 
 
 def by_slsqp(given: Problem) -> float:

@@ -58,7 +58,9 @@ class Step(NamedTuple):
 
 
 def solved(tangent: Tangent, active: list[int]) -> Step | None:
-    """Return the solution; the nearer the rows that bind are to these, the sooner."""
+    """Return the solution; the nearer the rows that bind are to these, the sooner. None also for what is not finite."""
+    if not all(np.isfinite(part).all() for part in tangent):
+        return None
     if _definite(tangent.bend):
         for _ in range(TRIES):
             step = where_these_bind(tangent, active)
@@ -137,7 +139,7 @@ def _enter(table: FloatArray, inside: BoolArray, k: int) -> None:
         limits = np.full(len(values), np.inf)
         np.divide(values, column, out=limits, where=inside & (column > 0))
         first = int(limits.argmin())
-        if limits[first] >= values[k] / column[k]:
+        if not limits[first] < values[k] / column[k]:
             return _exchange(table, inside, k)
         _exchange(table, inside, first)
 

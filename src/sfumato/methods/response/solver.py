@@ -72,7 +72,7 @@ def solve(
     if given.untouched <= 1 and given.kept(untouched):
         return given.response(untouched)
     found = optimum(given, given.untouched)
-    if found is not None:
+    if found is not None and float(given.ratio(found).max()) > REACHED:
         return given.stated(found)
     inside = _inside(given)
     return given.response(_best(given, inside, _first_within(given, untouched, inside)))
