@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from multiprocessing import get_context
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.reconstruct import database
 from sfumato.reconstruct.database import KEPT, connection
 
 
@@ -110,16 +110,41 @@ def test_times_are_those_of_utc_and_no_progress_is_shown(tmp_path: Path) -> None
         assert found.sql(f"SELECT {', '.join(asked)}").fetchall() == [("UTC", False, 1)]
 
 
-def test_a_forked_process_opens_its_own(tmp_path: Path) -> None:
-    """The parent's have threads that the child has not: it neither asks them nor closes them."""
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("leave", ["sys.exit()", "os._exit(0)"])
+def test_a_forked_process_opens_its_own_and_ends_well(leave: str, tmp_path: Path) -> None:
+    """The parent's have threads that the child has not: they are closed before."""
+    paths = [written(tmp_path / f"{k}.parquet", [k]) for k in range(KEPT + 2)]
+    script = f"""
+import os, sys
+from pathlib import Path
+from tests.unit.test_database import total
+paths = list(map(Path, sys.argv[1:]))
+assert total(paths[1]) == 1
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+    assert total(paths[1]) == 1
+else:
+    assert [total(path) for path in paths] == list(range(len(paths)))
+    {leave}
+"""
+    done = subprocess.run([sys.executable, "-c", script, *map(str, paths)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_one_that_is_not_kept_is_closed(tmp_path: Path, connects: list[int]) -> None:
     path = written(tmp_path / "a.parquet", [1, 2])
+    for _ in range(2):
+        with opened(path, keep=False) as found:
+            assert found.sql("SELECT sum(a) FROM v").fetchall() == [(3,)]
+        with pytest.raises(duckdb.ConnectionException):
+            found.sql("SELECT 1")
+    assert len(connects) == 2
+
+
+def test_one_that_broke_is_not_asked_again(tmp_path: Path, connects: list[int]) -> None:
+    path = written(tmp_path / "a.parquet", [1, 2])
+    with pytest.raises(duckdb.FatalException), opened(path):
+        raise duckdb.FatalException("planted")
     assert total(path) == 3
-    others = [written(tmp_path / f"{k}.parquet", [k]) for k in range(KEPT + 1)]
-    context = get_context("fork")
-    answers = context.Queue()
-    child = context.Process(target=lambda: answers.put([total(file) for file in (path, *others)]))
-    child.start()
-    assert answers.get(timeout=60) == [3, *range(KEPT + 1)]
-    child.join(60)
-    assert child.exitcode == 0
-    assert database._OF_PARENT == []
+    assert len(connects) == 2

@@ -18,20 +18,42 @@ import duckdb
 KEPT = 4
 """Databases that stay open."""
 
+BROKEN = (duckdb.FatalException, duckdb.InternalException)
+"""After these a database answers nothing any more."""
+
 Stamps = tuple[tuple[int, int, int], ...]
 
 
 @contextmanager
 def connection(
-    allowed: Sequence[str] = (), views: Sequence[str] = (), files: Sequence[Path] = (), threads: int | None = None
+    allowed: Sequence[str] = (),
+    views: Sequence[str] = (),
+    files: Sequence[Path] = (),
+    threads: int | None = None,
+    keep: bool = True,
 ) -> Iterator[Any]:
     """Give a connection to a database in memory with a locked configuration, in which times are those of UTC.
 
     allowed: the paths that it reads, as SQL texts; all others, and writing, are out of reach.
     views: the statements that create them. files: what these read; if one changes, the database is opened anew.
+    keep: whether it stays open. After a large answer an idle one may hold some hundred megabytes.
     """
-    with _kept(tuple(allowed), tuple(views), threads, _stamps(files)).cursor() as found:  # which shows no progress bar
-        yield found
+    if not keep:
+        with _opened(tuple(allowed), tuple(views), threads) as database, database.cursor() as found:
+            yield found
+        return
+    try:
+        database = _kept(tuple(allowed), tuple(views), threads, _stamps(files))
+        with database.cursor() as found:  # which shows no progress bar, as a first connection may
+            yield found
+    except BROKEN:
+        forget()
+        raise
+
+
+def forget() -> None:
+    """Close the databases that are open, as soon as nobody uses them."""
+    _kept.cache_clear()
 
 
 def _stamps(files: Sequence[Path]) -> Stamps:
@@ -39,7 +61,12 @@ def _stamps(files: Sequence[Path]) -> Stamps:
     return tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in map(os.stat, files))
 
 
-def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None, stamps: Stamps) -> Any:
+@lru_cache(KEPT)
+def _kept(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None, stamps: Stamps) -> Any:
+    return _opened(allowed, views, threads)
+
+
+def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None) -> Any:
     database = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
     database.execute("SET enable_external_file_cache = false")  # it would hold memory while the database is idle
@@ -53,15 +80,4 @@ def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | Non
     return database
 
 
-_kept = lru_cache(KEPT)(_opened)
-_OF_PARENT: list[Any] = []
-
-
-def _leave_to_parent() -> None:
-    """In a process that was forked, forget the databases, and never close them: their threads are the parent's."""
-    global _kept
-    _OF_PARENT.append(_kept)
-    _kept = lru_cache(KEPT)(_opened)
-
-
-os.register_at_fork(after_in_child=_leave_to_parent)
+os.register_at_fork(before=forget)  # a child has not the threads of its parent's databases

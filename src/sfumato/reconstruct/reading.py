@@ -36,6 +36,9 @@ CONDITION_ERRORS = (
 """What DuckDB raises where a condition does not fit the columns."""
 
 
+SMALL = 1_000_000
+"""Rows of a release whose database stays open between questions."""
+
 ROW_NUMBER = "file_row_number"
 """DuckDB's name for the number of a row in its Parquet file, from 0."""
 
@@ -64,10 +67,16 @@ def connected(release: Release, piece: Piece | None = None) -> Iterator[Any]:
     rows = {view: _select(release, view, paths) for view, paths in files.items()}
     views = [f"CREATE VIEW {view} AS {selected}{_of_piece(piece)}" for view, selected in rows.items()]
     try:
-        with connection(allowed, views, files=every, threads=1 if piece else None) as found:
+        with connection(allowed, views, every, 1 if piece else None, keep=_is_small(release, piece)) as found:
             yield found
-    except duckdb.Error as problem:
+    except (duckdb.Error, FileNotFoundError) as problem:
         raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.") from None
+
+
+def _is_small(release: Release, piece: Piece | None) -> bool:
+    """Whether opening a database takes a good part of the time of a question, and an open one holds little."""
+    rows = release.manifest.data.rows
+    return rows <= SMALL and (piece is None or (piece.first, piece.end) == (0, None))
 
 
 def need_files(release: Release, files: Sequence[Path]) -> None:
