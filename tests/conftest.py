@@ -31,6 +31,16 @@ LONG = re.compile(
     r"|test_buckets_coverage\.py::test_adult_occupation\[education"
     r"|test_association_coverage\.py::test_adult_by_occupation\[race"
     r"|test_proposal\.py::test_real_tables_get_a_policy_that_fits_and_a_survey\[diabetes130_patients"
+    r"|test_robust_groups\.py::test_robust_groups_of_adult\[3-sets1-table"
+    # wrong errors of a population, where those of a table are told, and weights in groups
+    r"|test_groups_coverage\.py::test_(wrong_standard_errors_fail\[population|weighted)"
+    # on Spark: the methods that differ little in this, and further kinds of one mistake
+    r"|test_publish\.py::test_the_same_rows_where_some_are_left_out\[(uniform|fine|random|suppression|robust)"
+    r"|test_publish_faults\.py::test_a_bad_value_is_told_.*\[(other|bins|missing)"
+    r"|test_publish_faults\.py::test_a_table_that_changed_is_refused\[.*(small-domain|a new value-anatomy)"
+    r"|test_publish_faults\.py::test_a_row_without_an_identifier\[person"
+    r"|test_publish_faults\.py::test_rows_that_moved_need_a_record_key\[(?!Repartition)"
+    r"|test_publish_faults\.py::test_the_driver_leaves_nothing\[(OSError|.*_placed)"
     # further draws of random cases, and parts of a deal where the smallest ones are dealt
     r"|test_fine_grain_oracle\.py::test_small_domains\[[12]"
     r"|test_generalization\.py::test_the_search_finds_what_brute_force_finds\[[123]"
