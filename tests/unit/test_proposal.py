@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.engines.base import RESERVED
 from sfumato.engines.sources import open_source
 from sfumato.errors import TableError
 from sfumato.methods import plan
 from sfumato.policy import Policy
 from sfumato.proposal import figures, propose, toml
 from sfumato.survey import survey
-from sfumato.table import Table, profile, scan
+from sfumato.table import RESULT_NAMES, Table, profile, scan
 
 ROWS = 200
 
@@ -262,8 +263,13 @@ def test_names_that_cannot_be_published_are_dropped() -> None:
         propose(open_source(pa.table({"\x7f": pair})))
 
 
+def is_taken(name: str) -> bool:
+    """Whether a column of that name is refused."""
+    return name.lower() in RESULT_NAMES or name.startswith(RESERVED)
+
+
 TEXT = st.characters(codec="utf-8", exclude_characters="\0")  # Arrow ends a name there
-NAMES = st.text(TEXT, min_size=1).filter(lambda name: name.strip() and name.isprintable())
+NAMES = st.text(TEXT, min_size=1).filter(lambda name: name.strip() and name.isprintable() and not is_taken(name))
 
 
 @settings(max_examples=30, deadline=None)
