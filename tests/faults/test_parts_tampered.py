@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ReleaseError
 from sfumato.manifest import data_in_parts, groups_in_parts
+from sfumato.reconstruct.reading import connected
 from sfumato.release import file_sha256
 from sfumato.release_parts import FilePart
 from tests.conftest import make_policy
@@ -275,6 +277,15 @@ def test_a_part_that_is_no_parquet_file(release: sf.Release) -> None:
         assert set(found) == {"data", f"types{of}"}
         assert found[f"types{of}"].startswith("part-00004.parquet: The file cannot be read: ")
         files[4].write_bytes(content)
+
+
+@pytest.mark.parametrize("problem", [duckdb.InvalidInputException("too small.\nmore"), OSError("too small.\nmore")])
+def test_what_is_found_while_rows_are_read_is_told_as_what_is_found_before(
+    problem: Exception, release: sf.Release
+) -> None:
+    """Which of both is raised of a broken part depends on which thread of DuckDB comes first."""
+    with pytest.raises(ReleaseError, match="cannot be read: too small"), connected(release):
+        raise problem
 
 
 def test_records_in_the_parts_of_another_order_are_seen_where_order_matters(

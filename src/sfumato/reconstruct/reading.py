@@ -69,7 +69,7 @@ def connected(release: Release, piece: Piece | None = None) -> Iterator[Any]:
     try:
         with connection(allowed, views, every, 1 if piece else None, keep=_is_small(release, piece)) as found:
             yield found
-    except (duckdb.Error, FileNotFoundError) as problem:
+    except (duckdb.Error, OSError) as problem:  # as rows are read, Arrow raises the second of what DuckDB says
         raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.") from None
 
 
