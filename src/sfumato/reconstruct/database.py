@@ -80,4 +80,5 @@ def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | Non
     return database
 
 
-os.register_at_fork(before=forget)  # a child has not the threads of its parent's databases
+if hasattr(os, "register_at_fork"):  # a system without it does not fork
+    os.register_at_fork(before=forget)  # a child has not the threads of its parent's databases
