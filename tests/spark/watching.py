@@ -92,7 +92,7 @@ def watch(script: str, cluster: Cluster, folder: Path, *arguments: str) -> str:
 
 
 def _check(folder: Path, workers: Path) -> None:
-    logs = [folder / "debug.log", *workers.glob("worker-*/work/*/*/debug.log")]
+    logs = [folder / "debug.log", *workers.glob("worker-*/**/debug.log")]
     told = [log for log in logs if "DEBUG org.apache.spark" in log.read_text(errors="replace")]
     assert told[:1] == logs[:1], "the driver logged nothing of level DEBUG"
     assert told[1:], "no executor logged anything of level DEBUG"
