@@ -20,193 +20,263 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.matrix import FloatArray
-from sfumato.methods.response.channels import Channel, IntArray, Mix, product
+from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Problem
 from sfumato.methods.response.risks import Reconstruction, Risk
 
 SMALL = 1 << 17
-"""Numbers up to which tables are made beforehand."""
+"""Numbers up to which tables are made beforehand. So there are at most 8 attributes then: 2^n cells, 2^n sets."""
 
 NEGLIGIBLE = 1e-15
 """The least share of the largest lambda that sums of parts are exact to."""
 
-Bend = Callable[[FloatArray], FloatArray]
+BoolArray = npt.NDArray[np.bool_]
 
 
-class View(NamedTuple):
+class View(Protocol):
     """What is seen of the cells at a point."""
 
-    ratio: FloatArray  # [cells]: the risk over its limit
-    slope: FloatArray  # [cells, n]: the gradient of its logarithm
-    bend: Bend | None  # from weights of the cells to the sum of the second derivatives of the logarithms, [n, n]
+    bends: ClassVar[bool]
+    """Whether second derivatives are at hand."""
+
+    @property
+    def ratio(self) -> FloatArray:
+        """[cells]: the risk over its limit."""
+
+    @property
+    def slope(self) -> FloatArray:
+        """[cells, n]: the gradient of its logarithm."""
+
+    def bend(self, weights: dict[int, float]) -> FloatArray:
+        """Return the sum of the second derivatives of the logarithms of some cells, so weighted: [n, n]."""
 
 
-@dataclass(frozen=True, eq=False)
 class Few:
     """Looks at the cells of a problem that are told to it, and tells which are the worst."""
 
-    given: Problem
-
-    @cached_property
-    def _links(self) -> Links | None:
-        table = self.given.table
-        quasi = [k for k in self.given.free if k < len(table.sizes) - 1]
-        if self.given.risk is not Reconstruction or not quasi or table.group_cells << len(quasi) > SMALL:
-            return None
-        return Links.of(table, quasi)
+    def __init__(self, given: Problem) -> None:
+        self.given = given
+        self._links, self._strictest = _prepared(given), _strictest(given)
+        # a search asks for the worst cells and looks at them one after the other
+        self._at = lru_cache(maxsize=1)(lambda key: given.at(np.frombuffer(key)))
 
     @property
     def prepared(self) -> bool:
         """Whether a look at a few cells costs far less than one at all."""
         return self._links is not None
 
-    @cached_property
-    def _at(self) -> Callable[[bytes], Risk]:
-        """The risk at x; a search asks for the worst cells and looks at them one after the other."""
-        return lru_cache(maxsize=1)(lambda key: self.given.at(np.frombuffer(key)))
-
-    @cached_property
-    def _strictest(self) -> tuple[IntArray, FloatArray] | None:
-        """Of each group, the cell nearest to its limit and its risk without linking; where noise in S changes none."""
-        if len(self.given.table.sizes) - 1 in self.given.free:
-            return None
-        shares = self.given.table.counts / self.given.limits
-        values = shares.argmax(axis=1)
-        groups = np.arange(len(shares))
-        return groups * shares.shape[1] + values, shares[groups, values]
-
     def largest(self, x: FloatArray) -> float:
-        """Return the largest ratio at x."""
-        return float(self.worst(x, 1)[1][0])
+        """Return the largest ratio at x, of all cells."""
+        return float(self.given.ratio(self._at(x.tobytes())).max())
 
     def worst(self, x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
-        """Return the cells with the largest ratios at x, and these; of each group one, where more would be idle."""
+        """Return the cells with the largest ratios at x, and these; of each group one, where more would be idle.
+
+        Where only a few cells are looked at, these are guessed: b = a alone is taken into account.
+        """
         if self._links is None or self._strictest is None:
             return largest(self.given.ratio(self._at(x.tobytes())), most)
         cells, shares = self._strictest
-        ratio = shares * self._links.everywhere(x)[self.given.table.places]
-        groups, ratio = largest(ratio, most)
+        groups, ratio = largest(shares * self._links.staying(x)[self.given.table.places], most)
         return cells[groups], ratio
 
     def at(self, cells: IntArray) -> Callable[[FloatArray], View]:
         """Return what looks at these cells."""
         if self._links is None or self.given.table.group_cells * len(cells) > SMALL:
-            return lambda x: self._whole(cells, x)
+            return lambda x: Whole(self.given, self._at(x.tobytes()), cells)
         table = self.given.table
         group, value = np.divmod(cells, table.sizes[-1])
         counts, limits = table.counts[group, value], self.given.limits[group, value]
-        links = self._links.to(table.groups[group])
+        links, pairs = self._links, self._links.to(table.groups[group])
         if self._strictest is not None:
             factor = counts / limits
-            return lambda x: links(x, factor)
-        guesses, factor = Guesses(table.counts[group], value), counts**2 / limits
-        return lambda x: guesses(x, links(x[:-1], factor))
+            return lambda x: LinksView(links, pairs, x, factor)
+        own, factor = table.counts[group], counts**2 / limits
+        return lambda x: GuessesView(LinksView(links, pairs, x[:-1], factor), own, value, float(x[-1]))
 
-    def _whole(self, cells: IntArray, x: FloatArray) -> View:
-        point = self._at(x.tobytes())
-        return View(self.given.ratio(point)[cells], point.gradient(cells)[:, list(self.given.free)], None)
+
+def _prepared(given: Problem) -> Links | None:
+    """Return the links where they are small enough."""
+    table = given.table
+    quasi = [k for k in given.free if k < len(table.sizes) - 1]
+    if given.risk is not Reconstruction or not quasi or table.group_cells << len(quasi) > SMALL:
+        return None
+    return Links.of(table, quasi)
+
+
+def _strictest(given: Problem) -> tuple[IntArray, FloatArray] | None:
+    """Of each group, the cell nearest to its limit and its risk without linking; where noise in S changes none."""
+    if given.risk is not Reconstruction or len(given.table.sizes) - 1 in given.free:
+        return None
+    shares = given.table.counts / given.limits
+    values = shares.argmax(axis=1)
+    groups = np.arange(len(shares))
+    return groups * shares.shape[1] + values, shares[groups, values]
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """Some of all cells."""
+
+    bends: ClassVar[bool] = False
+    given: Problem
+    point: Risk
+    cells: IntArray
+
+    @cached_property
+    def ratio(self) -> FloatArray:
+        """[cells]."""
+        return self.given.ratio(self.point)[self.cells]
+
+    @cached_property
+    def slope(self) -> FloatArray:
+        """[cells, n]."""
+        return self.point.gradient(self.cells)[:, list(self.given.free)]
+
+    def bend(self, weights: dict[int, float]) -> FloatArray:
+        """They would cost as much as many steps."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
     """Prepared sums over the cells b that can be released, along the free quasi-identifiers."""
 
-    sizes: FloatArray  # [n]
+    sizes: list[int]  # [n]
     free: list[int]
     bits: FloatArray  # [2^n, n]: the sets A
+    turning: FloatArray  # [1 + n, 2^n]: ones, then the sets again
     parts: FloatArray  # [2^n, b]: pi_A
-    codes: IntArray  # [attributes, b]
+    codes: npt.NDArray[np.unsignedinteger]  # [attributes, b]; of the least type, to be compared fast
     reached: IntArray  # [b]: their places in the domain
     domain: tuple[int, ...]
+    least: float  # what rounding leaves of lambda; where it is that small t_b <= P[b, a]/pi_a is, too
 
     @classmethod
     def of(cls, table: JointTable, free: list[int]) -> Links:
         """Prepare the sums; what cannot be reached, because an untouched attribute forbids it, is left out."""
-        parts = _parts(table.group_array, free)
+        sizes, parts = table.sizes[:-1], _parts(table.group_array, free)
         reached = np.flatnonzero(parts[0])
-        codes = np.array(np.unravel_index(reached, table.sizes[:-1]))
-        sizes = np.array([float(table.sizes[k]) for k in free])
-        return cls(sizes, free, _bits(len(free)), parts[:, reached], codes, reached, table.sizes[:-1])
+        if len(reached) < parts.shape[1]:
+            parts = parts[:, reached]
+        codes = np.array(np.unravel_index(reached, sizes), dtype=np.min_scalar_type(max(sizes)))
+        least = NEGLIGIBLE * float(table.group_sizes.max())
+        bits, turning = _bits(len(free))
+        return cls([sizes[k] for k in free], free, bits, turning, parts, codes, reached, sizes, least)
 
-    def _released(self, weights: FloatArray) -> FloatArray:
-        """Return lambda, not below what rounding leaves of it: where it is that small t_b <= P[b, a]/pi_a is, too."""
-        released = weights @ self.parts
-        floored: FloatArray = np.maximum(released, NEGLIGIBLE * released.max())
-        return floored
+    def staying(self, x: FloatArray) -> FloatArray:
+        """Return P[a, a]^2/lambda_a of all cells of the domain, flat."""
+        retained = np.exp(x).tolist()
+        stays = math.prod(r + (1 - r) / d for r, d in zip(retained, self.sizes, strict=True)) ** 2
+        staying = np.zeros(math.prod(self.domain))
+        staying[self.reached] = stays / np.maximum(_products([(1.0, r) for r in retained]) @ self.parts, self.least)
+        return staying
 
-    def everywhere(self, x: FloatArray) -> FloatArray:
-        """Return g of all cells of the domain, flat."""
-        inverse = np.zeros(math.prod(self.domain))
-        inverse[self.reached] = 1 / self._released(np.exp(self.bits @ x))
-        mixes = [Mix(1.0, 0.0)] * len(self.domain)
-        for k, value in zip(self.free, x.tolist(), strict=True):
-            mixes[k] = Channel.from_log_retention(self.domain[k], value).squared
-        return product(mixes, inverse.reshape(self.domain)).ravel()
-
-    def to(self, groups: IntArray) -> Callable[[FloatArray, FloatArray], View]:
-        """Return g of these groups, as a function of x and of a factor for each group."""
-        differ = groups.T[self.free, :, None] != self.codes[self.free][:, None]  # [n, a, b]
-        differing = differ.astype(np.float64)
-        powers = 2.0 ** np.arange(len(differ))[::-1]  # the first attribute has the highest bit
-        pattern = (powers @ differing.reshape(len(differ), -1)).astype(np.int64).reshape(differ.shape[1:])
-        for k in set(range(len(self.codes))) - set(self.free):
-            pattern[groups[:, k, None] != self.codes[k]] = len(self.bits)
-        return lambda x, factor: self._seen(x, factor, pattern, differing)
-
-    def _seen(self, x: FloatArray, factor: FloatArray, pattern: IntArray, differing: FloatArray) -> View:
-        r, noise, d = np.exp(x), -np.expm1(x), self.sizes
-        q = noise / d
-        p = r + q
-        alpha, beta = 2 * (r - r / d) / p, -2 * r / noise
-        squares = np.zeros(len(self.bits) + 1)  # the last one: not to be reached
-        squares[:-1] = np.exp(2 * (self.bits @ np.log(q / p))) * p.prod() ** 2
-        weights = np.exp(self.bits @ x)
-        released = self._released(weights)
-        turns = ((weights * self.bits.T) @ self.parts) / released  # l: [n, b]
-        terms = squares[pattern] / released  # t: [a, b]
-        g = terms.sum(axis=1)
-        elsewhere = np.vecdot(differing, terms).T / g[:, None]
-        slope = alpha + (beta - alpha) * elsewhere - terms @ turns.T / g[:, None]
-
-        def bend(multipliers: FloatArray) -> FloatArray:
-            """The second derivatives of log g are those of g over g, less the product of the slopes."""
-            rows = multipliers.nonzero()[0]
-            mu, s = multipliers[rows], slope[rows]
-            t = (mu / g[rows])[:, None] * terms[rows]
-            u = differing[:, rows]
-            u *= (beta - alpha)[:, None, None]
-            u += (alpha[:, None] - turns)[:, None]
-            total = t.sum(axis=0)
-            second = (weights * (self.parts @ (total / released)))[:, None] * self.bits
-            found: FloatArray = (u * t).reshape(len(x), -1) @ u.reshape(len(x), -1).T
-            found += (turns * total) @ turns.T - self.bits.T @ second - (s.T * mu) @ s
-            alike, unlike = alpha / (d * p), beta / noise
-            found.flat[:: len(x) + 1] += mu @ (alike + (unlike - alike) * elsewhere[rows])
-            return found
-
-        return View(factor * g, slope, bend)
+    def to(self, groups: IntArray) -> Pairs:
+        """Return how these groups differ from what can be released."""
+        sets = np.zeros((len(groups), self.codes.shape[1]), dtype=np.uint8)
+        reached, groups = None, groups.astype(self.codes.dtype)
+        for k, code in enumerate(self.codes):
+            differ = groups[:, k, None] != code
+            if k in self.free:
+                sets <<= 1
+                sets |= differ.view(np.uint8)
+            else:
+                reached = ~differ if reached is None else reached & ~differ
+        pattern = sets.astype(np.int64)
+        places = pattern + np.arange(0, len(groups) * len(self.bits), len(self.bits))[:, None]
+        return Pairs(pattern, places.ravel(), reached)
 
 
 @dataclass(frozen=True, eq=False)
-class Guesses:
-    """sum_v P_s[v, u]^2/(P_s pi(a, .))_v of a few cells (a, u); the log-retention of S is the last of x."""
+class Pairs:
+    """Groups a and what can be released, b: [a, b]."""
 
-    counts: FloatArray  # [cells, d_s]
-    value: IntArray
+    pattern: IntArray  # the number of the set of free attributes in which they differ
+    places: IntArray  # the number of a and the set, flat
+    reached: BoolArray | None  # whether they differ in no other; None if there is none
 
-    def __call__(self, x: FloatArray, links: View) -> View:
-        """Return the product of both factors."""
-        size = self.counts.shape[1]
-        r, q = math.exp(x[-1]), -math.expm1(x[-1]) / size
-        own = np.arange(len(self.value)), self.value
-        noise = self.counts.sum(axis=1, keepdims=True) / size
-        turn = r * (self.counts - noise)  # of what is published, and of its slope again
+
+class LinksView:
+    """g of a few groups at x, times a factor for each."""
+
+    bends: ClassVar[bool] = True
+
+    def __init__(self, links: Links, pairs: Pairs, x: FloatArray, factor: FloatArray) -> None:
+        self.links, self.pairs = links, pairs
+        values = zip(links.sizes, x.tolist(), strict=True)
+        self.channels = [(d, math.exp(value), -math.expm1(value) / d) for d, value in values]  # d, r, q
+        self.weights = _products([(1.0, r) for _, r, _ in self.channels])
+        squares = _products([((r + q) ** 2, q * q) for _, r, q in self.channels])
+        moves = (links.turning * self.weights) @ links.parts  # [1 + n, b]: lambda and its derivatives
+        self.released = np.maximum(moves[0], links.least)
+        self.terms = squares.take(pairs.pattern)  # t: [a, b]
+        self.terms /= self.released
+        if pairs.reached is not None:
+            self.terms *= pairs.reached
+        self.g = np.add.reduce(self.terms, 1)
+        self.ratio = factor * self.g
+        self._moves = moves[1:]
+        self._slope: FloatArray | None = None
+
+    @property
+    def slope(self) -> FloatArray:
+        """[a, n]."""
+        if self._slope is None:  # `cached_property` has a lock in Python 3.11, which costs a tenth of the rest
+            self._slope = self._sloped()
+        return self._slope
+
+    def _sloped(self) -> FloatArray:
+        shape = len(self.g), len(self.weights)
+        alike = np.array([2 * r * (1 - 1 / d) / (r + q) for d, r, q in self.channels])  # alpha
+        unlike = np.array([-2 * r / (d * q) for d, r, q in self.channels])  # beta
+        more = (unlike - alike) * self.links.bits
+        self.factors = alike + more  # s: [2^n, n]
+        self.turns = self._moves / self.released  # l: [n, b]
+        self.sums = np.bincount(self.pairs.places, self.terms.ravel(), math.prod(shape)).reshape(shape)  # of t
+        slope: FloatArray = alike + (self.sums @ more - self.terms @ self.turns.T) / self.g[:, None]
+        return slope
+
+    def bend(self, weights: dict[int, float]) -> FloatArray:
+        """The second derivatives of log g are those of g over g, less the product of the slopes."""
+        rows, mu, n, links = list(weights), np.array(list(weights.values())), len(self.channels), self.links
+        slope, turns = self.slope[rows], self.turns
+        share = mu / self.g[rows]
+        t = self.terms[rows] * share[:, None]
+        u = self.factors.T.take(self.pairs.pattern[rows], axis=1)
+        u -= turns[:, None]
+        total = np.add.reduce(t, 0)
+        second = self.weights * (links.parts @ (total / self.released))
+        found: FloatArray = (u * t).reshape(n, -1) @ u.reshape(n, -1).T
+        found += (turns * total) @ turns.T
+        found -= (links.bits.T * second) @ links.bits
+        found -= (slope.T * mu) @ slope
+        # alpha' and beta', as often as a and b are alike and not
+        often, whole = (share @ self.sums[rows] @ links.bits).tolist(), sum(weights.values())
+        for k, (d, r, q) in enumerate(self.channels):
+            alike, unlike = 2 * r * (1 - 1 / d) / (d * (r + q) ** 2), -2 * r / (d * q) ** 2
+            found[k, k] += alike * (whole - often[k]) + unlike * often[k]
+        return found
+
+
+class GuessesView:
+    """The same times sum_v P_s[v, u]^2/(P_s pi(a, .))_v of cells (a, u), with the log-retention x of S."""
+
+    bends: ClassVar[bool] = True
+
+    def __init__(self, links: LinksView, counts: FloatArray, value: IntArray, x: float) -> None:
+        size = counts.shape[1]
+        r, q = math.exp(x), -math.expm1(x) / size
+        own = np.arange(len(value)), value
+        noise = counts.sum(axis=1, keepdims=True) / size
+        turn = r * (counts - noise)  # of what is published, and of its slope again
         inverse = 1 / (turn + noise)
         first = -turn * inverse**2
         second = first - 2 * turn * inverse * first
@@ -217,17 +287,24 @@ class Guesses:
         alone, alone1, alone2 = p * p - spread, 2 * p * dp - spread1, 2 * (dp + p) * dp - spread2
         sums = [y.sum(axis=1) for y in (inverse, first, second)]
         total = spread * sums[0] + alone * inverse[own]
-        slope = (spread1 * sums[0] + spread * sums[1] + alone1 * inverse[own] + alone * first[own]) / total
         rise = spread2 * sums[0] + 2 * spread1 * sums[1] + spread * sums[2]
         rise += alone2 * inverse[own] + 2 * alone1 * first[own] + alone * second[own]
+        self.links, self.ratio = links, links.ratio * total
+        self._slope = (spread1 * sums[0] + spread * sums[1] + alone1 * inverse[own] + alone * first[own]) / total
+        self._bend = rise / total - self._slope**2
 
-        def bend(multipliers: FloatArray) -> FloatArray:
-            whole = np.zeros((len(x), len(x)))
-            whole[:-1, :-1] = links.bend(multipliers) if links.bend else 0.0
-            whole[-1, -1] = multipliers @ (rise / total - slope**2)
-            return whole
+    @property
+    def slope(self) -> FloatArray:
+        """[cells, n]."""
+        return np.column_stack([self.links.slope, self._slope])
 
-        return View(links.ratio * total, np.column_stack([links.slope, slope]), bend)
+    def bend(self, weights: dict[int, float]) -> FloatArray:
+        """Of a product the logarithm is a sum."""
+        of_links = self.links.bend(weights)
+        n = len(of_links) + 1
+        whole = np.zeros((n, n))
+        whole[:-1, :-1], whole[-1, -1] = of_links, sum(mu * self._bend[k] for k, mu in weights.items())
+        return whole
 
 
 def largest(x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
@@ -236,10 +313,19 @@ def largest(x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
     return where, x[where]
 
 
+def _products(factors: list[tuple[float, float]]) -> FloatArray:
+    """[2^n]: for each set of attributes the product of second factors, in the set, and first ones."""
+    products = [1.0]
+    for pair in factors:
+        products = [x * factor for x in products for factor in pair]
+    return np.array(products)
+
+
 @lru_cache
-def _bits(n: int) -> FloatArray:
-    """[2^n, n]: all sets of n attributes; the first has the highest bit."""
-    return np.indices((2,) * n).reshape(n, -1).T.astype(np.float64)
+def _bits(n: int) -> tuple[FloatArray, FloatArray]:
+    """[2^n, n]: all sets of n attributes, the first has the highest bit; [1 + n, 2^n]: ones, and the same."""
+    bits = np.indices((2,) * n).reshape(n, -1).astype(np.float64)
+    return np.ascontiguousarray(bits.T), np.concatenate([np.ones((1, 1 << n)), bits])
 
 
 def _parts(sizes: FloatArray, free: list[int]) -> FloatArray:

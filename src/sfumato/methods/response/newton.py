@@ -9,18 +9,21 @@ A step d minimises f'd + d'Bd/2 under these and x + d <= 0. B is the second deri
 f + sum_c mu_c log(rho_c) where that is at hand (see `few`), and else its damped BFGS estimate. (At rho = 1 the two ways
 to write a limit differ by a multiple of grad grad' only, which no step along the limit feels.)
 
-At first the worst cell is taken to bind, with the multiplier of least squares. After a long step the cells that bind
-stay, and the worst at the new point join.
+The search starts with noise in proportion to d - 1; or, where all cells are looked at in any case, with the same noise
+for all attributes, as much as a first look tells. At first the worst cell is taken to bind, with the multiplier of
+least squares. After a long step the cells that bind stay, and the worst at the new point join.
 
 Steps end when d'Bd, about twice what is left to be gained, is below a tolerance: the conditions of Karush, Kuhn and
-Tucker then hold but for B d. That step is still taken. What it leaves above a limit is mended with the same derivatives
-on the integers that are sampled, where every cell of the table is evaluated. If any of this fails there is no result,
-and the caller has to search by other means.
+Tucker then hold but for B d. That step is still taken, and leaves its square. What it leaves between ratios and limits
+is seen where it ends, at last on the integers that are sampled and in every cell of the table, and the same program is
+solved with that much less room. If any of this fails there is no result, and the caller has to search by other means.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 
@@ -29,7 +32,7 @@ from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.few import Few, View, largest
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
 from sfumato.methods.response.problem import NOTHING, Problem
-from sfumato.methods.response.quadratic import FLATTEST, BoolArray, Step, Tangent, solved, where_these_bind
+from sfumato.methods.response.quadratic import FLATTEST, Metric, Program, Step
 from sfumato.methods.response.risks import Risk
 
 HIGHEST = -1e-9
@@ -38,35 +41,53 @@ HIGHEST = -1e-9
 UNTOUCHED = 1e-7
 """An attribute that would lose less than this of its retention is left as it is."""
 
+START = 0.35
+"""Where the search starts: -log r of the attribute with most values, over the logarithm of the largest ratio."""
+
+NEAREST, FARTHEST = 0.02, 3.0
+"""The least and the most noise, -log r, that it starts with."""
+
 FIRST = 0.6
-"""The noise, -log r of all attributes, of the first point that is looked at; it tells where to start."""
+"""Where all cells are looked at anyway: the noise, -log r of all attributes, of a point that tells where to start."""
 
 STEPS = 30
-"""Steps after which the search gives up. It takes 5 to 8, or 8 to 20 without second derivatives."""
+"""Steps after which the search gives up. It takes 3 to 7, or 8 to 20 without second derivatives."""
 
 LONGEST = 1.0
 """No log-retention moves by more than this in a step."""
 
-LONG = 0.15
+STANDING = 1e-12
+"""A step of this length leads nowhere."""
+
+LONG = 0.25
 """After a step of this length other cells may be the worst."""
 
-CELLS = 12
+CELLS = 16
 """How many of the worst cells join at a time, where each of them costs something."""
 
 CELLS_ANYWAY = 24
 """The same where all cells are evaluated in any case; then none leaves, either: estimates of B suffer from that."""
 
 WORTH = 0.3
-"""The ratio from which on a cell is worth it."""
+"""The ratio from which on a cell is worth it, or this share of the largest."""
 
-CLOSE = 1e-10
+CLOSE = 1e-7
 """What is left to be gained, twice, before the last step; as a share of the objective."""
+
+CLOSE_STALE = 1e-8
+"""The same where B is that of the point before."""
+
+CLOSE_LIFTED = 1e-10
+"""The same where B was not positive definite, so that steps converge more slowly."""
 
 CLOSE_ESTIMATED = 1e-14
 """The same where B is an estimate, and may be far too large."""
 
-TURNING = 5e-3
-"""After a step of this length B is another."""
+TURNING = 0.1
+"""After a step that changes a noise by this share B is another."""
+
+SLIGHT = 1e-3
+"""A noise below which shares of it do not matter."""
 
 NEAR = 1e-4
 """The excess of a ratio that is left to mending."""
@@ -77,8 +98,17 @@ MENDINGS = 4
 SPARED = 2e-11
 """The share of the objective that aiming below 1 may cost, so that the last step seldom has to be mended."""
 
+LOST = 4e-11
+"""The share of the objective that binding cells which end below their limits may cost."""
+
+REACHED = 1 - 1e-6
+"""A result whose largest ratio is below this is no optimum."""
+
 MISSED = 1 + 1e-9
 """From this ratio on a cell has to join."""
+
+EXACT = 1e-6
+"""A last step of this length leaves something, next to certainly."""
 
 SHORT = 1e-5
 """Steps below this tell nothing of second derivatives."""
@@ -89,9 +119,10 @@ def optimum(given: Problem, untouched: float) -> Risk | None:
 
     `untouched` is the largest ratio without any noise, above 1. None if no such point was found.
     """
-    search = _started(Few(given), untouched) if given.free else None
-    if search is None:
+    if not given.free:
         return None
+    few = Few(given)
+    search = _Search(few, _by_sizes(given, untouched) if few.prepared else _by_trying(few, untouched))
     for _ in range(STEPS):
         found = search.step()
         if not isinstance(found, bool):
@@ -101,121 +132,165 @@ def optimum(given: Problem, untouched: float) -> Risk | None:
     return None
 
 
-def _started(few: Few, untouched: float) -> _Search | None:
-    """Start where 1/rho would reach 1 if it were linear in the same noise for all; None if it is never reached."""
+def _by_sizes(given: Problem, untouched: float) -> FloatArray:
+    """Start with more noise for attributes with more values, which mix more records."""
+    others = np.array(given.free_sizes) - 1.0
+    start: FloatArray = others * (-min(max(START * math.log(untouched), NEAREST), FARTHEST) / others.max())
+    return start
+
+
+def _by_trying(few: Few, untouched: float) -> FloatArray:
+    """Start where 1/rho would reach 1 if it were linear in the same noise for all."""
     same = np.ones(len(few.given.free))
-    cells, ratio = few.worst(-FIRST * same, CELLS)
-    first = float(ratio.max())
-    if first > 1 and few.largest(NOTHING * same) > 1 and few.given.least_without_retention:
-        return None
-    gained, needed = 1 / first - 1 / untouched, 1 - 1 / untouched
-    share = needed / gained if gained > 0 else 1.0
-    x = -FIRST * min(max(share, 0.03), 10.0) * same
-    if not few.prepared:
-        cells, ratio = few.worst(x, CELLS_ANYWAY)
-    return _Search(few, x, cells[ratio > WORTH * ratio.max()])
+    gained, needed = 1 / few.largest(-FIRST * same) - 1 / untouched, 1 - 1 / untouched
+    return -FIRST * min(max(needed / gained if gained > 0 else 1.0, 0.03), 10.0) * same
 
 
 class _Search:
     """Where the steps are, and what they know."""
 
-    def __init__(self, few: Few, x: FloatArray, cells: IntArray) -> None:
-        self.given, self.few, self.x, self.cells = few.given, few, x, cells
-        self.look, self.weights = few.at(cells), np.zeros(len(cells))  # the multipliers of the last step
-        self.bounds, self.active, self.longest = np.eye(len(x)), list[int](), LONGEST
-        self.sizes = np.array([float(self.given.table.sizes[k]) for k in self.given.free])
-        self.bend: FloatArray | None = None
+    def __init__(self, few: Few, x: FloatArray) -> None:
+        self.given, self.few, self.x, self.sizes = few.given, few, x, few.given.free_sizes
+        self.cells: list[int] = []
+        self.rows: dict[int, float] = {}  # the multipliers of what binds, by its number: bounds of x, then cells
+        self.bounds, self.turned = np.eye(len(x)), True
+        self.metric: Metric | None = None
         self.before: tuple[FloatArray, FloatArray] | None = None  # x, and the gradient of the Lagrangian
+        self._renew()
+
+    @property
+    def weights(self) -> dict[int, float]:
+        """The multipliers of the cells that bind."""
+        n = len(self.x)
+        return {k - n: mu for k, mu in self.rows.items() if k >= n}
 
     def step(self) -> Risk | bool:
         """Return the result; or whether there may be one."""
-        view, n = self.look(self.x), len(self.x)
-        bend, cost, close = self._bent(view)
-        room = np.concatenate([HIGHEST - self.x, self._aim() - view.ratio])
-        tangent = Tangent(bend, cost, np.concatenate([self.bounds, view.slope]), room)
-        step = solved(tangent, self.active)
-        if step is None:
+        view = self.look(self.x)
+        metric, cost, close = self._measured(view)
+        program = Program.of(metric, cost, np.concatenate([self.bounds, view.slope])) if metric else None
+        step = program.solved(self._room(view.ratio), self.rows) if program else None
+        if metric is None or program is None or step is None:
             return False
-        left = max(step.d @ bend @ step.d, FLATTEST * (step.d @ step.d))  # B alone may be indefinite
+        left = float(max(step.d @ metric.bend @ step.d, FLATTEST * (step.d @ step.d)))  # B may be too flat
         if not math.isfinite(left):
             return False
-        if left <= close and view.ratio.max() <= 1 + NEAR:
-            return self._mend(tangent, step)
-        self.active, self.weights = step.active, step.multipliers[n:]
-        self.before = self.x, cost + self.weights @ view.slope
-        self.longest = float(np.abs(step.d).max())
-        self.x = np.minimum(self.x + step.d * min(1.0, LONGEST / self.longest), HIGHEST)
-        if self.longest > LONG:
+        ways = [abs(d) for d in step.d.tolist()]
+        longest = max(ways)
+        self.turned = any(d > TURNING * (SLIGHT - x) for d, x in zip(ways, self.x.tolist(), strict=True))
+        if left <= close and not self.turned and view.ratio.max() <= 1 + NEAR:
+            found = self._mend(program, view, step)
+            if found or longest <= SHORT:
+                return found
+        if longest <= STANDING:
+            return False
+        self.rows = step.binding
+        self.before = None if self._exactly(view) else (self.x, self._lagrangian(cost, view))
+        if longest > LONGEST and not self._reachable:
+            return False
+        self.x = np.minimum(self.x + step.d * min(1.0, LONGEST / longest), HIGHEST)
+        if longest > LONG:
             self._renew()
         return True
+
+    @cached_property
+    def _reachable(self) -> bool:
+        """Whether the limits are kept without any retention, as far as that can tell."""
+        return not self.given.least_without_retention or self.few.largest(np.full(len(self.x), NOTHING)) <= 1
 
     def _renew(self) -> None:
         """Let the worst cells join, and those leave that do not bind."""
         prepared = self.few.prepared
         cells, ratio = self.few.worst(self.x, CELLS if prepared else CELLS_ANYWAY)
-        self._watch(self.weights > (0 if prepared else -1), cells[ratio > WORTH])
+        kept = self.weights if prepared else range(len(self.cells))
+        self._watch(kept, cells[ratio > WORTH * min(1.0, float(ratio.max()))])
 
-    def _bent(self, view: View) -> tuple[FloatArray, FloatArray, float]:
+    def _measured(self, view: View) -> tuple[Metric | None, FloatArray, float]:
         """Return B, renewed, the gradient of f, and what d'Bd is when steps may end."""
         cost, curvature = kappa_slopes(self.sizes, self.x)
-        if view.bend is not None and isinstance(self.given.objective, Kappa):
-            if not self.active:
+        if self._exactly(view):
+            if not self.rows:
                 self._guess(cost, view)
-            if self.bend is None or self.longest > TURNING:
-                self.bend = view.bend(self.weights)
-                self.bend.flat[:: len(cost) + 1] += curvature
-            return self.bend, cost, CLOSE
+            if self.metric is not None and not self.turned:
+                return self.metric, cost, CLOSE_STALE if self.metric.exact else CLOSE_LIFTED
+            bend = view.bend(self.weights)
+            bend.flat[:: len(cost) + 1] += curvature
+            self.metric = Metric.of(bend)
+            return self.metric, cost, CLOSE if self.metric and self.metric.exact else CLOSE_LIFTED
         cost = self.given.cost_slope(self.x)
-        if self.bend is None:
-            self.bend = np.diag(np.maximum(curvature, FLATTEST))
+        bend = self.metric.bend if self.metric else np.diag(np.maximum(curvature, FLATTEST))
         if self.before is not None:
             x, slope = self.before
-            self.bend = _updated(self.bend, self.x - x, cost + self.weights @ view.slope - slope)
-        return self.bend, cost, CLOSE_ESTIMATED
+            bend = _updated(bend, self.x - x, self._lagrangian(cost, view) - slope)
+        self.metric = Metric.of(bend)
+        return self.metric, cost, CLOSE_ESTIMATED
+
+    def _exactly(self, view: View) -> bool:
+        """Whether all second derivatives are at hand."""
+        return view.bends and isinstance(self.given.objective, Kappa)
+
+    def _lagrangian(self, cost: FloatArray, view: View) -> FloatArray:
+        """Return the gradient of f and of what binds."""
+        weights = self.weights
+        return cost + np.array(list(weights.values())) @ view.slope[list(weights)]
+
+    def _room(self, ratio: FloatArray) -> FloatArray:
+        """Return what is left to the bounds of x and to 1, less the margin for rounding and what may be spared."""
+        return np.concatenate([HIGHEST - self.x, self._aim() - ratio])
 
     def _aim(self) -> float:
-        """Return what the ratios are aimed at: 1, less the margin for rounding and what the multipliers allow."""
-        return 2 - self.given.margin - SPARED / (1 + float(self.weights.sum()))
+        return 2 - self.given.margin - SPARED / (1 + sum(self.weights.values()))
 
     def _guess(self, cost: FloatArray, view: View) -> None:
         """At first the worst cell binds, with the multiplier that leaves least of the gradient of the Lagrangian."""
         worst = int(view.ratio.argmax())
         slope = view.slope[worst]
-        self.weights[worst] = max(0.0, -(cost @ slope) / (slope @ slope))
-        self.active = [len(cost) + worst]
+        length = float(slope @ slope)
+        self.rows = {len(cost) + worst: max(0.0, float(-(cost @ slope)) / length if length > 0 else 0.0)}
 
-    def _watch(self, kept: BoolArray, cells: IntArray) -> None:
-        """From now on look at the cells that are kept and at these."""
-        old, n = self.cells[kept], len(self.x)
-        places = dict(zip(np.flatnonzero(kept).tolist(), range(n, n + len(old)), strict=True))
-        self.active = [k if k < n else places[k - n] for k in self.active if k < n or k - n in places]
-        known = set(old.tolist())
-        new = np.array([cell for cell in cells.tolist() if cell not in known], dtype=np.int64)
-        self.cells = np.concatenate([old, new])
-        self.weights = np.concatenate([self.weights[kept], np.zeros(len(new))])
-        self.look = self.few.at(self.cells)
+    def _watch(self, kept: Iterable[int], cells: IntArray) -> None:
+        """From now on look at the cells that are kept, by their numbers, and at these."""
+        n = len(self.x)
+        old = {k + n: self.cells[k] for k in kept}
+        places = dict(zip(old, range(n, n + len(old)), strict=True))
+        self.rows = {places.get(k, k): mu for k, mu in self.rows.items() if k < n or k in places}
+        self.cells = list(dict.fromkeys([*old.values(), *cells.tolist()]))
+        self.look = self.few.at(np.array(self.cells))
 
-    def _mend(self, tangent: Tangent, step: Step) -> Risk | bool:
-        """Go the last step, on integers, and correct what it leaves above the limits of the binding cells."""
-        x, n, last = self.x, len(self.x), step
+    def _mend(self, program: Program, view: View, step: Step) -> Risk | bool:
+        """Go the last step, and again with the room that is seen where it ends: at last on integers, in all cells.
+
+        False if that is in vain.
+        """
+        way: Step | None = step
+        if float(np.abs(step.d).max()) > EXACT:  # it leaves something, which costs less to see in a few cells
+            way = self._again(program, view, step, self.look(np.minimum(self.x + step.d, HIGHEST)).ratio)
         for _ in range(MENDINGS):
-            x = np.minimum(x + last.d, 0.0)
+            if way is None:
+                break
+            x = np.minimum(self.x + way.d, 0.0)
             x[x > -UNTOUCHED] = 0.0
             point = self.given.sampled(x)
             ratio = self.given.ratio(point)
-            if self.given.kept_by(ratio):
+            reached = float(ratio.max()) > REACHED and self._lost(way, ratio[self.cells]) <= LOST
+            if reached and self.given.kept_by(ratio):
                 return point
             missed = np.flatnonzero(ratio > MISSED)
-            if not set(missed.tolist()) <= set(self.cells.tolist()):
-                self.before, self.longest = None, LONGEST
-                self._watch(self.weights >= 0, missed[largest(ratio[missed], CELLS_ANYWAY)[0]])
+            if not set(missed.tolist()) <= set(self.cells):
+                self.before, self.turned = None, True
+                self._watch(range(len(self.cells)), missed[largest(ratio[missed], CELLS_ANYWAY)[0]])
                 return True
-            room = np.concatenate([np.zeros(n), self._aim() - ratio[self.cells]])
-            mended = where_these_bind(Tangent(tangent.bend, np.zeros(n), tangent.rows, room), step.active)
-            if mended is None:
-                break
-            last = mended
+            way = self._again(program, view, way, ratio[self.cells])
         return False
+
+    def _lost(self, step: Step, ratio: FloatArray) -> float:
+        """Return the share of the objective that cells cost which bind and end below their limits."""
+        n, aim = len(self.x), self._aim()
+        return float(sum(mu * (aim - ratio[k - n]) for k, mu in step.binding.items() if k >= n))
+
+    def _again(self, program: Program, view: View, step: Step, ratio: FloatArray) -> Step | None:
+        """Return the solution with the room that these ratios leave, where the step ended."""
+        return program.solved(self._room(ratio - view.slope @ step.d), step.binding)
 
 
 def _updated(bend: FloatArray, step: FloatArray, turn: FloatArray) -> FloatArray:

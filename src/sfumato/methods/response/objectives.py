@@ -10,6 +10,7 @@ Both are non-increasing in every retention: more noise is a post-processing whos
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,11 +44,12 @@ class Kappa:
         return np.array([-2 * (c.size - 1) / (c.retention**2 + c.size - 1) for c in channels])
 
 
-def kappa_slopes(sizes: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def kappa_slopes(sizes: Sequence[int], x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the first and second derivatives of log(kappa) by x = log r: it is a sum over the attributes."""
-    squared, others = np.exp(2 * x), sizes - 1
-    first = -2 * others / (squared + others)
-    return first, -2 * first * squared / (squared + others)
+    squares = [math.exp(2 * value) for value in x.tolist()]
+    first = [-2 * (d - 1) / (square + d - 1) for d, square in zip(sizes, squares, strict=True)]
+    second = [-2 * f * square / (square + d - 1) for f, d, square in zip(first, sizes, squares, strict=True)]
+    return np.array(first), np.array(second)
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,6 +74,11 @@ class Problem:
     def _untouched(self) -> Channels:
         return untouched(self.table.sizes)
 
+    @property
+    def free_sizes(self) -> list[int]:
+        """The numbers of values of the attributes that may be randomized."""
+        return [self.table.sizes[k] for k in self.free]
+
     def channels(self, x: FloatArray) -> Channels:
         """Return the channels of all attributes."""
         channels = list(self._untouched)

@@ -4,166 +4,202 @@
 
 With multipliers mu >= 0 of the rows, d = -B^-1 (c + A'mu), and mu_k > 0 only where row k binds. So
 
-    need - gram mu <= 0,  mu >= 0,  and one of both is 0        gram = A B^-1 A',  need = -(b + A B^-1 c)
+    excess = need - gram mu <= 0,  mu >= 0,  and one of both is 0        gram = A B^-1 A',  need = -(b + A B^-1 c)
 
-a linear complementarity problem, solved by principal pivoting. Which rows bind changes little from one program to the
-next of a search: mostly it is found by a few linear systems, each with a row more or less than the last.
+The dual method of Goldfarb and Idnani (1983): the row that is most exceeded comes to bind. Its multiplier rises until
+nothing of the excess is left; a row whose multiplier falls to 0 on the way is let go. That raises the least value of
+the program, so no set of rows comes twice. A row that contradicts those that bind is left out: far from the optimum
+tangents may contradict each other. Which rows bind changes little from one program of a search to the next, so the rows
+of the last one are where it starts.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.matrix import FloatArray
 
 FLATTEST = 1e-2
-"""The least eigenvalue of B."""
+"""The least eigenvalue that B is given where it is not positive definite."""
 
-ROUNDS = 60
-"""How often a row may come to bind."""
+CHANGES = 100
+"""How often a row may come to bind or be let go."""
 
-SLACK = 1e-12
-"""The excess that is none."""
+EXACT = 1e-13
+"""By how much a solution may exceed a row, relative to the largest excess without multipliers."""
 
-EXACT = 1e-11
-"""By how much a solution may exceed a row."""
+ROUNDED = 1e-15
+"""From this excess of a row that binds, so relative, the rounding of the inverse is corrected for."""
 
-TRIES = 6
-"""How many sets of rows are tried one after the other."""
+LARGE = 100.0
+"""Excesses without multipliers from which on much of the solution would be lost in rounding."""
 
 RIDGE = 1e-9
-"""Added to the unit diagonal, since rows may depend on each other: what each leaves open."""
-
-BoolArray = npt.NDArray[np.bool_]
-
-
-class Tangent(NamedTuple):
-    """The quadratic program at a point: minimise cost'd + d'bend d/2 where rows d <= room."""
-
-    bend: FloatArray
-    cost: FloatArray
-    rows: FloatArray  # of the upper bounds first, then of the cells
-    room: FloatArray
+"""The least share of a row that is taken not to depend on the others that bind."""
 
 
 class Step(NamedTuple):
-    """Its solution."""
+    """The solution of a program."""
 
     d: FloatArray
-    active: list[int]  # the rows that bind
-    multipliers: FloatArray  # of all rows
+    binding: dict[int, float]  # the rows that bind, with their multipliers
 
 
-def solved(tangent: Tangent, active: list[int]) -> Step | None:
-    """Return the solution; the nearer the rows that bind are to these, the sooner. None also for what is not finite."""
-    if not all(np.isfinite(part).all() for part in tangent):
-        return None
-    if _definite(tangent.bend):
-        for _ in range(TRIES):
-            step = where_these_bind(tangent, active)
-            if step is None:
-                break
-            other = _better(tangent, step)
-            if other == active:
-                return step
-            active = other
-    return _pivoted(tangent, active)
+class Metric(NamedTuple):
+    """B, made positive definite if need be, and its inverse."""
+
+    bend: FloatArray
+    inverse: FloatArray
+    exact: bool  # whether B is as it was given
+
+    @classmethod
+    def of(cls, bend: FloatArray) -> Metric | None:
+        """Return B with its inverse; None if it is not finite."""
+        if not math.isfinite(sum(map(sum, bend.tolist()))):
+            return None
+        values, vectors = np.linalg.eigh(bend)
+        if values[0] > 0:
+            return cls(bend, (vectors / values) @ vectors.T, exact=True)
+        values = np.maximum(values, FLATTEST)
+        return cls((vectors * values) @ vectors.T, (vectors / values) @ vectors.T, exact=False)
 
 
-def _better(tangent: Tangent, step: Step) -> list[int]:
-    """Return the rows that bind less the one with the most negative multiplier, or else with the one most exceeded."""
-    least = int(step.multipliers.argmin())
-    if step.multipliers[least] < 0:
-        return [k for k in step.active if k != least]
-    excess = tangent.rows @ step.d - tangent.room
-    most = int(excess.argmax())
-    return step.active if excess[most] <= EXACT else [*step.active, most]
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The program but for b: that may change while the rest stays."""
+
+    metric: Metric
+    cost: FloatArray  # c
+    rows: FloatArray  # A
+    gram: list[list[float]]  # plain numbers: they are so few that calls of NumPy would cost more
+    need: FloatArray  # -A B^-1 c
+
+    @classmethod
+    def of(cls, metric: Metric, cost: FloatArray, rows: FloatArray) -> Program | None:
+        """Return the program with B, c and A; None if these are not finite."""
+        lean = rows @ metric.inverse
+        gram = (lean @ rows.T).tolist()
+        return cls(metric, cost, rows, gram, -(lean @ cost)) if math.isfinite(sum(map(sum, gram))) else None
+
+    def solved(self, room: FloatArray, near: Iterable[int]) -> Step | None:
+        """Return the solution for b; the nearer the rows that bind are to these, the sooner. None if none was found."""
+        need = (self.need - room).tolist()
+        mu = _multipliers(self.gram, need, near) if math.isfinite(sum(need)) else None
+        if mu is None:
+            return None
+        if max(map(abs, need)) > LARGE:
+            return self._bound(room, list(mu))
+        pull = self.cost + np.array(list(mu.values())) @ self.rows[list(mu)]
+        return Step(-(self.metric.inverse @ pull), mu)
+
+    def _bound(self, room: FloatArray, binding: list[int]) -> Step | None:
+        """Return the solution where these rows bind, without a detour by B^-1 c: its large numbers would be rounded."""
+        n, k = len(self.cost), len(binding)
+        system = np.zeros((n + k, n + k))  # [B A'], [A 0]
+        system[:n, :n], system[n:, :n] = self.metric.bend, self.rows[binding]
+        system[:n, n:] = system[n:, :n].T
+        try:
+            solution = np.linalg.solve(system, np.concatenate([-self.cost, room[binding]]))
+        except np.linalg.LinAlgError:
+            return None
+        return Step(solution[:n], dict(zip(binding, solution[n:].tolist(), strict=True)))
 
 
-def _definite(bend: FloatArray) -> bool:
-    """Whether a point where the gradient vanishes is a minimum."""
-    try:
-        np.linalg.cholesky(bend)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+class _Active:
+    """Rows that bind, and the inverse of their part of the gram matrix: it grows and shrinks with them."""
+
+    def __init__(self, gram: list[list[float]]) -> None:
+        self.gram, self.rows, self.inverse = gram, list[int](), list[list[float]]()
+
+    def explained(self, k: int) -> tuple[list[float], float]:
+        """Return by how much the multipliers fall, and the excess of row k, when that of row k rises by 1."""
+        own = self.gram[k]
+        falls = self.times(own)
+        alone = own[k] - sum(own[j] * fall for j, fall in zip(self.rows, falls, strict=True))
+        return falls, alone if alone > RIDGE * own[k] else 0.0
+
+    def add(self, k: int, falls: list[float], alone: float) -> None:
+        """Let a row bind that the others do not explain."""
+        last = [-fall / alone for fall in falls]
+        for row, fall, end in zip(self.inverse, falls, last, strict=True):
+            row[:] = [x - fall * y for x, y in zip(row, last, strict=True)]
+            row.append(end)
+        self.inverse.append([*last, 1 / alone])
+        self.rows.append(k)
+
+    def remove(self, place: int) -> None:
+        """Let a row go."""
+        gone = self.inverse.pop(place)
+        own = gone.pop(place)
+        for row in self.inverse:
+            share = row.pop(place) / own
+            row[:] = [x - share * y for x, y in zip(row, gone, strict=True)]
+        del self.rows[place]
+
+    def bound(self, need: list[float]) -> list[float]:
+        """Return the multipliers, where these rows bind; let those go whose multipliers would be negative."""
+        while True:
+            mu = self.times(need)
+            if not mu or not (least := min(mu)) < 0:
+                return mu
+            self.remove(mu.index(least))
+
+    def times(self, x: list[float]) -> list[float]:
+        """Return the inverse times x, which has a number for every row."""
+        bound = [x[k] for k in self.rows]
+        return [sum(map(mul, row, bound)) for row in self.inverse]
+
+    def excess(self, need: list[float], mu: list[float]) -> list[float]:
+        """Return what every row exceeds its room by."""
+        excess = list(need)
+        for k, value in zip(self.rows, mu, strict=True):
+            excess = [left - value * by for left, by in zip(excess, self.gram[k], strict=True)]
+        return excess
 
 
-def _pivoted(tangent: Tangent, active: list[int]) -> Step | None:
-    """Return the solution with eigenvalues of B that are not below the least, by principal pivoting."""
-    values, vectors = np.linalg.eigh(tangent.bend)
-    inverse = (vectors / np.maximum(values, FLATTEST)) @ vectors.T
-    lean = tangent.rows @ inverse
-    need = -(tangent.room + lean @ tangent.cost)
-    pivoted = _complementary(lean @ tangent.rows.T, need, active)
-    if pivoted is None:
-        return None
-    active, multipliers = pivoted
-    if values[0] >= FLATTEST:
-        exact = where_these_bind(tangent, active)
-        if exact is not None and _better(tangent, exact) == active:
-            return exact
-    return Step(-(inverse @ tangent.cost + multipliers @ lean), active, multipliers)
-
-
-def _complementary(gram: FloatArray, need: FloatArray, active: list[int]) -> tuple[list[int], FloatArray] | None:
-    """Return the rows that bind, and mu >= 0 with need - gram mu <= 0, which is 0 where mu is positive.
-
-    Each round lets the row with the largest excess bind. That lowers mu'gram mu/2 - mu'need, so none comes twice.
-    """
-    scale = 1 / np.sqrt(np.maximum(gram.diagonal(), SLACK))  # rows differ by orders of magnitude, and may vanish
-    table = np.column_stack([gram * scale * scale[:, None], need * scale])
-    table.flat[:: len(need) + 2] += RIDGE
-    inside = np.zeros(len(need), dtype=np.bool_)
-    for k in active:
-        _exchange(table, inside, k)
-    while (kept := np.where(inside, table[:, -1], 0.0)).min() < 0:
-        _exchange(table, inside, int(kept.argmin()))
-    slack = SLACK * (1 + float(np.abs(need * scale).max()))
-    for _ in range(ROUNDS):
-        excess = np.where(inside, -np.inf, table[:, -1])
-        k = int(excess.argmax())
-        if excess[k] <= slack:
-            return np.flatnonzero(inside).tolist(), np.where(inside, table[:, -1] * scale, 0.0)
-        _enter(table, inside, k)
+def _multipliers(gram: list[list[float]], need: list[float], near: Iterable[int]) -> dict[int, float] | None:
+    """Return the rows that bind and their multipliers; None if that takes too many changes."""
+    active, hopeless, largest = _Active(gram), set[int](), 1 + max(map(abs, need))
+    for k in near:
+        falls, alone = active.explained(k)
+        if alone > 0:
+            active.add(k, falls, alone)
+    for _ in range(CHANGES):
+        mu = active.bound(need)
+        excess = active.excess(need, mu)
+        if any(abs(excess[k]) > ROUNDED * largest for k in active.rows):
+            mu = [value + more for value, more in zip(mu, active.times(excess), strict=True)]
+            excess = active.excess(need, mu)
+        for k in hopeless:
+            excess[k] = -math.inf
+        most = max(excess)
+        entering = excess.index(most)
+        if most <= EXACT * largest or entering in active.rows:
+            return dict(zip(active.rows, mu, strict=True))
+        if not _entered(active, mu, entering, most):
+            hopeless.add(entering)
     return None
 
 
-def _enter(table: FloatArray, inside: BoolArray, k: int) -> None:
-    """Raise mu_k until nothing of its excess is left; a multiplier that falls to 0 on the way is let go."""
+def _entered(active: _Active, mu: list[float], entering: int, excess: float) -> bool:
+    """Raise the multiplier of a row until nothing of its excess is left; return whether that comes."""
     while True:
-        column, values = table[:, k], table[:, -1]
-        limits = np.full(len(values), np.inf)
-        np.divide(values, column, out=limits, where=inside & (column > 0))
-        first = int(limits.argmin())
-        if not limits[first] < values[k] / column[k]:
-            return _exchange(table, inside, k)
-        _exchange(table, inside, first)
-
-
-def _exchange(table: FloatArray, inside: BoolArray, k: int) -> None:
-    """Pivot: of mu_k and the excess of row k, what was given becomes what is computed."""
-    pivot, row, column = table[k, k], table[k] / table[k, k], table[:, k].copy()
-    table -= column[:, None] * row
-    table[k], table[:, k], table[k, k] = row, column / -pivot, 1 / pivot
-    inside[k] = not inside[k]
-
-
-def where_these_bind(tangent: Tangent, active: list[int]) -> Step | None:
-    """Return the solution where these rows bind."""
-    n, k = len(tangent.cost), len(active)
-    system = np.zeros((n + k, n + k + 1))  # [B A' | -c], [A 0 | b]
-    system[:n, :n], system[:n, -1] = tangent.bend, -tangent.cost
-    if active:
-        system[n:, :n], system[n:, -1] = tangent.rows[active], tangent.room[active]
-        system[:n, n:-1] = system[n:, :n].T
-    try:
-        solution = np.linalg.solve(system[:, :-1], system[:, -1]).astype(np.float64, copy=False)
-    except np.linalg.LinAlgError:
-        return None
-    multipliers = np.zeros(len(tangent.room))
-    multipliers[active] = solution[n:]
-    return Step(solution[:n], active, multipliers)
+        falls, alone = active.explained(entering)
+        ends = [value / fall if fall > 0 else math.inf for value, fall in zip(mu, falls, strict=True)]
+        rise = min(ends, default=math.inf)
+        if alone > 0 and excess / alone <= rise:
+            active.add(entering, falls, alone)
+            return True
+        if not rise < math.inf:
+            return False
+        first = ends.index(rise)
+        active.remove(first)
+        mu = [value - rise * fall for value, fall in zip(mu, falls, strict=True)]
+        del mu[first]
+        excess -= rise * alone

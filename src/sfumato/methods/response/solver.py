@@ -19,7 +19,7 @@ import numpy as np
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.newton import HIGHEST, UNTOUCHED, optimum
+from sfumato.methods.response.newton import HIGHEST, REACHED, UNTOUCHED, optimum
 from sfumato.methods.response.objectives import ObjectiveName
 from sfumato.methods.response.problem import NOTHING, Limit, Problem, Response, Scope, pose
 from sfumato.methods.response.reach import RiskOutOfReach, out_of_reach
@@ -39,9 +39,6 @@ HALVINGS = 48
 
 SCALES = (1.0, 0.5, 0.25, 2.0)
 """Starts of the search, relative to the first."""
-
-REACHED = 1 - 1e-6
-"""A result whose largest ratio to a limit is below this is no optimum."""
 
 BISECTIONS = 20
 
@@ -72,7 +69,7 @@ def solve(
     if given.untouched <= 1 and given.kept(untouched):
         return given.response(untouched)
     found = optimum(given, given.untouched)
-    if found is not None and float(given.ratio(found).max()) > REACHED:
+    if found is not None:
         return given.stated(found)
     inside = _inside(given)
     return given.response(_best(given, inside, _first_within(given, untouched, inside)))
