@@ -150,6 +150,13 @@ def load_comparison(path: Path, release: Release) -> list[Compared]:
     found = MethodComparison.from_dict(load_record(path, "a comparison", "compare"))
     if found.policy_sha256 != release.manifest.policy_sha256:
         raise UsageError("The comparison was made for another policy than the release.", "Compare with this policy.")
+    published = release.manifest.data.rows
+    all_published = any(each.own and each.figures and each.figures.published_share == 1 for each in found.methods)
+    if found.rows < published or (all_published and found.rows != published):
+        raise UsageError(
+            f"The comparison was made of a table of {found.rows:,} records, and the release has {published:,}.",
+            "Compare on the table that was published.",
+        )
     return [_compared(outcome) for outcome in (*found.methods, *found.references)]
 
 

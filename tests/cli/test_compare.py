@@ -71,7 +71,7 @@ def test_every_method_has_figures_or_a_reason(compared: tuple[dict[str, Any], st
         assert method["promise"]
     refused = next(m for m in record["methods"] if m["method"] == "randomized-response (sensitive)")
     assert "randomizes nothing that the risk posterior depends on" in refused["reason"]
-    assert "Cannot be had, because:" in out
+    assert "Not measured, because:" in out
 
 
 def test_figures_are_between_the_references(compared: tuple[dict[str, Any], str]) -> None:
@@ -166,6 +166,35 @@ def test_the_report_shows_it_on_the_private_page_only(folder: Path, compared: tu
     code, _, err = run("report", "t.parquet", "other.toml", "r3", "--comparison", "compared.json", "-o", "x.html")
     assert code == 2
     assert "another policy" in err
+    pq.write_table(people(250, 6), folder / "less.parquet")
+    assert run("publish", "less.parquet", "policy.toml", "-o", "r-less")[0] == 0
+    code, _, err = run(
+        "report", "less.parquet", "policy.toml", "r-less", "--comparison", "compared.json", "-o", "x.html"
+    )
+    assert code == 2
+    assert "of a table of 300 records, and the release has 250" in err
+
+
+def test_with_a_target_every_method_is_searched_and_may_stay_as_asked(
+    folder: Path, compared: tuple[dict[str, Any], str]
+) -> None:
+    """The table itself gives away less than the target: nothing limits, and the loosest parameters are taken."""
+    target = compared[0]["references"][1]["figures"]["guessed"]["mean"] + 0.01
+    found = as_json(*COMPARE, "--repeat", "1", "--target", f"{target:.4f}")
+    own = next(m for m in found["at_equal_risk"] if m["own"] or m["method"] == "anatomy")
+    asked = next(m for m in found["methods"] if m["method"] == "anatomy")
+    assert own["figures"]["guessed"]["mean"] >= asked["figures"]["guessed"]["mean"]
+    for there, here in zip(found["at_equal_risk"], found["methods"], strict=True):
+        if here["figures"]:
+            assert there["figures"]["guessed"]["mean"] >= here["figures"]["guessed"]["mean"]
+
+
+def test_where_no_method_can_be_measured_the_code_says_so(folder: Path) -> None:
+    one = people(300, 5).slice(0, 1)
+    pq.write_table(one, folder / "one.parquet")
+    code, out, _ = run("compare", "one.parquet", "policy.toml", "--repeat", "1", "--seed", "1")
+    assert code == 1
+    assert "no method was measured" in out
 
 
 def test_a_hierarchy_is_read(folder: Path) -> None:
@@ -189,10 +218,15 @@ def test_a_hierarchy_is_read(folder: Path) -> None:
         ((*COMPARE, "--plot", "x.gif"), "no known suffix"),
         ((*COMPARE, "--hierarchy", "age"), "names no file"),
         ((*COMPARE, "--hierarchy", "height=age.csv"), "is no quasi-identifier"),
+        ((*COMPARE, "--hierarchy", "age=absent.csv"), "'absent.csv' of 'age' cannot be read: No such file"),
+        ((*COMPARE, "--hierarchy", "age=binary.csv"), "no text of lines in UTF-8"),
+        ((*COMPARE, "--seed", "-1"), "A seed is a whole number from 0 on"),
+        ((*COMPARE, "-o", "x.svg", "--plot", "x.svg"), "cannot be the same file"),
     ],
 )
 def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> None:
     (folder / "broken.parquet").write_bytes(b"PAR1 nothing of the kind")
+    (folder / "binary.csv").write_bytes(b"\xff\xfe\x00")
     text = POLICY.replace("quasi_identifier", "other")
     (folder / "no-quasi.toml").write_text(text)
     code, _, err = run(*arguments)

@@ -50,21 +50,43 @@ def test_a_baseline_that_bounds_nothing_is_not_the_best_at_a_requirement() -> No
     assert "bounds no belief" in second
     assert third.startswith("At equal measured risk (30.0%)")
     assert "of generalization" in third
+    assert "releases" not in third.split(", of")[0]  # it draws nothing
 
 
 def test_what_does_not_beat_independence_and_what_withholds_is_told() -> None:
     told = list(comparison(outcome("uniform", 0.4, 0.6), outcome("robust-anatomy", 0, 0.1, share=0.9)).conclusions())
     assert (
-        "No better than the independence table (mean error 40.0%), in which values depend on nothing: uniform." in told
+        "At this requirement, no better than the independence table (mean error 40.0%), in which values depend on "
+        "nothing: uniform." in told
     )
-    assert any(line.startswith("Records withheld: robust-anatomy 10.0%.") for line in told)
+    assert any(line.startswith("At this requirement, records are withheld: robust-anatomy 10.0%.") for line in told)
+
+
+def test_at_equal_risk_the_same_is_told_and_who_is_below_it() -> None:
+    methods = outcome("uniform", 0.4, 0.6), outcome("suppression", 0, 0.1, share=0.9)
+    told = list(replace(comparison(*methods), target=0.32, at_equal_risk=methods).conclusions())
+    assert any(line.startswith("At equal measured risk, no better than the independence table") for line in told)
+    assert any(line.startswith("At equal measured risk, records are withheld: suppression 10.0%.") for line in told)
+    below = "Below that risk by more than 1% of the people, since no parameter tried is nearer: "
+    assert f"{below}uniform 30.0%, suppression 30.0%." in told
+    near = list(replace(comparison(*methods), target=0.305, at_equal_risk=methods).conclusions())
+    assert not any(line.startswith("Below") for line in near)
 
 
 def test_nothing_can_be_had() -> None:
     refused = Outcome("anatomy", "l = 9", "a promise", True, None, "There are too few values. Ask for l <= 4.")
     found = comparison(refused)
-    assert next(iter(found.conclusions())) == "At this requirement, no method can be had."
+    assert next(iter(found.conclusions())) == "At this requirement, no method was measured."
     assert "anatomy (l = 9): There are too few values. Ask for l <= 4." in found.explain()
+
+
+def test_who_has_the_same_reason_is_told_together() -> None:
+    refused = [
+        Outcome(name, "l = 9", "a promise", False, None, "There are no rows.") for name in ("anatomy", "uniform")
+    ]
+    told = comparison(*refused).explain()
+    assert "anatomy (l = 9), uniform (l = 9): There are no rows." in told
+    assert told.count("There are no rows.") == 1
 
 
 @pytest.mark.parametrize("numbers", [[0.5], [0.1, 0.2, 0.6]])

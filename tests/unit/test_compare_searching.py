@@ -12,14 +12,16 @@ from sfumato.errors import Infeasible
 RISKS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
-def found(risks: list[float | None], target: float, quick: list[float | None] | None = None) -> Nearest[int]:
+def found(risks: list[float | None], target: float, quick: list[float | None] | None = None) -> Nearest[int, str]:
     def measure(of: list[float | None], place: int) -> float:
         risk = of[place]
         if risk is None:
             raise Infeasible(f"point {place} cannot be planned")
         return risk
 
-    return nearest(range(len(risks)), lambda k: measure(quick or risks, k), lambda k: measure(risks, k), target)
+    return nearest(
+        range(len(risks)), lambda k: measure(quick or risks, k), lambda k: (measure(risks, k), f"result {k}"), target
+    )
 
 
 @pytest.mark.parametrize(("target", "place"), [(0.1, 0), (0.35, 2), (0.4, 3), (0.9, 5)])
@@ -27,6 +29,7 @@ def test_the_largest_risk_within_the_target(target: float, place: int) -> None:
     result = found([*RISKS], target)
     assert result.parameter == place
     assert result.risk == RISKS[place]
+    assert result.result == f"result {place}"
 
 
 def test_a_target_that_is_not_reached_tells_the_least_risk() -> None:
@@ -45,6 +48,16 @@ def test_what_cannot_be_planned_is_too_strict() -> None:
 def test_one_release_that_misleads_is_set_right_by_all() -> None:
     result = found([0.1, 0.2, 0.45, 0.46, 0.5, 0.6], 0.4, quick=[0.1, 0.2, 0.3, 0.35, 0.5, 0.6])
     assert (result.parameter, result.risk) == (1, 0.2)
+
+
+def test_one_release_with_more_right_guesses_than_all_does_not_make_it_too_strict() -> None:
+    result = found([0.1, 0.2, 0.3, 0.35, 0.5, 0.6], 0.4, quick=[0.1, 0.45, 0.5, 0.5, 0.5, 0.6])
+    assert (result.parameter, result.risk) == (3, 0.35)
+
+
+def test_the_least_risk_is_that_of_all_releases() -> None:
+    result = found([None, 0.24, 0.4], 0.2, quick=[None, 0.26, 0.5])
+    assert (result.parameter, result.risk) == (None, 0.24)
 
 
 risk = st.one_of(st.none(), st.floats(0, 1))

@@ -43,6 +43,8 @@ def compare(
 
     for file in (output, plot):
         _check_new(file)
+    if output is not None and output == plot:
+        raise UsageError("The record and the picture cannot be the same file.", "Give them two names.")
     if plot is not None:
         by_suffix(plot, PICTURES)
     files = dict(_column_file(text) for text in hierarchy or ())
@@ -64,11 +66,13 @@ def compare(
         found.plot(plot)
     if as_json:
         show.print_json(found.to_dict())
-        return
-    print(found.explain())
-    for file in (output, plot):
-        if file is not None:
-            print(f"\nWrote {file}. It is private: it holds figures of the true table.")
+    else:
+        print(found.explain())
+        for file in (output, plot):
+            if file is not None:
+                print(f"\nWrote {file}. It is private: it holds figures of the true table.")
+    if not any(each.figures for each in found.methods):
+        raise typer.Exit(1)
 
 
 def _check_new(file: Path | None) -> None:

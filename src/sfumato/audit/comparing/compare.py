@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -18,6 +19,7 @@ from sfumato.audit.comparing.translating import Translated, grid, limit_of, tran
 from sfumato.audit.comparing.trials import Bench, Trial
 from sfumato.audit.running import Progress, no_progress, now, software
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.methods.generalization import read_hierarchy
 from sfumato.randomness import SecretKey
 from sfumato.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness
 from sfumato.table import Table, profile
@@ -43,7 +45,7 @@ def compare(
     files by column, for full-domain generalization; without one a column is kept or left out. `seed` makes the
     comparison repeatable.
     """
-    _check(table, repeat, target, hierarchies or {})
+    _check(table, repeat, target, hierarchies or {}, seed)
     start = perf_counter()
     bench = _bench(table, repeat, hierarchies or {}, seed)
     known = _known(bench.original)
@@ -81,11 +83,15 @@ def compare(
     )
 
 
-def _check(table: Table, repeat: int, target: float | None, hierarchies: Mapping[str, str | Path]) -> None:
+def _check(
+    table: Table, repeat: int, target: float | None, hierarchies: Mapping[str, str | Path], seed: int | None
+) -> None:
     if repeat < 1:
         raise UsageError("Every method makes one release at least.", "Give a number of repetitions from 1 on.")
     if target is not None and not 0 < target < 1:
         raise UsageError(f"The target is a share of people between 0 and 1, not {target:g}.")
+    if seed is not None and seed < 0:
+        raise UsageError(f"A seed is a whole number from 0 on, not {seed}.")
     names = table.schema.names("quasi_identifier")
     if not names:
         raise UsageError(
@@ -99,8 +105,8 @@ def _check(table: Table, repeat: int, target: float | None, hierarchies: Mapping
 def _bench(table: Table, repeat: int, hierarchies: Mapping[str, str | Path], seed: int | None) -> Bench:
     original = Original.read(table)
     keys = (SecretKey.fresh() if seed is None else SecretKey.from_seed(seed + STRIDE * k) for k in range(repeat))
-    files = {name: Path(path) for name, path in hierarchies.items()}
-    return Bench(original, Pool.drawn(original, seed), tuple(keys), files)
+    ways = {name: read_hierarchy(Path(path), name, original.labels(name)) for name, path in hierarchies.items()}
+    return Bench(original, Pool.drawn(original, seed), tuple(keys), ways)
 
 
 def _known(original: Original) -> translating.Table:
@@ -179,21 +185,28 @@ def _at_equal_risk(
 ) -> Iterator[Outcome]:
     for done, (each, outcome) in enumerate(zip(asked, methods, strict=True), start=len(asked)):
         progress(f"{each.name}, equal risk", done, 2 * len(asked))
-        figures = outcome.figures
-        if each.own and figures and figures.guessed.mean <= target:
-            yield outcome
-        else:
-            yield _searched(bench, each, grid(each, known), target)
+        yield _nearest(bench, each, outcome, grid(each, known), target)
 
 
-def _searched(bench: Bench, like: Translated, points: tuple[Translated, ...], target: float) -> Outcome:
-    found = nearest(points, bench.first().risk, bench.risk, target)
+def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Translated, ...], target: float) -> Outcome:
+    """Return the method with the largest risk within the target: of those on the grid, and as it was asked for."""
+    risk = asked.figures.guessed.mean if asked.figures else None
+    if risk == target:
+        return asked
+    found = nearest(points, bench.first().risk, partial(_measured, bench), target)
+    if risk is not None and risk <= target and (found.result is None or found.result.guessed.mean <= risk):
+        return asked
     if found.parameter is not None:
-        return _outcome(bench, found.parameter)
+        return _told(found.parameter, figures=found.result)
     return _told(like, reason=_unreached(found, target))
 
 
-def _unreached(found: Nearest[Translated], target: float) -> str:
+def _measured(bench: Bench, parameter: Translated) -> tuple[float, Figures]:
+    figures = Figures.of(bench.trials(parameter))
+    return figures.guessed.mean, figures
+
+
+def _unreached(found: Nearest[Translated, Figures], target: float) -> str:
     if found.risk is None:
         return found.reason
     return f"Of {found.tried} parameters tried none leaves {target:.1%} guessed right: the least is {found.risk:.1%}."

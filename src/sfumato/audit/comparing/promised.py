@@ -22,6 +22,7 @@ class Promised:
     bound: float
     worst: float
     verdict: str
+    direction: str = "at most"  # or "at least": on which side of the bound `worst` must be
 
 
 def promised(case: Case) -> Promised | None:
@@ -31,7 +32,7 @@ def promised(case: Case) -> Promised | None:
         return None
     worst = max(found, key=lambda finding: (round(finding.excess, 9), finding.worst))
     assert worst.promised is not None
-    return Promised(worst.attacker, worst.promised, worst.worst, worst.verdict)
+    return Promised(worst.attacker, worst.promised, worst.worst, worst.verdict, worst.direction)
 
 
 def _findings(case: Case) -> Iterator[Finding]:

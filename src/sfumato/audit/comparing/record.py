@@ -18,6 +18,9 @@ from sfumato.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.text import WIDTH, indented, table
 
 VERSION = 1
+SHORT = 0.01
+"""The share of the people from which on a method below the target is told."""
+
 INDEPENDENCE, PLAIN = "(independence table)", "(the table itself)"
 
 
@@ -189,15 +192,17 @@ class MethodComparison:
             yield "Generalization is left out there: it bounds no belief, and is what others are compared with."
         if self.target is not None:
             yield _winner(f"At equal measured risk ({self.target:.1%})", self.at_equal_risk, self.repeat)
+            yield from _short_of(self.at_equal_risk, self.target)
         nothing, everything = (each.figures for each in self.references)
         assert nothing is not None
         assert everything is not None
-        yield from _useless(self.methods, nothing.mean_error.mean)
-        yield from _withheld(self.methods)
+        for when, outcomes in (("At this requirement", self.methods), ("At equal measured risk", self.at_equal_risk)):
+            yield from _useless(when, outcomes, nothing.mean_error.mean)
+            yield from _withheld(when, outcomes)
         yield (
             f"With the independence table one is right about {nothing.guessed.mean:.1%} of the people, with the table "
-            f"itself about {everything.guessed.mean:.1%}: what methods differ in lies between. A guess by association "
-            "is as good as the association is that a release keeps for its analysts. How sure one can be of a single "
+            f"itself about {everything.guessed.mean:.1%}. A guess by association is as good as the association is that "
+            "a release keeps for its analysts. How sure one can be of a single "
             'person is another question: see "exposed".'
         )
 
@@ -211,7 +216,7 @@ def _point(outcome: Outcome, figures: Figures, is_reference: bool) -> Placed:
 def _winner(when: str, outcomes: Sequence[Outcome], repeat: int) -> str:
     measured = [(each.method, each.figures) for each in outcomes if each.figures]
     if not measured:
-        return f"{when}, no method can be had."
+        return f"{when}, no method was measured."
     name, best = min(measured, key=lambda pair: pair[1].mean_error.mean)
     error = best.mean_error
     if repeat == 1:
@@ -220,7 +225,9 @@ def _winner(when: str, outcomes: Sequence[Outcome], repeat: int) -> str:
             "known, and no winner is named."
         )
     close = [other for other, figures in measured if other != name and figures.mean_error.low <= error.high]
-    told = f"{error.mean:.1%} ({error.low:.1%} to {error.high:.1%} over {repeat} releases)"
+    told = f"{error.mean:.1%}"
+    if name != GENERALIZATION:  # it draws nothing: there is one table
+        told += f" ({error.low:.1%} to {error.high:.1%} over {repeat} releases)"
     least = (
         f"{when}, the least mean error is {told}, of {name}, with a belief of up to {best.worst:.1%} in a true value"
     )
@@ -229,22 +236,31 @@ def _winner(when: str, outcomes: Sequence[Outcome], repeat: int) -> str:
     return f"{least}. All releases of the others have larger ones."
 
 
-def _useless(outcomes: Sequence[Outcome], chance: float) -> Iterator[str]:
+def _short_of(outcomes: Sequence[Outcome], target: float) -> Iterator[str]:
+    """Tell who is not at equal risk, but well below: no parameter is nearer."""
+    risks = {each.method: each.figures.guessed.mean for each in outcomes if each.figures}
+    told = [f"{name} {risk:.1%}" for name, risk in risks.items() if risk < target - SHORT]
+    if told:
+        names = ", ".join(told)
+        yield f"Below that risk by more than {SHORT:.0%} of the people, since no parameter tried is nearer: {names}."
+
+
+def _useless(when: str, outcomes: Sequence[Outcome], chance: float) -> Iterator[str]:
     names = [each.method for each in outcomes if each.figures and each.figures.mean_error.mean >= chance]
     if names:
         yield (
-            f"No better than the independence table (mean error {chance:.1%}), in which values depend on nothing: "
-            f"{', '.join(names)}."
+            f"{when}, no better than the independence table (mean error {chance:.1%}), in which values depend on "
+            f"nothing: {', '.join(names)}."
         )
 
 
-def _withheld(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _withheld(when: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
     shares = {each.method: 1 - each.figures.published_share for each in outcomes if each.figures}
     told = [f"{name} {share:.1%}" for name, share in shares.items() if share > 0]
     if told:
         yield (
-            f"Records withheld: {', '.join(told)}. They are missing from counts, and their people are guessed like all "
-            "others; that somebody is missing tells more (`sfumato audit`, missing)."
+            f"{when}, records are withheld: {', '.join(told)}. They are missing from counts, and their people are "
+            "guessed like all others; that somebody is missing tells more (`sfumato audit`, missing)."
         )
 
 
@@ -285,13 +301,22 @@ def _seconds(number: float | None) -> str:
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
-    lines = [indented(f"{each.method} ({each.asked}): {each.reason}") for each in outcomes if each.reason]
-    return ["\n".join(["Cannot be had, because:", *lines])] if lines else []
+    """Return why some were not measured; who has the same reason is told together."""
+    why: dict[str, list[str]] = {}
+    for each in outcomes:
+        if each.reason:
+            why.setdefault(each.reason, []).append(f"{each.method} ({each.asked})")
+    lines = [indented(f"{', '.join(names)}: {reason}") for reason, names in why.items()]
+    return ["\n".join(["Not measured, because:", *lines])] if lines else []
 
 
 def _promises(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for each in outcomes:
         own = each.figures.promised if each.figures else None
-        held = f" Measured {own.worst:.4g} ({own.attacker}), promised {own.bound:.4g}: {own.verdict}." if own else ""
+        held = (
+            f" Measured {own.worst:.4g} ({own.attacker}), promised {own.direction} {own.bound:.4g}: {own.verdict}."
+            if own
+            else ""
+        )
         if each.figures:
             yield indented(f"{each.method}: {each.promise}{held}")

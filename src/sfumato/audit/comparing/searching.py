@@ -9,14 +9,16 @@ from typing import Generic, TypeVar
 from sfumato.errors import SfumatoError
 
 Parameter = TypeVar("Parameter")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Nearest(Generic[Parameter]):
-    """What a search found: a parameter, or (None) the least risk that it met."""
+class Nearest(Generic[Parameter, Result]):
+    """What a search found: a parameter with its measurement, or (None) the least risk that it met."""
 
     parameter: Parameter | None
-    risk: float | None  # None: nothing that was tried can be planned
+    result: Result | None
+    risk: float | None  # over all releases; None: nothing that was measured can be planned
     tried: int
     reason: str = ""  # of the last that could not be planned
 
@@ -24,16 +26,16 @@ class Nearest(Generic[Parameter]):
 def nearest(
     grid: Sequence[Parameter],
     quick: Callable[[Parameter], float],
-    measure: Callable[[Parameter], float],
+    measure: Callable[[Parameter], tuple[float, Result]],
     target: float,
-) -> Nearest[Parameter]:
+) -> Nearest[Parameter, Result]:
     """Return the parameter, of a grid from strict to loose, with the largest risk within the target.
 
-    Halves the grid by `quick`, a measurement of one release, then goes back to stricter ones until `measure`, over all
-    releases, is within the target: only what was measured there counts. What cannot be planned is too strict.
+    Halves the grid by `quick`, a measurement of one release. From there `measure`, over all releases, decides: it goes
+    on to looser parameters as long as they are within the target, or back to stricter ones until one is. What cannot be
+    planned is too strict.
     """
     low, high, tried, reason = -1, len(grid), 0, ""
-    least: float | None = None
     while high - low > 1:
         middle = (low + high) // 2
         tried += 1
@@ -42,15 +44,23 @@ def nearest(
         except SfumatoError as problem:
             low, reason = middle, problem.message
             continue
-        least = risk if least is None else min(least, risk)
         low, high = (middle, high) if risk <= target else (low, middle)
-    for place in range(low, -1, -1):
+    best: Nearest[Parameter, Result] | None = None
+    least: float | None = None
+    place, step = min(low + 1, len(grid) - 1), 0
+    while 0 <= place < len(grid):
         tried += 1
         try:
-            risk = measure(grid[place])
+            risk, result = measure(grid[place])
         except SfumatoError as problem:
-            return Nearest(None, least, tried, problem.message)
+            reason = problem.message
+            break
         least = risk if least is None else min(least, risk)
-        if risk <= target:
-            return Nearest(grid[place], risk, tried)
-    return Nearest(None, least, tried, reason)
+        within = risk <= target
+        if within:
+            best = Nearest(grid[place], result, risk, tried)
+        if step and within == (step < 0):  # back at one within the target, or gone beyond it
+            break
+        step = 1 if within else -1
+        place += step
+    return best or Nearest(None, None, least, tried, reason)

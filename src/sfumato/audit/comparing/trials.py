@@ -18,7 +18,7 @@ from sfumato.audit.comparing.queries import Kept, Pool, kept, of_independence, o
 from sfumato.audit.comparing.translating import GENERALIZATION, Translated
 from sfumato.audit.usefulness import Floats
 from sfumato.methods import plan
-from sfumato.methods.generalization import Generalization, Hierarchy, generalize, read_hierarchy
+from sfumato.methods.generalization import Generalization, Hierarchy, generalize
 from sfumato.plans import AnyPlan
 from sfumato.policy_rules import SUPPRESSION
 from sfumato.publishing import publish
@@ -46,7 +46,7 @@ class Bench:
     original: Original
     pool: Pool
     keys: tuple[SecretKey, ...]  # one for each release of a method
-    hierarchies: Mapping[str, Path]
+    hierarchies: Mapping[str, Hierarchy]
 
     def trials(self, translated: Translated) -> list[Trial]:
         """Make and measure the releases of a method; raise what it raises if it does not fit the table."""
@@ -111,10 +111,8 @@ class Bench:
         return generalize(counts.reshape(*original.shape(names), -1), ways, asked)
 
     def _hierarchy(self, name: str, labels: tuple[str, ...]) -> Hierarchy:
-        """Return the hierarchy of a file; without one a column is kept as it is, or left out."""
-        if name in self.hierarchies:
-            return read_hierarchy(self.hierarchies[name], name, labels)
-        return Hierarchy(name, (labels, ("*",) * len(labels)))
+        """Return a column's hierarchy; without one it is kept as it is, or left out."""
+        return self.hierarchies.get(name) or Hierarchy(name, (labels, ("*",) * len(labels)))
 
     def _classes(self, found: Generalization) -> Floats:
         return found.table.reshape(-1, self.original.values)

@@ -95,8 +95,12 @@ def read_hierarchy(path: Path, name: str, values: Iterable[str], separator: str 
 
     The first column is the value, the next ones what it becomes, level by level. Lines of other values are left out.
     """
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = [tuple(line) for line in csv.reader(file, delimiter=separator) if line]
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = [tuple(line) for line in csv.reader(file, delimiter=separator) if line]
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is no text of lines in UTF-8"
+        raise PolicyError(f"The hierarchy {str(path)!r} of {name!r} cannot be read: {reason}.") from None
     by_value = {line[0]: line for line in lines}
     if len(by_value) < len(lines):
         raise PolicyError(f"{path.name} lists a value twice.")
