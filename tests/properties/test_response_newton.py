@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.matrix import FloatArray
-from sfumato.methods.response import JointTable, ObjectiveName, RiskName, RiskOutOfReach, Scope, solve, solver
+from sfumato.methods.response import JointTable, ObjectiveName, RiskName, RiskOutOfReach, Scope, newton, solve, solver
 from sfumato.methods.response.few import Few, Links
 from sfumato.methods.response.newton import optimum
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
@@ -103,10 +103,14 @@ def test_cells_that_cannot_be_released_are_left_out() -> None:
 
 
 def random_program(rng: np.random.Generator, scale: float = 1.0) -> tuple[FloatArray, ...]:
-    """B, c, A and b with a solution, since every row falls in every variable; a row occurs twice, one is a mean."""
+    """B, c, A and b with a solution, since every row falls in every variable.
+
+    A row occurs twice, one is a mean, and one is nearly another.
+    """
     n = int(rng.integers(1, 4))
     root, rows = rng.normal(size=(n, n)), np.abs(rng.normal(size=(int(rng.integers(1, 6)), n)))
-    rows = np.concatenate([np.eye(n), rows, rows[:1], (rows[:1] + rows[-1:]) / 2])
+    nearly = rows[-1:] * (1 + 10.0 ** rng.uniform(-6, -1) * rng.random((1, n)))
+    rows = np.concatenate([np.eye(n), rows, rows[:1], (rows[:1] + rows[-1:]) / 2, nearly])
     room = np.concatenate([rng.exponential(1, n), rng.normal(size=len(rows) - n)])
     return (root @ root.T + 0.1 * np.eye(n)) / scale, -rng.exponential(1, n), rows, room
 
@@ -193,6 +197,27 @@ def test_of_rows_that_contradict_each_other_one_is_left_out() -> None:
     assert step.binding == pytest.approx({1: 2.0})
 
 
+def test_more_rows_than_variables_never_bind() -> None:
+    """Three rows in two variables that contradict each other: two of them bind, with multipliers of a usual size."""
+    rng = np.random.default_rng(8)
+    for _ in range(500):
+        angles = np.array([0.0, 2.1, 4.2]) + rng.uniform(-0.9, 0.9, 3)
+        rows = np.column_stack([np.cos(angles), np.sin(angles)])
+        step = solved(np.eye(2), -rng.random(2), rows, -rng.uniform(0.5, 2, 3), [0, 1, 2])
+        assert step is not None
+        assert len(step.binding) <= 2
+        assert min(step.binding.values()) >= 0
+
+
+def test_rows_from_the_start_that_are_nearly_the_same_spoil_nothing() -> None:
+    rows = np.array([[1.0, -0.2], [1.0000047, -0.2000546], [-1.07, 1.28]])
+    room = np.array([-0.4611, -0.2409, 3.5123])
+    step = solved(np.eye(2), -np.ones(2), rows, room, [0, 1, 2])
+    right = by_trying_all(np.eye(2), -np.ones(2), rows, room)
+    assert step is not None
+    assert step.d == pytest.approx(right, rel=1e-12)
+
+
 def test_a_row_that_nothing_changes_is_left_out() -> None:
     rows = np.array([[1.0, 0.0], [0.0, 0.0]])
     for room in (-1.0, 1.0):
@@ -259,6 +284,52 @@ def test_never_above_slsqp(risk: RiskName, objective: ObjectiveName) -> None:
     assert answered > 0.8 * asked
 
 
+HARD: tuple[tuple[RiskName, ObjectiveName, float, object], ...] = (
+    ("link", "kappa", 0.608049, [[[13, 9], [7, 17]], [[19, 5], [1, 17]], [[6, 18], [5, 12]]]),
+    ("link", "chi_square", 0.378065, [[[4, 19, 9], [12, 14, 9]], [[18, 11, 10], [19, 6, 10]]]),
+    ("posterior", "chi_square", 0.467641, [[[3, 17, 8], [18, 4, 0]], [[14, 13, 1], [0, 16, 13]]]),
+    (
+        "posterior",
+        "kappa",
+        0.389149,
+        [
+            [[18, 7, 8], [18, 19, 8], [17, 19, 19]],
+            [[19, 11, 8], [12, 9, 6], [17, 0, 17]],
+            [[10, 1, 18], [10, 13, 1], [2, 16, 19]],
+        ],
+    ),
+)
+"""Limits next to the least that can be reached: tangents contradict each other, and multipliers grow."""
+
+
+@pytest.mark.parametrize(("risk", "objective", "limit", "counts"), HARD)
+def test_no_needless_noise_next_to_the_least_limit(
+    risk: RiskName, objective: ObjectiveName, limit: float, counts: object
+) -> None:
+    table = JointTable.from_array(np.array(counts))
+    given = pose(table, limit, risk, "both", (), objective)
+    assert solve(table, limit, risk=risk, objective=objective).objective <= by_slsqp(given) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("risk", RISK_NAMES)
+def test_tolerances_cost_next_to_nothing(risk: RiskName, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that end later, and less that may be lost, lead to the same objective."""
+    rng = np.random.default_rng(9)
+    compared = 0
+    for table in tables(45, 40, attributes=4):
+        given = pose(table, rng.uniform(0.3, 0.9), risk, WITH_FIXED[int(rng.integers(2))][0], (), "kappa")
+        untouched = given.largest(np.zeros(len(given.free)))
+        found = optimum(given, untouched) if untouched > 1 else None
+        with monkeypatch.context() as patch:
+            for name in ("CLOSE", "CLOSE_STALE", "CLOSE_LIFTED", "CLOSE_ESTIMATED"):
+                patch.setattr(newton, name, 1e-17)
+            exact = optimum(given, untouched) if untouched > 1 else None
+        if found is not None and exact is not None:
+            compared += 1
+            assert given.objective.value(found.channels) <= given.objective.value(exact.channels) * (1 + 1e-10)
+    assert compared > 10
+
+
 def test_without_an_answer_slsqp_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     table = JointTable.from_array([[[40, 2, 5], [3, 38, 9], [9, 4, 44]], [[10, 12, 9], [14, 9, 10], [8, 11, 13]]])
     for risk in RISK_NAMES:
@@ -270,10 +341,15 @@ def test_without_an_answer_slsqp_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
         assert lean.diagonal == pytest.approx(slow.diagonal, rel=1e-4)
 
 
-def test_out_of_reach_is_seen_before_any_step() -> None:
+def test_out_of_reach_is_seen_after_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     table = JointTable.from_array([[[8, 2], [3, 1]], [[1, 4], [2, 3]]])
-    given = pose(table, 0.5, "posterior", "both", (), "kappa")
-    assert optimum(given, given.largest(np.zeros(2))) is None
+    steps = []
+    step = newton._Search.step
+    monkeypatch.setattr(newton._Search, "step", lambda self: steps.append(1) or step(self))
+    for risk in RISK_NAMES:
+        given = pose(table, 0.2, risk, "both", (), "kappa")
+        assert optimum(given, given.largest(np.zeros(len(given.free)))) is None
+    assert len(steps) <= 3 * len(RISK_NAMES)
 
 
 def test_where_nothing_may_be_randomized_there_is_no_answer() -> None:

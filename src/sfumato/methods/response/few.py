@@ -34,6 +34,9 @@ from sfumato.methods.response.risks import Reconstruction, Risk
 SMALL = 1 << 17
 """Numbers up to which tables are made beforehand. So there are at most 8 attributes then: 2^n cells, 2^n sets."""
 
+CELLS = 16
+"""How many of the worst cells are looked at, or join at a time, where each of them costs something."""
+
 NEGLIGIBLE = 1e-15
 """The least share of the largest lambda that sums of parts are exact to."""
 
@@ -79,7 +82,7 @@ class Few:
     def worst(self, x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
         """Return the cells with the largest ratios at x, and these; of each group one, where more would be idle.
 
-        Where only a few cells are looked at, these are guessed: b = a alone is taken into account.
+        Where only a few cells are looked at, and S is not free, these are guessed: b = a alone is taken into account.
         """
         if self._links is None or self._strictest is None:
             return largest(self.given.ratio(self._at(x.tobytes())), most)
@@ -89,7 +92,7 @@ class Few:
 
     def at(self, cells: IntArray) -> Callable[[FloatArray], View]:
         """Return what looks at these cells."""
-        if self._links is None or self.given.table.group_cells * len(cells) > SMALL:
+        if self._links is None:
             return lambda x: Whole(self.given, self._at(x.tobytes()), cells)
         table = self.given.table
         group, value = np.divmod(cells, table.sizes[-1])
@@ -106,7 +109,7 @@ def _prepared(given: Problem) -> Links | None:
     """Return the links where they are small enough."""
     table = given.table
     quasi = [k for k in given.free if k < len(table.sizes) - 1]
-    if given.risk is not Reconstruction or not quasi or table.group_cells << len(quasi) > SMALL:
+    if given.risk is not Reconstruction or not quasi or table.group_cells * max(1 << len(quasi), CELLS) > SMALL:
         return None
     return Links.of(table, quasi)
 

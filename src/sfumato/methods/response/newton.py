@@ -29,7 +29,7 @@ import numpy as np
 
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
-from sfumato.methods.response.few import Few, View, largest
+from sfumato.methods.response.few import CELLS, Few, View, largest
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
 from sfumato.methods.response.problem import NOTHING, Problem
 from sfumato.methods.response.quadratic import FLATTEST, Metric, Program, Step
@@ -62,11 +62,9 @@ STANDING = 1e-12
 LONG = 0.25
 """After a step of this length other cells may be the worst."""
 
-CELLS = 16
-"""How many of the worst cells join at a time, where each of them costs something."""
-
 CELLS_ANYWAY = 24
-"""The same where all cells are evaluated in any case; then none leaves, either: estimates of B suffer from that."""
+"""How many of the worst cells join where all are evaluated in any case; then none leaves, either: estimates of B suffer
+from that. And how many of those that were missed."""
 
 WORTH = 0.3
 """The ratio from which on a cell is worth it, or this share of the largest."""
@@ -86,8 +84,11 @@ CLOSE_ESTIMATED = 1e-14
 TURNING = 0.1
 """After a step that changes a noise by this share B is another."""
 
-SLIGHT = 1e-3
+SLIGHT = 1e-6
 """A noise below which shares of it do not matter."""
+
+BALANCED = 1e-3
+"""The share of the gradient of f that B d may still be before the last step: B may be far too large."""
 
 NEAR = 1e-4
 """The excess of a ratio that is left to mending."""
@@ -107,7 +108,7 @@ REACHED = 1 - 1e-6
 MISSED = 1 + 1e-9
 """From this ratio on a cell has to join."""
 
-EXACT = 1e-6
+LEAVING = 1e-6
 """A last step of this length leaves something, next to certainly."""
 
 SHORT = 1e-5
@@ -172,13 +173,15 @@ class _Search:
         step = program.solved(self._room(view.ratio), self.rows) if program else None
         if metric is None or program is None or step is None:
             return False
-        left = float(max(step.d @ metric.bend @ step.d, FLATTEST * (step.d @ step.d)))  # B may be too flat
+        pull = metric.bend @ step.d  # what is left of the gradient of the Lagrangian
+        left = float(max(pull @ step.d, FLATTEST * (step.d @ step.d)))  # B may be too flat
         if not math.isfinite(left):
             return False
         ways = [abs(d) for d in step.d.tolist()]
         longest = max(ways)
         self.turned = any(d > TURNING * (SLIGHT - x) for d, x in zip(ways, self.x.tolist(), strict=True))
-        if left <= close and not self.turned and view.ratio.max() <= 1 + NEAR:
+        ended = left <= close and not self.turned and np.abs(pull).max() <= BALANCED * np.abs(cost).max()
+        if ended and view.ratio.max() <= 1 + NEAR:
             found = self._mend(program, view, step)
             if found or longest <= SHORT:
                 return found
@@ -263,7 +266,7 @@ class _Search:
         False if that is in vain.
         """
         way: Step | None = step
-        if float(np.abs(step.d).max()) > EXACT:  # it leaves something, which costs less to see in a few cells
+        if float(np.abs(step.d).max()) > LEAVING:  # it leaves something, which costs less to see in a few cells
             way = self._again(program, view, step, self.look(np.minimum(self.x + step.d, HIGHEST)).ratio)
         for _ in range(MENDINGS):
             if way is None:
@@ -299,6 +302,8 @@ def _updated(bend: FloatArray, step: FloatArray, turn: FloatArray) -> FloatArray
         return bend
     old = bend @ step
     length, found = step @ old, step @ turn
+    if not length > 0:  # B is so large elsewhere that it is lost in rounding
+        return bend
     share = 1.0 if found >= 0.2 * length else 0.8 * length / (length - found)
     new = share * turn + (1 - share) * old
     return bend - np.outer(old, old / length) + np.outer(new, new / (new @ step))

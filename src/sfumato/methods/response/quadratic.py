@@ -8,9 +8,9 @@ With multipliers mu >= 0 of the rows, d = -B^-1 (c + A'mu), and mu_k > 0 only wh
 
 The dual method of Goldfarb and Idnani (1983): the row that is most exceeded comes to bind. Its multiplier rises until
 nothing of the excess is left; a row whose multiplier falls to 0 on the way is let go. That raises the least value of
-the program, so no set of rows comes twice. A row that contradicts those that bind is left out: far from the optimum
-tangents may contradict each other. Which rows bind changes little from one program of a search to the next, so the rows
-of the last one are where it starts.
+the program, so from there on no set of rows comes twice. A row that contradicts those that bind is left out: far from
+the optimum tangents may contradict each other. Which rows bind changes little from one program of a search to the next,
+so the rows of the last one are where it starts.
 """
 
 from __future__ import annotations
@@ -29,16 +29,19 @@ FLATTEST = 1e-2
 """The least eigenvalue that B is given where it is not positive definite."""
 
 CHANGES = 100
-"""How often a row may come to bind or be let go."""
+"""How often a row may come to bind."""
 
 EXACT = 1e-13
-"""By how much a solution may exceed a row, relative to the largest excess without multipliers."""
+"""By how much a solution may exceed a row, relative to 1 + the largest excess without multipliers."""
 
 ROUNDED = 1e-15
 """From this excess of a row that binds, so relative, the rounding of the inverse is corrected for."""
 
+BROKEN = 1e-9
+"""From this excess of a row that binds, so relative, the inverse is worth nothing."""
+
 LARGE = 100.0
-"""Excesses without multipliers from which on much of the solution would be lost in rounding."""
+"""The largest excess without multipliers from which on much of the solution would be lost in rounding."""
 
 RIDGE = 1e-9
 """The least share of a row that is taken not to depend on the others that bind."""
@@ -90,10 +93,14 @@ class Program:
     def solved(self, room: FloatArray, near: Iterable[int]) -> Step | None:
         """Return the solution for b; the nearer the rows that bind are to these, the sooner. None if none was found."""
         need = (self.need - room).tolist()
-        mu = _multipliers(self.gram, need, near) if math.isfinite(sum(need)) else None
+        if not math.isfinite(sum(need)):
+            return None
+        mu = _multipliers(self.gram, need, near, len(self.cost))
+        if mu is None:  # rows that nearly depend on each other, from the start, can spoil the inverse
+            mu = _multipliers(self.gram, need, (), len(self.cost))
         if mu is None:
             return None
-        if max(map(abs, need)) > LARGE:
+        if max(need) > LARGE:
             return self._bound(room, list(mu))
         pull = self.cost + np.array(list(mu.values())) @ self.rows[list(mu)]
         return Step(-(self.metric.inverse @ pull), mu)
@@ -114,15 +121,18 @@ class Program:
 class _Active:
     """Rows that bind, and the inverse of their part of the gram matrix: it grows and shrinks with them."""
 
-    def __init__(self, gram: list[list[float]]) -> None:
-        self.gram, self.rows, self.inverse = gram, list[int](), list[list[float]]()
+    def __init__(self, gram: list[list[float]], variables: int) -> None:
+        self.gram, self.variables, self.rows, self.inverse = gram, variables, list[int](), list[list[float]]()
 
     def explained(self, k: int) -> tuple[list[float], float]:
-        """Return by how much the multipliers fall, and the excess of row k, when that of row k rises by 1."""
+        """Return by how much the multipliers fall, and the excess of row k, when that of row k rises by 1.
+
+        The latter is 0 for a row that depends on these: one more than there are variables always does.
+        """
         own = self.gram[k]
         falls = self.times(own)
         alone = own[k] - sum(own[j] * fall for j, fall in zip(self.rows, falls, strict=True))
-        return falls, alone if alone > RIDGE * own[k] else 0.0
+        return falls, alone if alone > RIDGE * own[k] and len(self.rows) < self.variables else 0.0
 
     def add(self, k: int, falls: list[float], alone: float) -> None:
         """Let a row bind that the others do not explain."""
@@ -136,7 +146,7 @@ class _Active:
     def remove(self, place: int) -> None:
         """Let a row go."""
         gone = self.inverse.pop(place)
-        own = gone.pop(place)
+        own = gone.pop(place) or math.nan  # 0 where rounding has spoiled it: seen by who asks for the excess
         for row in self.inverse:
             share = row.pop(place) / own
             row[:] = [x - share * y for x, y in zip(row, gone, strict=True)]
@@ -163,9 +173,11 @@ class _Active:
         return excess
 
 
-def _multipliers(gram: list[list[float]], need: list[float], near: Iterable[int]) -> dict[int, float] | None:
-    """Return the rows that bind and their multipliers; None if that takes too many changes."""
-    active, hopeless, largest = _Active(gram), set[int](), 1 + max(map(abs, need))
+def _multipliers(
+    gram: list[list[float]], need: list[float], near: Iterable[int], variables: int
+) -> dict[int, float] | None:
+    """Return the rows that bind and their multipliers; None if rounding spoils them, or after too many changes."""
+    active, hopeless, largest = _Active(gram, variables), set[int](), 1 + max(0.0, *need)
     for k in near:
         falls, alone = active.explained(k)
         if alone > 0:
@@ -180,8 +192,10 @@ def _multipliers(gram: list[list[float]], need: list[float], near: Iterable[int]
             excess[k] = -math.inf
         most = max(excess)
         entering = excess.index(most)
-        if most <= EXACT * largest or entering in active.rows:
+        if most <= (BROKEN if entering in active.rows else EXACT) * largest:
             return dict(zip(active.rows, mu, strict=True))
+        if entering in active.rows:
+            break
         if not _entered(active, mu, entering, most):
             hopeless.add(entering)
     return None
