@@ -117,8 +117,7 @@ def random_program(rng: np.random.Generator, scale: float = 1.0) -> tuple[FloatA
 
 def solved(bend: FloatArray, cost: FloatArray, rows: FloatArray, room: FloatArray, near: list[int]) -> Step | None:
     metric = Metric.of(bend)
-    program = Program.of(metric, cost, rows) if metric else None
-    return program.solved(room, near) if program else None
+    return Program.of(metric, cost, rows).solved(room, near) if metric else None
 
 
 def by_trying_all(bend: FloatArray, cost: FloatArray, rows: FloatArray, room: FloatArray) -> FloatArray | None:

@@ -179,7 +179,7 @@ class Links:
         retained = np.exp(x).tolist()
         stays = math.prod(r + (1 - r) / d for r, d in zip(retained, self.sizes, strict=True)) ** 2
         staying = np.zeros(math.prod(self.domain))
-        staying[self.reached] = stays / np.maximum(_products([(1.0, r) for r in retained]) @ self.parts, self.least)
+        staying[self.reached] = stays / np.maximum(np.exp(self.bits @ x) @ self.parts, self.least)
         return staying
 
     def to(self, groups: IntArray) -> Pairs:
@@ -216,8 +216,10 @@ class LinksView:
         self.links, self.pairs = links, pairs
         values = zip(links.sizes, x.tolist(), strict=True)
         self.channels = [(d, math.exp(value), -math.expm1(value) / d) for d, value in values]  # d, r, q
-        self.weights = _products([(1.0, r) for _, r, _ in self.channels])
-        squares = _products([((r + q) ** 2, q * q) for _, r, q in self.channels])
+        # over the sets: products of r in them; and of q^2 in them and p^2 elsewhere
+        logs = np.array([x, [2 * math.log(q / (r + q)) for _, r, q in self.channels]])
+        self.weights, squares = np.exp(logs @ links.turning[1:])
+        squares *= math.prod(r + q for _, r, q in self.channels) ** 2
         moves = (links.turning * self.weights) @ links.parts  # [1 + n, b]: lambda and its derivatives
         self.released = np.maximum(moves[0], links.least)
         self.terms = squares.take(pairs.pattern)  # t: [a, b]
@@ -314,14 +316,6 @@ def largest(x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
     """Return where the largest numbers are, and these."""
     where = x.argpartition(-most)[-most:] if x.size > most else np.arange(x.size)
     return where, x[where]
-
-
-def _products(factors: list[tuple[float, float]]) -> FloatArray:
-    """[2^n]: for each set of attributes the product of second factors, in the set, and first ones."""
-    products = [1.0]
-    for pair in factors:
-        products = [x * factor for x in products for factor in pair]
-    return np.array(products)
 
 
 @lru_cache

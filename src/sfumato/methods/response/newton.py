@@ -169,9 +169,11 @@ class _Search:
         """Return the result; or whether there may be one."""
         view = self.look(self.x)
         metric, cost, close = self._measured(view)
-        program = Program.of(metric, cost, np.concatenate([self.bounds, view.slope])) if metric else None
-        step = program.solved(self._room(view.ratio), self.rows) if program else None
-        if metric is None or program is None or step is None:
+        if metric is None:
+            return False
+        program = Program.of(metric, cost, np.concatenate([self.bounds, view.slope]))
+        step = program.solved(self._room(view.ratio), self.rows)
+        if step is None:
             return False
         pull = metric.bend @ step.d  # what is left of the gradient of the Lagrangian
         left = float(max(pull @ step.d, FLATTEST * (step.d @ step.d)))  # B may be too flat

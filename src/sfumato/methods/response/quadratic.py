@@ -84,16 +84,15 @@ class Program:
     need: FloatArray  # -A B^-1 c
 
     @classmethod
-    def of(cls, metric: Metric, cost: FloatArray, rows: FloatArray) -> Program | None:
-        """Return the program with B, c and A; None if these are not finite."""
+    def of(cls, metric: Metric, cost: FloatArray, rows: FloatArray) -> Program:
+        """Return the program with B, c and A."""
         lean = rows @ metric.inverse
-        gram = (lean @ rows.T).tolist()
-        return cls(metric, cost, rows, gram, -(lean @ cost)) if math.isfinite(sum(map(sum, gram))) else None
+        return cls(metric, cost, rows, (lean @ rows.T).tolist(), -(lean @ cost))
 
     def solved(self, room: FloatArray, near: Iterable[int]) -> Step | None:
         """Return the solution for b; the nearer the rows that bind are to these, the sooner. None if none was found."""
         need = (self.need - room).tolist()
-        if not math.isfinite(sum(need)):
+        if not math.isfinite(sum(need)):  # so it is if anything else is not
             return None
         mu = _multipliers(self.gram, need, near, len(self.cost))
         if mu is None:  # rows that nearly depend on each other, from the start, can spoil the inverse
