@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
@@ -190,11 +191,18 @@ def test_with_a_target_every_method_is_searched_and_may_stay_as_asked(
 
 
 def test_where_no_method_can_be_measured_the_code_says_so(folder: Path) -> None:
-    one = people(300, 5).slice(0, 1)
-    pq.write_table(one, folder / "one.parquet")
-    code, out, _ = run("compare", "one.parquet", "policy.toml", "--repeat", "1", "--seed", "1")
-    assert code == 1
-    assert "no method was measured" in out
+    """One record; and missing values, which the methods refuse with the same words and the baseline does not see."""
+    people_5 = people(300, 5)
+    pq.write_table(people_5.slice(0, 1), folder / "one.parquet")
+    values = people_5["disease"].to_pylist()
+    missing = people_5.set_column(people_5.column_names.index("disease"), "disease", pa.array([None, *values[1:]]))
+    pq.write_table(missing, folder / "missing.parquet")
+    for name in ("one.parquet", "missing.parquet"):
+        code, out, _ = run("compare", name, "policy.toml", "--repeat", "1", "--seed", "1")
+        assert code == 1
+        assert "no method was measured" in out
+        told = out.split("Not measured, because:")[1]
+        assert told.count("randomized-response (both)") == 1
 
 
 def test_a_hierarchy_is_read(folder: Path) -> None:

@@ -141,6 +141,11 @@ class MethodComparison:
         except (KeyError, TypeError) as problem:
             raise UsageError(f"The record of the comparison is damaged: {problem}.", "Compare again.") from None
 
+    @property
+    def bounding(self) -> tuple[Outcome, ...]:
+        """The methods that bound a belief: all but the baseline."""
+        return tuple(each for each in self.methods if each.method != GENERALIZATION)
+
     def plot(self, path: str | Path) -> None:
         """Write the picture of methods by what is guessed right and how far counts are off; the suffix decides how."""
         panels = [Panel("At the same requirement", self._placed(self.methods))]
@@ -186,9 +191,8 @@ class MethodComparison:
 
     def conclusions(self) -> Iterator[str]:
         """Yield what the comparison comes to: no winner is named where the releases of two methods overlap."""
-        bounding = [each for each in self.methods if each.method != GENERALIZATION]
-        yield _winner("At this requirement", bounding, self.repeat)
-        if len(bounding) < len(self.methods):
+        yield _winner("At this requirement", self.bounding, self.repeat)
+        if any(each.method == GENERALIZATION and each.figures for each in self.methods):
             yield "Generalization is left out there: it bounds no belief, and is what others are compared with."
         if self.target is not None:
             yield _winner(f"At equal measured risk ({self.target:.1%})", self.at_equal_risk, self.repeat)
