@@ -66,7 +66,8 @@ class Few:
 
     def __init__(self, given: Problem) -> None:
         self.given = given
-        self._links, self._strictest = _prepared(given), _strictest(given)
+        self._links = _prepared(given)
+        self._strictest = _strictest(given) if self._links else None
         # a search asks for the worst cells and looks at them one after the other
         self._at = lru_cache(maxsize=1)(lambda key: given.at(np.frombuffer(key)))
 
@@ -79,16 +80,23 @@ class Few:
         """Return the largest ratio at x, of all cells."""
         return float(self.given.ratio(self._at(x.tobytes())).max())
 
+    def guess(self, x: FloatArray) -> float:
+        """Return about the largest ratio at x."""
+        return float(self._ratios(x).max())
+
     def worst(self, x: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
         """Return the cells with the largest ratios at x, and these; of each group one, where more would be idle.
 
         Where only a few cells are looked at, and S is not free, these are guessed: b = a alone is taken into account.
         """
+        where, ratio = largest(self._ratios(x), most)
+        return (where if self._strictest is None else self._strictest[0][where]), ratio
+
+    def _ratios(self, x: FloatArray) -> FloatArray:
+        """Return the ratio of every cell, or what it is guessed to be in the strictest cell of every group."""
         if self._links is None or self._strictest is None:
-            return largest(self.given.ratio(self._at(x.tobytes())), most)
-        cells, shares = self._strictest
-        groups, ratio = largest(shares * self._links.staying(x)[self.given.table.places], most)
-        return cells[groups], ratio
+            return self.given.ratio(self._at(x.tobytes()))
+        return self._strictest[1] * self._links.staying(x)
 
     def at(self, cells: IntArray) -> Callable[[FloatArray], View]:
         """Return what looks at these cells."""
@@ -153,47 +161,40 @@ class Links:
     """Prepared sums over the cells b that can be released, along the free quasi-identifiers."""
 
     sizes: list[int]  # [n]
-    free: list[int]
+    powers: npt.NDArray[np.uint8]  # [attributes]: the free ones' bits in the number of a set, and 0
     bits: FloatArray  # [2^n, n]: the sets A
     turning: FloatArray  # [1 + n, 2^n]: ones, then the sets again
     parts: FloatArray  # [2^n, b]: pi_A
     codes: npt.NDArray[np.unsignedinteger]  # [attributes, b]; of the least type, to be compared fast
-    reached: IntArray  # [b]: their places in the domain
-    domain: tuple[int, ...]
+    own: IntArray  # [groups]: which b is the same
     least: float  # what rounding leaves of lambda; where it is that small t_b <= P[b, a]/pi_a is, too
 
     @classmethod
     def of(cls, table: JointTable, free: list[int]) -> Links:
         """Prepare the sums; what cannot be reached, because an untouched attribute forbids it, is left out."""
         sizes, parts = table.sizes[:-1], _parts(table.group_array, free)
+        codes, own = _codes(sizes), table.places
         reached = np.flatnonzero(parts[0])
         if len(reached) < parts.shape[1]:
-            parts = parts[:, reached]
-        codes = np.array(np.unravel_index(reached, sizes), dtype=np.min_scalar_type(max(sizes)))
+            parts, codes, own = parts[:, reached], codes[:, reached], np.searchsorted(reached, own)
+        powers = np.zeros(len(sizes), dtype=np.uint8)
+        powers[free] = 1 << np.arange(len(free))[::-1]
         least = NEGLIGIBLE * float(table.group_sizes.max())
-        bits, turning = _bits(len(free))
-        return cls([sizes[k] for k in free], free, bits, turning, parts, codes, reached, sizes, least)
+        return cls([sizes[k] for k in free], powers, *_bits(len(free)), parts, codes, own, least)
 
     def staying(self, x: FloatArray) -> FloatArray:
-        """Return P[a, a]^2/lambda_a of all cells of the domain, flat."""
-        retained = np.exp(x).tolist()
-        stays = math.prod(r + (1 - r) / d for r, d in zip(retained, self.sizes, strict=True)) ** 2
-        staying = np.zeros(math.prod(self.domain))
-        staying[self.reached] = stays / np.maximum(np.exp(self.bits @ x) @ self.parts, self.least)
+        """Return P[a, a]^2/lambda_a of all groups."""
+        stays = math.prod(r + (1 - r) / d for r, d in zip(np.exp(x).tolist(), self.sizes, strict=True)) ** 2
+        released = np.exp(self.bits @ x) @ self.parts
+        staying: FloatArray = stays / np.maximum(released, self.least)[self.own]
         return staying
 
     def to(self, groups: IntArray) -> Pairs:
         """Return how these groups differ from what can be released."""
-        sets = np.zeros((len(groups), self.codes.shape[1]), dtype=np.uint8)
-        reached, groups = None, groups.astype(self.codes.dtype)
-        for k, code in enumerate(self.codes):
-            differ = groups[:, k, None] != code
-            if k in self.free:
-                sets <<= 1
-                sets |= differ.view(np.uint8)
-            else:
-                reached = ~differ if reached is None else reached & ~differ
-        pattern = sets.astype(np.int64)
+        differ = groups.astype(self.codes.dtype)[:, :, None] != self.codes  # [a, attribute, b]
+        pattern = np.einsum("k,akb->ab", self.powers, differ.view(np.uint8)).astype(np.int64)
+        elsewhere = self.powers == 0
+        reached = ~differ[:, elsewhere].any(axis=1) if elsewhere.any() else None
         places = pattern + np.arange(0, len(groups) * len(self.bits), len(self.bits))[:, None]
         return Pairs(pattern, places.ravel(), reached)
 
@@ -323,6 +324,12 @@ def _bits(n: int) -> tuple[FloatArray, FloatArray]:
     """[2^n, n]: all sets of n attributes, the first has the highest bit; [1 + n, 2^n]: ones, and the same."""
     bits = np.indices((2,) * n).reshape(n, -1).astype(np.float64)
     return np.ascontiguousarray(bits.T), np.concatenate([np.ones((1, 1 << n)), bits])
+
+
+@lru_cache(maxsize=16)
+def _codes(sizes: tuple[int, ...]) -> npt.NDArray[np.unsignedinteger]:
+    """[attributes, cells]: the codes of all cells of a domain, of the least type."""
+    return np.indices(sizes, dtype=np.min_scalar_type(max(sizes))).reshape(len(sizes), -1)
 
 
 def _parts(sizes: FloatArray, free: list[int]) -> FloatArray:

@@ -79,6 +79,12 @@ class JointTable:
         total: FloatArray = self.counts.sum(axis=1)
         return total
 
+    def spread(self, axis: int) -> float:
+        """Return over how many more values than one the records are spread, in one attribute: 1/sum share^2 - 1."""
+        quasi = axis < len(self.sizes) - 1
+        numbers = np.bincount(self.groups[:, axis], self.group_sizes) if quasi else self.counts.sum(axis=0)
+        return float(numbers.sum() ** 2 / (numbers @ numbers)) - 1
+
     @property
     def shares(self) -> FloatArray:
         """[groups, d_s]: pi(u | QI), the risk of a cell without any randomization."""

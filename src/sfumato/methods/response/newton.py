@@ -1,17 +1,19 @@
 """A lean way to the optimum: sequential quadratic programming on a few cells, with a certificate.
 
 In x = log r, let rho_c(x) be the ratio of the risk of cell c to its limit, and f(x) = log(objective). With little noise
-a risk falls about like 1/(1 + M noise): 1/rho is nearly linear, so the limits 1/rho_c >= 1 are linearized as
+a risk falls about like 1/(1 + M (1 - r)): 1/rho is nearly linear in r. So a step is one of relative changes d of the
+retentions, r(1 + d), and the limits 1/rho_c >= 1 are linearized as
 
     d . grad log(rho_c) <= 1 - rho_c
 
-A step d minimises f'd + d'Bd/2 under these and x + d <= 0. B is the second derivative of the Lagrangian
-f + sum_c mu_c log(rho_c) where that is at hand (see `few`), and else its damped BFGS estimate. (At rho = 1 the two ways
-to write a limit differ by a multiple of grad grad' only, which no step along the limit feels.)
+A step minimises f'd + d'Bd/2 under these and r(1 + d) <= 1. B is the second derivative of the Lagrangian
+L = f + sum_c mu_c log(rho_c) by d where that is at hand (see `few`): that by x, less grad L on the diagonal, since
+x moves by log(1 + d) = d - d^2/2 + ... Else it is a damped BFGS estimate. (At rho = 1 the two ways to write a limit
+differ by a multiple of grad grad' only, which no step along the limit feels.)
 
-The search starts with noise in proportion to d - 1; or, where all cells are looked at in any case, with the same noise
-for all attributes, as much as a first look tells. At first the worst cell is taken to bind, with the multiplier of
-least squares. After a long step the cells that bind stay, and the worst at the new point join.
+The search starts with more noise for attributes over whose values the records are spread more, and with as much as a
+first look or two tell. At first the worst cell is taken to bind, with the multiplier of least squares. After a long
+step the cells that bind stay, and the worst at the new point join.
 
 Steps end when d'Bd, about twice what is left to be gained, is below a tolerance: the conditions of Karush, Kuhn and
 Tucker then hold but for B d. That step is still taken, and leaves its square. What it leaves between ratios and limits
@@ -41,20 +43,26 @@ HIGHEST = -1e-9
 UNTOUCHED = 1e-7
 """An attribute that would lose less than this of its retention is left as it is."""
 
-START = 0.35
-"""Where the search starts: -log r of the attribute with most values, over the logarithm of the largest ratio."""
+START = 0.25
+"""The first guess of the noise, 1/r - 1 of the attribute with most of it, over the excess of the largest ratio."""
 
-NEAREST, FARTHEST = 0.02, 3.0
-"""The least and the most noise, -log r, that it starts with."""
+LEAST_SPREAD = 1e-3
+"""The least that an attribute is taken to be spread, where nearly all records have the same value."""
 
-FIRST = 0.6
-"""Where all cells are looked at anyway: the noise, -log r of all attributes, of a point that tells where to start."""
+TRIALS = 2
+"""How often a guess is made better."""
+
+AT_MOST = 3.0
+"""By which factor, at most."""
+
+NEAREST, FARTHEST = 1e-4, 4.0
+"""The least and the most noise, -log r, that the search starts with."""
 
 STEPS = 30
 """Steps after which the search gives up. It takes 3 to 7, or 8 to 20 without second derivatives."""
 
-LONGEST = 1.0
-"""No log-retention moves by more than this in a step."""
+LEAST_CHANGE, MOST_CHANGE = math.expm1(-1), math.expm1(1)
+"""No retention falls or rises by more than the factor e in a step."""
 
 STANDING = 1e-12
 """A step of this length leads nowhere."""
@@ -123,28 +131,30 @@ def optimum(given: Problem, untouched: float) -> Risk | None:
     if not given.free:
         return None
     few = Few(given)
-    search = _Search(few, _by_sizes(given, untouched) if few.prepared else _by_trying(few, untouched))
-    for _ in range(STEPS):
-        found = search.step()
-        if not isinstance(found, bool):
-            return found
-        if not found:
-            break
+    with np.errstate(over="ignore", invalid="ignore"):  # where numbers are not finite a step ends the search
+        search = _Search(few, _start(few, untouched))
+        for _ in range(STEPS):
+            found = search.step()
+            if not isinstance(found, bool):
+                return found
+            if not found:
+                break
     return None
 
 
-def _by_sizes(given: Problem, untouched: float) -> FloatArray:
-    """Start with more noise for attributes with more values, which mix more records."""
-    others = np.array(given.free_sizes) - 1.0
-    start: FloatArray = others * (-min(max(START * math.log(untouched), NEAREST), FARTHEST) / others.max())
+def _start(few: Few, untouched: float) -> FloatArray:
+    """Start with noise in proportion to how far the records are spread over the values of an attribute.
+
+    It is as much as would be needed if 1/rho were linear in the noise, by what it is at a first guess.
+    """
+    given = few.given
+    spread = np.array([max(given.table.spread(k), LEAST_SPREAD) for k in given.free])
+    x = spread * (-math.log1p(START * (untouched - 1)) / spread.max())
+    for _ in range(TRIALS):
+        gained, needed = 1 / few.guess(x) - 1 / untouched, 1 - 1 / untouched
+        x *= min(max(needed / gained, 1 / AT_MOST), AT_MOST) if gained > 0 else 1.0
+    start: FloatArray = np.clip(x, -FARTHEST, -NEAREST)
     return start
-
-
-def _by_trying(few: Few, untouched: float) -> FloatArray:
-    """Start where 1/rho would reach 1 if it were linear in the same noise for all."""
-    same = np.ones(len(few.given.free))
-    gained, needed = 1 / few.largest(-FIRST * same) - 1 / untouched, 1 - 1 / untouched
-    return -FIRST * min(max(needed / gained if gained > 0 else 1.0, 0.03), 10.0) * same
 
 
 class _Search:
@@ -171,7 +181,7 @@ class _Search:
         metric, cost, close = self._measured(view)
         if metric is None:
             return False
-        program = Program.of(metric, cost, np.concatenate([self.bounds, view.slope]))
+        program = Program(metric, cost, np.concatenate([self.bounds, view.slope]))
         step = program.solved(self._room(view.ratio), self.rows)
         if step is None:
             return False
@@ -191,9 +201,10 @@ class _Search:
             return False
         self.rows = step.binding
         self.before = None if self._exactly(view) else (self.x, self._lagrangian(cost, view))
-        if longest > LONGEST and not self._reachable:
+        part = min(1.0, LEAST_CHANGE / min(step.d.min(), LEAST_CHANGE), MOST_CHANGE / max(step.d.max(), MOST_CHANGE))
+        if part < 1 and not self._reachable:
             return False
-        self.x = np.minimum(self.x + step.d * min(1.0, LONGEST / longest), HIGHEST)
+        self.x = self._after(part * step.d)
         if longest > LONG:
             self._renew()
         return True
@@ -219,7 +230,7 @@ class _Search:
             if self.metric is not None and not self.turned:
                 return self.metric, cost, CLOSE_STALE if self.metric.exact else CLOSE_LIFTED
             bend = view.bend(self.weights)
-            bend.flat[:: len(cost) + 1] += curvature
+            bend.flat[:: len(cost) + 1] += curvature - self._lagrangian(cost, view)
             self.metric = Metric.of(bend)
             return self.metric, cost, CLOSE if self.metric and self.metric.exact else CLOSE_LIFTED
         cost = self.given.cost_slope(self.x)
@@ -241,7 +252,12 @@ class _Search:
 
     def _room(self, ratio: FloatArray) -> FloatArray:
         """Return what is left to the bounds of x and to 1, less the margin for rounding and what may be spared."""
-        return np.concatenate([HIGHEST - self.x, self._aim() - ratio])
+        return np.concatenate([np.expm1(HIGHEST - self.x), self._aim() - ratio])
+
+    def _after(self, d: FloatArray) -> FloatArray:
+        """Return x after a step."""
+        after: FloatArray = np.minimum(self.x + np.log1p(np.maximum(d, LEAST_CHANGE)), HIGHEST)
+        return after
 
     def _aim(self) -> float:
         return 2 - self.given.margin - SPARED / (1 + sum(self.weights.values()))
@@ -269,11 +285,11 @@ class _Search:
         """
         way: Step | None = step
         if float(np.abs(step.d).max()) > LEAVING:  # it leaves something, which costs less to see in a few cells
-            way = self._again(program, view, step, self.look(np.minimum(self.x + step.d, HIGHEST)).ratio)
+            way = self._again(program, view, step, self.look(self._after(step.d)).ratio)
         for _ in range(MENDINGS):
             if way is None:
                 break
-            x = np.minimum(self.x + way.d, 0.0)
+            x = self._after(way.d)
             x[x > -UNTOUCHED] = 0.0
             point = self.given.sampled(x)
             ratio = self.given.ratio(point)

@@ -10,7 +10,7 @@ The dual method of Goldfarb and Idnani (1983): the row that is most exceeded com
 nothing of the excess is left; a row whose multiplier falls to 0 on the way is let go. That raises the least value of
 the program, so from there on no set of rows comes twice. A row that contradicts those that bind is left out: far from
 the optimum tangents may contradict each other. Which rows bind changes little from one program of a search to the next,
-so the rows of the last one are where it starts.
+so the rows of the last one are where it starts; and where just these bind again, a system of equations tells so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from operator import mul
 from typing import NamedTuple
 
@@ -55,22 +56,26 @@ class Step(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """B, made positive definite if need be, and its inverse."""
+    """B, made positive definite if need be."""
 
     bend: FloatArray
-    inverse: FloatArray
     exact: bool  # whether B is as it was given
 
     @classmethod
     def of(cls, bend: FloatArray) -> Metric | None:
-        """Return B with its inverse; None if it is not finite."""
-        if not math.isfinite(sum(map(sum, bend.tolist()))):
+        """Return B; None if it is not finite."""
+        try:
+            np.linalg.cholesky(bend)
+        except np.linalg.LinAlgError:
+            return cls._lifted(bend)
+        return cls(bend, exact=True)
+
+    @classmethod
+    def _lifted(cls, bend: FloatArray) -> Metric | None:
+        if not np.isfinite(bend).all():
             return None
         values, vectors = np.linalg.eigh(bend)
-        if values[0] > 0:
-            return cls(bend, (vectors / values) @ vectors.T, exact=True)
-        values = np.maximum(values, FLATTEST)
-        return cls((vectors * values) @ vectors.T, (vectors / values) @ vectors.T, exact=False)
+        return cls((vectors * np.maximum(values, FLATTEST)) @ vectors.T, exact=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,32 +85,15 @@ class Program:
     metric: Metric
     cost: FloatArray  # c
     rows: FloatArray  # A
-    gram: list[list[float]]  # plain numbers: they are so few that calls of NumPy would cost more
-    need: FloatArray  # -A B^-1 c
-
-    @classmethod
-    def of(cls, metric: Metric, cost: FloatArray, rows: FloatArray) -> Program:
-        """Return the program with B, c and A."""
-        lean = rows @ metric.inverse
-        return cls(metric, cost, rows, (lean @ rows.T).tolist(), -(lean @ cost))
 
     def solved(self, room: FloatArray, near: Iterable[int]) -> Step | None:
         """Return the solution for b; the nearer the rows that bind are to these, the sooner. None if none was found."""
-        need = (self.need - room).tolist()
-        if not math.isfinite(sum(need)):  # so it is if anything else is not
-            return None
-        mu = _multipliers(self.gram, need, near, len(self.cost))
-        if mu is None:  # rows that nearly depend on each other, from the start, can spoil the inverse
-            mu = _multipliers(self.gram, need, (), len(self.cost))
-        if mu is None:
-            return None
-        if max(need) > LARGE:
-            return self._bound(room, list(mu))
-        pull = self.cost + np.array(list(mu.values())) @ self.rows[list(mu)]
-        return Step(-(self.metric.inverse @ pull), mu)
+        rows = list(near)
+        step = self._bound(room, rows) if len(rows) <= len(self.cost) else None  # mostly the same rows bind again
+        return step if step and self._optimal(step, room) else self._searched(room, rows)
 
     def _bound(self, room: FloatArray, binding: list[int]) -> Step | None:
-        """Return the solution where these rows bind, without a detour by B^-1 c: its large numbers would be rounded."""
+        """Return the solution where these rows bind: of a system of equations."""
         n, k = len(self.cost), len(binding)
         system = np.zeros((n + k, n + k))  # [B A'], [A 0]
         system[:n, :n], system[n:, :n] = self.metric.bend, self.rows[binding]
@@ -116,11 +104,58 @@ class Program:
             return None
         return Step(solution[:n], dict(zip(binding, solution[n:].tolist(), strict=True)))
 
+    def _optimal(self, step: Step, room: FloatArray) -> bool:
+        """Whether no multiplier is negative and no row exceeded; the equations hold as well as they were solved."""
+        if step.binding and not min(step.binding.values()) >= 0:
+            return False
+        way = self.rows @ step.d
+        return bool((way - room).max() <= EXACT * (1 + np.abs(way).max()))
+
+    @cached_property
+    def _dual(self) -> tuple[FloatArray, FloatArray, Gram] | None:
+        """-B^-1 c, A B^-1 and the gram matrix; None where B is too large in part to be inverted."""
+        try:
+            inverse = np.linalg.inv(self.metric.bend)
+        except np.linalg.LinAlgError:
+            return None
+        lean = self.rows @ inverse
+        return -(inverse @ self.cost), lean, Gram(lean, self.rows)
+
+    def _searched(self, room: FloatArray, near: list[int]) -> Step | None:
+        """Return the solution by the dual method."""
+        if self._dual is None:
+            return None
+        alone, lean, gram = self._dual
+        need = (self.rows @ alone - room).tolist()
+        if not math.isfinite(sum(need)):  # so it is if anything else is not
+            return None
+        mu = _multipliers(gram, need, near, len(self.cost))
+        if mu is None:  # rows that nearly depend on each other, from the start, can spoil the inverse
+            mu = _multipliers(gram, need, (), len(self.cost))
+        if mu is None:
+            return None
+        if max(need) > LARGE:  # the detour by B^-1 c has large numbers, which would be rounded
+            return self._bound(room, list(mu))
+        return Step(alone - np.array(list(mu.values())) @ lean[list(mu)], mu)
+
+
+class Gram(dict[int, list[float]]):
+    """Rows of A B^-1 A', as they are asked for; plain numbers: they are so few that calls of NumPy would cost more."""
+
+    def __init__(self, lean: FloatArray, rows: FloatArray) -> None:
+        super().__init__()
+        self._lean, self._rows = lean, rows
+
+    def __missing__(self, k: int) -> list[float]:
+        row: list[float] = (self._lean @ self._rows[k]).tolist()
+        self[k] = row
+        return row
+
 
 class _Active:
     """Rows that bind, and the inverse of their part of the gram matrix: it grows and shrinks with them."""
 
-    def __init__(self, gram: list[list[float]], variables: int) -> None:
+    def __init__(self, gram: Gram, variables: int) -> None:
         self.gram, self.variables, self.rows, self.inverse = gram, variables, list[int](), list[list[float]]()
 
     def explained(self, k: int) -> tuple[list[float], float]:
@@ -172,9 +207,7 @@ class _Active:
         return excess
 
 
-def _multipliers(
-    gram: list[list[float]], need: list[float], near: Iterable[int], variables: int
-) -> dict[int, float] | None:
+def _multipliers(gram: Gram, need: list[float], near: Iterable[int], variables: int) -> dict[int, float] | None:
     """Return the rows that bind and their multipliers; None if rounding spoils them, or after too many changes."""
     active, hopeless, largest = _Active(gram, variables), set[int](), 1 + max(0.0, *need)
     for k in near:
