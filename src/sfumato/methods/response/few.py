@@ -338,6 +338,7 @@ def _parts(sizes: FloatArray, free: list[int]) -> FloatArray:
     for axis in reversed(free):
         mean = np.add.reduce(parts, axis + 1, keepdims=True) / parts.shape[axis + 1]
         both = np.empty((2, *parts.shape))
-        both[0], both[1] = mean, parts - mean
+        both[0] = mean
+        np.subtract(parts, mean, out=both[1])
         parts = both.reshape(-1, *sizes.shape)
     return parts.reshape(len(parts), -1)

@@ -153,7 +153,7 @@ def _start(few: Few, untouched: float) -> FloatArray:
     for _ in range(TRIALS):
         gained, needed = 1 / few.guess(x) - 1 / untouched, 1 - 1 / untouched
         x *= min(max(needed / gained, 1 / AT_MOST), AT_MOST) if gained > 0 else 1.0
-    start: FloatArray = np.clip(x, -FARTHEST, -NEAREST)
+    start: FloatArray = np.minimum(np.maximum(x, -FARTHEST), -NEAREST)
     return start
 
 
