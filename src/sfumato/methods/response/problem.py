@@ -112,24 +112,34 @@ class Problem:
         return self.objective.log_gradient(self.channels(x))[list(self.free)]
 
     @cached_property
+    def rounding(self) -> float:
+        """The relative error of a computed ratio, to first order: R u for R roundings by u = 2^-53 at most."""
+        return UNIT * self.risk.rounding(self.free_sizes)
+
+    @cached_property
     def margin(self) -> float:
-        """A factor above 1 that no ratio is computed too small by: twice the roundings cover their higher orders."""
-        return 1 + 2 * UNIT * self.risk.rounding(self.table.sizes)
+        """The factor above 1 that chosen parameters leave: 1 + 6 R u, which is exact.
+
+        1 + 2 R u covers the error of a ratio, higher orders too. Who evaluates the risk once more, with axes in another
+        order and R' <= R roundings, gets c' <= c (1 - u)^-(R + R') where c was computed here. So c (1 + 6 R u) <= 1
+        leaves c' (1 + 2 R' u) <= 1 to them, and room for the rounding of both comparisons.
+        """
+        return 1 + 6 * self.rounding
 
     def sampled(self, x: FloatArray) -> Risk:
         """Return the risk at the integers next to x, which would be sampled."""
         return self.risk(self.table, tuple(channel.sampled() for channel in self.channels(x)))
 
     def kept(self, x: FloatArray) -> bool:
-        """Whether these integers keep every limit, for certain."""
-        return self.within(self.sampled(x))
+        """Whether these integers keep every limit, with the margin."""
+        return self.kept_by(self.ratio(self.sampled(x)))
 
     def within(self, point: Risk) -> bool:
-        """Whether every limit is kept at a point of sampled integers, for certain."""
-        return self.kept_by(self.ratio(point))
+        """Whether every limit is kept at a point of sampled integers, for certain; chosen ones pass: see `margin`."""
+        return float(self.ratio(point).max()) * (1 + 2 * self.rounding) <= 1
 
     def kept_by(self, ratio: FloatArray) -> bool:
-        """Whether the ratios at such a point say so."""
+        """Whether the ratios at such a point leave the margin to every limit, as those of chosen parameters do."""
         return float(ratio.max()) * self.margin <= 1
 
     @property

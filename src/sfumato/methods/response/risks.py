@@ -24,8 +24,9 @@ With the eigenvalues e1 = p^2 + (d-1) q^2 on constants and ec = p^2 - q^2 on the
 dz/dx_k = (e1'/e1) mean_k z + (ec'/ec) C_k z.
 
 All terms are sums and products of numbers that are not negative, so the relative error of a risk is at most (roundings)
-2^-53, up to higher orders: `rounding` counts them, for channels made by `Channel.from_noise`. (Underflow can only drop
-terms below 1e-200.)
+2^-53, up to higher orders: `rounding` counts them, for channels made by `Channel.from_noise`, from the sizes of the
+attributes that may be randomized. The others cost none: `product` passes over them, and sums of counts are exact.
+(Underflow can only drop terms below 1e-200.)
 """
 
 from __future__ import annotations
@@ -93,9 +94,9 @@ class Reconstruction(_Risk):
     dense = False
 
     @staticmethod
-    def rounding(sizes: Sequence[int]) -> int:
+    def rounding(free: Sequence[int]) -> int:
         """P costs d + 2 roundings along an axis, P o P d + 5; products, quotients, the limit and the ratio one each."""
-        return sum(2 * d + 7 for d in sizes) + 7
+        return sum(2 * d + 7 for d in free) + 7
 
     @cached_property
     def linking(self) -> FloatArray:
@@ -148,9 +149,9 @@ class Posterior(_Risk):
     of_released = True
 
     @staticmethod
-    def rounding(sizes: Sequence[int]) -> int:
-        """Two products, a sum over S, a quotient, the limit and the ratio to it."""
-        return 2 * sum(d + 2 for d in sizes[:-1]) + sizes[-1] + 4
+    def rounding(free: Sequence[int]) -> int:
+        """Two products with P, a reciprocal, a product, the limit and the ratio to it."""
+        return 2 * sum(d + 2 for d in free) + 4
 
     @cached_property
     def joint(self) -> FloatArray:
@@ -185,9 +186,9 @@ class Link(_Risk):
     monotone = False
 
     @staticmethod
-    def rounding(sizes: Sequence[int]) -> int:
+    def rounding(free: Sequence[int]) -> int:
         """One product more than `Posterior`."""
-        return Posterior.rounding(sizes) + sum(d + 2 for d in sizes[:-1])
+        return Posterior.rounding(free) + sum(d + 2 for d in free)
 
     @cached_property
     def posterior(self) -> Posterior:
