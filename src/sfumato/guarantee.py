@@ -233,7 +233,7 @@ def _risk_limits(claim: ResponseClaim) -> str:
     if not groups:
         return f"at most {percent(overall)}"
     own = "; ".join(f"{group.told}: {percent(Fraction(group.limit))}" for group in groups)
-    whose = "of all records with x" if claim.risk == "posterior" else "of the record"
+    whose = "of the records with x that can be published with it" if claim.risk == "posterior" else "of the record"
     return f"at most the strictest limit {whose} ({own}; all others: {percent(overall)})"
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from fractions import Fraction
 from itertools import product as combinations
 
 import numpy as np
 import pytest
 
+from sfumato.matrix import WORDS, FloatArray
 from sfumato.methods.response import JointTable, Link, Reconstruction, RiskOutOfReach, solve
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import _slid
@@ -70,3 +74,104 @@ def test_a_limit_of_one_in_a_group_is_none() -> None:
     assert risks[1:].max() <= 0.55
     assert solve(table, limits * np.array([[1.0], [2], [2]]), risk="reconstruction").noise == (0, 0)
     assert risks[0].max() > 0.55
+
+
+# --- limits of released cells -----------------------------------------------------------------------------------------
+
+Cell = tuple[int, ...]
+
+
+def released_limits(table: JointTable, own: FloatArray, kept: set[int]) -> dict[tuple[Cell, int], float]:
+    """The strictest limit of the records that can be published with b and have u, where there are such: one by one."""
+    found: dict[tuple[Cell, int], float] = {}
+    for b in np.ndindex(*table.sizes[:-1]):
+        for a, counts, limits in zip(table.groups.tolist(), table.counts, own, strict=True):
+            if all(a[k] == b[k] for k in kept):
+                for u in np.flatnonzero(counts).tolist():
+                    found[b, u] = min(found.get((b, u), np.inf), limits[u] if limits[u] < 1 else np.inf)
+    return found
+
+
+def exact_posterior(table: JointTable, noise: tuple[int, ...]) -> dict[tuple[Cell, int], Fraction]:
+    """h(b, u) in fractions, from the integers that are sampled."""
+    counts = {tuple(a): [int(n) for n in row] for a, row in zip(table.groups.tolist(), table.counts, strict=True)}
+    found = {}
+    for b in np.ndindex(*table.sizes[:-1]):
+        weights = {a: _chance(table.sizes, noise, a, b) for a in counts}
+        if total := sum(weights[a] * sum(row) for a, row in counts.items()):
+            for u in range(table.sizes[-1]):
+                found[b, u] = Fraction(sum(weights[a] * row[u] for a, row in counts.items()), total)
+    return found
+
+
+def _chance(sizes: tuple[int, ...], noise: tuple[int, ...], a: Cell, b: Cell) -> int:
+    """P[b, a], times a power of 2^64."""
+    each = zip(sizes[:-1], noise[: len(a)], a, b, strict=True)
+    return math.prod(WORDS - (d - 1) * q if i == j else q for d, q, i, j in each)
+
+
+def by_groups(seed: int, number: int) -> Iterator[tuple[JointTable, FloatArray, list[int]]]:
+    """Random tables, limits that differ by groups and values, and attributes that stay as they are."""
+    rng = np.random.default_rng(seed)
+    for table in tables(seed, number):
+        last = len(table.sizes) - 1
+        kept = [k for k in range(last) if rng.random() < 0.5]
+        levels = rng.choice([0.3, 0.5, 0.7, 0.9, 1.0], table.sizes)
+        named = kept[:1] if rng.random() < 0.5 else range(last)  # limits by a kept attribute, or by any
+        only = np.ix_(*(range(d) if k in named or k == last else [0] * d for k, d in enumerate(table.sizes)))
+        yield table, levels[only][tuple(table.groups.T)], kept
+
+
+def test_released_cells_have_the_strictest_limit_of_who_can_be_published_there() -> None:
+    shapes = set()
+    for table, limits, kept in by_groups(23, 120):
+        problem = pose(table, limits, "posterior", "both", kept, "kappa")
+        shapes.add(len(problem.limits) > 1)
+        shape = table.group_cells, table.sizes[-1]
+        found = np.broadcast_to(problem.limits, shape).reshape(table.sizes)
+        for (b, u), limit in released_limits(table, limits, set(range(len(table.sizes) - 1)) - {*problem.free}).items():
+            assert found[(*b, u)] == limit
+    assert shapes == {True, False}
+
+
+def test_limits_that_do_not_vary_with_what_is_kept_stay_one_row() -> None:
+    table = JointTable.from_array([[[5, 3], [2, 4]], [[1, 6], [3, 3]]])
+    limits = np.array([[0.7, 0.6], [0.8, 0.9]])  # by the second attribute
+    for fixed, rows in (((0,), 1), ((1,), 4), ((), 1)):
+        assert len(pose(table, np.tile(limits, (2, 1)), "posterior", "both", fixed, "kappa").limits) == rows
+
+
+def test_posterior_with_limits_by_group_is_kept_or_refused_exactly() -> None:
+    """Whatever is found keeps the limits in fractions; refused is what cannot be kept without any retention."""
+    found = refused = 0
+    for table, limits, kept in by_groups(29, 400):
+        problem = pose(table, limits, "posterior", "both", kept, "kappa")
+        if not problem.free:
+            continue
+        exact = released_limits(table, limits, set(range(len(table.sizes) - 1)) - {*problem.free})
+        try:
+            noise = solve(table, limits, fixed=kept).noise
+            found += 1
+            belief = exact_posterior(table, noise)
+            assert all(belief.get(cell, 0) <= Fraction(limit) for cell, limit in exact.items() if limit < 1)
+        except RiskOutOfReach:
+            refused += 1
+            nothing = tuple(WORDS // d if k in problem.free else 0 for k, d in enumerate(table.sizes[:-1]))
+            belief = exact_posterior(table, nothing)
+            assert any(
+                belief[cell] > Fraction(limit) * (1 - Fraction(1, 10**12)) for cell, limit in exact.items() if limit < 1
+            )
+    assert found >= 40
+    assert refused >= 40
+
+
+def test_a_strict_limit_for_women_does_not_hold_men_whose_sex_stays_as_it_is() -> None:
+    """60 of 100 men have the first value, which no noise in the city changes; of women 30 of 100."""
+    table = JointTable.from_array([[[60, 20], [0, 20]], [[20, 30], [10, 40]]])
+    limits = np.array([[0.9, 0.9]] * 2 + [[0.35, 0.9]] * 2)
+    found = solve(table, limits, fixed=[0])
+    belief = exact_posterior(table, found.noise)
+    assert max(belief[(1, city), 0] for city in (0, 1)) <= Fraction(35, 100) < belief[(0, 0), 0]
+    assert found.worst in ((1, 0, 0), (1, 1, 0))
+    with pytest.raises(RiskOutOfReach):
+        solve(table, limits)  # else sex is mixed, and so are the limits

@@ -82,6 +82,8 @@ def test_limits_of_groups_are_kept_apart() -> None:
     assert link.worst >= 3
     assert link.above == TABLE.counts[1][link.risks[3:] > 0.3].sum()
     assert set(cell_risks(TABLE, CHANNELS, limits, "posterior").limits.tolist()) == {0.3}
+    untouched = (Channel(2, 1.0, 0.0), Channel(3, 1.0, 0.0))  # then nobody else is published as a woman
+    assert cell_risks(TABLE, untouched, limits, "posterior").limits.reshape(2, 3).tolist() == limits.tolist()
 
 
 @pytest.mark.parametrize("name", ["posterior", "reconstruction"])

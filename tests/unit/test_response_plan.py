@@ -193,6 +193,31 @@ def test_the_posterior_is_limited_for_all_and_for_groups() -> None:
     assert "disease cancer: 36%; all others: 90%" in strict.guarantee.sentence
 
 
+def wards() -> pa.Table:
+    """60 of 100 men have flu, 30 of 100 women; it depends on the ward."""
+    cells = {("M", "a"): (60, 20), ("M", "b"): (0, 20), ("F", "a"): (20, 30), ("F", "b"): (10, 40)}
+    rows = [(*key, disease) for key, (flu, gout) in cells.items() for disease in ["flu"] * flu + ["gout"] * gout]
+    return pa.table(dict(zip(("sex", "ward", "disease"), map(list, zip(*rows, strict=True)), strict=True)))
+
+
+WARDS = {"sex": "quasi_identifier", "ward": "quasi_identifier", "disease": "sensitive"}
+
+
+def test_a_group_of_a_fixed_column_has_its_limit_to_itself(tmp_path: Path) -> None:
+    """The policy page's example has this form: women's limit holds no row that is published as a man's."""
+    group = 'risk_limit = 0.9\n[[requirement.groups]]\nwhere = { sex = "F", disease = "flu" }\nrisk_limit = 0.35'
+    table = scan(wards(), policy('fixed = ["sex"]', group, WARDS))
+    made = plan(profile(table), **table.policy.plan_arguments())
+    assert isinstance(made, ResponsePlan)
+    assert made.randomized == ("ward",)
+    assert {cell.values[0] for cell in made.figures.binding} == {"F"}
+    assert made.figures.risks["posterior"] > 0.6
+    assert "strictest limit of the records with x that can be published with it" in made.guarantee.sentence
+    release = sf.publish(table, made, tmp_path / "r")
+    (found,) = [f for f in sf.audit(table, release).findings if f.attacker == "posterior"]
+    assert (found.verdict, found.promised) == ("within the bound", 0.35)
+
+
 def test_each_cell_has_the_strictest_limit_of_its_groups() -> None:
     """Two sensitive columns are one axis; against a loop over all records."""
     rows = [(s, a, d, o) for s in "FM" for a in (5, 15, 25) for d in ("flu", "gout") for o in ("ill", "well")]

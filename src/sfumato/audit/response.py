@@ -66,7 +66,8 @@ class CellRisks:
 
 def cell_risks(table: JointTable, channels: Channels, limit: Limit, name: RiskName) -> CellRisks:
     """Return a risk cell by cell; cells of `posterior` are published ones, with their expected records."""
-    problem = pose(table, limit, name, "both", (), "kappa")
+    untouched = [k for k, channel in enumerate(channels) if not channel.noise]
+    problem = pose(table, limit, name, "both", untouched, "kappa")
     risk: Risk = problem.risk(table, channels)
     records = risk.joint if isinstance(risk, Posterior) else table.counts
     values = risk.values

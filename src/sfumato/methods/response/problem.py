@@ -66,7 +66,7 @@ class Problem:
 
     table: JointTable
     risk: type[Risk]
-    limits: FloatArray  # [groups, d_s], or [1, d_s] for a risk of released cells; infinite where there is none
+    limits: FloatArray  # [groups, d_s]; of released cells [1, d_s] if all are alike, or [cells, d_s]; else infinite
     objective: Objective
     free: tuple[int, ...]
 
@@ -97,7 +97,12 @@ class Problem:
     @cached_property
     def untouched(self) -> float:
         """The largest ratio without any noise: every risk is then the share of a value in its group."""
-        return float((self.table.shares / self.limits).max())
+        return float((self.table.shares / self._own_limits).max())
+
+    @property
+    def _own_limits(self) -> FloatArray:
+        """Those of the table's own groups, or for all of them."""
+        return self.limits[self.table.places] if self.risk.of_released and len(self.limits) > 1 else self.limits
 
     def largest(self, x: FloatArray) -> float:
         """Return the largest ratio of a risk to its limit."""
@@ -177,9 +182,8 @@ def pose(
 ) -> Problem:
     """Return the problem that is meant by these words."""
     kind = RISKS[risk]
-    return Problem(
-        table, kind, _limits(table, limit, kind), OBJECTIVES[objective](table), free(table, kind, scope, fixed)
-    )
+    noisy = free(table, kind, scope, fixed)
+    return Problem(table, kind, _limits(table, limit, kind, noisy), OBJECTIVES[objective](table), noisy)
 
 
 def free(table: JointTable, risk: type[Risk], scope: Scope, fixed: Collection[int] = ()) -> tuple[int, ...]:
@@ -191,11 +195,28 @@ def free(table: JointTable, risk: type[Risk], scope: Scope, fixed: Collection[in
     return tuple(k for k in axes if table.sizes[k] > 1 and k not in fixed and (k < last or risk.sees_sensitive))
 
 
-def _limits(table: JointTable, limit: Limit, risk: type[Risk]) -> FloatArray:
+def _limits(table: JointTable, limit: Limit, risk: type[Risk], noisy: tuple[int, ...]) -> FloatArray:
     given = np.asarray(limit, dtype=np.float64)
     if not (given > 0).all():
         raise ValueError("a limit on a risk is positive")
     limits: FloatArray = np.broadcast_to(np.where(given < 1, given, np.inf), table.counts.shape)
-    if risk.of_released:  # a released group mixes records: the strictest limit of each value holds
-        limits = np.where(table.counts > 0, limits, np.inf).min(axis=0, keepdims=True)
-    return limits
+    if not risk.of_released:
+        return limits
+    limits = np.where(table.counts > 0, limits, np.inf)
+    strictest: FloatArray = limits.min(axis=0, keepdims=True)
+    return strictest if given.ndim < 2 or len(given) == 1 else _mixed(table, limits, strictest, noisy)
+
+
+def _mixed(table: JointTable, limits: FloatArray, strictest: FloatArray, noisy: tuple[int, ...]) -> FloatArray:
+    """Return the limits of released cells: of each value the strictest of all records that may be published there.
+
+    These have the same values of the attributes that stay as they are, and any of the others.
+    """
+    table.check_size(dense=True)
+    kept = [1 if k in noisy else d for k, d in enumerate(table.sizes[:-1])]
+    place = np.ravel_multi_index(tuple(np.where(np.array(kept) > 1, table.groups, 0).T), kept)
+    alike = np.full((math.prod(kept), table.sizes[-1]), np.inf)
+    np.minimum.at(alike, place, limits)
+    if ((alike[place] == strictest) | (table.counts == 0)).all():
+        return strictest
+    return np.broadcast_to(alike.reshape(*kept, -1), table.sizes).reshape(-1, table.sizes[-1])
