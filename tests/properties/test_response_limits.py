@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato.matrix import WORDS, FloatArray
-from sfumato.methods.response import JointTable, Link, Reconstruction, RiskOutOfReach, solve
+from sfumato.methods.response import JointTable, Limits, Link, Reconstruction, RiskName, RiskOutOfReach, solve
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import _slid
 from tests.properties.test_response import tables
@@ -175,3 +175,49 @@ def test_a_strict_limit_for_women_does_not_hold_men_whose_sex_stays_as_it_is() -
     assert found.worst in ((1, 0, 0), (1, 1, 0))
     with pytest.raises(RiskOutOfReach):
         solve(table, limits)  # else sex is mixed, and so are the limits
+
+
+# --- limits that are met exactly --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("risk", ["reconstruction", "posterior", "link"])
+def test_what_the_table_keeps_as_it_is_is_decided_exactly(risk: RiskName) -> None:
+    """The limit is the largest share: to the last digit, or next to it by less than floats can tell."""
+    tiny = Fraction(1, 10**30)
+    for table in tables(31, 40):
+        counts = [[int(n) for n in row] for row in table.counts]
+        share = max(Fraction(n, sum(row)) for row in counts for n in row)
+        if share == 1:
+            continue
+        for limit, kept in ((share, True), (share + tiny, True), (share - tiny, False)):
+            assert float(limit) == float(share)
+            by_cell = Limits(np.full(table.counts.shape, float(limit)), (Fraction(1, 7), limit))
+            for given in (limit, by_cell):
+                assert pose(table, given, risk, "both", (), "kappa").kept_as_it_is() is kept
+                if kept:
+                    found = solve(table, given, risk=risk)
+                    assert (found.noise, found.kappa, found.risk) == ((0,) * len(table.sizes), 1, float(limit))
+
+
+def test_a_float_is_the_number_that_it_is() -> None:
+    """0.6 is below 3/5 by half a unit of its last digit, and 0.5 is 1/2."""
+    table = JointTable.from_array([[300, 200], [200, 300]])
+    assert Fraction(0.6) < Fraction(3, 5)
+    assert not pose(table, 0.6, "posterior", "both", (), "kappa").kept_as_it_is()
+    assert pose(table, Fraction(3, 5), "posterior", "both", (), "kappa").kept_as_it_is()
+    assert pose(JointTable.from_array([[5, 5], [4, 4]]), 0.5, "posterior", "both", (), "kappa").kept_as_it_is()
+
+
+@pytest.mark.parametrize("risk", ["posterior", "link"])
+def test_a_limit_that_only_pure_noise_reaches_is_not_said_to_be_below_the_risk(risk: RiskName) -> None:
+    table = JointTable.from_array([[30, 20], [20, 30]])
+    with pytest.raises(RiskOutOfReach) as error:
+        solve(table, Fraction(1, 2), risk=risk)
+    assert error.value.message.startswith(
+        f"The risk '{risk}' is no smaller than its limit of 0.5, up to rounding, even without any retention: "
+    )
+    assert " cell(s) stay at their limits" in error.value.message
+    assert len(error.value.cells) == {"posterior": 2, "link": 4}[risk]
+    with pytest.raises(RiskOutOfReach, match=r"is 0.5 at the least, above its limit of 0.4999999999: "):
+        solve(table, Fraction("0.4999999999"), risk=risk)
+    assert solve(table, Fraction("0.5000000001"), risk=risk).risk > 0.5

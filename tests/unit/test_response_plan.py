@@ -341,6 +341,36 @@ def test_it_randomizes_nothing_for_nothing() -> None:
         planned(clinic(), policy(requirement=f"risk_limit = 0.9\n{group}", roles=CLINIC))
 
 
+def pairs(counts: dict[str, tuple[int, int]]) -> pa.Table:
+    """A table of sex and disease, flu or gout, from the numbers of both."""
+    rows = [(sex, disease) for sex, (flu, gout) in counts.items() for disease in ["flu"] * flu + ["gout"] * gout]
+    return pa.table(dict(zip(("sex", "disease"), map(list, zip(*rows, strict=True)), strict=True)))
+
+
+@pytest.mark.parametrize("options", ["", 'risk = "link"', AS_PUBLISHED])
+@pytest.mark.parametrize(
+    "overall", ['risk_limit = "3/5"', 'l = 2\n[[requirement.groups]]\nwhere = { sex = ["F", "M"] }\nrisk_limit = "3/5"']
+)
+def test_a_limit_that_the_table_meets_exactly_is_kept_by_it(options: str, overall: str) -> None:
+    """As a float 3/5 is less: noise for that would publish the table as it is, and say that it does not."""
+    with pytest.raises(Infeasible, match=r"The table as it is keeps the limit \(its largest risk \w+ is 0.6\)"):
+        planned(pairs({"F": (300, 200), "M": (200, 300)}), policy(options, overall, CLINIC))
+
+
+@pytest.mark.parametrize("options", ["", 'risk = "link"'])
+def test_where_nothing_depends_on_the_quasi_identifiers_the_share_is_kept(options: str) -> None:
+    with pytest.raises(Infeasible, match=r"The table as it is keeps the limit \(its largest risk \w+ is 0.5\)"):
+        planned(pairs({"F": (10, 10), "M": (20, 20)}), policy(options, "l = 2", CLINIC))
+
+
+def test_the_curve_is_exact_too() -> None:
+    """With a limit of 1/2 on the table's own shares of 1/2 nothing is needed."""
+    third = pa.table({"sex": ["M"] * 10, "disease": ["gold"] * 10})
+    table = pa.concat_tables([pairs({"F": (10, 10), "M": (5, 5)}), third])
+    made = planned(table, policy(requirement="risk_limit = 0.45", roles=CLINIC))
+    assert (made.figures.trade_off[0].l, made.figures.trade_off[0].kappa) == (2, 1)
+
+
 def test_one_of_several_sensitive_columns_can_be_at_more_risk() -> None:
     """A combination has twelve values and a small risk; hiv alone has two. Against the definition, dense."""
     rows = [(sex, hiv, day) for sex, few in (("F", 1), ("M", 3)) for day in "abcdef" for hiv in "n" * 5 + "y" * few]

@@ -13,7 +13,7 @@ from sfumato.methods.response.guessing import Guess, guess, limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.objectives import ChiSquare, Kappa, ObjectiveName
 from sfumato.methods.response.own_row import hits_with_own_row
-from sfumato.methods.response.problem import Limit, Response, Scope
+from sfumato.methods.response.problem import Limit, Limits, Response, Scope
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction, RiskName, row_posterior
 from sfumato.methods.response.sampling import RiskEstimate, likely_worst, sampled_risk
@@ -27,6 +27,7 @@ __all__ = [
     "JointTable",
     "Kappa",
     "Limit",
+    "Limits",
     "Link",
     "ObjectiveName",
     "Posterior",

@@ -18,6 +18,7 @@ from sfumato.attributes import Domain, SensitiveDomain, Value
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import Channel, Channels, IntArray
 from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import Limit, Limits
 from sfumato.profiles import Profile
 from sfumato.requirement import GroupLimit, RiskLimit, exact, find_value
 
@@ -93,6 +94,10 @@ class Axes:
             where = np.ix_(*self._members(group))
             limits[where] = np.minimum(limits[where], float(exact(group.limit)))
         return np.where(np.isinf(limits), general, limits)
+
+    def exact_limits(self, limit: RiskLimit) -> Limit:
+        """Return the same with the numbers as they are stated."""
+        return Limits(self.limits(limit), limit.limits) if limit.groups else exact(limit.limit)
 
     def _members(self, group: GroupLimit) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return which groups, and which sensitive values, belong to records with a limit of their own."""

@@ -76,7 +76,9 @@ def plan(
     found = _solved(axes, limit, asked)
     claim = ResponseClaim(risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit)
     mechanisms = tuple(_mechanisms(axes, found))
-    figures = _figures(axes, pose(axes.table, axes.limits(limit), **asked), found, tuple(_curve(axes, limit, asked)))
+    figures = _figures(
+        axes, pose(axes.table, axes.exact_limits(limit), **asked), found, tuple(_curve(axes, limit, asked))
+    )
     return ResponsePlan(
         assurance=assurance,
         claim=claim,
@@ -129,7 +131,7 @@ def _fixed(axes: Axes) -> list[int]:
 
 def _solved(axes: Axes, limit: RiskLimit, asked: Asked) -> Response:
     try:
-        found = solve(axes.table, axes.limits(limit), **asked)
+        found = solve(axes.table, axes.exact_limits(limit), **asked)
     except RiskOutOfReach as problem:
         offending = [" / ".join(labels) for labels in axes.labels(problem.cells)]
         hint = f"{problem.way}{_larger(axes, limit, asked, problem.least)}."
@@ -270,7 +272,7 @@ def _curve(axes: Axes, limit: RiskLimit, asked: Asked) -> Iterator[TradeOff]:
     table = axes.table
     if table.search_seconds(RISKS[asked["risk"]].dense) > MOST_SECONDS:
         return
-    limits = [axes.limits(replace(limit, limit=Fraction(1, l))) for l in CURVE]  # noqa: E741
+    limits = [axes.exact_limits(replace(limit, limit=Fraction(1, l))) for l in CURVE]  # noqa: E741
     for l, point in zip(CURVE, trade_off(table, limits, **asked), strict=True):  # noqa: E741
         if isinstance(point, RiskOutOfReach):
             yield TradeOff(l, None, None, None, point.least)

@@ -19,7 +19,17 @@ from sfumato.methods.response.objectives import OBJECTIVES, Objective, Objective
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
 
 Scope = Literal["sensitive", "quasi_identifiers", "both"]
-Limit = Fraction | float | npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """A limit for each cell of the table's own, and the exact numbers that these are rounded from."""
+
+    values: FloatArray  # [groups, d_s]
+    numbers: tuple[Fraction, ...]
+
+
+Limit = Fraction | float | npt.NDArray[np.float64] | Limits
 """A limit for all records, or an array that broadcasts to [groups, d_s], the table's own. From 1 on it is none."""
 
 NOTHING = -40.0
@@ -27,6 +37,9 @@ NOTHING = -40.0
 
 UNIT = 2.0**-53
 """The largest relative error of one rounding."""
+
+TIE = 8 * UNIT
+"""A share over its limit that is as near to 1 as this is compared exactly; three roundings are less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +82,7 @@ class Problem:
     limits: FloatArray  # [groups, d_s]; of released cells [1, d_s] if all are alike, or [cells, d_s]; else infinite
     objective: Objective
     free: tuple[int, ...]
+    numbers: tuple[Fraction, ...] = ()  # the exact numbers of which some limits are the nearest floats
 
     @cached_property
     def _untouched(self) -> Channels:
@@ -98,6 +112,17 @@ class Problem:
     def untouched(self) -> float:
         """The largest ratio without any noise: every risk is then the share of a value in its group."""
         return float((self.table.shares / self._own_limits).max())
+
+    def kept_as_it_is(self) -> bool:
+        """Whether every limit is kept without any noise, by exact numbers where floats do not tell."""
+        if self.untouched > 1 + TIE:
+            return False
+        table, limits = self.table, np.broadcast_to(self._own_limits, self.table.counts.shape)
+        near = table.shares / limits > 1 - TIE
+        sizes = np.broadcast_to(table.group_sizes[:, None], near.shape)
+        exactly = {float(number): number for number in sorted(self.numbers, reverse=True)}
+        ties = np.unique(np.column_stack([table.counts[near], sizes[near], limits[near]]), axis=0).tolist()
+        return all(int(n) <= int(size) * exactly.get(limit, Fraction(limit)) for n, size, limit in ties)
 
     @property
     def _own_limits(self) -> FloatArray:
@@ -163,18 +188,22 @@ class Problem:
     def stated(self, point: Risk) -> Response:
         """Return what a point of sampled integers gives; raise if they do not keep the limits."""
         ratio = self.ratio(point)
-        if not self.kept_by(ratio):
+        if not self.kept_by(ratio) and (any(channel.noise for channel in point.channels) or not self.kept_as_it_is()):
             raise ValueError("these parameters do not keep the limits")
         cell = int(ratio.argmax())
-        group, value = divmod(cell, self.limits.shape[1])
-        limit = float(self.limits[group % len(self.limits), value])
         return Response(
             channels=point.channels,
-            risk=min(float(point.values[cell]) * self.margin, limit),  # both are upper bounds: the limit is kept
+            # both are upper bounds: the limit is kept
+            risk=min(float(point.values[cell]) * self.margin, self.limit_of(cell)),
             worst=tuple(point.cell_codes(np.array([cell]))[0].tolist()),
             objective=self.objective.value(point.channels),
             expected_error=self.objective.expected_error(point.channels),
         )
+
+    def limit_of(self, cell: int) -> float:
+        """Return the limit of a cell, by its number among the risk's values."""
+        group, value = divmod(cell, self.limits.shape[1])
+        return float(self.limits[group % len(self.limits), value])
 
 
 def pose(
@@ -183,7 +212,9 @@ def pose(
     """Return the problem that is meant by these words."""
     kind = RISKS[risk]
     noisy = free(table, kind, scope, fixed)
-    return Problem(table, kind, _limits(table, limit, kind, noisy), OBJECTIVES[objective](table), noisy)
+    numbers = limit.numbers if isinstance(limit, Limits) else (limit,) if isinstance(limit, Fraction) else ()
+    values = limit.values if isinstance(limit, Limits) else limit
+    return Problem(table, kind, _limits(table, values, kind, noisy), OBJECTIVES[objective](table), noisy, numbers)
 
 
 def free(table: JointTable, risk: type[Risk], scope: Scope, fixed: Collection[int] = ()) -> tuple[int, ...]:
@@ -195,7 +226,9 @@ def free(table: JointTable, risk: type[Risk], scope: Scope, fixed: Collection[in
     return tuple(k for k in axes if table.sizes[k] > 1 and k not in fixed and (k < last or risk.sees_sensitive))
 
 
-def _limits(table: JointTable, limit: Limit, risk: type[Risk], noisy: tuple[int, ...]) -> FloatArray:
+def _limits(
+    table: JointTable, limit: Fraction | float | FloatArray, risk: type[Risk], noisy: tuple[int, ...]
+) -> FloatArray:
     given = np.asarray(limit, dtype=np.float64)
     if not (given > 0).all():
         raise ValueError("a limit on a risk is positive")

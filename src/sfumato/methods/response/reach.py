@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.errors import Infeasible
 from sfumato.matrix import FloatArray
@@ -15,6 +16,8 @@ from sfumato.methods.response.risks import Risk
 
 ANY = -1
 """Stands for any value of a quasi-identifier that is randomized."""
+
+BoolArray = npt.NDArray[np.bool_]
 
 CERTAIN = 1 - 1e-9
 """A risk above this is 1 but for rounding: there is no limit to ask for."""
@@ -33,34 +36,49 @@ class RiskOutOfReach(Infeasible):
 
 def out_of_reach(problem: Problem, x: FloatArray) -> RiskOutOfReach:
     """Return the error for a problem whose least risk is at x."""
-    point = problem.at(x)
+    point = problem.sampled(x)
     ratio = problem.ratio(point)
-    above = np.flatnonzero(ratio * problem.margin > 1)
-    least = float(point.values[ratio.argmax()])
+    above = ratio * problem.margin > 1
+    worst = int(ratio.argmax())
+    least = float(point.values[worst])
     cells, single = _cells(problem, point, above), _single_valued(problem, above)
-    found = "is" if problem.least_without_retention else "was found to be"
+    how, where = _compared(problem, least, problem.limit_of(worst), float(ratio[worst]) <= problem.margin)
     message = (
-        f"The risk {point.name!r} {found} {least:.6g} at the least, above its limit of {least / ratio.max():.6g}: "
-        f"{len(cells):,} cell(s) stay above their limits, in {len(np.unique(cells[:, :-1], axis=0)):,} group(s)"
+        f"The risk {point.name!r} {'is' if problem.least_without_retention else 'was found to be'} {how}: "
+        f"{len(cells):,} cell(s) stay {where} their limits, in {len(np.unique(cells[:, :-1], axis=0)):,} group(s)"
     )
     message += f", {single:,} of which have a single sensitive value." if single else "."
     return RiskOutOfReach(message, _way(problem), least, cells, single)
 
 
-def _cells(problem: Problem, point: Risk, above: IntArray) -> IntArray:
+def _compared(problem: Problem, least: float, limit: float, alike: bool) -> tuple[str, str]:
+    """Say how the least risk compares with its limit: above it, or not certain to be below."""
+    if alike:
+        even = ", even without any retention" if problem.least_without_retention else ""
+        return f"no smaller than its limit of {limit:.6g}, up to rounding{even}", "at"
+    return "{} at the least, above its limit of {}".format(*_apart(least, limit)), "above"
+
+
+def _apart(x: float, y: float) -> tuple[str, str]:
+    """Write two numbers with six digits, or as many as tell them apart."""
+    digits = next((n for n in range(6, 17) if f"{x:.{n}g}" != f"{y:.{n}g}"), 17)
+    return f"{x:.{digits}g}", f"{y:.{digits}g}"
+
+
+def _cells(problem: Problem, point: Risk, above: BoolArray) -> IntArray:
     """Return the codes; a risk of released cells without retention is the same whatever the randomized values are."""
-    codes: IntArray = point.cell_codes(above)
     if not problem.risk.of_released:
-        return codes
-    codes = codes[(codes[:, list(problem.free)] == 0).all(axis=1)]
+        return point.cell_codes(np.flatnonzero(above))
+    codes = np.argwhere(above.reshape(problem.table.sizes).any(axis=problem.free, keepdims=True))
     codes[:, list(problem.free)] = ANY
     return codes
 
 
-def _single_valued(problem: Problem, above: IntArray) -> int:
+def _single_valued(problem: Problem, above: BoolArray) -> int:
     if problem.risk.of_released:
         return 0
-    return np.intersect1d(above // problem.table.sizes[-1], problem.table.single_valued).size
+    groups = np.flatnonzero(above) // problem.table.sizes[-1]
+    return np.intersect1d(groups, problem.table.single_valued).size
 
 
 def _way(problem: Problem) -> str:

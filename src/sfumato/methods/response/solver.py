@@ -66,7 +66,7 @@ def solve(
     """
     given = pose(table, limit, risk, scope, fixed, objective)
     untouched = np.zeros(len(given.free))
-    if given.untouched <= 1 and given.kept(untouched):
+    if given.kept_as_it_is():
         return given.response(untouched)
     found = optimum(given, given.untouched)
     if found is not None:
