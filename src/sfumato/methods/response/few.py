@@ -126,10 +126,8 @@ def _strictest(given: Problem) -> tuple[IntArray, FloatArray] | None:
     """Of each group, the cell nearest to its limit and its risk without linking; where noise in S changes none."""
     if given.risk is not Reconstruction or len(given.table.sizes) - 1 in given.free:
         return None
-    shares = given.table.counts / given.limits
-    values = shares.argmax(axis=1)
-    groups = np.arange(len(shares))
-    return groups * shares.shape[1] + values, shares[groups, values]
+    values, shares = given.strictest
+    return np.arange(0, given.table.counts.size, given.table.sizes[-1]) + values, shares
 
 
 @dataclass(frozen=True, eq=False)

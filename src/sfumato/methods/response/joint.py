@@ -68,7 +68,7 @@ class JointTable:
         np.add.at(table, (place.ravel(), cells[:, -1]), np.asarray(counts, dtype=np.float64))
         return cls(tuple(sizes), groups.astype(np.int64), table, tuple(names))
 
-    @property
+    @cached_property
     def records(self) -> int:
         """N."""
         return int(self.counts.sum())

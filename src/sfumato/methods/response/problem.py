@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
+from sfumato.methods.response.channels import Channel, Channels, IntArray, kappa, untouched
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.objectives import OBJECTIVES, Objective, ObjectiveName
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
@@ -109,9 +109,16 @@ class Problem:
         return (risk.values.reshape(-1, self.limits.shape[1]) / self.limits).ravel()
 
     @cached_property
+    def strictest(self) -> tuple[IntArray, FloatArray]:
+        """Of each group, the value that is nearest to its limit, and its records over that limit."""
+        over = self.table.counts / self._own_limits
+        values = over.argmax(axis=1)
+        return values, over[np.arange(len(values)), values]
+
+    @cached_property
     def untouched(self) -> float:
         """The largest ratio without any noise: every risk is then the share of a value in its group."""
-        return float((self.table.shares / self._own_limits).max())
+        return float((self.strictest[1] / self.table.group_sizes).max())
 
     def kept_as_it_is(self) -> bool:
         """Whether every limit is kept without any noise, by exact numbers where floats do not tell."""
