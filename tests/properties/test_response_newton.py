@@ -247,10 +247,10 @@ def test_records_are_spread_over_as_many_values_as_could_have_equal_shares() -> 
     counts = np.arange(24).reshape(2, 3, 4)
     for axis in range(3):
         share = counts.sum(axis=tuple({0, 1, 2} - {axis})) / counts.sum()
-        assert table.spread(axis) == pytest.approx(1 / (share**2).sum() - 1, rel=1e-14)
+        assert table.spread[axis] == pytest.approx(1 / (share**2).sum() - 1, rel=1e-14)
     alike = JointTable.from_array(np.full((4, 5, 2), 7))
-    assert [alike.spread(axis) for axis in range(3)] == pytest.approx([3, 4, 1])
-    assert JointTable.from_array([[3, 4], [0, 0]]).spread(0) == 0  # all have the first value
+    assert alike.spread == pytest.approx([3, 4, 1])
+    assert JointTable.from_array([[3, 4], [0, 0]]).spread[0] == 0  # all have the first value
 
 
 @pytest.mark.parametrize("risk", RISK_NAMES)

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,9 @@ NEGLIGIBLE = 1e-15
 """The least share of the largest lambda that sums of parts are exact to."""
 
 BoolArray = npt.NDArray[np.bool_]
+
+_PREPARED: WeakKeyDictionary[JointTable, dict[tuple[int, ...], Links]] = WeakKeyDictionary()
+"""What was prepared of a table that is still in use: a plan looks at it under several limits."""
 
 
 class View(Protocol):
@@ -104,12 +108,11 @@ class Few:
             return lambda x: Whole(self.given, self._at(x.tobytes()), cells)
         table = self.given.table
         group, value = np.divmod(cells, table.sizes[-1])
-        counts, limits = table.counts[group, value], self.given.limits[group, value]
         links, pairs = self._links, self._links.to(table.groups[group])
+        factor = table.counts[group, value] / self.given.limits[group, value]
         if self._strictest is not None:
-            factor = counts / limits
             return lambda x: LinksView(links, pairs, x, factor)
-        own, factor = table.counts[group], counts**2 / limits
+        own, factor = table.counts[group], factor * table.counts[group, value]
         return lambda x: GuessesView(LinksView(links, pairs, x[:-1], factor), own, value, float(x[-1]))
 
 
@@ -119,7 +122,11 @@ def _prepared(given: Problem) -> Links | None:
     quasi = [k for k in given.free if k < len(table.sizes) - 1]
     if given.risk is not Reconstruction or not quasi or table.group_cells * max(1 << len(quasi), CELLS) > SMALL:
         return None
-    return Links.of(table, quasi)
+    prepared = _PREPARED.setdefault(table, {})
+    key = tuple(quasi)
+    if key not in prepared:
+        prepared[key] = Links.of(table, quasi)
+    return prepared[key]
 
 
 def _strictest(given: Problem) -> tuple[IntArray, FloatArray] | None:
@@ -160,6 +167,7 @@ class Links:
 
     sizes: list[int]  # [n]
     powers: npt.NDArray[np.uint8]  # [attributes]: the free ones' bits in the number of a set, and 0
+    fixed: list[int]  # the other attributes
     bits: FloatArray  # [2^n, n]: the sets A
     turning: FloatArray  # [1 + n, 2^n]: ones, then the sets again
     parts: FloatArray  # [2^n, b]: pi_A
@@ -177,8 +185,9 @@ class Links:
             parts, codes, own = parts[:, reached], codes[:, reached], np.searchsorted(reached, own)
         powers = np.zeros(len(sizes), dtype=np.uint8)
         powers[free] = 1 << np.arange(len(free))[::-1]
+        fixed = [k for k in range(len(sizes)) if k not in free]
         least = NEGLIGIBLE * float(table.group_sizes.max())
-        return cls([sizes[k] for k in free], powers, *_bits(len(free)), parts, codes, own, least)
+        return cls([sizes[k] for k in free], powers, fixed, *_bits(len(free)), parts, codes, own, least)
 
     def staying(self, x: FloatArray) -> FloatArray:
         """Return P[a, a]^2/lambda_a of all groups."""
@@ -191,8 +200,7 @@ class Links:
         """Return how these groups differ from what can be released."""
         differ = groups.astype(self.codes.dtype)[:, :, None] != self.codes  # [a, attribute, b]
         pattern = np.einsum("k,akb->ab", self.powers, differ.view(np.uint8)).astype(np.int64)
-        elsewhere = self.powers == 0
-        reached = ~differ[:, elsewhere].any(axis=1) if elsewhere.any() else None
+        reached = ~differ[:, self.fixed].any(axis=1) if self.fixed else None
         places = pattern + np.arange(0, len(groups) * len(self.bits), len(self.bits))[:, None]
         return Pairs(pattern, places.ravel(), reached)
 
@@ -250,11 +258,12 @@ class LinksView:
 
     def bend(self, weights: dict[int, float]) -> FloatArray:
         """The second derivatives of log g are those of g over g, less the product of the slopes."""
-        rows, mu, n, links = list(weights), np.array(list(weights.values())), len(self.channels), self.links
-        slope, turns = self.slope[rows], self.turns
-        share = mu / self.g[rows]
-        t = self.terms[rows] * share[:, None]
-        u = self.factors.T.take(self.pairs.pattern[rows], axis=1)
+        rows, mu, n, links = np.array(list(weights)), np.array(list(weights.values())), len(self.channels), self.links
+        slope, turns = self.slope.take(rows, 0), self.turns  # fancy indices would take twice as long
+        share = mu / self.g.take(rows)
+        t = self.terms.take(rows, 0)
+        t *= share[:, None]
+        u = self.factors.T.take(self.pairs.pattern.take(rows, 0), axis=1)
         u -= turns[:, None]
         total = np.add.reduce(t, 0)
         second = self.weights * (links.parts @ (total / self.released))
@@ -263,7 +272,7 @@ class LinksView:
         found -= (links.bits.T * second) @ links.bits
         found -= (slope.T * mu) @ slope
         # alpha' and beta', as often as a and b are alike and not
-        often, whole = (share @ self.sums[rows] @ links.bits).tolist(), sum(weights.values())
+        often, whole = (share @ self.sums.take(rows, 0) @ links.bits).tolist(), sum(weights.values())
         for k, (d, r, q) in enumerate(self.channels):
             alike, unlike = 2 * r * (1 - 1 / d) / (d * (r + q) ** 2), -2 * r / (d * q) ** 2
             found[k, k] += alike * (whole - often[k]) + unlike * often[k]

@@ -79,11 +79,11 @@ class JointTable:
         total: FloatArray = self.counts.sum(axis=1)
         return total
 
-    def spread(self, axis: int) -> float:
-        """Return over how many more values than one the records are spread, in one attribute: 1/sum share^2 - 1."""
-        quasi = axis < len(self.sizes) - 1
-        numbers = np.bincount(self.groups[:, axis], self.group_sizes) if quasi else self.counts.sum(axis=0)
-        return float(numbers.sum() ** 2 / (numbers @ numbers)) - 1
+    @cached_property
+    def spread(self) -> FloatArray:
+        """Over how many more values than one the records are spread, in each attribute: 1/sum share^2 - 1."""
+        quasi = [np.bincount(codes, self.group_sizes) for codes in self.groups.T]
+        return np.array([self.records**2 / (numbers @ numbers) - 1 for numbers in (*quasi, self.counts.sum(axis=0))])
 
     @property
     def shares(self) -> FloatArray:

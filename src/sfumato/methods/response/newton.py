@@ -148,7 +148,7 @@ def _start(few: Few, untouched: float) -> FloatArray:
     It is as much as would be needed if 1/rho were linear in the noise, by what it is at a first guess.
     """
     given = few.given
-    spread = np.array([max(given.table.spread(k), LEAST_SPREAD) for k in given.free])
+    spread = np.maximum(given.table.spread[list(given.free)], LEAST_SPREAD)
     x = spread * (-math.log1p(START * (untouched - 1)) / spread.max())
     for _ in range(TRIALS):
         gained, needed = 1 / few.guess(x) - 1 / untouched, 1 - 1 / untouched

@@ -96,8 +96,8 @@ class Problem:
     def channels(self, x: FloatArray) -> Channels:
         """Return the channels of all attributes."""
         channels = list(self._untouched)
-        for axis, value in zip(self.free, x, strict=True):
-            channels[axis] = Channel.from_log_retention(self.table.sizes[axis], float(value))
+        for axis, value in zip(self.free, x.tolist(), strict=True):
+            channels[axis] = Channel.from_log_retention(self.table.sizes[axis], value)
         return tuple(channels)
 
     def at(self, x: FloatArray) -> Risk:
