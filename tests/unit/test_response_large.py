@@ -257,8 +257,40 @@ def test_draws_are_repeatable() -> None:
 
 def test_a_small_domain_is_better_planned() -> None:
     profile = counted(small(1))
-    text = sf.estimate_risk(profile, {"zip": 0.6}, cells=2, samples=20).explain()
-    assert "It is small enough for every cell to be evaluated: `sfumato plan` does so, exactly." in text
+    found = sf.estimate_risk(profile, {"zip": 0.6}, cells=2, samples=20)
+    assert (found.can_be_planned, found.to_fix) == (True, ())
+    assert "It is small enough for every cell to be evaluated: `sfumato plan` does so, exactly." in found.explain()
+
+
+@pytest.mark.parametrize(
+    ("kept", "method"),
+    [
+        ({"sex": 0.9}, 'fixed = ["zip", "born"]'),
+        ({"disease": 0.6}, 'scope = "sensitive" and assurance = "as-published"'),
+    ],
+)
+def test_a_plan_is_named_only_with_what_it_must_fix(kept: dict[str, float], method: str) -> None:
+    """What is untouched in the estimate counts with what occurs; a plan counts it so if told, and refuses if not."""
+    policy = asked("l = 2", roles=LARGE)
+    profile = counted(wide(), policy)
+    found = sf.estimate_risk(profile, kept, cells=1, samples=2)
+    assert found.domain_cells <= MOST_CELLS < profile.domain.size
+    assert found.can_be_planned
+    assert found.to_fix == tuple(name for name in profile.quasi_identifiers if name not in kept)
+    assert f"`sfumato plan` does so, exactly, if the policy's method has {method}." in found.explain()
+    assert found.to_dict()["to_fix"] == list(found.to_fix)
+    with pytest.raises(Infeasible, match="a search for parameters would take"):
+        planned(wide(), policy)
+    stated = asked("l = 2", method.replace(" and ", "\n"), roles=LARGE)
+    with pytest.raises(Infeasible, match="at the least, above its limit"):  # evaluated, on every cell
+        planned(wide(), stated)
+
+
+def test_nothing_stated_is_the_table_as_it_is() -> None:
+    found = sf.estimate_risk(counted(small(1)), {"zip": 1}, cells=2, samples=20)
+    assert "Stated: every value stays. These are the risks of the table as it is." in found.explain()
+    large = sf.estimate_risk(counted(wide(), asked(roles=LARGE)), {"sex": 1}, cells=1, samples=2)
+    assert (large.can_be_planned, large.to_fix) == (False, ())
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from sfumato.errors import PolicyError, UsageError
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels, IntArray
+from sfumato.methods.response.joint import MOST_CELLS
 from sfumato.methods.response.sampling import RiskEstimate, likely_worst, sampled_risk
 from sfumato.profiles import Profile
 from sfumato.randomness import simulation
@@ -50,7 +51,8 @@ class SampledRisks:
     domain_cells: int
     occupied_cells: int
     samples: int
-    can_be_planned: bool  # the domain is small enough for a plan, whose figures are exact
+    can_be_planned: bool  # a plan that fixes `to_fix` can evaluate all risks of every cell, exactly
+    to_fix: tuple[str, ...]  # quasi-identifiers that are untouched here; none: the domain is small enough without
     cells: tuple[CellRisk, ...]
     statement: str = NO_GUARANTEE
 
@@ -59,16 +61,33 @@ class SampledRisks:
         return "\n".join([*self._head(), "", *(f"  {line}" for line in self._lines())])
 
     def _head(self) -> Iterator[str]:
-        kept = ", ".join(f"{name} {p:.4g}" for name, p in self.kept.items() if p < 1)
         yield self.statement
         yield ""
-        yield f"Stated: a value stays with the probability {kept}; all else is untouched."
+        yield self._stated()
         yield (
             f"The domain has {self.domain_cells:,} cells, of which {self.occupied_cells:,} have records; "
             f"{len(self.cells):,} of these were looked at, each by {self.samples:,} drawn releases."
         )
         if self.can_be_planned:
-            yield "It is small enough for every cell to be evaluated: `sfumato plan` does so, exactly."
+            yield self._planned()
+
+    def _stated(self) -> str:
+        kept = ", ".join(f"{name} {p:.4g}" for name, p in self.kept.items() if p < 1)
+        if not kept:
+            return "Stated: every value stays. These are the risks of the table as it is."
+        return f"Stated: a value stays with the probability {kept}; all else is untouched."
+
+    def _planned(self) -> str:
+        """Say which plan would evaluate every cell: what is untouched here, the policy may let a plan randomize."""
+        if not self.to_fix:
+            return "It is small enough for every cell to be evaluated: `sfumato plan` does so, exactly."
+        names = ", ".join(f'"{name}"' for name in self.to_fix)
+        all_fixed = len(self.to_fix) == len(self.kept) - 1
+        asked = 'scope = "sensitive" and assurance = "as-published"' if all_fixed else f"fixed = [{names}]"
+        return (
+            f"It counts only combinations of {', '.join(self.to_fix)} that occur, and so is small enough for every "
+            f"cell to be evaluated: `sfumato plan` does so, exactly, if the policy's method has {asked}."
+        )
 
     def _lines(self) -> Iterator[str]:
         yield (
@@ -87,7 +106,8 @@ class SampledRisks:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values."""
-        return {**asdict(self), "cells": [{**asdict(cell), "values": list(cell.values)} for cell in self.cells]}
+        cells = [{**asdict(cell), "values": list(cell.values)} for cell in self.cells]
+        return {**asdict(self), "to_fix": list(self.to_fix), "cells": cells}
 
 
 def estimate_risk(
@@ -108,18 +128,22 @@ def estimate_risk(
     if cells < 1 or samples < 2:
         raise UsageError("An estimate needs one cell and two samples at least.")
     stated = _stated(profile, kept)
-    axes = Axes.of(profile, [name for name, channel in stated.items() if not channel.off_diagonal])
+    untouched = tuple(name for name, channel in stated.items() if not channel.off_diagonal)
+    axes = Axes.of(profile, untouched)
     table, channels = axes.table, _of_axes(axes, stated)
     chosen = likely_worst(table, channels, cells)
     uniforms = simulation(seed).random((samples, len(table.sizes) - 1))
     found = sampled_risk(table, channels, chosen, uniforms)
+    whole = profile.domain.size <= MOST_CELLS
+    if_fixed = not whole and table.fits(dense=True) and len(untouched) < len(stated)
     limits = None if limit is None else np.broadcast_to(axes.limits(limit), table.counts.shape)
     return SampledRisks(
         kept={name: channel.diagonal for name, channel in stated.items()},
         domain_cells=table.evaluated_cells(dense=True),
         occupied_cells=int((table.counts > 0).sum()),
         samples=samples,
-        can_be_planned=table.fits(dense=True),
+        can_be_planned=whole or if_fixed,
+        to_fix=tuple(name for name in profile.quasi_identifiers if name in untouched) if if_fixed else (),
         cells=tuple(_cells(axes, chosen, found, limits)),
     )
 
