@@ -474,6 +474,26 @@ def test_a_group_of_no_value_is_an_error() -> None:
         planned(clinic(), policy(AS_PUBLISHED, f"l = 3\n{group}", CLINIC))
 
 
+@pytest.mark.parametrize("method", ["", AS_PUBLISHED, 'risk = "link"'])
+def test_a_group_of_no_record_is_noted(method: str) -> None:
+    """Nobody in the clinic is of the declared sex X, and no woman of the other table has gout: each alone occurs."""
+    roles = {"sex": 'quasi_identifier; domain = ["F", "M", "X"]', "disease": "sensitive"}
+    no_gout = clinic().filter(pc.or_(pc.equal(clinic()["sex"], "M"), pc.not_equal(clinic()["disease"], "gout")))
+    for rows, where, empty in (
+        (clinic(), 'sex = "X"', "sex X"),
+        (clinic(), 'sex = ["X", "F"]', None),
+        (clinic(), 'sex = "F", disease = "gout"', None),
+        (no_gout, 'sex = "F", disease = "gout"', "sex F and disease gout"),
+        (no_gout, 'sex = ["F", "M"], disease = "gout"', None),
+    ):
+        group = f"[[requirement.groups]]\nwhere = {{ {where} }}\nrisk_limit = 0.415"
+        made = planned(rows, policy(method, f"risk_limit = 0.42\n{group}", roles))
+        notes = [note for note in made.to_dict()["notes"] if "No record belongs" in note]
+        expected = f"No record belongs to the group {empty}: its limit of 41.5% holds for nobody."
+        assert [note.startswith(expected) for note in notes] == ([True] if empty else []), where
+        assert all(note in made.explain() for note in notes)
+
+
 def test_it_explains_itself() -> None:
     text = planned(clinic(), policy(AS_PUBLISHED, roles=CLINIC)).explain()
     for line in (

@@ -17,6 +17,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
+from sfumato.methods.response.empty_groups import empty_group_notes
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.objectives import ObjectiveName
@@ -322,4 +323,5 @@ def _notes(
         "The risk is that of this table: a plan is published with the table it was made from, and a later table needs "
         "a plan of its own."
     )
+    yield from empty_group_notes(profile, claim.limit)
     yield from domain_notes(profile)

@@ -1,0 +1,33 @@
+"""Groups with a limit of their own that no record belongs to: their limit is stated, and holds for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sfumato.attributes import SensitiveDomain
+from sfumato.guarantee import percent
+from sfumato.profiles import Profile
+from sfumato.requirement import GroupLimit, RiskLimit, exact, find_value
+
+
+def empty_group_notes(profile: Profile, limit: RiskLimit) -> Iterator[str]:
+    """Yield a note for each such group: most likely its values are not those that were meant."""
+    for group in limit.groups:
+        if not _has_records(profile, group):
+            yield (
+                f"No record belongs to the group {group.told}: its limit of {percent(exact(group.limit))} holds for "
+                "nobody. Check the values that it names."
+            )
+
+
+def _has_records(profile: Profile, group: GroupLimit) -> bool:
+    """Whether a record has, in each named column, one of the named values."""
+    named = dict(group.where)
+    belongs = np.ones(len(profile.cells), dtype=np.bool_)
+    for part, codes in zip(profile.domain.parts, profile.cells.T, strict=True):
+        if part.name in named:
+            alone = SensitiveDomain((part,))
+            belongs &= np.isin(codes, [find_value(alone, value) for value in named[part.name]])
+    return bool(belongs.any())
