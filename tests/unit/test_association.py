@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import astuple
 from itertools import pairwise
 from pathlib import Path
 
@@ -271,13 +272,13 @@ def test_with_one_matrix_it_is_pearsons_test_of_the_published_table(seed: int) -
     rng = np.random.default_rng(seed)
     r, c = int(rng.integers(2, 5)), int(rng.integers(2, 7))
     published = rng.poisson(rng.uniform(5, 200, (r, c))).astype(float) + 1
-    n = published.sum()
-    for of_rows in (np.eye(r), dense(rng.uniform(0.2, 0.9, r))):  # the second: both randomized, independently
-        x, covariance, population = released(published, of_rows, dense(rng.uniform(0.1, 0.9, c)))
+    noise = dense(rng.uniform(0.2, 0.9, r)), dense(rng.uniform(0.1, 0.9, c))
+    for matrices in ((np.eye(r), np.eye(c)), (np.eye(r), noise[1]), noise):  # the last: both, independently
+        x, covariance, population = released(published, *matrices)
         test = associate(x, covariance, population, published, independent=True).test
         pearson = stats.chi2_contingency(published, correction=False)
         assert (test.naive_statistic, test.naive_p_value) == pytest.approx((pearson.statistic, pearson.pvalue))
-        assert test.statistic == pytest.approx(pearson.statistic * ((n - 1) / n) ** 2, rel=1e-8)
+        assert test.statistic == pytest.approx(pearson.statistic, rel=1e-8)
         assert test.degrees == pearson.dof == (r - 1) * (c - 1)
         assert test.p_value == pytest.approx(stats.chi2.sf(test.statistic, test.degrees))
 
@@ -312,7 +313,30 @@ def test_a_value_that_nobody_has_takes_no_degree() -> None:
     test = exact(x).test
     pearson = stats.chi2_contingency(x[:2][:, [0, 2]], correction=False)
     assert (test.degrees, test.naive_statistic) == (1, pytest.approx(pearson.statistic))
-    assert test.statistic == pytest.approx(pearson.statistic * (199 / 200) ** 2)
+    assert test.statistic == pytest.approx(pearson.statistic)
+
+
+@pytest.mark.parametrize("independent", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_part_of_the_rows_is_a_table_of_its_own(seed: int, independent: bool) -> None:
+    """A condition takes n of 4 n rows: how many it takes varies in a sample, but no figure is about that number."""
+    rng = np.random.default_rng(seed)
+    published = rng.poisson(rng.uniform(5, 200, (3, 4))).astype(float) + 1
+    x, _, alone = released(published, dense(rng.uniform(0.2, 0.9, 3)), dense(rng.uniform(0.1, 0.9, 4)))
+    n, rows, cells = x.sum(), 4 * x.sum(), np.outer(x, x)
+    sampled = rows / (rows - 1)
+    part = sampled * ((n - 1) / n * alone + cells / n - cells / rows)
+    found, expected = (
+        associate(x, spread, spread, published, independent, rows=of)
+        for spread, of in ((part, rows), (sampled * (n - 1) / n * alone, rows))
+    )
+    assert found.test.statistic == pytest.approx(expected.test.statistic, rel=1e-8)
+    for one, other in zip(found.measures, expected.measures, strict=True):
+        for own, theirs in zip(astuple(one)[1:5], astuple(other)[1:5], strict=True):
+            assert own == pytest.approx(theirs, rel=1e-6, abs=1e-9)
+    if independent:
+        pearson = stats.chi2_contingency(published, correction=False)
+        assert found.test.statistic == pytest.approx(pearson.statistic, rel=1e-8)
 
 
 # --- Fieller's interval -----------------------------------------------------------------------------------------------

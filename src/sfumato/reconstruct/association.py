@@ -72,12 +72,14 @@ def associate(
     independent: bool,
     level: float = 0.95,
     normaliser: Normaliser = "second",
+    rows: float | None = None,
 ) -> Association:
     """Estimate the uncertainty coefficient and Cramer's V, test independence, and for 2 x 2 compare the risks.
 
     `independent`: whether the noise of the two variables is independent given the record (an untouched column and a
     randomized one: yes; two parts of a compound that is randomized as one: no). The test is for the population
-    whatever `covariance` is for.
+    whatever `covariance` is for. `rows` are those of the whole release, of which the population's covariance is, where
+    x has a part of them only.
     """
     _check(x, published)
     check_level(level)
@@ -85,7 +87,7 @@ def associate(
     return Association(
         _uncertainty(shares, published, level, normaliser),
         _cramers_v(shares, published, level),
-        independence_test(x, population_covariance, published, independent),
+        independence_test(x, population_covariance, published, independent, rows),
         two_by_two(x, covariance, published, level) if x.shape == (2, 2) else (),
     )
 
@@ -145,7 +147,19 @@ def _occupied(x: FloatArray, covariance: FloatArray) -> _Shares:
             "An association needs two values of each variable; fewer have an estimated count above 0.",
             "Choose a variable with more frequent values, or a condition that leaves more rows.",
         )
-    return _Shares(x / n, spread / n**2)
+    return _Shares(x / n, _of_shares(x / n, spread) / n**2)
+
+
+def _of_shares(p: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return Cov[x - p sum(x)], [r, c, r, c]: n times the shares, which do not vary with the number of rows.
+
+    That number varies where a condition takes some rows of a sample: by Cov[x] = n (diag p - p p' n/rows) then.
+    """
+    cells, flat = p.ravel(), spread.reshape(p.size, p.size)
+    with_sum = flat.sum(axis=1)
+    crossed = np.outer(cells, with_sum)
+    of_shares: FloatArray = flat - crossed - crossed.T + np.outer(cells, cells) * with_sum.sum()
+    return of_shares.reshape(spread.shape)
 
 
 def _noise_of_deviations(p: FloatArray, spread: FloatArray) -> FloatArray:
@@ -322,7 +336,11 @@ def _plug_in_v(counts: FloatArray) -> float:
 
 
 def independence_test(
-    x: FloatArray, population_covariance: FloatArray, published: FloatArray, independent: bool
+    x: FloatArray,
+    population_covariance: FloatArray,
+    published: FloatArray,
+    independent: bool,
+    rows: float | None = None,
 ) -> IndependenceTest:
     """Test whether the two variables are independent in the population.
 
@@ -331,24 +349,25 @@ def independence_test(
 
         T = tr(V_X^- D V_Y^- D')/n        is chi-square with (r - 1)(c - 1) degrees.
 
-    Where one matrix P randomized the columns this is Pearson's statistic of the *published* table, times
-    ((n - 1)/n)^2: D = D_published P^-T and V_Y = P^-1 V_published P^-T, so P cancels. For independence survives noise
-    that depends on one variable alone, and the naive test has the right level; with sub-tables too, where it is
-    another test. It has not for two parts of a compound, whose noise is dependent. There the test is Wald's,
-    D' Cov[D]^- D with the first-order covariance of D.
+    Where one matrix P randomized the columns, or none, this is Pearson's statistic of the *published* table:
+    D = D_published P^-T and V_Y = P^-1 V_published P^-T, so P cancels. (For that V_X and V_Y are divided by the number
+    of rows as Pearson's are, not by one less.) For independence survives noise that depends on one variable alone, and
+    the naive test has the right level; with sub-tables too, where it is another test. It has not for two parts of a
+    compound, whose noise is dependent. There the test is Wald's, D' Cov[D]^- D with the first-order covariance of D.
     """
     n = float(x.sum())
-    spread = population_covariance.reshape(x.shape + x.shape)
+    spread = _of_shares(x / n, population_covariance.reshape(x.shape + x.shape))
     deviation = x - np.outer(x.sum(axis=1), x.sum(axis=0)) / n
     of_rows, of_columns = spread.sum(axis=(1, 3)) / n, spread.sum(axis=(0, 2)) / n
-    rows, columns = _free(of_rows), _free(of_columns)
-    d = deviation[np.ix_(rows, columns)]
+    left, right = _free(of_rows), _free(of_columns)
+    d = deviation[np.ix_(left, right)]
     if independent:
-        left = _solved(of_rows[np.ix_(rows, rows)], d)
-        right = _solved(of_columns[np.ix_(columns, columns)], d.T)
-        statistic = float((left * right.T).sum()) / n
+        by_rows = _solved(of_rows[np.ix_(left, left)], d)
+        by_columns = _solved(of_columns[np.ix_(right, right)], d.T)
+        sampled = n if rows is None else rows
+        statistic = float((by_rows * by_columns.T).sum()) / n * (sampled / max(sampled - 1, 1)) ** 2
     else:
-        noise = _noise_of_deviations(x / n, spread)[np.ix_(rows, columns, rows, columns)]
+        noise = _noise_of_deviations(x / n, spread)[np.ix_(left, right, left, right)]
         statistic = float(d.ravel() @ _solved(noise.reshape(d.size, d.size), d.ravel()))
     naive = _pearson(published)
     return IndependenceTest(statistic, d.size, _upper_tail(statistic, d.size), naive[0], _upper_tail(*naive))

@@ -82,7 +82,6 @@ def association(
         raise UsageError("An association is between two different columns.")
     joint = table(release, (first, second), where, target=target, level=level)
     by_groups = release.manifest.groups is not None
-    independent = not by_groups and randomization_of(release).are_independent(first, second)
     if np.isnan(joint.value).any():
         raise UsageError(
             f"The compositions of the groups do not tell the table of {first} and {second}: too few are different.",
@@ -93,9 +92,10 @@ def association(
         joint.covariance(),
         joint.covariance("population", floored=False),
         joint.published,
-        independent,
+        _are_independent(release, first, second),
         level,
         normaliser,
+        release.manifest.data.rows,
     )
     measures = _without_rough_intervals(found.measures, joint)
     notes = (
@@ -105,6 +105,14 @@ def association(
     )
     naive = CLASSICAL if by_groups else UNCORRECTED
     return Comparison(f"{first} and {second}", measures, found.test, target, level, notes, naive)
+
+
+def _are_independent(release: Release, first: str, second: str) -> bool:
+    """Whether the noise of two columns is independent given the record: which value is whose in a group is not."""
+    groups = release.manifest.groups
+    if groups is not None:
+        return not {first, second} & {part.name for part in groups.domain}
+    return randomization_of(release).are_independent(first, second)
 
 
 @not_too_deep
