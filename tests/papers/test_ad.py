@@ -135,7 +135,9 @@ def test_table_3_is_not_better(emgrw: JointTable, scope: Scope, diversity: int) 
     assert ours.risk <= limit
     assert ours.kappa < kappa(theirs)
     if (scope, diversity) == ("quasi_identifiers", 3):
-        assert ours.kappa < 0.975 * kappa(theirs)  # the paper's search stopped early: 7.326, ours 7.096
+        # the paper's search stopped early; at 1/3 itself, which the printed point exceeds, ours has 7.110 (OURS)
+        assert (kappa(theirs), ours.kappa) == pytest.approx((7.326, 7.096), abs=5e-4)
+        assert limit == pytest.approx(0.333541, abs=5e-7)
     else:
         assert ours.diagonal == pytest.approx(TABLE_3[scope][diversity], abs=0.005)
 
