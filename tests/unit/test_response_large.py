@@ -20,7 +20,7 @@ from sfumato.methods.response import Link, Posterior, Reconstruction, likely_wor
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.estimating import NO_GUARANTEE
-from sfumato.methods.response.joint import MOST_CELLS, JointTable
+from sfumato.methods.response.joint import ARRAYS, MOST_CELLS, JointTable
 from sfumato.policy import Policy
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey, simulation
@@ -98,6 +98,23 @@ def test_too_large_a_domain_is_refused_with_memory_and_time(method: str) -> None
     assert "A risk that is not evaluated is not guaranteed, so nothing is published" in error.value.message
     for way in ("Bin or merge values", "fewer columns", "fix some", "`sfumato risk`", "no guarantee"):
         assert way in error.value.hint
+
+
+def test_the_page_tells_how_long_the_largest_domains_take() -> None:
+    """2^26 cells of one record, by the estimate that a refusal tells too."""
+    page = (Path(__file__).parents[2] / "docs" / "methods" / "randomized-response.md").read_text(encoding="utf-8")
+    text = " ".join(page.split())
+    hours = []
+    for sizes in ((4,) * 13, (2,) * 26):
+        table = JointTable((*sizes, 2), np.zeros((1, len(sizes)), dtype=np.int64), np.ones((1, 2)))
+        assert table.evaluated_cells(dense=False) == MOST_CELLS
+        hours.append(table.search_seconds(dense=False) / 3600)
+    assert hours[1] == pytest.approx(4 * hours[0])
+    squared = 3600 * hours[0] / 13**2
+    assert f"with {ARRAYS * 8 * MOST_CELLS / 1e9:.1f} GB at the most" in text
+    assert f"about {squared:.1f} m^2 seconds, so half an hour for 9, {hours[0]:.1f} hours for 13 of 4 values" in text
+    assert f"and {hours[1]:.1f} hours for 26 of 2 values" in text
+    assert squared * 81 == pytest.approx(1800, rel=0.06)
 
 
 def test_what_is_published_as_it_is_makes_no_domain_large(tmp_path: Path) -> None:
