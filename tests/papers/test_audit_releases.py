@@ -179,7 +179,7 @@ def test_suppression_as_proved_is_within_the_bound(variant: str, tmp_path: Path)
 # --- AD ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_best_guesser_is_above_1_l_on_a_release_as_published(tmp_path: Path) -> None:
+def test_the_guesser_is_above_1_l_on_a_release_as_published(tmp_path: Path) -> None:
     """AD Table 1: 100 people, l = 3. The risk of the paper is kept, and every third guess would be right by 1/l."""
     policy = make_policy(CLINIC, "l = 3", "randomized-response", "", AS_PUBLISHED)
     found = audited(ad_clinic(), policy, tmp_path / "r")
@@ -191,6 +191,8 @@ def test_the_best_guesser_is_above_1_l_on_a_release_as_published(tmp_path: Path)
     assert guesser.at_risk > 0
     assert guesser.worst >= guesser.mean  # over the same releases
     assert guesser.exposed[0].risk == guesser.worst
+    assert "Stops after as many of 1, 3, 10, 30 or 100 steps as guess most people right" in guesser.assumption
+    assert "The best guesser, who knows the true table, is right for 0.42: nobody" in guesser.remark
 
 
 def test_esgro_at_l_3(real_data: Data, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from sfumato.methods.response.channels import IntArray
 from sfumato.reproduce.ad import EXPERIMENTS, correlations, figure3, levels, rows, study, table3, times
 from sfumato.reproduce.ad.competitors import Anatomized, Places, anatomize, anatomize_in_order, independent
 from sfumato.reproduce.ad.equal_risk import Curve
-from sfumato.reproduce.ad.measures import SUCCESS, WITH_SENSITIVE, WITHIN, Repeated, correlation
+from sfumato.reproduce.ad.measures import LARGEST, SUCCESS, WITH_SENSITIVE, WITHIN, Repeated, correlation
 from sfumato.reproduce.ad.study import ANATOMY, BAYES, DIVERSITY, INDEPENDENT, LEAST_SQUARES, PROVED, RR, Study, studied
 from sfumato.reproduce.ad.tables import EMGRW, ESGRO, Joint, hierarchies, joint
 from sfumato.reproduce.charts import Point
@@ -234,6 +234,8 @@ def test_the_same_l_is_not_the_same_risk(measured: Study) -> None:
     found = [measured.mean(method, 2, SUCCESS) for method in (ANATOMY, RR, DIVERSITY)]
     assert found == pytest.approx([0.728, 0.318, 0.2762], abs=0.005)
     assert measured.mean(INDEPENDENT, 2, SUCCESS) == pytest.approx(0.1339, abs=5e-5)
+    gained = [measured.mean(PROVED, l, LARGEST) - measured.mean(PROVED, l, SUCCESS) for l in (2, 3, 4)]
+    assert gained == pytest.approx([0.006, 0.012, 0.013], abs=0.005)  # by stopping before noise is fitted
 
 
 def test_at_equal_risk_the_paper_s_estimate_does_not_beat_l_diversity(adult: Data) -> None:
@@ -241,6 +243,8 @@ def test_at_equal_risk_the_paper_s_estimate_does_not_beat_l_diversity(adult: Dat
     named = by_what(found)
     for name in ("KL", "L2", "base", "cube"):
         assert named[f"{name} at equal measured risk: randomization against {DIVERSITY}"].verdict == "differs"
+    note = next(note for note in found.notes if note.startswith("Who stops after as many of 1, 3, 10, 30 or 100 steps"))
+    assert f"L2 against {LEAST_SQUARES} at l = 7" in note  # a better guesser takes that away
     least_squares = named[f"L2 at equal measured risk: randomization against {LEAST_SQUARES}"]
     assert least_squares.verdict == "within noise"
     assert "not judged at l = 2, 3, 4, 5, 6: the table as it is has no larger risk" in least_squares.as_published

@@ -12,7 +12,7 @@ from sfumato.audit.attacks.registers import Register, Told, rows_finding, values
 from sfumato.audit.background import Knowledge, background_finding
 from sfumato.audit.finding import Finding
 from sfumato.audit.grouped import GroupTables
-from sfumato.audit.linking import _mean_limits, repeated_guesses
+from sfumato.audit.linking import STOPS, _mean_limits, repeated_guesses
 from sfumato.audit.record import _row, _told
 from sfumato.methods.response import Channel, JointTable
 from sfumato.methods.robustness import Prior
@@ -90,19 +90,19 @@ def test_a_belief_slightly_above_its_bound_is_at_risk() -> None:
     assert (kept.at_risk, kept.verdict) == (0, "within the bound")
 
 
-# --- limits of the best guesser ---------------------------------------------------------------------------------------
+# --- limits of the guesser --------------------------------------------------------------------------------------------
 
 TABLE = JointTable.from_array([[[5, 1], [2, 2], [1, 3]], [[4, 4], [1, 6], [2, 7]]])
 CHANNELS = (Channel.from_diagonal(2, 0.75), Channel.from_diagonal(3, 0.5), Channel.from_diagonal(2, 0.875))
 
 
 def test_limits_of_the_largest_chance_share_the_confidence_among_all_cells() -> None:
-    """By scipy's Clopper and Pearson, with 5% for all 12 cells that have people."""
+    """By scipy's Clopper and Pearson, with 5% for all 12 cells that have people, at each of the stops."""
     found = repeated_guesses(TABLE, CHANNELS, 0.5, repetitions=30, seed=1)
     held = TABLE.counts > 0
     assert int(held.sum()) == 12
     slow = [
-        stats.binomtest(round(30 * share), 30).proportion_ci(1 - 0.05 / 12, method="exact")
+        stats.binomtest(round(30 * share), 30).proportion_ci(1 - 0.05 / 12 / len(STOPS), method="exact")
         for share in found.chances[held]
     ]
     assert found.worst_limits == pytest.approx((max(ci.low for ci in slow), max(ci.high for ci in slow)), abs=1e-9)

@@ -1,4 +1,4 @@
-"""The best guesser: who estimates the table from the release, with the published matrices, and guesses from that.
+"""The guesser: who estimates the table from the release, with the published matrices, and guesses from that.
 
 Of a person whose true quasi-identifiers a are known, the guess is argmax_u pi_hat(a, u), with pi_hat the joint table
 that iterative Bayes estimates from the release. No limit on a risk holds this attacker (SOUNDNESS, AD), so that what it
@@ -7,6 +7,11 @@ achieves is measured: exactly on the release at hand, and over releases that are
     of a person     the share of releases, drawn anew, in which the person is guessed right: one of them says little,
                     for in one release a person is guessed right or not
     of a release    the share of people who are guessed right in it; its mean over releases is that of persons' shares
+
+When to stop iterative Bayes is the attacker's choice, and matters: after many steps it fits the noise. Each figure is
+that of the one of `STOPS` that guesses most people right. The attacker cannot see which one that is, but a measured
+risk must not rest on a bad choice. Whatever he does, he is not right about more people than one who knows the true
+table (`knowing`), the best guesser; and whoever guesses for all the most frequent value is beside it (`constant`).
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels, IntArray
-from sfumato.methods.response.guessing import guess, limit_success
+from sfumato.methods.response.guessing import guesses, limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.profiles import Profile
 from sfumato.randomness import simulation
@@ -31,18 +36,20 @@ from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.table import Table, profile
 
-STEPS = 100
-"""Steps of iterative Bayes. More come nearer to the maximum of the likelihood, but fit noise: fewer guess better."""
+STOPS = (1, 3, 10, 30, 100)
+"""Steps after which iterative Bayes may stop. On Adult one guesses best where most people have one value (work class),
+and 1 to 30 where they have not (occupation), fewer the more noise there is."""
 
 
 @dataclass(frozen=True)
 class Guesses:
-    """How often the best guesser is right about the people of one release, exactly."""
+    """How often the guesser is right about the people of one release, exactly."""
 
     people: int
-    right: int
+    right: int  # the most over STOPS
+    steps: int  # the one of STOPS that has it, the first of several
     constant: int  # people that one is right about who guesses for all what the estimate holds to be most frequent
-    knowing: float  # success of one who knows the true table, and so the limit for many records
+    knowing: float  # success of the best guesser, who knows the true table: the limit for many records, never exceeded
 
     @property
     def success(self) -> float:
@@ -52,11 +59,16 @@ class Guesses:
 
 @dataclass(frozen=True)
 class RepeatedGuesses:
-    """The same over many releases, drawn anew; `level` is the confidence of the limits, of the first roughly."""
+    """The same over many releases, drawn anew; `level` is the confidence of the limits, of the first roughly.
+
+    The limits hold for every one of STOPS at once, and so for the one that was taken.
+    """
 
     people: int
     repetitions: int
     level: float
+    steps: int  # the one of STOPS whose success is the largest, the first of several: all other figures are of it
+    at_stops: tuple[float, ...]  # the success at each of STOPS
     success: float  # the share of people guessed right, the mean over the releases
     success_limits: tuple[float, float]  # of its expectation, by Student's t: approximate, for few releases too narrow
     above: float  # the share of people guessed right in more of the releases than the limit on their risk
@@ -67,18 +79,23 @@ class RepeatedGuesses:
 
 
 def guess_release(table: Table, release: Release) -> Guesses:
-    """Return how often the best guesser is right about the people of a release, given the table it was made from."""
+    """Return how often the guesser is right about the people of a release, given the table it was made from.
+
+    The estimate is by iterative Bayes, stopped after so many steps of STOPS as guess most people right.
+    """
     return guess_once(attack(table, release))
 
 
 def guess_once(attacked: Attacked) -> Guesses:
     """The same for what `attack` found."""
     truth, released = attacked.axes.table, attacked.released
-    found = guess(truth, attacked.channels, released, STEPS)
+    tried = zip(STOPS, guesses(truth, attacked.channels, released, STOPS), strict=True)
+    steps, found = max(tried, key=lambda pair: pair[1].success)
     overall = found.estimate.reshape(-1, truth.sizes[-1]).sum(axis=0).argmax()
     return Guesses(
         people=truth.records,
         right=_right(truth, found.values),
+        steps=steps,
         constant=int(truth.counts[:, overall].sum()),
         knowing=limit_success(truth),
     )
@@ -87,7 +104,10 @@ def guess_once(attacked: Attacked) -> Guesses:
 def guess_repeatedly(
     table: Table, release: Release, *, repetitions: int = 100, seed: int | None = None, level: float = 0.95
 ) -> RepeatedGuesses:
-    """Return how often the best guesser is right over releases that are drawn anew, with the matrices of this one."""
+    """Return how often the guesser is right over releases that are drawn anew, with the matrices of this one.
+
+    The attacker stops iterative Bayes after the same number of steps each time, of STOPS that with the most successes.
+    """
     attacked = attack(table, release)
     assert release.manifest.response is not None
     limits = attacked.axes.limits(release.manifest.response.claim.limit)
@@ -110,26 +130,37 @@ def repeated_guesses(
     People with the same values are guessed alike. Of each such cell the number of releases in which it is guessed right
     is binomial; the limits of `above` count cells whose (Clopper and Pearson's) limit is above the limit of the risk,
     with the confidence shared among all cells. So the largest of these limits are those of the largest probability.
+    All limits share it among STOPS too, since of these the one with the largest success is taken.
     """
     if repetitions < 2 or not 0 < level < 1:
         raise UsageError("Guessing repeatedly takes two repetitions at least, and a level between 0 and 1.")
     rng = simulation(seed)
-    cells = np.zeros(table.counts.shape, dtype=np.int64)  # in how many releases each is guessed
-    successes = []
-    for _ in range(repetitions):
-        found = guess(table, channels, drawn(table, channels, rng), STEPS)
-        cells[np.arange(len(cells)), found.values] += 1
-        successes.append(found.success)
-    low, high = _binomial_limits(cells, repetitions, (1 - level) / int((table.counts > 0).sum()))
-    shares, held = (cells / repetitions, low, high), table.counts > 0
+    cells = np.zeros((len(STOPS), *table.counts.shape), dtype=np.int64)  # in how many releases each is guessed
+    successes = np.empty((len(STOPS), repetitions))
+    for number in range(repetitions):
+        for k, found in enumerate(guesses(table, channels, drawn(table, channels, rng), STOPS)):
+            cells[k, np.arange(len(table.counts)), found.values] += 1
+            successes[k, number] = found.success
+    return _summed_up(table, limits, cells, successes, level)
+
+
+def _summed_up(
+    table: JointTable, limits: FloatArray | float, cells: IntArray, successes: FloatArray, level: float
+) -> RepeatedGuesses:
+    """Return the figures of the stop with the largest success."""
+    taken, repetitions, error = int(successes.mean(axis=1).argmax()), successes.shape[1], (1 - level) / len(STOPS)
+    held, hits = table.counts > 0, cells[taken]
+    shares = (hits / repetitions, *_binomial_limits(hits, repetitions, error / int(held.sum())))
     above, at_least, at_most = (float(table.counts[share > limits].sum() / table.records) for share in shares)
     worst, worst_low, worst_high = (float(share[held].max()) for share in shares)
     return RepeatedGuesses(
         people=table.records,
         repetitions=repetitions,
         level=level,
-        success=float(np.mean(successes)),
-        success_limits=_mean_limits(np.array(successes), level),
+        steps=STOPS[taken],
+        at_stops=tuple(successes.mean(axis=1).tolist()),
+        success=float(successes[taken].mean()),
+        success_limits=_mean_limits(successes[taken], 1 - error),
         above=above,
         above_limits=(at_least, at_most),
         worst=worst,
@@ -187,7 +218,7 @@ def attack(table: Table, release: Release) -> Attacked:
     if response is None:
         raise UsageError(
             f"The release was made by {release.manifest.method}, which randomizes no quasi-identifiers.",
-            "The best guesser is measured on releases of randomized-response.",
+            "This guesser is measured on releases of randomized-response.",
         )
     counted = profile(table)
     named = counted.quasi_identifiers, counted.sensitive_domain.names

@@ -14,7 +14,7 @@ from sfumato.audit.corruption import QUESTION as CORRUPTION
 from sfumato.audit.corruption import demonstrate
 from sfumato.audit.finding import SHOWN, Exposed, Finding
 from sfumato.audit.labels import named
-from sfumato.audit.linking import Attacked, Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
+from sfumato.audit.linking import STOPS, Attacked, Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
 from sfumato.audit.response import PRIOR, QUESTION, UNTOUCHED, response_findings
 from sfumato.audit.two_rows import SIMULATED, TwoRows, two_rows
 from sfumato.errors import UsageError
@@ -24,7 +24,7 @@ from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
 
 MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
-"""Releases that are drawn anew for the best guesser."""
+"""Releases that are drawn anew for the guesser."""
 CELLS_AT_ALL = 1_000_000
 """Cells of all these releases together, about: some seconds."""
 
@@ -60,7 +60,7 @@ def tell(axes: Axes, codes: IntArray) -> str:
 
 
 def linking(case: Case) -> Iterator[Finding]:
-    """The three risks of AD, who sees the whole row, who knows the distribution, and the best guesser."""
+    """The three risks of AD, who sees the whole row, who knows the distribution, and the guesser."""
     yield from case.once(risks)
     found, part = case.once(_attacked), _response(case)
     limits = found.axes.limits(part.claim.limit)
@@ -78,7 +78,9 @@ def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: floa
         question=QUESTION,
         assumption=(
             "Knows a person's true quasi-identifiers and the matrices; estimates the table from the release by "
-            "iterative Bayes, and guesses the likeliest value there."
+            "iterative Bayes, and guesses the likeliest value there. Stops after as many of "
+            f"{', '.join(map(str, STOPS[:-1]))} or {STOPS[-1]} steps as guess most people right: he cannot see which, "
+            "but may choose so."
         ),
         measured=(
             f"how often a person is guessed right, over {again.repetitions} releases that were drawn anew: of the "
@@ -93,12 +95,17 @@ def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: floa
         interval=again.worst_limits,
         exposed=tuple(_most_often(found, again)),
         remark=(
-            f"In this release {once.success:.4g} of the people are guessed right. Over the drawn ones the mean has "
-            f"approximate {again.level:.0%} limits {low:.4g} to {high:.4g}, and {again.above:.4g} of the people are "
-            f"guessed right in more of them than their limit (in the long run {least:.4g} to {most:.4g}): these are at "
-            f"risk. One who knows the true table is right for {once.knowing:.4g}."
+            f"In this release {once.success:.4g} of the people are guessed right ({_steps(once.steps)}). Over those "
+            f"drawn anew ({_steps(again.steps)}) the mean has approximate {again.level:.0%} limits {low:.4g} to "
+            f"{high:.4g}, and {again.above:.4g} of the people are guessed right in more of them than their limit (in "
+            f"the long run {least:.4g} to {most:.4g}): these are at risk. The best guesser, who knows the true table, "
+            f"is right for {once.knowing:.4g}: nobody who guesses by the quasi-identifiers is right for more."
         ),
     )
+
+
+def _steps(number: int) -> str:
+    return f"{number} step{'s' if number > 1 else ''}"
 
 
 def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:

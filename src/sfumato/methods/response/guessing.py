@@ -1,13 +1,18 @@
-"""The best guesser: who reconstructs the table from the release, and guesses the likeliest value of each group.
+"""Guessers: who reconstructs the table from the release, and guesses the likeliest value of each group.
 
-Whoever knows pi(u | QI) is right about a person with probability max_u pi(u | QI), whatever the mechanism is. A guesser
-estimates pi from the release, with the published matrices, and comes the nearer to that the more records there are: on
-the expected release P pi the likelihood estimate is pi itself. So no risk limit bounds this guesser.
+The best guesser is who knows pi(u | QI): right about a person with probability max_u pi(u | QI), whatever the mechanism
+is, and nobody who guesses by the quasi-identifiers is right more often. One who has the release estimates pi from it,
+with the published matrices, and comes the nearer to that the more records there are: on the expected release P pi the
+likelihood estimate is pi itself. So no risk limit bounds the best guesser.
+
+On a release of some records the likelihood estimate is not the best to guess from: it fits the noise, and iterative
+Bayes that is stopped before guesses better, for its start smooths. When to stop is not seen from the release. So a
+guesser's success is that of a stated number of steps, or the largest of several: `guesses`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +22,7 @@ from sfumato.methods.response.channels import Channel, IntArray, product
 from sfumato.methods.response.joint import JointTable
 
 MOST_STEPS = 1000
-"""Steps after which iterative Bayes stops; few steps even guess better, by smoothing what is noise."""
+"""Steps after which iterative Bayes stops, unless others are asked for."""
 
 GAP = 1e-3
 """Nats below the maximum of log L at which it stops before."""
@@ -43,25 +48,46 @@ def limit_success(table: JointTable) -> float:
 
 
 def guess(table: JointTable, channels: Sequence[Channel], released: FloatArray, most: int = MOST_STEPS) -> Guess:
-    """Return the success of argmax_u pi_hat(u | QI) on a release, an array of counts shaped like the table."""
-    estimate, gap = likeliest(channels, released, most)
-    values = estimate[tuple(table.groups.T)].argmax(axis=1)
-    right = table.counts[np.arange(len(values)), values].sum()
-    return Guess(float(right / table.records), values, estimate, gap)
+    """Return the success of argmax_u pi_hat(u | QI) on a release, an array of counts shaped like the table.
+
+    pi_hat is what iterative Bayes has after `most` steps, or before if its likelihood is within GAP of the largest.
+    """
+    return next(guesses(table, channels, released, (most,)))
+
+
+def guesses(
+    table: JointTable, channels: Sequence[Channel], released: FloatArray, stops: Sequence[int]
+) -> Iterator[Guess]:
+    """Yield the same for each of several numbers of steps, which rise: as many steps in all as the last says."""
+    groups = tuple(table.groups.T)
+    for estimate, gap in estimates(channels, released, stops):
+        values = estimate[groups].argmax(axis=1)
+        right = table.counts[np.arange(len(values)), values].sum()
+        yield Guess(float(right / table.records), values, estimate, gap)
 
 
 def likeliest(channels: Sequence[Channel], released: FloatArray, most: int) -> tuple[FloatArray, float]:
-    """Return the table after at most so many steps of iterative Bayes, and its gap.
+    """Return the table after at most so many steps of iterative Bayes, and its gap."""
+    return next(estimates(channels, released, (most,)))
 
-    x <- x g,  g = P^T (o / P x);  log L is at most n (max g - 1) below its maximum. Stops when that is within GAP.
+
+def estimates(
+    channels: Sequence[Channel], released: FloatArray, stops: Sequence[int]
+) -> Iterator[tuple[FloatArray, float]]:
+    """Yield the table after so many steps of iterative Bayes as each of `stops` says, and its gap.
+
+    x <- x g,  g = P^T (o / P x);  log L is at most n (max g - 1) below its maximum. Within GAP of it, x stays.
+    It starts half way between the release and equal counts.
     """
     forward = [channel.forward for channel in channels]
     x, n = (released + released.mean()) / 2, float(released.sum())
-    for _ in range(most):
-        expected = product(forward, x)
-        g = product(forward, np.divide(released, expected, out=np.zeros_like(x), where=released > 0))
-        left = n * (float(g.max()) - 1)
-        if left <= GAP:
-            break
-        x = x * g
-    return x, left
+    done, left = 0, np.inf
+    for stop in stops:
+        while done < stop and left > GAP:
+            expected = product(forward, x)
+            g = product(forward, np.divide(released, expected, out=np.zeros_like(x), where=released > 0))
+            left = n * (float(g.max()) - 1)
+            if left > GAP:
+                x = x * g
+            done += 1
+        yield x, left

@@ -1,6 +1,6 @@
 """The methods that AD compares randomization with: Anatomy, entropy l-diversity, and a table without any association.
 
-For each, what an analyst estimates and how often the best guesser is right, who knows a person's quasi-identifiers.
+For each, what an analyst estimates and how often a guesser is right, who knows a person's quasi-identifiers.
 """
 
 # ruff: noqa: E741  (l is the papers' letter)

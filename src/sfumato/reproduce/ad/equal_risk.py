@@ -1,18 +1,19 @@
-"""AD Figs. 5 and 6 once more, at equal measured risk: the share of people that the best guesser is right about."""
+"""AD Figs. 5 and 6 once more, at equal measured risk: the share of people that a guesser is right about."""
 
 # ruff: noqa: E741  (l is the papers' letter)
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from sfumato.audit.linking import STOPS
 from sfumato.methods.generalization import generalize
-from sfumato.reproduce.ad.measures import SUCCESS, Repeated
+from sfumato.reproduce.ad.measures import LARGEST, SUCCESS, Repeated
 from sfumato.reproduce.ad.study import (
     ANATOMY,
     BAYES,
@@ -46,11 +47,12 @@ class Curve:
 
     limits: tuple[float, ...]  # the l of each point
     points: tuple[Repeated, ...]
+    measured: str = SUCCESS  # the figure that is the risk
 
     @property
     def risks(self) -> list[float]:
         """The share of people guessed right."""
-        return [point.mean(SUCCESS) for point in self.points]
+        return [point.mean(self.measured) for point in self.points]
 
     def at(self, risk: float, name: str) -> float | None:
         """Return a figure at a risk, between the two nearest points; None below the least risk that was reached.
@@ -82,7 +84,7 @@ def run(setting: Setting) -> Outcome:
         tuple(_comparisons(setting, study, curves)),
         tuple(_rows(study, published)),
         Chart(
-            "KL distance, on a logarithmic scale, against the share of people whose occupation the best guesser gets "
+            "KL distance, on a logarithmic scale, against the share of people whose occupation a guesser gets "
             "right: the distance of randomized response rises steeply as the risk falls; l-diversity lies between its "
             "inverse estimate and iterative Bayes; Anatomy is far to the right; independent columns have the least "
             "risk, at a distance that randomization exceeds at such risks.",
@@ -166,10 +168,7 @@ def _against(study: Study, curves: Mapping[str, Curve], other: str, name: str) -
     ours = [curves[RR].at(risk, name) for risk in risks]
     by_bayes = [curves[BAYES].at(risk, name) for risk in risks]
     unchanged = [l for l, risk in zip(study.ls, risks, strict=True) if risk >= curves[RR].risks[0]]
-    worse, bayes = (
-        [l for l, a, b in zip(study.ls, of, figures, strict=True) if l not in unchanged and not _is_less(a, b)]
-        for of in (ours, by_bayes)
-    )
+    worse, bayes = (_not_less(study, curves[own], other, name) for own in (RR, BAYES))
     return sentence(
         f"{name} at equal measured risk: randomization against {other}",
         "smaller, at the same privacy",
@@ -182,6 +181,16 @@ def _against(study: Study, curves: Mapping[str, Curve], other: str, name: str) -
         f"{_listed([curves[RR].limit(study.mean(other, l, SUCCESS)) for l in worse])}. By iterative Bayes it has "
         f"{_listed(by_bayes)}, " + (f"not smaller at l = {_and(bayes)}" if bayes else "smaller"),
     )
+
+
+def _not_less(study: Study, curve: Curve, other: str, name: str) -> list[int]:
+    """The l at whose risk of the other method the figure is not below the other's; the table as it is is not judged."""
+    risks, figures = study.means(other, SUCCESS), study.means(other, name)
+    return [
+        l
+        for l, risk, figure in zip(study.ls, risks, figures, strict=True)
+        if risk < curve.risks[0] and not _is_less(curve.at(risk, name), figure)
+    ]
 
 
 def _is_less(a: float | None, b: float) -> bool:
@@ -198,11 +207,12 @@ def _and(items: Sequence[object]) -> str:
 
 def _notes(study: Study, curves: Mapping[str, Curve]) -> Iterator[str]:
     yield (
-        "The best guesser knows a person's quasi-identifiers. From randomized response it estimates the table by "
-        "iterative Bayes and takes the likeliest value; from Anatomy it takes, of the values in the person's group, "
-        "the one that is over-represented most among people alike, by least squares; from l-diversity the most "
-        "frequent value of the class; without association the most frequent value of all."
+        "The guesser knows a person's quasi-identifiers. From randomized response it estimates the table by "
+        f"iterative Bayes, in {STOPS[-1]} steps, and takes the likeliest value; from Anatomy it takes, of the values "
+        "in the person's group, the one that is over-represented most among people alike, by least squares; from "
+        "l-diversity the most frequent value of the class; without association the most frequent value of all."
     )
+    yield _best_stop(study, curves)
     constant = study.mean(INDEPENDENT, 2, SUCCESS)
     for name in FIGURES:
         limit = study.mean(INDEPENDENT, 2, name)
@@ -213,10 +223,27 @@ def _notes(study: Study, curves: Mapping[str, Curve]) -> Iterator[str]:
         )
 
 
+def _best_stop(study: Study, curves: Mapping[str, Curve]) -> str:
+    """Tell what a guesser makes of randomized response who stops iterative Bayes where it guesses best."""
+    found = "; ".join(f"{method} {_listed(study.means(method, LARGEST))}" for method in (RR, PROVED))
+    stronger = replace(curves[RR], measured=LARGEST)
+    further = [
+        f"{name} against {other} at l = {_and(more)}"
+        for other in (ANATOMY, LEAST_SQUARES, DIVERSITY)
+        for name in FIGURES
+        if (more := sorted({*_not_less(study, stronger, other, name)} - {*_not_less(study, curves[RR], other, name)}))
+    ]
+    return (
+        f"Who stops after as many of {', '.join(map(str, STOPS[:-1]))} or {STOPS[-1]} steps as guess most people right "
+        f"has more right from randomized response: {found}. At these risks of {RR} its figures are not smaller in "
+        f"further places: {'; '.join(further) or 'none'}. The others' guessers were given no such choice."
+    )
+
+
 def _crossing(curve: Curve, name: str, limit: float) -> str:
     """Tell at which of the drawn risks a method's figure is no better than a limit."""
     worse = [point.mean(SUCCESS) for point in curve.points if point.mean(name) >= limit]
     return f"{max(worse):.3f} and below" if worse else "none"
 
 
-EXPERIMENT = Experiment("ad-equal-risk", "AD", "Figs. 5-6 at equal measured risk", "The best guesser's success", run)
+EXPERIMENT = Experiment("ad-equal-risk", "AD", "Figs. 5-6 at equal measured risk", "A guesser's success", run)

@@ -1,4 +1,4 @@
-"""What is measured of an estimated table, over repeated releases: AD section V.B, and the best guesser's success."""
+"""What is measured of an estimated table, over repeated releases: AD section V.B, and a guesser's success."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ WITH_SENSITIVE = ("E vs. O", "S vs. O", "G vs. O", "R vs. O")
 DISTANCES = ("KL", "chi-square", "L2")
 ERRORS = ("base", "cube")
 SUCCESS = "guessed right"
+LARGEST = "guessed right, at the best stop"
+"""Of randomized response: the largest over the numbers of steps after which its guesser may stop."""
 BY_FIRST = "G vs. R"
 """The pair that the paper divides by the entropy of the first attribute; all others by that of the second."""
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.audit.linking import STEPS, drawn
+from sfumato.audit.linking import STOPS, drawn
 from sfumato.matrix import FloatArray
-from sfumato.methods.response import Channels, Guess, JointTable, guess
+from sfumato.methods.response import Channels, Guess, JointTable
 from sfumato.methods.response.channels import product
+from sfumato.methods.response.guessing import guesses
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,6 @@ class Randomized:
         positive *= self.released.sum() / positive.sum()
         return np.asarray(positive, dtype=np.float64)
 
-    def guessed(self) -> Guess:
-        """Return what the best guesser makes of it, with the estimate by iterative Bayes."""
-        return guess(self.table, self.channels, self.released, STEPS)
+    def guessed(self) -> tuple[Guess, ...]:
+        """Return what guessers make of it, with the estimates by iterative Bayes that is stopped at each of STOPS."""
+        return tuple(guesses(self.table, self.channels, self.released, STOPS))

@@ -17,7 +17,7 @@ from sfumato.methods.generalization import generalize
 from sfumato.methods.response import Response, RiskName, RiskOutOfReach, solve
 from sfumato.randomness import simulation
 from sfumato.reproduce.ad.competitors import Anatomized, anatomize, class_success, constant_success, independent
-from sfumato.reproduce.ad.measures import Figures, Repeated, all_figures
+from sfumato.reproduce.ad.measures import LARGEST, Figures, Repeated, all_figures
 from sfumato.reproduce.ad.response import Randomized
 from sfumato.reproduce.ad.tables import ESGRO, Joint, hierarchies, joint
 from sfumato.reproduce.charts import Point
@@ -87,9 +87,10 @@ def randomized(table: Joint, found: Response, times: int, rng: np.random.Generat
     for _ in range(times):
         release = Randomized.drawn(table.table, found.channels, rng)
         guessed = release.guessed()
-        estimates = {RR: release.clipped(), UNCLIPPED: release.inverse(), BAYES: guessed.estimate}
+        last, largest = guessed[-1], max(guess.success for guess in guessed)
+        estimates = {RR: release.clipped(), UNCLIPPED: release.inverse(), BAYES: last.estimate}
         for name, estimate in estimates.items():
-            runs[name].append(all_figures(table.counts, estimate, guessed.success))
+            runs[name].append({**all_figures(table.counts, estimate, last.success), LARGEST: largest})
     return {name: Repeated.of(figures) for name, figures in runs.items()}
 
 
