@@ -15,7 +15,8 @@ from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 
 MOST_CELLS = 1 << 26
-"""Cells of the domain above which nothing is evaluated: a search takes up to 6 GB and half an hour."""
+"""Cells of the domain above which nothing is evaluated. A search there takes 6.4 GB, and about 23.5 s times the square
+of the number of quasi-identifiers: 1.1 h for 13 of 4 values, 4.4 h for 26 of 2."""
 
 ARRAYS = 12
 """Arrays of all cells that a search holds at a time, at most; measured."""
