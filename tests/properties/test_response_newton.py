@@ -61,6 +61,14 @@ def test_second_derivatives_are_those_of_finite_differences(scope: Scope, fixed:
         assert bend == pytest.approx(np.array(differences), rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.parametrize("scope", ["both", "quasi_identifiers"])
+def test_where_no_cell_binds_there_is_nothing_to_bend(scope: Scope) -> None:
+    """Only bounds of the retentions bind then."""
+    given = posed(JointTable.from_array([[[4, 1, 2], [2, 3, 1]], [[1, 1, 5], [3, 2, 2]]]), scope)
+    n = len(given.free)
+    assert (Few(given).at(np.array([0, 4]))(np.full(n, -0.3)).bend({}) == np.zeros((n, n))).all()
+
+
 @pytest.mark.parametrize(("scope", "fixed"), WITH_FIXED)
 def test_the_worst_cells_are_seen_or_guessed_by_what_stays(scope: Scope, fixed: tuple[int, ...]) -> None:
     """A guess takes b = a alone into account, in the cell of each group that is nearest to its limit."""

@@ -258,7 +258,8 @@ class LinksView:
 
     def bend(self, weights: dict[int, float]) -> FloatArray:
         """The second derivatives of log g are those of g over g, less the product of the slopes."""
-        rows, mu, n, links = np.array(list(weights)), np.array(list(weights.values())), len(self.channels), self.links
+        rows, mu = np.array(list(weights), dtype=np.intp), np.array(list(weights.values()))
+        n, links = len(self.channels), self.links
         slope, turns = self.slope.take(rows, 0), self.turns  # fancy indices would take twice as long
         share = mu / self.g.take(rows)
         t = self.terms.take(rows, 0)
