@@ -74,7 +74,7 @@ CELLS_ANYWAY = 24
 """How many of the worst cells join where all are evaluated in any case; then none leaves, either: estimates of B suffer
 from that. And how many of those that were missed."""
 
-WORTH = 0.3
+WORTH = 0.6
 """The ratio from which on a cell is worth it, or this share of the largest."""
 
 CLOSE = 1e-7
