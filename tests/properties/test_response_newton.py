@@ -366,6 +366,27 @@ def test_tolerances_cost_next_to_nothing(risk: RiskName, monkeypatch: pytest.Mon
     assert compared > 10
 
 
+def test_second_derivatives_are_not_used_twice_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are never told to be others, they are those of the point before in every other step, and not more.
+
+    With old ones that are too flat steps would go to and fro.
+    """
+    happened: list[str] = []
+    step, of = newton._Search.step, Metric.of
+    monkeypatch.setattr(newton, "TURNING", 1e9)
+    monkeypatch.setattr(newton._Search, "step", lambda self: happened.append("step") or step(self))
+    monkeypatch.setattr(newton.Metric, "of", lambda bend: happened.append("renewed") or of(bend))
+    steps = 0
+    for table in tables(47, 30, attributes=4):
+        given = pose(table, 0.5, "reconstruction", "both", (), "kappa")
+        if given.untouched > 1 and given.largest(np.full(len(given.free), -40.0)) < 1:
+            happened.clear()
+            optimum(given, given.untouched)
+            assert "step step step" not in " ".join(happened)
+            steps += happened.count("step")
+    assert steps > 30
+
+
 def test_without_an_answer_slsqp_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     table = JointTable.from_array([[[40, 2, 5], [3, 38, 9], [9, 4, 44]], [[10, 12, 9], [14, 9, 10], [8, 11, 13]]])
     for risk in RISK_NAMES:

@@ -164,7 +164,7 @@ class _Search:
         self.given, self.few, self.x, self.sizes = few.given, few, x, few.given.free_sizes
         self.cells: list[int] = []
         self.rows: dict[int, float] = {}  # the multipliers of what binds, by its number: bounds of x, then cells
-        self.bounds, self.turned = np.eye(len(x)), True
+        self.bounds, self.turned, self.stale = np.eye(len(x)), True, False  # whether B is another here, or an old one
         self.metric: Metric | None = None
         self.before: tuple[FloatArray, FloatArray] | None = None  # x, and the gradient of the Lagrangian
         self._renew()
@@ -199,6 +199,7 @@ class _Search:
                 return found
         if longest <= STANDING:
             return False
+        self.turned |= self.stale  # once is enough: steps may go to and fro with a B that is too flat
         self.rows = step.binding
         self.before = None if self._exactly(view) else (self.x, self._lagrangian(cost, view))
         part = min(1.0, LEAST_CHANGE / min(step.d.min(), LEAST_CHANGE), MOST_CHANGE / max(step.d.max(), MOST_CHANGE))
@@ -228,7 +229,9 @@ class _Search:
             if not self.rows:
                 self._guess(cost, view)
             if self.metric is not None and not self.turned:
+                self.stale = True
                 return self.metric, cost, CLOSE_STALE if self.metric.exact else CLOSE_LIFTED
+            self.stale = False
             bend = view.bend(self.weights)
             bend.flat[:: len(cost) + 1] += curvature - self._lagrangian(cost, view)
             self.metric = Metric.of(bend)
