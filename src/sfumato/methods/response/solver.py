@@ -20,10 +20,13 @@ from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.newton import HIGHEST, REACHED, UNTOUCHED, optimum
-from sfumato.methods.response.objectives import ObjectiveName
+from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
 from sfumato.methods.response.problem import NOTHING, Limit, Problem, Response, Scope, pose
-from sfumato.methods.response.reach import RiskOutOfReach, out_of_reach
+from sfumato.methods.response.reach import SUPPRESS, RiskOutOfReach, larger, out_of_reach
 from sfumato.methods.response.risks import Risk, RiskName
+
+MOST_SECONDS = 0.25
+"""A proposal that would take longer to try, about, is not made."""
 
 WORST = 32
 """How many of the worst cells join the working set at a time."""
@@ -65,6 +68,15 @@ def solve(
     ([0.7879, 1.0], (0, 1), True)
     """
     given = pose(table, limit, risk, scope, fixed, objective)
+    try:
+        return answer(given)
+    except RiskOutOfReach as error:
+        way = _wider(given, pose(table, limit, risk, "both", (), objective)) or SUPPRESS
+        raise error.with_hint(f"{way}{larger(given, error)}.") from None
+
+
+def answer(given: Problem) -> Response:
+    """Return the same for a problem as it is posed; what is raised has no hint."""
     untouched = np.zeros(len(given.free))
     if given.kept_as_it_is():
         return given.response(untouched)
@@ -88,10 +100,25 @@ def trade_off(
     curve: list[Response | RiskOutOfReach] = []
     for limit in limits:
         try:
-            curve.append(solve(table, limit, risk=risk, scope=scope, fixed=fixed, objective=objective))
+            curve.append(answer(pose(table, limit, risk, scope, fixed, objective)))
         except RiskOutOfReach as error:
             curve.append(error)
     return curve
+
+
+def _wider(given: Problem, wider: Problem) -> str:
+    """Say which attributes would have to be randomized too, if that was tried and is better than no release."""
+    table = given.table
+    if wider.free == given.free or table.search_seconds(given.risk.dense) > MOST_SECONDS:
+        return ""
+    try:
+        found = answer(wider)
+    except RiskOutOfReach:
+        return ""
+    if Kappa(table).expected_error(found.channels) > uniform_error(table, math.prod(table.sizes)):
+        return ""
+    names = table.names or range(len(table.sizes))
+    return f"Randomize attribute(s) {', '.join(str(names[k]) for k in wider.free if k not in given.free)} too"
 
 
 # --- points within the limits -----------------------------------------------------------------------------------------

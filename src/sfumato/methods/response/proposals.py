@@ -1,0 +1,205 @@
+"""What would work in place of a request that cannot be met. All that is proposed was tried, and has an answer of use.
+
+Of use is a release whose estimate has a smaller expected error than one who holds all combinations to be alike.
+
+Limits are proposed together. Without any retention the records of the k-th stated limit have a risk of m_k at most, so
+that the limits max(stated_k, t m_k) can be kept for every t above 1: those in the way grow with t, all others stay. The
+least t of use is found by bisection, below the one from which on the table as it is keeps all limits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.errors import Infeasible, PolicyError
+from sfumato.matrix import FloatArray
+from sfumato.methods.response.problem import NOTHING, Response
+from sfumato.methods.response.reach import CERTAIN, SUPPRESS, between
+from sfumato.methods.response.request import Request, ScopeWord
+from sfumato.methods.response.risks import RISKS
+from sfumato.methods.response.solver import MOST_SECONDS
+from sfumato.requirement import RiskLimit, exact
+
+BISECTIONS = 8
+"""Limits that are tried in search of one of use: to about half a percent."""
+
+MOST_BISECTIONS = 24
+"""The same if there was none so far: it may be next to those that the table keeps as it is."""
+
+DIGITS = range(3, 13)
+"""A proposed limit has three digits, or as many as it takes to be one."""
+
+APART = 1 + 1e-9
+"""Risks with a ratio below this are the same but for rounding."""
+
+
+def for_unreachable(asked: Request, least: float) -> str:
+    """Return what to do if the limits cannot be kept; `least` is the risk, at its least, of the worst cell."""
+    return f"{_wider(asked) or SUPPRESS}{_larger(asked, least)}."
+
+
+def for_kept(asked: Request) -> str:
+    """Return what to do if the table as it is keeps the limits."""
+    ways = _Ways.of(asked, keep=False)
+    if asked.seconds > MOST_SECONDS and ways.end > APART:
+        return "Ask for a smaller limit, or choose another method."
+    found = _found(ways)
+    if found:
+        return f"Ask for less, such as {_told(found)}, or choose another method."
+    why = "can be kept" if ways.end <= APART else "leaves anything of use"
+    return f"No smaller limit {why}: choose another method." if ways.all else "Choose another method."
+
+
+def _tried(asked: Request | None) -> Response | None:
+    """Return the answer, if there is one of use."""
+    try:
+        found = asked.answered() if asked else None
+    except Infeasible:  # out of reach, or too large
+        return None
+    return found if asked and found and any(found.noise) and asked.is_useful(found) else None
+
+
+# --- more attributes --------------------------------------------------------------------------------------------------
+
+
+def _wider(asked: Request) -> str:
+    """Say which attributes would have to be randomized too, and by which settings."""
+    left = MOST_SECONDS
+    for more in _more(asked):
+        wider = _with(asked, more)
+        if not wider.fits or wider.seconds > left:
+            continue
+        left -= wider.seconds
+        if _tried(wider):
+            return f"Randomize attribute(s) {', '.join(more)} too ({_settings(asked, wider)})"
+    return ""
+
+
+def _more(asked: Request) -> Iterator[tuple[str, ...]]:
+    """Yield what is not randomized: all together, then each by itself."""
+    profile = asked.axes.profile
+    sizes = dict(zip(profile.quasi_identifiers, profile.quasi_domain.sizes, strict=True))
+    still = tuple(name for name in (sizes if asked.scope == "sensitive" else asked.fixed) if sizes[name] > 1)
+    if asked.scope == "quasi-identifiers" and RISKS[asked.risk].sees_sensitive:
+        still = (*still, profile.sensitive_domain.name)
+    yield from [still] if still else []
+    yield from ((name,) for name in still if len(still) > 1)
+
+
+def _with(asked: Request, more: Sequence[str]) -> Request:
+    """Return the request with these attributes randomized too."""
+    profile = asked.axes.profile
+    untouched = profile.quasi_identifiers if asked.scope == "sensitive" else asked.fixed
+    fixed = [name for name in untouched if name not in more]
+    without_sensitive = asked.scope == "quasi-identifiers" and profile.sensitive_domain.name not in more
+    scope: ScopeWord = "quasi-identifiers" if without_sensitive else "both"
+    return Request.of(profile, asked.limit, asked.risk, scope, fixed, asked.objective)
+
+
+def _settings(asked: Request, wider: Request) -> str:
+    fixed = ", ".join(f'"{name}"' for name in wider.fixed)
+    settings = [f'scope = "{wider.scope}"'] if wider.scope != asked.scope else []
+    return ", ".join([*settings, f"fixed = [{fixed}]"] if wider.fixed != asked.fixed else settings)
+
+
+# --- other limits -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Ways:
+    """Limits that grow with t, each from the least that can be kept on, but not below what is to be kept of it."""
+
+    asked: Request
+    keep: tuple[Fraction, ...]
+    least: FloatArray  # m
+    untouched: FloatArray  # the largest risk without any noise
+
+    @classmethod
+    def of(cls, asked: Request, keep: bool) -> _Ways:
+        """Return those from the stated limits on (`keep`), or from the least that can be kept on."""
+        problem, table, stated = asked.problem, asked.axes.table, asked.limit.limits
+        values = problem.sampled(np.full(len(problem.free), NOTHING)).values.reshape(-1, table.sizes[-1])
+        risks = values[table.places] if problem.risk.of_released else values
+        held = [asked.held_by(k) for k in range(len(stated))]
+        least, untouched = ([float(x[cells].max(initial=0)) for cells in held] for x in (risks, table.shares))
+        kept = [number if keep or not m else Fraction(0) for number, m in zip(stated, least, strict=True)]
+        return cls(asked, tuple(kept), np.array(least), np.array(untouched))
+
+    @property
+    def all(self) -> bool:
+        """Whether there are no other ways: one limit, of which the least that can be kept is known."""
+        return not self.asked.limit.groups
+
+    @property
+    def end(self) -> float:
+        """The t from which on the table as it is keeps all limits."""
+        each = zip(self.keep, self.least, self.untouched, strict=True)
+        return float(max((share / m for number, m, share in each if number < share and m > 0), default=1.0))
+
+    def at(self, t: float, digits: int = 17) -> Request | None:
+        """Return the request with these limits, rounded up; None if they are no limits any more."""
+        numbers = [self._number(k, t, digits) for k in range(len(self.keep))]
+        groups = zip(self.asked.limit.groups, numbers[1:], strict=True)
+        try:
+            limit = RiskLimit(numbers[0], tuple(replace(group, limit=number) for group, number in groups))
+        except PolicyError:
+            return None
+        return replace(self.asked, limit=limit)
+
+    def _number(self, k: int, t: float, digits: int) -> Fraction:
+        grown = Decimal(float(self.least[k]) * t)
+        if self.keep[k] >= Fraction(grown):
+            return self.keep[k]
+        unit = Decimal(1).scaleb(grown.adjusted() - digits + 1)
+        return min(Fraction(grown.quantize(unit, ROUND_CEILING)), Fraction(1))
+
+
+def _larger(asked: Request, least: float) -> str:
+    """Return which larger limits can be kept by an answer of use."""
+    if least >= CERTAIN and not asked.limit.groups:
+        return ""
+    ways = _Ways.of(asked, keep=True)
+    if asked.seconds > MOST_SECONDS and ways.end > APART:
+        return between(float(ways.least[0]), float(ways.untouched[0])) if ways.all else ""
+    found = _found(ways)
+    if found:
+        return f", or ask for {_told(found)}"
+    why = "leaves anything of use" if ways.end > APART else "can be kept"
+    return f". No larger limit {why}, below those that the table as it is keeps" if ways.all else ""
+
+
+def _found(ways: _Ways) -> Request | None:
+    """Return the request with the least limits of use: by bisection, then with few digits."""
+    low, high, useful = 0.0, math.log(ways.end), False
+    for n in range(MOST_BISECTIONS if ways.end > APART else 0):
+        if useful and n >= BISECTIONS:
+            break
+        middle = (low + high) / 2
+        if _tried(ways.at(math.exp(middle))):
+            high, useful = middle, True
+        else:
+            low = middle
+    rounded = (ways.at(math.exp(high), digits) for digits in DIGITS if useful)
+    return next((request for request in rounded if _tried(request)), None)
+
+
+def _told(asked: Request) -> str:
+    limit, groups = exact(asked.limit.limit), asked.limit.groups
+    if groups:
+        whose = [("all others", limit), *((group.told, exact(group.limit)) for group in groups)]
+        return "limits of " + ", ".join(f"{_written(number)} for {told}" for told, number in whose)
+    most = int(1 / limit)  # the largest l with 1/l not below
+    also = most > 1 and _tried(replace(asked, limit=RiskLimit(Fraction(1, most))))
+    return f"a limit of {_written(limit)}" + (f" (l = {most})" if also else "")
+
+
+def _written(number: Fraction) -> str:
+    """Write a number so that a policy takes it for the same."""
+    decimal = f"{float(number):.12g}"
+    return "1 (none)" if number == 1 else decimal if Fraction(decimal) == number else str(number)

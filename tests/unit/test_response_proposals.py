@@ -1,0 +1,238 @@
+"""What a refusal proposes is asked for, as it is printed: there is a plan then, and one of use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato.errors import Infeasible
+from sfumato.methods import plan
+from sfumato.methods.response import RiskName, solver
+from sfumato.profiles import Profile
+from sfumato.requirement import GroupLimit, RiskLimit
+from sfumato.response_plan import ResponsePlan
+from tests.properties.test_response_checked import QUASI, asked, counted, profiles
+
+Asked = dict[str, Any]
+SUPPRESS = "Suppress records with the most frequent sensitive values"
+
+
+def refused(table: Profile, wanted: Asked) -> Infeasible:
+    with pytest.raises(Infeasible) as error:
+        plan(table, method="randomized-response", **wanted)
+    return error.value
+
+
+def try_all(table: Profile, wanted: Asked, hint: str) -> list[str]:
+    """Ask for whatever the hint proposes; return the kinds of these."""
+    tried = {"wider": _wider(wanted, hint), "limits": _limits(wanted, hint), "l": _diversity(wanted, hint)}
+    for proposed in filter(None, tried.values()):
+        made = plan(table, method="randomized-response", **proposed)
+        assert isinstance(made, ResponsePlan)
+        assert made.mechanisms
+        assert made.figures.expected_l2 <= made.figures.uniform_l2
+        assert not any("leaves next to nothing" in note for note in made.notes)
+    return [kind for kind, proposed in tried.items() if proposed]
+
+
+def _wider(wanted: Asked, hint: str) -> Asked | None:
+    found = re.match(r"Randomize attribute\(s\) ([\w, ]+) too \(([^)]+)\)", hint)
+    if not found:
+        return None
+    scope = re.search(r'scope = "([\w-]+)"', found[2])
+    fixed = re.search(r"fixed = \[([^]]*)\]", found[2])
+    more: Asked = {"scope": scope[1]} if scope else {}
+    if fixed:
+        more["fixed"] = re.findall(r'"(\w+)"', fixed[1])
+    assert more
+    return wanted | more
+
+
+def _limits(wanted: Asked, hint: str) -> Asked | None:
+    number = r"(\d[\d./e-]*)"
+    if found := re.search(rf"a limit of {number}(?=[ .,]|$)", hint):
+        return wanted | {"requirement": RiskLimit(found[1].rstrip("."))}
+    if not (found := re.search(rf"limits of {number}(?: \(none\))? for all others, (.+)\.?$", hint)):
+        return None
+    groups = wanted["requirement"].groups
+    own = re.findall(rf"{number}(?: \(none\))? for (\w+) (\w+)", found[2])
+    assert [(name, value) for _, name, value in own] == [(g.where[0][0], g.where[0][1][0]) for g in groups]
+    changed = tuple(GroupLimit(g.where, each[0]) for g, each in zip(groups, own, strict=True))
+    return wanted | {"requirement": RiskLimit(found[1], changed)}
+
+
+def _diversity(wanted: Asked, hint: str) -> Asked | None:
+    found = re.search(r"\(l = (\d+)\)", hint)
+    return wanted | {"requirement": RiskLimit(f"1/{found[1]}")} if found else None
+
+
+def request(limit: str, *groups: tuple[str, str, str], **more: Any) -> Asked:
+    limits = tuple(GroupLimit(((name, (value,)),), number) for name, value, number in groups)
+    return {"requirement": RiskLimit(limit, limits), **more}
+
+
+RECONSTRUCTION: Asked = {"risk": "reconstruction", "assurance": "as-published"}
+
+
+def of(counts: dict[tuple[str, ...], int]) -> Profile:
+    rows = [key for key, number in counts.items() for _ in range(number)]
+    names = (*QUASI[: len(rows[0]) - 1], "s")
+    return counted(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+# --- whatever is asked for --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("risk", ["reconstruction", "posterior", "link"])
+def test_whatever_is_proposed_can_be_had(risk: RiskName) -> None:
+    rng = np.random.default_rng(41)
+    kinds: Counter[str] = Counter()
+    for table in profiles()[:14]:
+        for factor in (0.1, 0.3):
+            wanted = asked(rng, risk)
+            stated = wanted["requirement"]
+            groups = tuple(GroupLimit(group.where, float(group.limit) * factor) for group in stated.groups)
+            wanted["requirement"] = RiskLimit(float(stated.limit) * factor, groups)
+            try:
+                plan(table, method="randomized-response", **wanted)
+            except Infeasible as error:
+                kinds.update(try_all(table, wanted, error.hint))
+                kinds["groups"] += "limits of" in error.hint
+    assert kinds["limits"] >= 8
+    assert kinds["groups"] >= 2
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_others_are_told_what_they_get() -> None:
+    """Noise in s does not help those who are alone with their value: their limit has to go too, and that is said."""
+    table = of({("M", "x"): 50, ("F", "x"): 30, ("F", "y"): 20})
+    wanted = request("0.5", ("a", "F", "0.1"), scope="sensitive", **RECONSTRUCTION)
+    error = refused(table, wanted)
+    assert re.fullmatch(rf"{SUPPRESS}, or ask for limits of 1 \(none\) for all others, 0.3\d+ for a F\.", error.hint)
+    assert try_all(table, wanted, error.hint) == ["limits"]
+
+
+def test_limits_that_are_not_in_the_way_stay() -> None:
+    table = of({("M", "x"): 50, ("M", "y"): 50, ("M", "z"): 50, ("F", "x"): 30, ("F", "y"): 20})
+    wanted = request("8/17", ("a", "F", "0.1"), scope="sensitive", **RECONSTRUCTION)
+    error = refused(table, wanted)
+    assert "limits of 8/17 for all others, 0.3" in error.hint
+    assert try_all(table, wanted, error.hint) == ["limits"]
+
+
+def test_a_proposed_limit_is_below_what_the_table_keeps_as_it_is() -> None:
+    """The risk is between .5 and .501: with three digits there is no limit to ask for."""
+    table = of({("a", "x"): 501, ("a", "y"): 499, ("b", "x"): 499, ("b", "y"): 501})
+    for limit in ("1/3", "0.503"):
+        wanted = request(limit)
+        hint = refused(table, wanted).hint
+        found = re.search(r"a limit of (0\.\d+)", hint)
+        assert found is not None
+        assert 0.5 < float(found[1]) < 0.501
+        assert try_all(table, wanted, hint) == ["limits"]
+
+
+def test_where_no_limit_helps_none_is_proposed() -> None:
+    table = of({("a", "x"): 10, ("a", "y"): 10, ("b", "x"): 20, ("b", "y"): 20})
+    error = refused(table, request("1/3"))
+    assert error.hint == f"{SUPPRESS}. No larger limit can be kept, below those that the table as it is keeps."
+    assert refused(table, request("0.7")).hint == "No smaller limit can be kept: choose another method."
+
+
+def test_an_l_is_proposed_only_if_there_is_something_to_do_for_it() -> None:
+    """The clinic's largest share is 12/28: it keeps 1/2 as it is."""
+    clinic = of(
+        {(a, s): n for a, row in (("M", (20, 30, 22)), ("F", (12, 8, 8))) for s, n in zip("xyz", row, strict=True)}
+    )
+    assert "(l =" not in refused(clinic, request("1/4")).hint
+    hint = refused(clinic, request("1/9", scope="sensitive", **RECONSTRUCTION)).hint
+    assert "(l = 4)" in hint
+
+
+@pytest.mark.parametrize("groups", [(), (("a", "F", "0.2"),)])
+def test_for_a_large_domain_limits_are_not_searched_for(groups: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said then holds without a search."""
+    clinic = of(
+        {(a, s): n for a, row in (("M", (20, 30, 22)), ("F", (12, 8, 8))) for s, n in zip("xyz", row, strict=True)}
+    )
+    monkeypatch.setattr("sfumato.methods.response.proposals.MOST_SECONDS", 0.0)
+    hint = refused(clinic, request("1/4", *groups)).hint
+    between = ", or ask for a limit above 0.38, where all would be noise, and below 0.428571"
+    assert hint == f"{SUPPRESS}{'' if groups else between}."
+    for limit in ("0.380001", "0.428571"):
+        assert plan(clinic, method="randomized-response", requirement=RiskLimit(limit)).mechanisms
+    assert refused(clinic, request("0.9")).hint == "Ask for a smaller limit, or choose another method."
+
+
+# --- more attributes --------------------------------------------------------------------------------------------------
+
+
+def test_other_columns_are_proposed_with_the_settings() -> None:
+    table = of({("M", "x"): 50, ("F", "x"): 30, ("F", "y"): 70})
+    wanted = request("0.5", scope="sensitive", **RECONSTRUCTION)
+    hint = refused(table, wanted).hint
+    assert hint.startswith('Randomize attribute(s) a too (scope = "both")')
+    assert "wider" in try_all(table, wanted, hint)
+
+
+def crowded(values: int) -> Profile:
+    """b and c have many values, each its own row or two, and tell s; a tells nothing."""
+    rng = np.random.default_rng(5)
+    number = rng.permutation(np.arange(2 * values) % values)
+    columns = {
+        "a": [f"a{k}" for k in rng.integers(0, 2, 2 * values)],
+        "b": [f"b{k}" for k in number],
+        "c": [f"c{k}" for k in number],
+        "s": [f"s{k % 3}" for k in number],
+    }
+    return counted(columns)
+
+
+def test_columns_that_make_the_domain_too_large_are_not_proposed() -> None:
+    """a, b and c have 2 x 6,000 x 6,000 combinations together."""
+    table = crowded(6000)
+    hint = refused(table, request("1/2", fixed=["b", "c"])).hint
+    assert hint == f"{SUPPRESS}."
+    error = refused(table, request("1/2"))
+    assert "cells, above" in error.message
+
+
+def test_columns_whose_noise_would_leave_nothing_are_not_proposed() -> None:
+    """Next to nothing else than pure noise keeps the least that can be kept; a larger limit is another matter."""
+    table = of(
+        {("M", "a", "x"): 8, ("M", "a", "y"): 2, ("M", "b", "x"): 3, ("M", "b", "y"): 1}
+        | {("F", "a", "x"): 1, ("F", "a", "y"): 4, ("F", "b", "x"): 2, ("F", "b", "y"): 3}
+    )
+    kept = plan(table, method="randomized-response", requirement=RiskLimit("0.5834"))
+    assert isinstance(kept, ResponsePlan)
+    assert kept.figures.kappa > 1e6
+    assert refused(table, request("0.5834", fixed=["a"])).hint.startswith(SUPPRESS)
+    wanted = request("0.75", fixed=["a"])
+    hint = refused(table, wanted).hint
+    assert hint.startswith("Randomize attribute(s) a too (fixed = [])")
+    assert "wider" in try_all(table, wanted, hint)
+
+
+def test_what_would_take_long_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = of({("M", "x"): 50, ("F", "x"): 30, ("F", "y"): 70})
+    monkeypatch.setattr("sfumato.methods.response.proposals.MOST_SECONDS", 0.0)
+    assert refused(table, request("0.5", scope="sensitive", **RECONSTRUCTION)).hint == f"{SUPPRESS}."
+    assert solver.MOST_SECONDS > 0
+
+
+def test_each_column_by_itself_is_tried_where_all_would_take_long() -> None:
+    """b tells s, and its noise is enough; c and d have 3,600 combinations, of which 60 occur."""
+    rng, n = np.random.default_rng(6), 9000
+    b, c = rng.integers(0, 4, n), np.arange(n) % 60
+    columns = {"a": rng.integers(0, 2, n), "b": b, "c": c, "d": c, "s": (b + (rng.random(n) < 0.4)) % 4}
+    table = counted({name: [f"{name}{code}" for code in codes] for name, codes in columns.items()})
+    wanted = request("0.55", fixed=["b", "c", "d"])
+    hint = refused(table, wanted).hint
+    assert hint.startswith('Randomize attribute(s) b too (fixed = ["c", "d"])')
+    assert "wider" in try_all(table, wanted, hint)
