@@ -109,10 +109,11 @@ class Few:
         table = self.given.table
         group, value = np.divmod(cells, table.sizes[-1])
         links, pairs = self._links, self._links.to(table.groups[group])
-        factor = table.counts[group, value] / self.given.limits[group, value]
+        counts, limits = table.counts[group, value], self.given.limits[group, value]
         if self._strictest is not None:
+            factor = counts / limits
             return lambda x: LinksView(links, pairs, x, factor)
-        own, factor = table.counts[group], factor * table.counts[group, value]
+        own, factor = table.counts[group], counts**2 / limits
         return lambda x: GuessesView(LinksView(links, pairs, x[:-1], factor), own, value, float(x[-1]))
 
 

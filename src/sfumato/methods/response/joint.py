@@ -91,6 +91,11 @@ class JointTable:
         """[groups, d_s]: pi(u | QI), the risk of a cell without any randomization."""
         return self.counts / self.group_sizes[:, None]
 
+    @cached_property
+    def most_frequent(self) -> tuple[IntArray, FloatArray]:
+        """Of each group, the value that most records have, and these."""
+        return largest_of_rows(self.counts)
+
     @property
     def single_valued(self) -> IntArray:
         """The numbers of the groups whose records all have the same sensitive value."""
@@ -151,3 +156,9 @@ class JointTable:
         array = np.zeros((self.group_cells, self.sizes[-1]))
         array[self.places] = self.counts
         return array.reshape(self.sizes)
+
+
+def largest_of_rows(x: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return where the largest number of each row is, and these."""
+    where = x.argmax(axis=1)
+    return where, x[np.arange(len(x)), where]

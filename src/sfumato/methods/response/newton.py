@@ -177,12 +177,12 @@ class _Search:
 
     def step(self) -> Risk | bool:
         """Return the result; or whether there may be one."""
-        view = self.look(self.x)
+        view, first = self.look(self.x), self.metric is None
         metric, cost, close = self._measured(view)
         if metric is None:
             return False
         program = Program(metric, cost, np.concatenate([self.bounds, view.slope]))
-        step = program.solved(self._room(view.ratio), self.rows)
+        step = (program.searched if first else program.solved)(self._room(view.ratio), self.rows)
         if step is None:
             return False
         pull = metric.bend @ step.d  # what is left of the gradient of the Lagrangian

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.methods.response.channels import Channel, Channels, IntArray, kappa, untouched
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import JointTable, largest_of_rows
 from sfumato.methods.response.objectives import OBJECTIVES, Objective, ObjectiveName
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
 
@@ -111,9 +111,10 @@ class Problem:
     @cached_property
     def strictest(self) -> tuple[IntArray, FloatArray]:
         """Of each group, the value that is nearest to its limit, and its records over that limit."""
-        over = self.table.counts / self.own_limits
-        values = over.argmax(axis=1)
-        return values, over[np.arange(len(values)), values]
+        if not any(self.limits.strides):  # one limit for all
+            values, most = self.table.most_frequent
+            return values, most / self.limits[0, 0]
+        return largest_of_rows(self.table.counts / self.own_limits)
 
     @cached_property
     def untouched(self) -> float:
@@ -165,7 +166,10 @@ class Problem:
 
     def sampled(self, x: FloatArray) -> Risk:
         """Return the risk at the integers next to x, which would be sampled."""
-        return self.risk(self.table, tuple(channel.sampled() for channel in self.channels(x)))
+        channels = list(self.channels(x))
+        for axis in self.free:
+            channels[axis] = channels[axis].sampled()
+        return self.risk(self.table, tuple(channels))
 
     def kept(self, x: FloatArray) -> bool:
         """Whether these integers keep every limit, with the margin."""

@@ -90,7 +90,7 @@ class Program:
         """Return the solution for b; the nearer the rows that bind are to these, the sooner. None if none was found."""
         rows = list(near)
         step = self._bound(room, rows) if len(rows) <= len(self.cost) else None  # mostly the same rows bind again
-        return step if step and self._optimal(step, room) else self._searched(room, rows)
+        return step if step and self._optimal(step, room) else self.searched(room, rows)
 
     def _bound(self, room: FloatArray, binding: list[int]) -> Step | None:
         """Return the solution where these rows bind: of a system of equations."""
@@ -121,8 +121,8 @@ class Program:
         lean = self.rows @ inverse
         return -(inverse @ self.cost), lean, Gram(lean, self.rows)
 
-    def _searched(self, room: FloatArray, near: list[int]) -> Step | None:
-        """Return the solution by the dual method."""
+    def searched(self, room: FloatArray, near: Iterable[int]) -> Step | None:
+        """Return the same by the dual method at once: for rows that did not bind before, and are a mere guess."""
         if self._dual is None:
             return None
         alone, lean, gram = self._dual
