@@ -107,10 +107,10 @@ class Axes:
         sensitive, named = self.profile.sensitive_domain, dict(group.where)
         quasi = self.codes(self.table.groups)
         values = np.column_stack(sensitive.split(np.arange(sensitive.size, dtype=np.int32)))
-        return _chosen(self.profile.quasi_domain.parts, quasi, named), _chosen(sensitive.parts, values, named)
+        return chosen_by(self.profile.quasi_domain.parts, quasi, named), chosen_by(sensitive.parts, values, named)
 
 
-def _chosen(
+def chosen_by(
     parts: Sequence[Domain], rows: npt.NDArray[np.integer], named: dict[str, tuple[Value, ...]]
 ) -> npt.NDArray[np.bool_]:
     """Return which rows of codes have, in each column that is named, one of the named values."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from sfumato.attributes import SensitiveDomain
 from sfumato.guarantee import percent
+from sfumato.methods.response.axes import chosen_by
 from sfumato.profiles import Profile
-from sfumato.requirement import GroupLimit, RiskLimit, exact, find_value
+from sfumato.requirement import GroupLimit, RiskLimit, exact
 
 
 def empty_group_notes(profile: Profile, limit: RiskLimit) -> Iterator[str]:
@@ -24,10 +22,4 @@ def empty_group_notes(profile: Profile, limit: RiskLimit) -> Iterator[str]:
 
 def _has_records(profile: Profile, group: GroupLimit) -> bool:
     """Whether a record has, in each named column, one of the named values."""
-    named = dict(group.where)
-    belongs = np.ones(len(profile.cells), dtype=np.bool_)
-    for part, codes in zip(profile.domain.parts, profile.cells.T, strict=True):
-        if part.name in named:
-            alone = SensitiveDomain((part,))
-            belongs &= np.isin(codes, [find_value(alone, value) for value in named[part.name]])
-    return bool(belongs.any())
+    return bool(chosen_by(profile.domain.parts, profile.cells, dict(group.where)).any())
