@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar, Protocol
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -50,9 +50,6 @@ _PREPARED: WeakKeyDictionary[JointTable, dict[tuple[int, ...], Links]] = WeakKey
 class View(Protocol):
     """What is seen of the cells at a point."""
 
-    bends: ClassVar[bool]
-    """Whether second derivatives are at hand."""
-
     @property
     def ratio(self) -> FloatArray:
         """[cells]: the risk over its limit."""
@@ -60,9 +57,6 @@ class View(Protocol):
     @property
     def slope(self) -> FloatArray:
         """[cells, n]: the gradient of its logarithm."""
-
-    def bend(self, weights: dict[int, float]) -> FloatArray:
-        """Return the sum of the second derivatives of the logarithms of some cells, so weighted: [n, n]."""
 
 
 class Few:
@@ -140,9 +134,8 @@ def _strictest(given: Problem) -> tuple[IntArray, FloatArray] | None:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """Some of all cells."""
+    """Some of all cells. Their second derivatives would cost as much as many steps."""
 
-    bends: ClassVar[bool] = False
     given: Problem
     point: Risk
     cells: IntArray
@@ -156,10 +149,6 @@ class Whole:
     def slope(self) -> FloatArray:
         """[cells, n]."""
         return self.point.gradient(self.cells)[:, list(self.given.free)]
-
-    def bend(self, weights: dict[int, float]) -> FloatArray:
-        """They would cost as much as many steps."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +207,6 @@ class Pairs:
 class LinksView:
     """g of a few groups at x, times a factor for each."""
 
-    bends: ClassVar[bool] = True
-
     def __init__(self, links: Links, pairs: Pairs, x: FloatArray, factor: FloatArray) -> None:
         self.links, self.pairs = links, pairs
         values = zip(links.sizes, x.tolist(), strict=True)
@@ -258,7 +245,10 @@ class LinksView:
         return slope
 
     def bend(self, weights: dict[int, float]) -> FloatArray:
-        """The second derivatives of log g are those of g over g, less the product of the slopes."""
+        """Return the sum of the second derivatives of the logarithms of some cells, so weighted: [n, n].
+
+        Those of log g are those of g over g, less the product of the slopes.
+        """
         rows, mu = np.array(list(weights), dtype=np.intp), np.array(list(weights.values()))
         n, links = len(self.channels), self.links
         slope, turns = self.slope.take(rows, 0), self.turns  # fancy indices would take twice as long
@@ -283,8 +273,6 @@ class LinksView:
 
 class GuessesView:
     """The same times sum_v P_s[v, u]^2/(P_s pi(a, .))_v of cells (a, u), with the log-retention x of S."""
-
-    bends: ClassVar[bool] = True
 
     def __init__(self, links: LinksView, counts: FloatArray, value: IntArray, x: float) -> None:
         size = counts.shape[1]
@@ -314,7 +302,7 @@ class GuessesView:
         return np.column_stack([self.links.slope, self._slope])
 
     def bend(self, weights: dict[int, float]) -> FloatArray:
-        """Of a product the logarithm is a sum."""
+        """Return the same; of a product the logarithm is a sum."""
         of_links = self.links.bend(weights)
         n = len(of_links) + 1
         whole = np.zeros((n, n))

@@ -26,12 +26,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cached_property
+from typing import TypeGuard
 
 import numpy as np
 
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
-from sfumato.methods.response.few import CELLS, Few, View, largest
+from sfumato.methods.response.few import CELLS, Few, GuessesView, LinksView, View, largest
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
 from sfumato.methods.response.problem import NOTHING, Problem
 from sfumato.methods.response.quadratic import FLATTEST, Metric, Program, Step
@@ -244,9 +245,9 @@ class _Search:
         self.metric = Metric.of(bend)
         return self.metric, cost, CLOSE_ESTIMATED
 
-    def _exactly(self, view: View) -> bool:
+    def _exactly(self, view: View) -> TypeGuard[LinksView | GuessesView]:
         """Whether all second derivatives are at hand."""
-        return view.bends and isinstance(self.given.objective, Kappa)
+        return isinstance(view, LinksView | GuessesView) and isinstance(self.given.objective, Kappa)
 
     def _lagrangian(self, cost: FloatArray, view: View) -> FloatArray:
         """Return the gradient of f and of what binds."""
