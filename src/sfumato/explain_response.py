@@ -120,10 +120,12 @@ def _trade_off(plan: ResponsePlan) -> list[str]:
         cells = f"{plan.figures.cells:,}"
         return [f"No trade-off curve: the domain has {cells} cells, and each point would take as long as the plan."]
     names = [a.name for a in plan.figures.attributes]
+    searched = plan.claim.risk == "link" and plan.claim.limit.groups  # it is not the one without any retention then
+    least = "the least risk found is" if searched else "the least risk is"
     lines = [f"  {'l':>2} {'kappa':>12} {'squared error':>13}  p of {', '.join(names)}"]
     for point in plan.figures.trade_off:
         if point.kappa is None or point.expected_l2 is None or point.diagonal is None:
-            lines.append(f"  {point.l:>2} cannot be kept: the least risk is {point.least_risk or 1:.6f}")
+            lines.append(f"  {point.l:>2} cannot be kept: {least} {point.least_risk or 1:.6f}")
         else:
             kept = ", ".join(f"{p:.4f}" for p in point.diagonal)
             lines.append(f"  {point.l:>2} {point.kappa:>12.6g} {point.expected_l2:>13.4g}  {kept}")

@@ -233,6 +233,27 @@ def test_a_link_risk_below_that_of_no_retention_is_found() -> None:
     assert solve(table, least * 1.01, risk="link").risk <= least * 1.01
 
 
+def test_counts_of_very_different_sizes_leave_no_room_to_the_limit() -> None:
+    """One free attribute of the first, where SLSQP ends within the limit; of the second one start leads far away."""
+    alone = JointTable.from_array([[[0, 10**6, 0], [1, 0, 0], [10**9, 10**9, 0], [10**9, 10**9, 0]]])
+    found = solve(alone, 0.8296553032072191, risk="link", objective="chi_square")
+    assert found.risk > 0.8296553032072191 * (1 - 1e-6)
+    counts = np.zeros((2, 4, 3))
+    counts[0] = [[0, 0, 356_000], [0, 70, 233_000], [0, 773e9, 12e6], [514, 0, 0]]
+    counts[1] = [[0, 0, 664_000], [0, 0, 0], [299e9, 801_000, 778_000], [0, 0, 471_000]]
+    table, limit = JointTable.from_array(counts), 0.7878095843958934
+    found = solve(table, limit, risk="link", objective="chi_square")
+    assert found.risk > limit * (1 - 1e-6)
+    assert found.objective < 623_000  # from one start alone 847,812
+
+
+def test_without_a_point_within_the_limits_nothing_overflows() -> None:
+    table = JointTable.from_array([[941e9, 218e6], [776_000, 172e6], [915_000, 267e6], [94, 959_000]])
+    limits = np.repeat([[0.9995720511601683], [0.8823044816257196], [0.42934095914473175], [0.2]], 2, axis=1)
+    with pytest.raises(RiskOutOfReach):
+        solve(table, limits, risk="link", objective="chi_square")
+
+
 def test_a_trade_off_falls_and_ends() -> None:
     table = JointTable.from_array([[8, 2, 3], [3, 6, 2], [2, 3, 7]])
     *found, last = trade_off(table, [0.6, 0.5, 0.4, 0.3], risk="posterior")

@@ -124,16 +124,18 @@ SHORT = 1e-5
 """Steps below this tell nothing of second derivatives."""
 
 
-def optimum(given: Problem, untouched: float) -> Risk | None:
+def optimum(given: Problem, untouched: float, shape: FloatArray | None = None) -> Risk | None:
     """Return the risk, on sampled integers, at a point within the limits that meets the conditions of an optimum.
 
-    `untouched` is the largest ratio without any noise, above 1. None if no such point was found.
+    `untouched` is the largest ratio without any noise, above 1. The search starts with noise of a shape: more for those
+    attributes over whose values the records are spread more, unless another is given. None if no such point was found.
     """
     if not given.free:
         return None
     few = Few(given)
     with np.errstate(over="ignore", invalid="ignore"):  # where numbers are not finite a step ends the search
-        search = _Search(few, _start(few, untouched))
+        shape = given.table.spread[list(given.free)] if shape is None else shape
+        search = _Search(few, _start(few, untouched, shape))
         for _ in range(STEPS):
             found = search.step()
             if not isinstance(found, bool):
@@ -143,14 +145,10 @@ def optimum(given: Problem, untouched: float) -> Risk | None:
     return None
 
 
-def _start(few: Few, untouched: float) -> FloatArray:
-    """Start with noise in proportion to how far the records are spread over the values of an attribute.
-
-    It is as much as would be needed if 1/rho were linear in the noise, by what it is at a first guess.
-    """
-    given = few.given
-    spread = np.maximum(given.table.spread[list(given.free)], LEAST_SPREAD)
-    x = spread * (-math.log1p(START * (untouched - 1)) / spread.max())
+def _start(few: Few, untouched: float, shape: FloatArray) -> FloatArray:
+    """Start with noise of this shape, as much as would be needed if 1/rho were linear, by what it is at a guess."""
+    shape = np.maximum(shape, LEAST_SPREAD)
+    x = shape * (-math.log1p(START * (untouched - 1)) / shape.max())
     for _ in range(TRIALS):
         gained, needed = 1 / few.guess(x) - 1 / untouched, 1 - 1 / untouched
         x *= min(max(needed / gained, 1 / AT_MOST), AT_MOST) if gained > 0 else 1.0

@@ -1,10 +1,14 @@
-"""What would work in place of a request that cannot be met. All that is proposed was tried, and has an answer of use.
+"""What would work in place of a request that cannot be met.
+
+Columns and limits that are proposed were tried, and have an answer of use; but in large domains, where ranges are told
+without trying. That suppressing records may help is general advice, and not tried.
 
 Of use is a release whose estimate has a smaller expected error than one who holds all combinations to be alike.
 
 Limits are proposed together. Without any retention the records of the k-th stated limit have a risk of m_k at most, so
 that the limits max(stated_k, t m_k) can be kept for every t above 1: those in the way grow with t, all others stay. The
-least t of use is found by bisection, below the one from which on the table as it is keeps all limits.
+least t of use is found by bisection, below the one from which on the table as it is keeps all limits. With limits for
+groups that is one way of many: another may leave some of them smaller.
 """
 
 from __future__ import annotations

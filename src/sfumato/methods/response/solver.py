@@ -4,7 +4,8 @@ In x = log r the objective log(kappa) is convex, and the largest log-risk nearly
 steps, or says that it did not: then SLSQP runs on a working set of the worst cells; cells that its result violates
 join, until there are none. That result is then rounded to integer noise weights and slid towards a point inside. Either
 way the risk of every cell, evaluated on these integers with a rigorous margin for rounding, is within its limit. So the
-bound holds for certain; the optimum is "no better point found", and one start was enough wherever many were compared.
+bound holds for certain; the optimum is "no better point found". For `reconstruction` and `posterior` one start was
+enough wherever many were compared; `link` can have several local optima.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ VIOLATED = 1e-9
 
 HALVINGS = 48
 """Sliding starts with 2^-48 of the way inside."""
+
+LARGEST = 700.0
+"""The largest logarithm of a number."""
 
 SCALES = (1.0, 0.5, 0.25, 2.0)
 """Starts of the search, relative to the first."""
@@ -80,9 +84,12 @@ def answer(given: Problem) -> Response:
     untouched = np.zeros(len(given.free))
     if given.kept_as_it_is():
         return given.response(untouched)
-    found = optimum(given, given.untouched)
-    if found is not None:
-        return given.stated(found)
+    points = [optimum(given, given.untouched)]
+    if not given.risk.monotone and given.table.search_seconds(given.risk.dense) <= MOST_SECONDS:
+        points.append(optimum(given, given.untouched, np.ones(len(given.free))))  # there may be several local optima
+    found = [point for point in points if point is not None]
+    if found:
+        return given.stated(min(found, key=lambda point: given.objective.value(point.channels)))
     inside = _inside(given)
     return given.response(_best(given, inside, _first_within(given, untouched, inside)))
 
@@ -167,10 +174,25 @@ def _best(given: Problem, inside: FloatArray, start: FloatArray) -> FloatArray:
     floor, best = _floor(given, start), start
     for scale in SCALES:
         found = _slid(given, _search(given, scale * start, floor), inside)
-        best = min(best, found, key=given.cost)
         if given.largest(found) > REACHED:
-            break
-    return best
+            return min(best, found, key=given.cost)
+        best = min(best, _raised(given, found), key=given.cost)
+    again = _slid(given, _search(given, best, floor), inside)
+    return min(best, again, key=given.cost)
+
+
+def _raised(given: Problem, x: FloatArray) -> FloatArray:
+    """Return x with the retentions raised one after the other, the least first, as far as the limits are kept."""
+    x = x.copy()
+    for k in np.argsort(x).tolist():
+        low, high, x[k] = float(x[k]), 0.0, 0.0
+        if given.kept(x):
+            continue
+        for _ in range(HALVINGS):
+            x[k] = (low + high) / 2
+            low, high = (float(x[k]), high) if given.kept(x) else (low, float(x[k]))
+        x[k] = low
+    return x
 
 
 def _floor(given: Problem, start: FloatArray) -> FloatArray:
@@ -196,7 +218,7 @@ def _search(given: Problem, x: FloatArray, floor: FloatArray, least: bool = Fals
         if not np.isfinite(found).all():
             break
         x = found
-        new = np.setdiff1d(_worst(given, x, math.exp(level + VIOLATED)), cells)
+        new = np.setdiff1d(_worst(given, x, math.exp(min(level + VIOLATED, LARGEST))), cells)
         if not new.size:
             break
         cells = np.concatenate([cells, new])
