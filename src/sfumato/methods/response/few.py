@@ -66,8 +66,7 @@ class Few:
         self.given = given
         self._links = _prepared(given)
         self._strictest = _strictest(given) if self._links else None
-        # a search asks for the worst cells and looks at them one after the other
-        self._at = lru_cache(maxsize=1)(lambda key: given.at(np.frombuffer(key)))
+        self._last: tuple[bytes, Risk] | None = None
 
     @property
     def prepared(self) -> bool:
@@ -76,7 +75,7 @@ class Few:
 
     def largest(self, x: FloatArray) -> float:
         """Return the largest ratio at x, of all cells."""
-        return float(self.given.ratio(self._at(x.tobytes())).max())
+        return float(self.given.ratio(self._at(x)).max())
 
     def guess(self, x: FloatArray) -> float:
         """Return about the largest ratio at x."""
@@ -88,18 +87,20 @@ class Few:
         Where only a few cells are looked at, and S is not free, these are guessed: b = a alone is taken into account.
         """
         where, ratio = largest(self._ratios(x), most)
-        return (where if self._strictest is None else self._strictest[0][where]), ratio
+        if self._strictest is None:
+            return where, ratio
+        return where * self.given.table.sizes[-1] + self._strictest[0].take(where), ratio
 
     def _ratios(self, x: FloatArray) -> FloatArray:
         """Return the ratio of every cell, or what it is guessed to be in the strictest cell of every group."""
         if self._links is None or self._strictest is None:
-            return self.given.ratio(self._at(x.tobytes()))
+            return self.given.ratio(self._at(x))
         return self._strictest[1] * self._links.staying(x)
 
     def at(self, cells: IntArray) -> Callable[[FloatArray], View]:
         """Return what looks at these cells."""
         if self._links is None:
-            return lambda x: Whole(self.given, self._at(x.tobytes()), cells)
+            return lambda x: Whole(self.given, self._at(x), cells)
         table = self.given.table
         group, value = np.divmod(cells, table.sizes[-1])
         links, pairs = self._links, self._links.to(table.groups[group])
@@ -109,6 +110,13 @@ class Few:
             return lambda x: LinksView(links, pairs, x, factor)
         own, factor = table.counts[group], counts**2 / limits
         return lambda x: GuessesView(LinksView(links, pairs, x[:-1], factor), own, value, float(x[-1]))
+
+    def _at(self, x: FloatArray) -> Risk:
+        """Return the risk at x: a search asks for the worst cells, and then looks at them."""
+        key = x.tobytes()
+        if self._last is None or self._last[0] != key:
+            self._last = key, self.given.at(x)
+        return self._last[1]
 
 
 def _prepared(given: Problem) -> Links | None:
@@ -125,11 +133,10 @@ def _prepared(given: Problem) -> Links | None:
 
 
 def _strictest(given: Problem) -> tuple[IntArray, FloatArray] | None:
-    """Of each group, the cell nearest to its limit and its risk without linking; where noise in S changes none."""
+    """Of each group, the value nearest to its limit and its risk without linking; where noise in S changes none."""
     if given.risk is not Reconstruction or len(given.table.sizes) - 1 in given.free:
         return None
-    values, shares = given.strictest
-    return np.arange(0, given.table.counts.size, given.table.sizes[-1]) + values, shares
+    return given.strictest
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,16 +216,18 @@ class LinksView:
 
     def __init__(self, links: Links, pairs: Pairs, x: FloatArray, factor: FloatArray) -> None:
         self.links, self.pairs = links, pairs
-        values = zip(links.sizes, x.tolist(), strict=True)
-        self.channels = [(d, math.exp(value), -math.expm1(value) / d) for d, value in values]  # d, r, q
+        values = x.tolist()
+        self.channels = [
+            (d, math.exp(v), -math.expm1(v) / d) for d, v in zip(links.sizes, values, strict=True)
+        ]  # d, r, q
+        stays = [math.log(r + q) for _, r, q in self.channels]
+        moved = [2 * (math.log(q) - stay) for (_, _, q), stay in zip(self.channels, stays, strict=True)]
         # over the sets: products of r in them; and of q^2 in them and p^2 elsewhere
-        logs = np.array([x, [2 * math.log(q / (r + q)) for _, r, q in self.channels]])
-        self.weights, squares = np.exp(logs @ links.turning[1:])
-        squares *= math.prod(r + q for _, r, q in self.channels) ** 2
+        self.weights, squares = np.exp(np.array([[0.0, *values], [2 * sum(stays), *moved]]) @ links.turning)
         moves = (links.turning * self.weights) @ links.parts  # [1 + n, b]: lambda and its derivatives
-        self.released = np.maximum(moves[0], links.least)
+        self.inverse = 1 / np.maximum(moves[0], links.least)
         self.terms = squares.take(pairs.pattern)  # t: [a, b]
-        self.terms /= self.released
+        self.terms *= self.inverse
         if pairs.reached is not None:
             self.terms *= pairs.reached
         self.g = np.add.reduce(self.terms, 1)
@@ -235,11 +244,11 @@ class LinksView:
 
     def _sloped(self) -> FloatArray:
         shape = len(self.g), len(self.weights)
-        alike = np.array([2 * r * (1 - 1 / d) / (r + q) for d, r, q in self.channels])  # alpha
-        unlike = np.array([-2 * r / (d * q) for d, r, q in self.channels])  # beta
+        pairs = [(2 * r * (1 - 1 / d) / (r + q), -2 * r / (d * q)) for d, r, q in self.channels]
+        alike, unlike = np.array(pairs).T  # alpha, beta
         more = (unlike - alike) * self.links.bits
         self.factors = alike + more  # s: [2^n, n]
-        self.turns = self._moves / self.released  # l: [n, b]
+        self.turns = self._moves * self.inverse  # l: [n, b]
         self.sums = np.bincount(self.pairs.places, self.terms.ravel(), math.prod(shape)).reshape(shape)  # of t
         slope: FloatArray = alike + (self.sums @ more - self.terms @ self.turns.T) / self.g[:, None]
         return slope
@@ -258,7 +267,7 @@ class LinksView:
         u = self.factors.T.take(self.pairs.pattern.take(rows, 0), axis=1)
         u -= turns[:, None]
         total = np.add.reduce(t, 0)
-        second = self.weights * (links.parts @ (total / self.released))
+        second = self.weights * (links.parts @ (total * self.inverse))
         found: FloatArray = (u * t).reshape(n, -1) @ u.reshape(n, -1).T
         found += (turns * total) @ turns.T
         found -= (links.bits.T * second) @ links.bits

@@ -78,10 +78,10 @@ from that. And how many of those that were missed."""
 WORTH = 0.6
 """The ratio from which on a cell is worth it, or this share of the largest."""
 
-CLOSE = 1e-7
+CLOSE = 1e-6
 """What is left to be gained, twice, before the last step; as a share of the objective."""
 
-CLOSE_STALE = 1e-8
+CLOSE_STALE = 1e-7
 """The same where B is that of the point before."""
 
 CLOSE_LIFTED = 1e-10
@@ -99,7 +99,7 @@ SLIGHT = 1e-6
 BALANCED = 1e-3
 """The share of the gradient of f that B d may still be before the last step: B may be far too large."""
 
-NEAR = 1e-4
+NEAR = 1e-3
 """The excess of a ratio that is left to mending."""
 
 MENDINGS = 4
@@ -163,16 +163,15 @@ class _Search:
         self.given, self.few, self.x, self.sizes = few.given, few, x, few.given.free_sizes
         self.cells: list[int] = []
         self.rows: dict[int, float] = {}  # the multipliers of what binds, by its number: bounds of x, then cells
+        self.weights: dict[int, float] = {}  # those of the cells alone
         self.bounds, self.turned, self.stale = np.eye(len(x)), True, False  # whether B is another here, or an old one
         self.metric: Metric | None = None
         self.before: tuple[FloatArray, FloatArray] | None = None  # x, and the gradient of the Lagrangian
         self._renew()
 
-    @property
-    def weights(self) -> dict[int, float]:
-        """The multipliers of the cells that bind."""
+    def _bind(self, rows: dict[int, float]) -> None:
         n = len(self.x)
-        return {k - n: mu for k, mu in self.rows.items() if k >= n}
+        self.rows, self.weights = rows, {k - n: mu for k, mu in rows.items() if k >= n}
 
     def step(self) -> Risk | bool:
         """Return the result; or whether there may be one."""
@@ -185,12 +184,13 @@ class _Search:
         if step is None:
             return False
         pull = metric.bend @ step.d  # what is left of the gradient of the Lagrangian
-        left = float(max(pull @ step.d, FLATTEST * (step.d @ step.d)))  # B may be too flat
+        left = max(float(pull @ step.d), FLATTEST * float(step.d @ step.d))  # B may be too flat
         if not math.isfinite(left):
             return False
-        ways = [abs(d) for d in step.d.tolist()]
-        longest = max(ways)
-        self.turned = any(d > TURNING * (SLIGHT - x) for d, x in zip(ways, self.x.tolist(), strict=True))
+        ways = step.d.tolist()
+        falls, rises = min(ways), max(ways)
+        longest = max(-falls, rises)
+        self.turned = any(abs(d) > TURNING * (SLIGHT - x) for d, x in zip(ways, self.x.tolist(), strict=True))
         ended = left <= close and not self.turned and np.abs(pull).max() <= BALANCED * np.abs(cost).max()
         if ended and view.ratio.max() <= 1 + NEAR:
             found = self._mend(program, view, step)
@@ -199,9 +199,9 @@ class _Search:
         if longest <= STANDING:
             return False
         self.turned |= self.stale  # once is enough: steps may go to and fro with a B that is too flat
-        self.rows = step.binding
+        self._bind(step.binding)
         self.before = None if self._exactly(view) else (self.x, self._lagrangian(cost, view))
-        part = min(1.0, LEAST_CHANGE / min(step.d.min(), LEAST_CHANGE), MOST_CHANGE / max(step.d.max(), MOST_CHANGE))
+        part = min(1.0, LEAST_CHANGE / min(falls, LEAST_CHANGE), MOST_CHANGE / max(rises, MOST_CHANGE))
         if part < 1 and not self._reachable:
             return False
         self.x = self._after(part * step.d)
@@ -249,8 +249,7 @@ class _Search:
 
     def _lagrangian(self, cost: FloatArray, view: View) -> FloatArray:
         """Return the gradient of f and of what binds."""
-        weights = self.weights
-        return cost + np.array(list(weights.values())) @ view.slope[list(weights)]
+        return cost + np.array(list(self.weights.values())) @ view.slope.take(list(self.weights), 0)
 
     def _room(self, ratio: FloatArray) -> FloatArray:
         """Return what is left to the bounds of x and to 1, less the margin for rounding and what may be spared."""
@@ -269,14 +268,14 @@ class _Search:
         worst = int(view.ratio.argmax())
         slope = view.slope[worst]
         length = float(slope @ slope)
-        self.rows = {len(cost) + worst: max(0.0, float(-(cost @ slope)) / length if length > 0 else 0.0)}
+        self._bind({len(cost) + worst: max(0.0, float(-(cost @ slope)) / length if length > 0 else 0.0)})
 
     def _watch(self, kept: Iterable[int], cells: IntArray) -> None:
         """From now on look at the cells that are kept, by their numbers, and at these."""
         n = len(self.x)
         old = {k + n: self.cells[k] for k in kept}
         places = dict(zip(old, range(n, n + len(old)), strict=True))
-        self.rows = {places.get(k, k): mu for k, mu in self.rows.items() if k < n or k in places}
+        self._bind({places.get(k, k): mu for k, mu in self.rows.items() if k < n or k in places})
         self.cells = list(dict.fromkeys([*old.values(), *cells.tolist()]))
         self.look = self.few.at(np.array(self.cells))
 

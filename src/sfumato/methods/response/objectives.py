@@ -52,10 +52,13 @@ def uniform_error(table: JointTable, combinations: int) -> float:
 
 def kappa_slopes(sizes: Sequence[int], x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the first and second derivatives of log(kappa) by x = log r: it is a sum over the attributes."""
-    squares = [math.exp(2 * value) for value in x.tolist()]
-    first = [-2 * (d - 1) / (square + d - 1) for d, square in zip(sizes, squares, strict=True)]
-    second = [-2 * f * square / (square + d - 1) for f, d, square in zip(first, sizes, squares, strict=True)]
-    return np.array(first), np.array(second)
+    slopes = []
+    for d, value in zip(sizes, x.tolist(), strict=True):
+        square = math.exp(2 * value)
+        first = -2 * (d - 1) / (square + d - 1)
+        slopes.append((first, -2 * first * square / (square + d - 1)))
+    of_all = np.array(slopes)
+    return of_all[:, 0], of_all[:, 1]
 
 
 @dataclass(frozen=True, eq=False)

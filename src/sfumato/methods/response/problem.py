@@ -166,10 +166,7 @@ class Problem:
 
     def sampled(self, x: FloatArray) -> Risk:
         """Return the risk at the integers next to x, which would be sampled."""
-        channels = list(self.channels(x))
-        for axis in self.free:
-            channels[axis] = channels[axis].sampled()
-        return self.risk(self.table, tuple(channels))
+        return self.risk(self.table, tuple(channel.sampled() for channel in self.channels(x)))
 
     def kept(self, x: FloatArray) -> bool:
         """Whether these integers keep every limit, with the margin."""
@@ -206,7 +203,7 @@ class Problem:
             channels=point.channels,
             # both are upper bounds: the limit is kept
             risk=min(float(point.values[cell]) * self.margin, self.limit_of(cell)),
-            worst=tuple(point.cell_codes(np.array([cell]))[0].tolist()),
+            worst=point.codes_of(cell),
             objective=self.objective.value(point.channels),
             expected_error=self.objective.expected_error(point.channels),
         )
@@ -241,7 +238,7 @@ def _limits(
     table: JointTable, limit: Fraction | float | FloatArray, risk: type[Risk], noisy: tuple[int, ...]
 ) -> FloatArray:
     given = np.asarray(limit, dtype=np.float64)
-    if not (given > 0).all():
+    if not given.min(initial=1) > 0:
         raise ValueError("a limit on a risk is positive")
     limits: FloatArray = np.broadcast_to(np.where(given < 1, given, np.inf), table.counts.shape)
     if not risk.of_released:

@@ -96,10 +96,10 @@ class Program:
         """Return the solution where these rows bind: of a system of equations."""
         n, k = len(self.cost), len(binding)
         system = np.zeros((n + k, n + k))  # [B A'], [A 0]
-        system[:n, :n], system[n:, :n] = self.metric.bend, self.rows[binding]
-        system[:n, n:] = system[n:, :n].T
+        bound = self.rows.take(binding, 0)
+        system[:n, :n], system[n:, :n], system[:n, n:] = self.metric.bend, bound, bound.T
         try:
-            solution = np.linalg.solve(system, np.concatenate([-self.cost, room[binding]]))
+            solution = np.linalg.solve(system, np.concatenate([-self.cost, room.take(binding)]))
         except np.linalg.LinAlgError:
             return None
         return Step(solution[:n], dict(zip(binding, solution[n:].tolist(), strict=True)))
@@ -108,8 +108,9 @@ class Program:
         """Whether no multiplier is negative and no row exceeded; the equations hold as well as they were solved."""
         if step.binding and not min(step.binding.values()) >= 0:
             return False
-        way = self.rows @ step.d
-        return bool((way - room).max() <= EXACT * (1 + np.abs(way).max()))
+        ways = (self.rows @ step.d).tolist()  # plain numbers, as in Gram
+        largest = 1 + max(map(abs, ways))
+        return all(way - has <= EXACT * largest for way, has in zip(ways, room.tolist(), strict=True))
 
     @cached_property
     def _dual(self) -> tuple[FloatArray, FloatArray, Gram] | None:
@@ -136,7 +137,7 @@ class Program:
             return None
         if max(need) > LARGE:  # the detour by B^-1 c has large numbers, which would be rounded
             return self._bound(room, list(mu))
-        return Step(alone - np.array(list(mu.values())) @ lean[list(mu)], mu)
+        return Step(alone - np.array(list(mu.values())) @ lean.take(list(mu), 0), mu)
 
 
 class Gram(dict[int, list[float]]):

@@ -78,8 +78,14 @@ class _Risk:
         """lambda = P pi_QI."""
         return forward(self.quasi, self.table.group_array)
 
+    def codes_of(self, cell: int) -> tuple[int, ...]:
+        """Return the codes of a cell: of each quasi-identifier, then the sensitive value."""
+        group, value = divmod(cell, self.table.sizes[-1])
+        codes = np.unravel_index(group, self.table.sizes[:-1]) if self.of_released else self.table.groups[group]
+        return (*map(int, codes), value)
+
     def cell_codes(self, cells: IntArray) -> IntArray:
-        """Return the codes of cells: a column for each quasi-identifier, then the sensitive value."""
+        """Return the same of several cells: a row for each."""
         group, value = np.divmod(cells, self.table.sizes[-1])
         if self.of_released:
             return np.column_stack([*np.unravel_index(group, self.table.sizes[:-1]), value])
