@@ -279,6 +279,16 @@ def test_a_small_domain_is_better_planned() -> None:
     assert "It is small enough for every cell to be evaluated: `sfumato plan` does so, exactly." in found.explain()
 
 
+def test_it_is_told_what_the_number_of_cells_leaves_out() -> None:
+    profile = counted(small(1))
+    first, *others = profile.quasi_identifiers
+    some = sf.estimate_risk(profile, {first: 0.6}, cells=1, samples=2)
+    every = sf.estimate_risk(profile, dict.fromkeys(profile.quasi_identifiers, 0.6), cells=1, samples=2)
+    assert f" cells: of what is untouched, {', '.join(others)}, it counts what occurs. " in some.explain()
+    assert "occurs" not in every.explain()
+    assert every.domain_cells == profile.domain.size
+
+
 @pytest.mark.parametrize(
     ("kept", "method"),
     [

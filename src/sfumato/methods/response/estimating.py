@@ -65,8 +65,8 @@ class SampledRisks:
         yield ""
         yield self._stated()
         yield (
-            f"The domain has {self.domain_cells:,} cells, of which {self.occupied_cells:,} have records; "
-            f"{len(self.cells):,} of these were looked at, each by {self.samples:,} drawn releases."
+            f"The domain has {self.domain_cells:,} cells{self._reduced()}. {self.occupied_cells:,} of them have "
+            f"records; {len(self.cells):,} of these were looked at, each by {self.samples:,} drawn releases."
         )
         if self.can_be_planned:
             yield self._planned()
@@ -77,6 +77,11 @@ class SampledRisks:
             return "Stated: every value stays. These are the risks of the table as it is."
         return f"Stated: a value stays with the probability {kept}; all else is untouched."
 
+    def _reduced(self) -> str:
+        """Say what the number of cells leaves out. (The last of `kept` is the sensitive attribute.)"""
+        untouched = [name for name, p in list(self.kept.items())[:-1] if p == 1]
+        return f": of what is untouched, {', '.join(untouched)}, it counts what occurs" if untouched else ""
+
     def _planned(self) -> str:
         """Say which plan would evaluate every cell: what is untouched here, the policy may let a plan randomize."""
         if not self.to_fix:
@@ -85,8 +90,8 @@ class SampledRisks:
         all_fixed = len(self.to_fix) == len(self.kept) - 1
         asked = 'scope = "sensitive" and assurance = "as-published"' if all_fixed else f"fixed = [{names}]"
         return (
-            f"It counts only combinations of {', '.join(self.to_fix)} that occur, and so is small enough for every "
-            f"cell to be evaluated: `sfumato plan` does so, exactly, if the policy's method has {asked}."
+            "It is small enough for every cell to be evaluated: `sfumato plan` does so, exactly, if the policy's "
+            f"method has {asked}."
         )
 
     def _lines(self) -> Iterator[str]:
