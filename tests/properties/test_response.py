@@ -313,3 +313,11 @@ def test_who_sees_the_whole_row() -> None:
         belief = dense(channels[-1])[None] * h[:, None, :]  # [b, v, u]
         belief /= belief.sum(axis=2, keepdims=True)
         assert row_posterior(float(h.max()), channels[-1]) == pytest.approx(belief.max(), rel=1e-12)
+
+
+def test_a_table_that_was_asked_cannot_be_changed() -> None:
+    """What was computed of it is kept: a changed count would be answered with former figures."""
+    table = JointTable.from_array([[2, 1], [1, 2]])
+    for kept in (table.counts, table.groups):
+        with pytest.raises(ValueError, match="read-only"):
+            kept[0, 0] = 7

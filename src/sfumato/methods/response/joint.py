@@ -46,6 +46,10 @@ class JointTable:
             raise ValueError("a code is outside its domain")
         if (self.counts % 1).any() or self.counts.sum() >= 2**53:
             raise ValueError("counts are whole numbers with a sum below 2^53")
+        for name in ("groups", "counts"):  # read-only: what was computed of them is kept
+            seen = getattr(self, name).view()
+            seen.flags.writeable = False
+            object.__setattr__(self, name, seen)
 
     @classmethod
     def from_array(cls, counts: npt.ArrayLike) -> JointTable:
