@@ -223,6 +223,8 @@ def test_a_hierarchy_is_read(folder: Path) -> None:
         ((*COMPARE, "--target", "1.5"), "between 0 and 1"),
         ((*COMPARE, "-o", "t.parquet"), "exists already"),
         ((*COMPARE, "-o", "nowhere/x.json"), "There is no folder"),
+        ((*COMPARE, "-o", "handed-out/x.json"), "which is handed out; a comparison is private"),
+        ((*COMPARE, "--plot", "handed-out/deeper/x.svg"), "which is handed out; a comparison is private"),
         ((*COMPARE, "--plot", "x.gif"), "no known suffix"),
         ((*COMPARE, "--hierarchy", "age"), "names no file"),
         ((*COMPARE, "--hierarchy", "height=age.csv"), "is no quasi-identifier"),
@@ -233,6 +235,8 @@ def test_a_hierarchy_is_read(folder: Path) -> None:
     ],
 )
 def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    (folder / "handed-out" / "deeper").mkdir(parents=True, exist_ok=True)
+    (folder / "handed-out" / "manifest.json").write_text("{}")
     (folder / "broken.parquet").write_bytes(b"PAR1 nothing of the kind")
     (folder / "binary.csv").write_bytes(b"\xff\xfe\x00")
     text = POLICY.replace("quasi_identifier", "other")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli import show
-from sfumato.cli.base import Json, TablePath
+from sfumato.cli.base import Json, TablePath, check_private
 from sfumato.errors import UsageError
 
 
@@ -45,7 +45,7 @@ def audit(
             "An audit is of a release, or of a table that another tool published.",
             "Give the folder of the release, or --published FILE.",
         )
-    _check_output(output)
+    check_private(output, "an audit")
     opened = scan(table, Policy.load(policy))
     subject = published if release is None else open_release(release)
     with show.step_bar(as_json) as report:
@@ -62,21 +62,6 @@ def audit(
             print(f"\nWrote {output}. It is private: it holds figures of the true table.")
     if not found.holds:
         raise typer.Exit(1)
-
-
-def _check_output(output: Path | None) -> None:
-    """Raise if the record cannot be written, or would be handed out with a release: before the attackers begin."""
-    from sfumato.release import release_around
-    from sfumato.report.files import check_new
-
-    if output is None:
-        return
-    check_new(output)
-    if folder := release_around(output):
-        raise UsageError(
-            f"{str(output)!r} lies in the release {str(folder)!r}, which is handed out; an audit is private.",
-            "Write it elsewhere.",
-        )
 
 
 COMMANDS = (("audit", "sfumato audit patients.parquet release/ --policy policy.toml", audit),)

@@ -44,6 +44,21 @@ def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable
     return app.command(name, epilog=f"Example: {example}")
 
 
+def check_private(file: Path | None, what: str) -> None:
+    """Raise if a private file cannot be written, or would be handed out with a release: before the work begins."""
+    from sfumato.release import release_around
+    from sfumato.report.files import check_new
+
+    if file is None:
+        return
+    check_new(file)
+    if folder := release_around(file):
+        raise UsageError(
+            f"{str(file)!r} lies in the release {str(folder)!r}, which is handed out; {what} is private.",
+            "Write it elsewhere.",
+        )
+
+
 @contextmanager
 def spark_session(engine: str, master: str | None, conf: list[str] | None) -> Iterator[SparkSession | None]:
     """Give the Spark session that was asked for, None for the embedded engine."""

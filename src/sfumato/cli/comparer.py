@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli import show
-from sfumato.cli.base import Json, PolicyPath, TablePath
+from sfumato.cli.base import Json, PolicyPath, TablePath, check_private
 from sfumato.errors import UsageError
 
 
@@ -37,12 +37,12 @@ def compare(
     Releases are thrown away. Private."""
     from sfumato.audit.comparing.compare import compare
     from sfumato.policy import Policy
-    from sfumato.report.files import by_suffix
+    from sfumato.report.files import by_suffix, new_file
     from sfumato.report.pictures import PICTURES
     from sfumato.table import scan
 
     for file in (output, plot):
-        _check_new(file)
+        check_private(file, "a comparison")
     if output is not None and output == plot:
         raise UsageError("The record and the picture cannot be the same file.", "Give them two names.")
     if plot is not None:
@@ -61,7 +61,8 @@ def compare(
         )
     if output is not None:
         text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        output.write_text(f"{text}\n", encoding="utf-8")
+        with new_file(output) as partial_file:
+            partial_file.write_text(f"{text}\n", encoding="utf-8")
     if plot is not None:
         found.plot(plot)
     if as_json:
@@ -73,13 +74,6 @@ def compare(
                 print(f"\nWrote {file}. It is private: it holds figures of the true table.")
     if not any(each.figures for each in found.bounding):
         raise typer.Exit(1)
-
-
-def _check_new(file: Path | None) -> None:
-    if file is not None and file.exists():
-        raise UsageError(f"{str(file)!r} exists already.", "Choose another name, or remove it.")
-    if file is not None and not file.parent.is_dir():
-        raise UsageError(f"There is no folder {str(file.parent)!r} to write {file.name!r} to.")
 
 
 def _column_file(text: str) -> tuple[str, Path]:
