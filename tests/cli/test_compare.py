@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,24 @@ def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> No
     code, _, err = run(*arguments)
     assert code == 2
     assert message in err
+
+
+def test_words_are_not_lost_where_a_file_cannot_be_written(
+    folder: Path, compared: tuple[dict[str, Any], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = MethodComparison.from_dict(compared[0])
+    monkeypatch.setattr(import_module("sfumato.audit.comparing.compare"), "compare", lambda *_, **__: found)
+    monkeypatch.setattr(Path, "write_text", _full)
+    code, out, err = run(*COMPARE, "-o", "lost.json")
+    assert code == 2
+    assert found.explain() in out
+    assert "Wrote" not in out
+    assert "No space left" in err
+    assert not list(folder.glob("*lost.json*"))
+
+
+def _full(*_: Any, **__: Any) -> None:
+    raise UsageError("No space left on the device.")
 
 
 def test_a_csv_file_gives_the_same_figures(folder: Path, compared: tuple[dict[str, Any], str]) -> None:

@@ -59,6 +59,8 @@ def compare(
             seed=seed,
             progress=report,
         )
+    if not as_json:
+        print(found.explain(), flush=True)  # first: what took minutes is not lost where a file cannot be written
     if output is not None:
         text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
         with new_file(output) as partial_file:
@@ -68,7 +70,6 @@ def compare(
     if as_json:
         show.print_json(found.to_dict())
     else:
-        print(found.explain())
         for file in (output, plot):
             if file is not None:
                 print(f"\nWrote {file}. It is private: it holds figures of the true table.")
