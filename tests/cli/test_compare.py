@@ -228,6 +228,8 @@ def test_a_hierarchy_is_read(folder: Path) -> None:
         ((*COMPARE, "--plot", "handed-out/deeper/x.svg"), "which is handed out; a comparison is private"),
         ((*COMPARE, "--plot", "x.gif"), "no known suffix"),
         ((*COMPARE, "--hierarchy", "age"), "names no file"),
+        ((*COMPARE, "--hierarchy", "age="), "names no file"),
+        ((*COMPARE, "--hierarchy", "age=a.csv", "--hierarchy", "age=b.csv"), "'age' twice, with 'a.csv' and 'b.csv'"),
         ((*COMPARE, "--hierarchy", "height=age.csv"), "is no quasi-identifier"),
         ((*COMPARE, "--hierarchy", "age=absent.csv"), "'absent.csv' of 'age' cannot be read: No such file"),
         ((*COMPARE, "--hierarchy", "age=binary.csv"), "no text of lines in UTF-8"),

@@ -47,7 +47,7 @@ def compare(
         raise UsageError("The record and the picture cannot be the same file.", "Give them two names.")
     if plot is not None:
         by_suffix(plot, PICTURES)
-    files = dict(_column_file(text) for text in hierarchy or ())
+    files = _column_files(hierarchy or [])
     opened = scan(table, Policy.load(policy))
     with show.step_bar(as_json) as report:
         found = compare(
@@ -77,10 +77,23 @@ def compare(
         raise typer.Exit(1)
 
 
+def _column_files(hierarchies: list[str]) -> dict[str, Path]:
+    """Return the file of each column; a column that is named twice is refused, for which one holds is unclear."""
+    files: dict[str, Path] = {}
+    for name, file in map(_column_file, hierarchies):
+        if name in files:
+            raise UsageError(
+                f"--hierarchy names {name!r} twice, with {str(files[name])!r} and {str(file)!r}.",
+                "Give one file for each column.",
+            )
+        files[name] = file
+    return files
+
+
 def _column_file(text: str) -> tuple[str, Path]:
     """Return the column and the file of COLUMN=FILE."""
-    name, equals, file = text.partition("=")
-    if not equals:
+    name, _, file = text.partition("=")
+    if not file:
         raise UsageError(f"--hierarchy {text!r} names no file.", "Write COLUMN=FILE, e.g. --hierarchy age=age.csv.")
     return name, Path(file)
 
