@@ -374,6 +374,12 @@ def test_a_file_is_read_in_the_order_of_the_axis(tmp_path: Path) -> None:
         read_hierarchy(file, "school", ["BA", "PhD"])
 
 
+def test_a_spreadsheet_s_byte_order_mark_is_no_part_of_the_first_value(tmp_path: Path) -> None:
+    file = tmp_path / "school.csv"
+    file.write_text("10th;school;*\nBA;university;*\n", encoding="utf-8-sig")
+    assert read_hierarchy(file, "school", ["10th", "BA"]).labels(1) == ("school", "university")
+
+
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     file = tmp_path / "q.csv"
     file.write_text("a,x,*\nb,*\n", encoding="utf-8")

@@ -94,9 +94,10 @@ def read_hierarchy(path: Path, name: str, values: Iterable[str], separator: str 
     """Read a hierarchy for an axis with these values: a CSV file without a header, one line for each value.
 
     The first column is the value, the next ones what it becomes, level by level. Lines of other values are left out.
+    A byte-order mark, as spreadsheets write it, is no part of the first value.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             lines = [tuple(line) for line in csv.reader(file, delimiter=separator) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is no text of lines in UTF-8"
