@@ -327,6 +327,8 @@ def test_infeasible_says_the_entropy_and_the_largest_l() -> None:
     for values in (2, 3, 7, 14):  # as many as can be, not a rounding error less
         with pytest.raises(Infeasible, match=f"Ask for l <= {values}\\.$"):
             minimal_nodes(np.ones((2, values)), [SEX], values + 1)
+    with pytest.raises(Infeasible, match=r"an entropy of 0\.0000 nats"):
+        minimal_nodes(np.ones((2, 1)), [SEX], 2)
 
 
 @pytest.mark.parametrize("l", [0, 0.99, -1, math.inf, math.nan])

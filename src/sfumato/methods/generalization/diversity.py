@@ -27,7 +27,7 @@ def least_entropy(table: FloatArray) -> float:
     """Return the least entropy of the sensitive values over the classes, min_c -sum_s p(c,s) ln p(c,s), in nats."""
     p = class_shares(table)
     logs = np.log(p, where=p > 0, out=np.zeros_like(p))
-    return float((-(p * logs).sum(axis=1)).min())
+    return float((0 - (p * logs).sum(axis=1)).min())  # not -x: where one value is all, that would be -0
 
 
 def is_diverse(table: FloatArray, l: float) -> bool:
