@@ -38,6 +38,12 @@ def test_a_target_that_is_not_reached_tells_the_least_risk() -> None:
     assert result.risk == 0.1
 
 
+def test_a_parameter_that_is_measured_again_is_one_that_was_tried() -> None:
+    assert found([*RISKS], 0.05).tried == 2  # the third and the first; this one over all releases too
+    assert found([*RISKS], 0.9).tried == 3  # the third, the fifth and the last, twice
+    assert found([], 0.5).tried == 0
+
+
 def test_what_cannot_be_planned_is_too_strict() -> None:
     assert found([None, None, 0.3, 0.4, 0.5, 0.6], 0.45).parameter == 3
     nothing = found([None, None], 0.5)

@@ -19,7 +19,7 @@ class Nearest(Generic[Parameter, Result]):
     parameter: Parameter | None
     result: Result | None
     risk: float | None  # over all releases; None: nothing that was measured can be planned
-    tried: int
+    tried: int  # parameters, each counted once
     reason: str = ""  # of the last that could not be planned
 
 
@@ -35,10 +35,11 @@ def nearest(
     on to looser parameters as long as they are within the target, or back to stricter ones until one is. What cannot be
     planned is too strict.
     """
-    low, high, tried, reason = -1, len(grid), 0, ""
+    low, high, reason = -1, len(grid), ""
+    tried: set[int] = set()
     while high - low > 1:
         middle = (low + high) // 2
-        tried += 1
+        tried.add(middle)
         try:
             risk = quick(grid[middle])
         except SfumatoError as problem:
@@ -49,7 +50,7 @@ def nearest(
     least: float | None = None
     place, step = min(low + 1, len(grid) - 1), 0
     while 0 <= place < len(grid):
-        tried += 1
+        tried.add(place)
         try:
             risk, result = measure(grid[place])
         except SfumatoError as problem:
@@ -58,9 +59,9 @@ def nearest(
         least = risk if least is None else min(least, risk)
         within = risk <= target
         if within:
-            best = Nearest(grid[place], result, risk, tried)
+            best = Nearest(grid[place], result, risk, len(tried))
         if step and within == (step < 0):  # back at one within the target, or gone beyond it
             break
         step = 1 if within else -1
         place += step
-    return best or Nearest(None, None, least, tried, reason)
+    return best or Nearest(None, None, least, len(tried), reason)
