@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
@@ -189,6 +190,23 @@ def test_with_a_target_every_method_is_searched_and_may_stay_as_asked(
     for there, here in zip(found["at_equal_risk"], found["methods"], strict=True):
         if here["figures"]:
             assert there["figures"]["guessed"]["mean"] >= here["figures"]["guessed"]["mean"]
+
+
+def test_what_cannot_reach_a_target_says_how_near_it_comes_as_asked_too(folder: Path) -> None:
+    """The grid begins at gamma = 1.05; the policy asks for less."""
+    (folder / "strict.toml").write_text(POLICY.replace("anatomy", "uniform").replace("l = 2", "gamma = 1.0001"))
+    found = as_json("compare", "t.parquet", "strict.toml", "--repeat", "1", "--seed", "3", "--target", "0.1")
+    asked, sought = (found[name][0] for name in ("methods", "at_equal_risk"))
+    assert sought["reason"].endswith(f"the least is {asked['figures']['guessed']['mean']:.1%}.")
+
+
+def test_a_method_without_any_parameter_to_try_says_why(folder: Path) -> None:
+    """One value only: no l from 2 on is worth a try."""
+    table = people(300, 5).filter(pc.equal(people(300, 5)["disease"], "flu"))
+    pq.write_table(table, folder / "flu.parquet")
+    found = as_json("compare", "flu.parquet", "policy.toml", "--repeat", "1", "--seed", "1", "--target", "0.5", code=1)
+    for method in (*found["methods"], *found["at_equal_risk"]):
+        assert (method["figures"] is None) == bool(method["reason"])
 
 
 def test_where_no_method_can_be_measured_the_code_says_so(folder: Path) -> None:

@@ -198,7 +198,7 @@ def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Trans
         return asked
     if found.parameter is not None:
         return _told(found.parameter, figures=found.result)
-    return _told(like, reason=_unreached(found, target))
+    return _told(like, reason=_unreached(found, risk, target) or asked.reason)  # a grid may be empty
 
 
 def _measured(bench: Bench, parameter: Translated) -> tuple[float, Figures]:
@@ -206,7 +206,9 @@ def _measured(bench: Bench, parameter: Translated) -> tuple[float, Figures]:
     return figures.guessed.mean, figures
 
 
-def _unreached(found: Nearest[Translated, Figures], target: float) -> str:
-    if found.risk is None:
+def _unreached(found: Nearest[Translated, Figures], as_asked: float | None, target: float) -> str:
+    """Return how near the method comes, as it was asked for or with another parameter; or why it cannot be had."""
+    risks = [risk for risk in (found.risk, as_asked) if risk is not None]
+    if not risks:
         return found.reason
-    return f"Of {found.tried} parameters tried none leaves {target:.1%} guessed right: the least is {found.risk:.1%}."
+    return f"Of {found.tried} parameters tried none leaves {target:.1%} guessed right: the least is {min(risks):.1%}."
