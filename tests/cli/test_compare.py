@@ -224,6 +224,16 @@ def test_where_no_method_can_be_measured_the_code_says_so(folder: Path) -> None:
         assert told.count("randomized-response (both)") == 1
 
 
+def test_what_a_target_finds_is_enough(folder: Path) -> None:
+    """Nothing keeps the limit of the policy; at the share of people that is asked for methods can be compared."""
+    rule = POLICY.replace("anatomy", "randomized-response").replace("l = 2", "risk_limit = 0.0001")
+    (folder / "least.toml").write_text(rule)
+    assert as_json("compare", "t.parquet", "least.toml", "--repeat", "1", "--seed", "1", code=1)["target"] is None
+    found = as_json("compare", "t.parquet", "least.toml", "--repeat", "1", "--seed", "1", "--target", "0.4")
+    assert any(method["figures"] for method in found["at_equal_risk"])
+    assert not any(method["figures"] for method in found["methods"])
+
+
 def test_a_hierarchy_is_read(folder: Path) -> None:
     (folder / "age.csv").write_text("20;young;*\n30;old;*\n40;old;*\n")
     found = as_json("compare", "t.parquet", "policy.toml", "--repeat", "1", "--seed", "1", "--hierarchy", "age=age.csv")

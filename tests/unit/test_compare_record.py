@@ -80,6 +80,15 @@ def test_nothing_can_be_had() -> None:
     assert "anatomy (l = 9): There are too few values. Ask for l <= 4." in found.explain()
 
 
+def test_what_is_measured_at_equal_risk_only_is_measured() -> None:
+    refused = Outcome("anatomy", "l = 9", "a promise", True, None, "There are too few values.")
+    baseline, looser = outcome("generalization", 0, 0), outcome("anatomy", 0.1, 0.2)
+    assert not comparison(refused, baseline).measured
+    assert not replace(comparison(refused), target=0.3, at_equal_risk=(refused, baseline)).measured
+    assert replace(comparison(refused), target=0.3, at_equal_risk=(looser,)).measured
+    assert comparison(looser).measured
+
+
 def test_who_has_the_same_reason_is_told_together() -> None:
     refused = [
         Outcome(name, "l = 9", "a promise", False, None, "There are no rows.") for name in ("anatomy", "uniform")

@@ -73,7 +73,7 @@ def compare(
         for file in (output, plot):
             if file is not None:
                 print(f"\nWrote {file}. It is private: it holds figures of the true table.")
-    if not any(each.figures for each in found.bounding):
+    if not found.measured:
         raise typer.Exit(1)
 
 

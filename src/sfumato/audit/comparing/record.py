@@ -146,6 +146,11 @@ class MethodComparison:
         """The methods that bound a belief: all but the baseline."""
         return tuple(each for each in self.methods if each.method != GENERALIZATION)
 
+    @property
+    def measured(self) -> bool:
+        """Whether a method that bounds a belief was measured, at the requirement or at equal risk."""
+        return any(each.figures for each in (*self.methods, *self.at_equal_risk) if each.method != GENERALIZATION)
+
     def plot(self, path: str | Path) -> None:
         """Write the picture of methods by what is guessed right and how far counts are off; the suffix decides how."""
         panels = [Panel("At the same requirement", self._placed(self.methods))]
