@@ -234,6 +234,14 @@ def test_what_a_target_finds_is_enough(folder: Path) -> None:
     assert not any(method["figures"] for method in found["methods"])
 
 
+def test_a_release_that_does_not_tell_the_counts_says_why(folder: Path) -> None:
+    pq.write_table(people(300, 5).slice(0, 5), folder / "five.parquet")
+    found = as_json("compare", "five.parquet", "policy.toml", "--repeat", "1", "--seed", "1", "--equal-risk")
+    own = next(method for method in found["methods"] if method["own"])
+    assert re.search(r"does not tell 4 of the 6 counts of sex, disease: too few of its groups differ", own["reason"])
+    assert "Not compared at equal risk: the policy's own method was not measured. Give a target." in found["notes"]
+
+
 def test_a_hierarchy_is_read(folder: Path) -> None:
     (folder / "age.csv").write_text("20;young;*\n30;old;*\n40;old;*\n")
     found = as_json("compare", "t.parquet", "policy.toml", "--repeat", "1", "--seed", "1", "--hierarchy", "age=age.csv")

@@ -55,7 +55,7 @@ def compare(
     notes = list(_notes(table))
     target = target if target is not None else _own_risk(methods) if equal_risk else None
     if equal_risk and target is None:
-        notes.append("Not compared at equal risk: the policy's own method cannot be had. Give a target.")
+        notes.append("Not compared at equal risk: the policy's own method was not measured. Give a target.")
     equal = () if target is None else tuple(_at_equal_risk(bench, asked, methods, known, target, progress))
     plain = bench.plain()
     if target is not None and target >= plain.guessed.success:

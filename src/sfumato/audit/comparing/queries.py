@@ -121,8 +121,12 @@ def of_release(original: Original, release: Release) -> Estimates:
     def estimates(names: Names) -> Floats:
         if names not in made:
             made[names] = original.placed(release.table(names))
-            if not np.isfinite(made[names]).all():
-                raise SfumatoError(f"The release does not tell the table of {', '.join(names)}.")
+            if untold := int(np.count_nonzero(~np.isfinite(made[names]))):
+                raise SfumatoError(
+                    f"The release does not tell {untold:,} of the {made[names].size:,} counts of {', '.join(names)}: "
+                    "too few of its groups differ in their values.",
+                    "Groups can differ more with a smaller l or r, or with more records.",
+                )
         return made[names]
 
     return estimates
