@@ -117,10 +117,11 @@ def _is_opaque(kind: Any) -> bool:
     )
 
 
-def profile(table: Table, progress: Progress = no_progress) -> Profile:
+def profile(table: Table, progress: Progress = no_progress, *, key: SecretKey | None = None) -> Profile:
     """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it.
 
-    For randomized response the quasi-identifiers are counted too: the joint table.
+    For randomized response the quasi-identifiers are counted too: the joint table. Where one row of each person is
+    published, `key` draws those that are counted.
     """
     check_identities(table)
     if isinstance(table.source, SparkSource):
@@ -129,7 +130,7 @@ def profile(table: Table, progress: Progress = no_progress) -> Profile:
         person = table.policy.person
         drawn_person = person.column if person and person.repeated == "keep-one" else None
         return spark.count_sensitive(table.source, table.schema, progress, drawn_person, table.policy.linked)
-    drawn = drawn_rows(table, SecretKey.fresh())
+    drawn = drawn_rows(table, key or SecretKey.fresh())
     return count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked)
 
 

@@ -143,6 +143,19 @@ def test_a_seed_gives_the_same_record_and_no_release_stays(
     assert again["target"] is None
 
 
+def test_a_seed_draws_the_rows_of_persons_that_are_counted(folder: Path) -> None:
+    """rho1 is what is observed in one row of each person: other rows make another plan."""
+    persons = people(300, 5).append_column("who", pa.array([k // 3 for k in range(300)]))
+    pq.write_table(persons, folder / "persons.parquet")
+    person = '[columns.who]\nrole = "identifier"\n[person]\ncolumn = "who"\nrepeated = "keep-one"\n'
+    rule = POLICY.replace("anatomy", "fine-grain").replace("l = 2", 'tolerance = 3\nrho1 = "observed"')
+    (folder / "persons.toml").write_text(person + rule)
+    once, again = (as_json("compare", "persons.parquet", "persons.toml", *COMPARE[3:]) for _ in range(2))
+    assert once["methods"][1]["figures"]
+    assert _timeless(once["methods"]) == _timeless(again["methods"])
+    assert once["limit"] == again["limit"]
+
+
 def _timeless(outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     without = ("plan_seconds", "publish_seconds")
     return [

@@ -25,7 +25,7 @@ from sfumato.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness
 from sfumato.table import Table, profile
 
 STRIDE = 1_000_003
-"""Between the seeds of a method's releases."""
+"""Between the seeds of a method's releases, and of what is counted."""
 
 
 def compare(
@@ -49,7 +49,7 @@ def compare(
     start = perf_counter()
     bench = _bench(table, repeat, hierarchies or {}, seed)
     known = _known(bench.original)
-    limit = _limit(table, known)
+    limit = _limit(table, known, bench.counting)
     asked = translations(table.policy, known, limit)
     methods = tuple(_outcomes(bench, asked, progress, 2 if equal_risk or target else 1))
     notes = list(_notes(table))
@@ -104,9 +104,10 @@ def _check(
 
 def _bench(table: Table, repeat: int, hierarchies: Mapping[str, str | Path], seed: int | None) -> Bench:
     original = Original.read(table)
-    keys = (SecretKey.fresh() if seed is None else SecretKey.from_seed(seed + STRIDE * k) for k in range(repeat))
+    places = range(repeat + 1)  # the last one is for counting
+    *keys, counting = (SecretKey.fresh() if seed is None else SecretKey.from_seed(seed + STRIDE * k) for k in places)
     ways = {name: read_hierarchy(Path(path), name, original.labels(name)) for name, path in hierarchies.items()}
-    return Bench(original, Pool.drawn(original, seed), tuple(keys), ways)
+    return Bench(original, Pool.drawn(original, seed), tuple(keys), counting, ways)
 
 
 def _known(original: Original) -> translating.Table:
@@ -125,11 +126,11 @@ def _known(original: Original) -> translating.Table:
     )
 
 
-def _limit(table: Table, known: translating.Table) -> Fraction:
+def _limit(table: Table, known: translating.Table, key: SecretKey) -> Fraction:
     required = table.policy.required
     if isinstance(required, Diversity | Robustness | RiskLimit | RhoPrivacy):
         return limit_of(required, known.largest_share, ())
-    counted = profile(table)
+    counted = profile(table, key=key)
     bounds = required.bounds(counted.domain, counted.counts.tolist())
     return limit_of(required, known.largest_share, [bound.gamma for bound in bounds if bound.gamma is not None])
 

@@ -46,6 +46,7 @@ class Bench:
     original: Original
     pool: Pool
     keys: tuple[SecretKey, ...]  # one for each release of a method
+    counting: SecretKey  # draws the rows that are counted, where one of each person is published
     hierarchies: Mapping[str, Hierarchy]
 
     def trials(self, translated: Translated) -> list[Trial]:
@@ -71,7 +72,7 @@ class Bench:
         for key in self.keys:
             start = perf_counter()
             if made is None or made.method == SUPPRESSION:  # which draws what it suppresses while it plans
-                made = plan(profile(table), key=key, **table.policy.plan_arguments())
+                made = plan(profile(table, key=self.counting), key=key, **table.policy.plan_arguments())
                 planned = perf_counter() - start
             with tempfile.TemporaryDirectory(prefix="sfumato-compare-") as folder:
                 start = perf_counter()
