@@ -263,6 +263,27 @@ def test_a_hierarchy_is_read(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("wide", "message"),
+    [
+        ("sex", "a quasi-identifier with the 4,000,000 possible sensitive values is too large"),
+        ("disease", "No random count of quasi-identifiers and a sensitive value has a thousandth of the records"),
+    ],
+)
+def test_too_many_values_are_told_by_what_is_wrong(folder: Path, wide: str, message: str) -> None:
+    """Two sensitive columns of 2,000 values each; or one, of which no value has many records."""
+    numbers = [f"v{k}" for k in range(2000)]
+    pq.write_table(pa.table({"age": [20, 30] * 1000, "sex": numbers, "disease": numbers}), folder / "many.parquet")
+    roles = {"age": "quasi_identifier", "sex": "sensitive" if wide == "sex" else "identifier", "disease": "sensitive"}
+    columns = "".join(f'[columns.{name}]\nrole = "{role}"\n' for name, role in roles.items())
+    rule = '[method]\nname = "uniform"\n[requirement]\ngamma = 3\n'
+    (folder / "many.toml").write_text(columns + rule)
+    code, _, err = run("compare", "many.parquet", "many.toml")
+    assert code == 2
+    assert message in err
+    assert "Bin the columns" in err
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("compare", "t.parquet", "absent.toml"), "There is no policy file"),

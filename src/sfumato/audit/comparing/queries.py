@@ -60,12 +60,18 @@ class Pool:
             fits = math.prod(original.shape(columns)) <= MOST_CELLS
             if fits and (columns in sets or len(sets) < MOST_TABLES):
                 sets[columns] = sets.get(columns, 0) + 1
+        if not sets:
+            raise UsageError(
+                f"Every table of a quasi-identifier with the {original.values:,} possible sensitive values is too "
+                "large to compare methods by.",
+                "Bin the columns, or give fewer of them these roles.",
+            )
         parts = [_drawn(original, columns, number, draw) for columns, number in sets.items()]
         pool = cls(tuple(part for part in parts if part.true.size))
         if not pool.size:
             raise UsageError(
                 "No random count of quasi-identifiers and a sensitive value has a thousandth of the records.",
-                "Bin the quasi-identifiers, or give fewer columns that role: there is nothing to compare methods by.",
+                "Bin the columns, or give fewer of them these roles: there is nothing to compare methods by.",
             )
         return pool
 
