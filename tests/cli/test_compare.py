@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.audit.comparing.record import MethodComparison
-from sfumato.errors import UsageError
+from sfumato.errors import OutOfSpace, UsageError
 from tests.cli.test_commands import as_json, run
 from tests.engines.test_compare_guessing import people
 
@@ -331,6 +331,22 @@ def test_words_are_not_lost_where_a_file_cannot_be_written(
     assert "Wrote" not in out
     assert "No space left" in err
     assert not list(folder.glob("*lost.json*"))
+
+
+@pytest.mark.parametrize("releases", [0, 30])  # those of the requirement are 18 at most; then others are searched
+def test_a_full_disk_is_no_reason_of_a_method(releases: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = import_module("sfumato.audit.comparing.trials")
+    publish, made = trials.publish, iter(range(releases))
+
+    def until_full(*arguments: Any, **options: Any) -> Any:
+        if next(made, None) is None:
+            raise OutOfSpace("No room is left on the disk.")
+        return publish(*arguments, **options)
+
+    monkeypatch.setattr(trials, "publish", until_full)
+    code, out, err = run(*COMPARE, "--equal-risk")
+    assert (code, out) == (1, "")
+    assert "No room is left" in err
 
 
 def _full(*_: Any, **__: Any) -> None:

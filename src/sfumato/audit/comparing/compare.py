@@ -14,11 +14,11 @@ from sfumato.audit.comparing import translating
 from sfumato.audit.comparing.original import Original
 from sfumato.audit.comparing.queries import Pool
 from sfumato.audit.comparing.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome
-from sfumato.audit.comparing.searching import Nearest, nearest
+from sfumato.audit.comparing.searching import REFUSALS, Nearest, nearest
 from sfumato.audit.comparing.translating import Translated, grid, limit_of, translations
 from sfumato.audit.comparing.trials import Bench, Trial
 from sfumato.audit.running import Progress, no_progress, now, software
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import UsageError
 from sfumato.methods.generalization import read_hierarchy
 from sfumato.randomness import SecretKey
 from sfumato.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness
@@ -148,7 +148,7 @@ def _outcome(bench: Bench, asked: Translated) -> Outcome:
     """Return what the method gives, or the reason why it does not."""
     try:
         return _told(asked, figures=Figures.of(bench.trials(asked)))
-    except SfumatoError as problem:
+    except REFUSALS as problem:
         return _told(asked, reason=" ".join(f"{problem.message} {problem.hint}".split()))
 
 

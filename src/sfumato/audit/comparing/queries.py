@@ -18,7 +18,7 @@ from sfumato.audit.comparing.original import MOST_CELLS, Original
 from sfumato.audit.measuring import CONDITIONS, MOST_COLUMNS, MOST_TABLES, MOST_VALUES, SELECTIVITY
 from sfumato.audit.usefulness import Floats
 from sfumato.audit.utility import distances
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import SingularMatrix, UsageError
 from sfumato.randomness import simulation
 from sfumato.release import Release
 
@@ -128,7 +128,7 @@ def of_release(original: Original, release: Release) -> Estimates:
         if names not in made:
             made[names] = original.placed(release.table(names))
             if untold := int(np.count_nonzero(~np.isfinite(made[names]))):
-                raise SfumatoError(
+                raise SingularMatrix(
                     f"The release does not tell {untold:,} of the {made[names].size:,} counts of {', '.join(names)}: "
                     "too few of its groups differ in their values.",
                     "Groups can differ more with a smaller l or r, or with more records.",

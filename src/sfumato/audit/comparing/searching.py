@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
 
 Parameter = TypeVar("Parameter")
 Result = TypeVar("Result")
+
+REFUSALS = (UsageError, Infeasible, SingularMatrix, PlanMismatch)
+"""What a method raises that does not fit the table or the policy; that a disk is full, say, is no reason of its own."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def nearest(
         tried.add(middle)
         try:
             risk = quick(grid[middle])
-        except SfumatoError as problem:
+        except REFUSALS as problem:
             low, reason = middle, problem.message
             continue
         low, high = (middle, high) if risk <= target else (low, middle)
@@ -53,7 +56,7 @@ def nearest(
         tried.add(place)
         try:
             risk, result = measure(grid[place])
-        except SfumatoError as problem:
+        except REFUSALS as problem:
             reason = problem.message
             break
         least = risk if least is None else min(least, risk)
