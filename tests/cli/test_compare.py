@@ -117,8 +117,9 @@ def test_a_record_comes_back_as_it_was(compared: tuple[dict[str, Any], str]) -> 
     assert again.explain() in out
     with pytest.raises(UsageError, match="not the record of a comparison"):
         MethodComparison.from_dict({**record, "comparison_version": 2})
-    with pytest.raises(UsageError, match="damaged"):
-        MethodComparison.from_dict({**record, "methods": [{}]})
+    for name, value in (("methods", [{}]), ("rows", "many"), ("target", "high"), ("references", [])):
+        with pytest.raises(UsageError, match=f"damaged: {name}"):
+            MethodComparison.from_dict({**record, name: value})
 
 
 def test_the_json_page_lists_the_keys(compared: tuple[dict[str, Any], str]) -> None:

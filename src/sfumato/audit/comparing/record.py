@@ -9,6 +9,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from sfumato.audit.comparing.promised import Promised
 from sfumato.audit.comparing.translating import GENERALIZATION
 from sfumato.audit.comparing.trials import Trial
@@ -71,13 +73,6 @@ class Figures:
             promised=trials[0].promised,
         )
 
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Figures:
-        """Return the figures of their record."""
-        spreads = {name: Spread(**raw[name]) for name in ("guessed", "median_error", "mean_error")}
-        own = None if raw["promised"] is None else Promised(**raw["promised"])
-        return cls(**{**raw, **spreads, "promised": own})
-
 
 def _known(number: float) -> float | None:
     return number if math.isfinite(number) else None
@@ -93,11 +88,6 @@ class Outcome:
     own: bool  # whether it is what the policy asks for
     figures: Figures | None = None
     reason: str = ""
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Outcome:
-        """Return the outcome of its record."""
-        return cls(**{**raw, "figures": None if raw["figures"] is None else Figures.from_dict(raw["figures"])})
 
 
 @dataclass(frozen=True)
@@ -115,7 +105,7 @@ class MethodComparison:
     seed: int | None
     counts_asked: int
     methods: tuple[Outcome, ...]
-    references: tuple[Outcome, ...]  # the independence table, then the table itself
+    references: tuple[Outcome, Outcome]  # the independence table, then the table itself
     target: float | None = None
     at_equal_risk: tuple[Outcome, ...] = ()
     notes: tuple[str, ...] = ()
@@ -133,13 +123,14 @@ class MethodComparison:
         """Return the comparison of its record."""
         if raw.get("comparison_version") != VERSION:
             raise UsageError("This is not the record of a comparison, version 1.", "Make one with `sfumato compare`.")
-        kept = {name: value for name, value in raw.items() if name != "conclusions"}
         try:
-            for name in ("methods", "references", "at_equal_risk"):
-                kept[name] = tuple(Outcome.from_dict(each) for each in raw[name])
-            return cls(**{**kept, "notes": tuple(raw["notes"])})
-        except (KeyError, TypeError) as problem:
-            raise UsageError(f"The record of the comparison is damaged: {problem}.", "Compare again.") from None
+            return TypeAdapter(cls).validate_python(raw)
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise UsageError(
+                f"The record of the comparison is damaged: {where}: {first['msg']}.", "Compare again."
+            ) from None
 
     @property
     def bounding(self) -> tuple[Outcome, ...]:
