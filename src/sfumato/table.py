@@ -121,7 +121,7 @@ def profile(table: Table, progress: Progress = no_progress, *, key: SecretKey | 
     """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it.
 
     For randomized response the quasi-identifiers are counted too: the joint table. Where one row of each person is
-    published, `key` draws those that are counted.
+    published, `key` draws those that are counted; on Spark they are drawn anew each time.
     """
     check_identities(table)
     if isinstance(table.source, SparkSource):
