@@ -12,6 +12,7 @@ import pytest
 from sfumato.matrix import FloatArray
 from sfumato.methods.response import JointTable, ObjectiveName, RiskName, RiskOutOfReach, Scope, newton, solve, solver
 from sfumato.methods.response.few import Few, GuessesView, Links, LinksView
+from sfumato.methods.response.inside import inside
 from sfumato.methods.response.newton import optimum
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
 from sfumato.methods.response.problem import Problem, pose
@@ -289,9 +290,9 @@ def test_an_optimum_reaches_its_limits_also_where_rows_depend_on_each_other(obje
 
 
 def by_slsqp(given: Problem) -> float:
-    inside = solver._inside(given)
-    start = solver._first_within(given, np.zeros(len(given.free)), inside)
-    return given.response(solver._best(given, inside, start)).objective
+    within = inside(given)
+    start = solver._first_within(given, np.zeros(len(given.free)), within)
+    return given.response(solver._best(given, within, start)).objective
 
 
 @pytest.mark.parametrize("objective", OBJECTIVE_NAMES)

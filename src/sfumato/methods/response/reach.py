@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.errors import Infeasible
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
-from sfumato.methods.response.problem import Problem
+from sfumato.methods.response.problem import UNIT, Problem
 from sfumato.methods.response.risks import Risk
 
 ANY = -1
@@ -43,15 +43,15 @@ class RiskOutOfReach(Infeasible):
         return RiskOutOfReach(self.message, hint, self.least, self.excess, self.cells, self.single_valued)
 
 
-def out_of_reach(problem: Problem, x: FloatArray) -> RiskOutOfReach:
-    """Return the error for a problem whose least risk is at x."""
+def out_of_reach(problem: Problem, x: FloatArray, searched: bool = True) -> RiskOutOfReach:
+    """Return the error for a problem whose least risk is at x, as far as is known: by a search, or a few points."""
     point = problem.sampled(x)
     ratio = problem.ratio(point)
     above = ratio * problem.margin > 1
     worst = int(ratio.argmax())
     least = float(point.values[worst])
     cells, single = _cells(problem, point, above), _single_valued(problem, above)
-    how, where = _compared(problem, least, problem.limit_of(worst), float(ratio[worst]) <= problem.margin)
+    how, where = _compared(problem, least, problem.limit_of(worst), float(ratio[worst]) <= problem.margin, searched)
     message = (
         f"The risk {point.name!r} {'is' if problem.least_without_retention else 'was found to be'} {how}: "
         f"{len(cells):,} cell(s) stay {where} their limits, in {len(np.unique(cells[:, :-1], axis=0)):,} group(s)"
@@ -60,18 +60,57 @@ def out_of_reach(problem: Problem, x: FloatArray) -> RiskOutOfReach:
     return RiskOutOfReach(message, "", least, float(ratio[worst]), cells, single)
 
 
-def _compared(problem: Problem, least: float, limit: float, alike: bool) -> tuple[str, str]:
+def _compared(problem: Problem, least: float, limit: float, alike: bool, searched: bool) -> tuple[str, str]:
     """Say how the least risk compares with its limit: above it, or not certain to be below."""
     if alike:
         even = ", even without any retention" if problem.least_without_retention else ""
         return f"no smaller than its limit of {limit:.6g}, up to rounding{even}", "at"
-    return "{} at the least, above its limit of {}".format(*_apart(least, limit)), "above"
+    risk, bound = _apart(least, limit)
+    told = f"{risk} at the least{'' if searched else ' of a few points'}, above its limit of {bound}"
+    if not problem.least_without_retention and refuted(problem):
+        known = _six_digits(least_ratio(problem), ROUND_FLOOR)
+        told += f", and is {known:f} times its limit or more in some cell, whatever the parameters"
+    return told, "above"
 
 
 def _apart(x: float, y: float) -> tuple[str, str]:
     """Write two numbers with six digits, or as many as tell them apart."""
     digits = next((n for n in range(6, 17) if f"{x:.{n}g}" != f"{y:.{n}g}"), 17)
     return f"{x:.{digits}g}", f"{y:.{digits}g}"
+
+
+def refuted(problem: Problem) -> bool:
+    """Whether it is certain without a search that the limits of `link` cannot be kept."""
+    rounding = UNIT * (len(problem.table.groups) + 4)  # a sum over the groups, and a few operations
+    return not problem.risk.monotone and least_ratio(problem) > 1 + 2 * rounding
+
+
+def least_ratio(problem: Problem) -> float:
+    """Return which ratio to its limit the risk `link` of some cell has at least, whatever the parameters.
+
+    By Jensen 1/link(a, u) <= sum_b P[b, a] / h(b, u). So of each value u, in each cell of attributes that stay as they
+    are,
+
+        sum_a pi(a, u)/link(a, u)  <=  sum_b (P pi(., u))_b / h(b, u)  =  sum_b lambda_b  =  the share of the cell
+
+    over what is released with u at all: a record whose risk is 1/l takes the room of l records, and there is no more
+    room than records. No risk is above 1. If all are at most R times their limits t(a, u), where there are any,
+
+        R  >=  sum_a pi(a, u)/t(a, u)  /  (share of the cell - share in it of the records with u that have no limit)
+    """
+    table = problem.table
+    limits = np.broadcast_to(problem.limits, table.counts.shape)
+    cell = _cell_of_fixed(problem)
+    needed, room = (np.zeros((int(cell.max()) + 1, table.sizes[-1])) for _ in range(2))
+    np.add.at(needed, cell, table.counts / limits)
+    np.add.at(room, cell, table.group_sizes[:, None] - np.where(np.isinf(limits), table.counts, 0.0))
+    return float(np.divide(needed, room, out=np.zeros_like(room), where=needed > 0).max())
+
+
+def _cell_of_fixed(problem: Problem) -> IntArray:
+    """Return the number of each group's combination of the attributes that stay as they are."""
+    fixed = [k for k in range(len(problem.table.sizes) - 1) if k not in problem.free]
+    return np.unique(problem.table.groups[:, fixed], axis=0, return_inverse=True)[1].ravel().astype(np.int64)
 
 
 def _cells(problem: Problem, point: Risk, above: BoolArray) -> IntArray:

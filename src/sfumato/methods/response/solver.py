@@ -11,46 +11,31 @@ enough wherever many were compared, to 4e-6 of the objective; `link` can have se
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 import numpy as np
 
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
+from sfumato.methods.response.inside import inside, on_worst_cells, slsqp
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.newton import HIGHEST, REACHED, UNTOUCHED, optimum
 from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
 from sfumato.methods.response.problem import NOTHING, Limit, Problem, Response, Scope, pose
-from sfumato.methods.response.reach import SUPPRESS, RiskOutOfReach, larger, out_of_reach
+from sfumato.methods.response.reach import SUPPRESS, RiskOutOfReach, larger, refuted
 from sfumato.methods.response.risks import Risk, RiskName
 
 MOST_SECONDS = 0.25
 """A proposal that would take longer to try, about, is not made."""
 
-WORST = 32
-"""How many of the worst cells join the working set at a time."""
-
-ROUNDS = 20
-"""How often cells may join."""
-
-VIOLATED = 1e-9
-"""The excess, relative to its limit, from which on a cell joins; sliding mends what is smaller."""
-
 HALVINGS = 48
 """Sliding starts with 2^-48 of the way inside."""
-
-LARGEST = 700.0
-"""The largest logarithm of a number."""
 
 SCALES = (1.0, 0.5, 0.25, 2.0)
 """Starts of the search, relative to the first."""
 
 BISECTIONS = 20
-
-SPREAD = (0.1, 1.0, 4.0)
-"""Where the search for the least risk starts, if that is not at no retention: -log r of all attributes."""
 
 
 def solve(
@@ -84,14 +69,14 @@ def answer(given: Problem) -> Response:
     untouched = np.zeros(len(given.free))
     if given.kept_as_it_is():
         return given.response(untouched)
-    points = [optimum(given, given.untouched)]
-    if not given.risk.monotone and given.table.search_seconds(given.risk.dense) <= MOST_SECONDS:
+    points = [] if refuted(given) else [optimum(given, given.untouched)]
+    if points and not given.risk.monotone and given.table.search_seconds(given.risk.dense) <= MOST_SECONDS:
         points.append(optimum(given, given.untouched, np.ones(len(given.free))))  # there may be several local optima
     found = [point for point in points if point is not None]
     if found:
         return given.stated(min(found, key=lambda point: given.objective.value(point.channels)))
-    inside = _inside(given)
-    return given.response(_best(given, inside, _first_within(given, untouched, inside)))
+    within = inside(given)
+    return given.response(_best(given, within, _first_within(given, untouched, within)))
 
 
 def trade_off(
@@ -129,21 +114,6 @@ def _wider(given: Problem, wider: Problem) -> str:
 
 
 # --- points within the limits -----------------------------------------------------------------------------------------
-
-
-def _inside(given: Problem) -> FloatArray:
-    """Return a point within the limits: without retention, or (if the risk is not monotone) a better one."""
-    nothing = np.full(len(given.free), NOTHING)
-    if given.kept(nothing):
-        return nothing
-    candidates = [nothing]
-    if not given.least_without_retention:
-        starts = [np.full(len(given.free), -t) for t in SPREAD]
-        candidates += starts + [_search(given, x, nothing, least=True) for x in starts]
-    best = min(candidates, key=given.largest)
-    if not given.kept(best):
-        raise out_of_reach(given, best)
-    return best
 
 
 def _first_within(given: Problem, x: FloatArray, inside: FloatArray) -> FloatArray:
@@ -211,83 +181,28 @@ def _floor(given: Problem, start: FloatArray) -> FloatArray:
 # --- sequential quadratic programming ---------------------------------------------------------------------------------
 
 
-def _search(given: Problem, x: FloatArray, floor: FloatArray, least: bool = False) -> FloatArray:
-    """Return the best point found from x: of least objective within the limits, or (`least`) of least largest ratio."""
-    cells = _worst(given, x, 0.0)
-    for _ in range(ROUNDS):
-        found, level = _programmed(given, x, floor, cells, least)
-        if not np.isfinite(found).all():
-            break
-        x = found
-        new = np.setdiff1d(_worst(given, x, math.exp(min(level + VIOLATED, LARGEST))), cells)
-        if not new.size:
-            break
-        cells = np.concatenate([cells, new])
-    return x
+def _search(given: Problem, x: FloatArray, floor: FloatArray) -> FloatArray:
+    """Return the best point found from x: of least objective within the limits."""
+
+    def programmed(x: FloatArray, cells: IntArray) -> tuple[FloatArray, float]:
+        return _programmed(given, x, floor, cells), 0.0
+
+    return on_worst_cells(given, x, programmed)
 
 
-def _worst(given: Problem, x: FloatArray, above: float) -> IntArray:
-    """Return the cells with the largest ratios, as far as these are above a level."""
-    ratio = given.ratio(given.at(x))
-    cells = np.argpartition(ratio, -WORST)[-WORST:] if ratio.size > WORST else np.arange(ratio.size)
-    return cells[ratio[cells] > above]
-
-
-def _programmed(
-    given: Problem, x: FloatArray, floor: FloatArray, cells: IntArray, least: bool
-) -> tuple[FloatArray, float]:
-    """Return SLSQP's solution and the level with log(ratio) <= level in these cells.
-
-    The level is 0 and the objective is minimised; or (`least`) the level is a variable too, and is minimised.
-    """
-    n, free = len(x), list(given.free)
+def _programmed(given: Problem, x: FloatArray, floor: FloatArray, cells: IntArray) -> FloatArray:
+    """Return SLSQP's solution with these cells within their limits: log(ratio) <= 0."""
+    free = list(given.free)
 
     @lru_cache(maxsize=1)  # SLSQP asks for values and slopes one after the other
     def at(key: bytes) -> Risk:
-        return given.at(np.frombuffer(key)[:n])
+        return given.at(np.frombuffer(key))
 
-    def room(z: FloatArray) -> FloatArray:
-        return (z[n] if least else 0.0) - np.log(given.ratio(at(z.tobytes()))[cells])
+    def room(x: FloatArray) -> FloatArray:
+        return -np.log(given.ratio(at(x.tobytes()))[cells])
 
-    def room_slope(z: FloatArray) -> FloatArray:
-        slope = -at(z.tobytes()).gradient(cells)[:, free]
-        return np.column_stack([slope, np.ones(len(cells))]) if least else slope
+    def room_slope(x: FloatArray) -> FloatArray:
+        return -at(x.tobytes()).gradient(cells)[:, free]
 
-    def cost(z: FloatArray) -> float:
-        return float(z[n]) if least else given.cost(z)
-
-    def cost_slope(z: FloatArray) -> FloatArray:
-        return np.eye(n + 1)[n] if least else given.cost_slope(z)
-
-    x = np.clip(x, floor, HIGHEST)
-    start = np.append(x, math.log(given.largest(x))) if least else x
-    lower, upper = np.append(floor, [-np.inf] * least), np.append(np.full(n, HIGHEST), [np.inf] * least)
-    z = np.clip(_slsqp(cost, cost_slope, room, room_slope, start, lower, upper), lower, upper)
-    return z[:n], float(z[n]) if least else 0.0
-
-
-def _slsqp(
-    cost: Callable[[FloatArray], float],
-    cost_slope: Callable[[FloatArray], FloatArray],
-    room: Callable[[FloatArray], FloatArray],
-    room_slope: Callable[[FloatArray], FloatArray],
-    start: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-) -> FloatArray:
-    """Return the point of least cost where there is room and between the bounds, as far as SciPy finds it."""
-    from scipy.optimize import Bounds, minimize  # a second that only solving needs
-
-    with warnings.catch_warnings():  # a step beyond a bound by the last digit is clipped, and warned of
-        warnings.simplefilter("ignore", RuntimeWarning)
-        found = minimize(
-            cost,
-            start,
-            jac=cost_slope,
-            bounds=Bounds(lower, upper),
-            constraints={"type": "ineq", "fun": room, "jac": room_slope},
-            method="SLSQP",
-            options={"ftol": 1e-12, "maxiter": 100},
-        )
-    solution: FloatArray = found.x
-    return solution
+    highest = np.full(len(x), HIGHEST)
+    return slsqp(given.cost, given.cost_slope, room, room_slope, np.clip(x, floor, highest), floor, highest)

@@ -1,0 +1,153 @@
+"""Limits of `link` for groups: what is refused cannot be had, by brute force and by proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product as combinations
+
+import numpy as np
+import pytest
+
+from sfumato.matrix import FloatArray
+from sfumato.methods.response import JointTable, RiskOutOfReach, inside, solver
+from sfumato.methods.response.problem import Problem, Response, pose
+from sfumato.methods.response.reach import least_ratio, refuted
+from sfumato.methods.response.solver import answer
+from tests.properties.test_response import tables
+
+GRID = {1: 60, 2: 20, 3: 7}
+"""Retentions of each attribute that are looked at, by the number of attributes."""
+
+
+def by_groups(seed: int, number: int) -> Iterator[Problem]:
+    """Random tables and fixed attributes, with limits that differ by up to three attributes; some have none."""
+    rng = np.random.default_rng(seed)
+    for table in tables(seed, number):
+        levels = rng.choice([0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0], table.sizes)
+        named = rng.choice(len(table.sizes), int(rng.integers(1, 4)) % len(table.sizes) + 1, replace=False)
+        only = np.ix_(*(range(d) if k in named else [0] * d for k, d in enumerate(table.sizes)))
+        fixed = [k for k in range(len(table.sizes) - 1) if rng.random() < 0.15]
+        given = pose(table, levels[only][tuple(table.groups.T)], "link", "both", fixed, "kappa")
+        if given.free and np.isfinite(given.limits).any():
+            yield given
+
+
+def brute_force(given: Problem, rng: np.random.Generator) -> float:
+    """The least largest ratio of a grid with all corners, and of random points."""
+    n = len(given.free)
+    axis = [-40.0, *np.log(np.linspace(0.05, 1, GRID[n]))]
+    points = [np.array(x) for x in combinations(axis, repeat=n)]
+    points += [-rng.exponential(rng.choice([0.3, 1, 3]), n) for _ in range(60)]
+    return min(map(given.largest, points))
+
+
+def relaxed(given: Problem, factor: float) -> Problem:
+    """The same with limits that are larger by a factor; from 1 on they are none."""
+    limits = np.where(given.limits * factor < 1, given.limits * factor, 1.0)
+    fixed = set(range(len(given.table.sizes) - 1)) - {*given.free}
+    return pose(given.table, limits, "link", "both", fixed, "kappa")
+
+
+def outcome(given: Problem) -> Response | RiskOutOfReach:
+    try:
+        return answer(given)
+    except RiskOutOfReach as error:
+        return error
+
+
+@pytest.mark.parametrize("number", [100, pytest.param(3000, marks=pytest.mark.slow)])
+def test_what_brute_force_keeps_is_not_refused(number: int) -> None:
+    """By a millionth. And no point is below the bound that proves some refusals."""
+    rng = np.random.default_rng(number)
+    tight = proved = 0
+    for given in by_groups(number, number):
+        found = brute_force(given, rng)
+        bound = least_ratio(given)
+        assert bound <= found * (1 + 1e-12)
+        proved += refuted(given)
+        tight += bound > found * (1 - 1e-6)
+        if found > 0:
+            larger = relaxed(given, found * (1 + 1e-6))
+            assert not refuted(larger)
+            if not larger.kept_as_it_is():
+                assert any(answer(larger).noise)
+    assert tight >= number // 10
+    assert proved >= number // 3
+
+
+def test_no_refusal_is_below_its_proof() -> None:
+    """What is proved is refused, and some of what is not."""
+    refusals = {True: 0, False: 0}
+    for given in by_groups(8, 100):
+        proved, found = refuted(given), outcome(given)
+        if isinstance(found, RiskOutOfReach):
+            refusals[proved] += 1
+            assert found.excess >= least_ratio(given) * (1 - 1e-12)
+            assert len(found.cells)
+        else:
+            assert not proved
+    assert min(refusals.values()) >= 20
+
+
+def test_with_one_limit_the_bound_is_the_least_ratio() -> None:
+    for table in tables(9, 40):
+        for fixed in ((), (0,)):
+            given = pose(table, 0.4, "link", "both", fixed, "kappa")
+            nothing = np.full(len(given.free), -40.0)
+            assert least_ratio(given) == pytest.approx(given.largest(nothing), rel=1e-9)
+            assert not refuted(pose(table, 0.4, "posterior", "both", fixed, "kappa"))
+
+
+CLINIC = JointTable.from_array([[12, 28], [48, 12]])
+"""Of 100 people 60 have the first value: 48 women."""
+
+
+def test_a_record_takes_the_room_of_as_many_as_its_limit_says() -> None:
+    """12 men at .4 take the room of 30 records, 48 women at .6 that of 80: there are 100. The mean limit is .56."""
+    limits = np.array([[0.4, 1], [0.6, 1]])
+    given = pose(CLINIC, limits, "link", "both", (), "kappa")
+    assert least_ratio(given) == pytest.approx(1.1, rel=1e-12)
+    assert refuted(given)
+    assert not refuted(pose(CLINIC, limits * [[1.1, 1], [1.1, 1]], "link", "both", (), "kappa"))
+    without = pose(CLINIC, np.array([[0.1, 1], [1, 1]]), "link", "both", (), "kappa")
+    assert least_ratio(without) == pytest.approx(120 / 52, rel=1e-12)  # women have a risk of 1 at most: 48 records
+
+
+def no_search(*_: object) -> FloatArray:
+    raise AssertionError("a search cannot change the verdict")
+
+
+def test_in_a_large_domain_nothing_is_searched_for_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = np.array([[0.4, 1], [0.6, 1]])
+    monkeypatch.setattr(inside, "_lowest", no_search)
+    monkeypatch.setattr(solver, "optimum", no_search)
+    monkeypatch.setattr(inside, "IN_VAIN", 0.0)
+    with pytest.raises(RiskOutOfReach) as error:
+        answer(pose(CLINIC, limits, "link", "both", (), "kappa"))
+    assert error.value.message == (
+        "The risk 'link' was found to be 0.762519 at the least of a few points, above its limit of 0.6, and is 1.1 "
+        "times its limit or more in some cell, whatever the parameters: 1 cell(s) stay above their limits, "
+        "in 1 group(s)."
+    )
+    assert error.value.cells.tolist() == [[1, 0]]
+    with pytest.raises(AssertionError, match="change the verdict"):
+        answer(pose(CLINIC, np.array([[0.55, 1], [0.62, 1]]), "link", "both", (), "kappa"))
+
+
+def test_a_refusal_that_is_not_proved_says_what_was_found() -> None:
+    """Women have the value more often, so that only mixing helps the men, and it leaves .6 to them."""
+    table = JointTable.from_array([[28, 12], [32, 28]])
+    with pytest.raises(RiskOutOfReach, match=r"was found to be 0\.6 at the least, above its limit of 0\.59.*\)\.$"):
+        answer(pose(table, np.array([[0.59, 1], [0.9, 1]]), "link", "both", (), "kappa"))
+
+
+def test_a_search_from_the_diagonal_alone_would_miss_a_corner() -> None:
+    """Found by brute force: the least ratio is next to a point where one attribute stays as it is."""
+    missed = 0
+    for given in by_groups(3, 150):
+        if given.least_without_retention:
+            continue
+        ends = [inside._lowest(given, x) for x in inside._starts(given)]
+        ratios = [given.largest(x) for x in ends]
+        missed += min(ratios) < min(ratios[: len(inside.SPREAD)]) * (1 - 1e-6)
+    assert missed >= 1
