@@ -1,17 +1,19 @@
-"""Limits of `link` for groups: what is refused cannot be had, by brute force and by proof."""
+"""What is refused cannot be had, by brute force and by proof; nor by suppression where that is not proposed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product as combinations
 
 import numpy as np
 import pytest
 
 from sfumato.matrix import FloatArray
-from sfumato.methods.response import JointTable, RiskOutOfReach, inside, solver
+from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, inside, solve, solver
 from sfumato.methods.response.problem import Problem, Response, pose
-from sfumato.methods.response.reach import least_ratio, refuted
+from sfumato.methods.response.reach import least_ratio, refuted, suppressing
 from sfumato.methods.response.solver import answer
 from tests.properties.test_response import tables
 
@@ -141,13 +143,91 @@ def test_a_refusal_that_is_not_proved_says_what_was_found() -> None:
         answer(pose(table, np.array([[0.59, 1], [0.9, 1]]), "link", "both", (), "kappa"))
 
 
-def test_a_search_from_the_diagonal_alone_would_miss_a_corner() -> None:
-    """Found by brute force: the least ratio is next to a point where one attribute stays as it is."""
-    missed = 0
-    for given in by_groups(3, 150):
-        if given.least_without_retention:
-            continue
-        ends = [inside._lowest(given, x) for x in inside._starts(given)]
-        ratios = [given.largest(x) for x in ends]
-        missed += min(ratios) < min(ratios[: len(inside.SPREAD)]) * (1 - 1e-6)
-    assert missed >= 1
+def test_a_search_from_the_diagonal_alone_would_miss_a_corner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first attribute has to stay as it is: with less of it the least ratio is that of no retention, 1.02."""
+    table = JointTable.from_array([[[27, 1, 14], [4, 19, 6]], [[0, 1, 5], [13, 0, 10]], [[6, 0, 2], [5, 3, 5]]])
+    by_first = np.array([[1.02, 0.85, 0.34], [0.85, 0.34, 1], [0.85, 1.53, 0.34]])
+    given = pose(table, by_first[table.groups[:, 0]], "link", "both", (), "kappa")
+    assert given.kept(inside.inside(given))
+    monkeypatch.setattr(inside, "CORNERS", 0)
+    with pytest.raises(RiskOutOfReach) as error:
+        inside.inside(given)
+    assert error.value.excess == pytest.approx(1.0209, abs=5e-5)
+
+
+# --- suppression ------------------------------------------------------------------------------------------------------
+
+
+EVEN = JointTable.from_array([[100, 102, 98], [100, 98, 102]])
+SKEWED = JointTable.from_array([[400, 102, 98], [400, 98, 102]])
+"""Suppressing 600 records with the first value leaves EVEN, whose groups and values have nearly equal shares."""
+
+
+@pytest.mark.parametrize(
+    ("risk", "scope", "least"),
+    [
+        ("posterior", "both", Fraction(1, 3)),
+        ("link", "quasi_identifiers", Fraction(1, 3)),
+        ("reconstruction", "quasi_identifiers", Fraction(1, 6)),  # of six cells one has a sixth
+        ("reconstruction", "sensitive", Fraction(1, 9)),  # a third is guessed right in a third of all cases
+        ("reconstruction", "both", Fraction(1, 18)),  # the same, and the right one of two groups
+    ],
+)
+def test_suppression_is_proposed_down_to_where_it_helps(risk: RiskName, scope: Scope, least: Fraction) -> None:
+    enough = float(least) * (1.09 if risk == "reconstruction" else 1.01)
+    assert suppressing(pose(SKEWED, enough, risk, scope, (), "kappa"), enough)
+    with pytest.raises(RiskOutOfReach):
+        solve(SKEWED, enough, risk=risk, scope=scope)
+    assert any(solve(EVEN, enough, risk=risk, scope=scope).noise)
+    for in_vain in (least, float(least), float(least) * 0.9):
+        assert not suppressing(pose(SKEWED, in_vain, risk, scope, (), "kappa"), in_vain)
+
+
+def some_of(table: JointTable, rng: np.random.Generator) -> JointTable | None:
+    """What is left if records are suppressed: at most so many of each cell, or some of its records, or none."""
+    most = np.minimum(table.counts, rng.integers(1, table.counts.max() + 1))
+    left = np.where(rng.random(most.shape) < 0.7, most, np.floor(table.counts * rng.random(most.shape)))
+    there = left.sum(axis=1) > 0
+    return JointTable(table.sizes, table.groups[there], left[there]) if there.any() else None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Limits of any table of a domain, by its cells."""
+
+    risk: RiskName
+    scope: Scope
+    fixed: tuple[int, ...]
+    limits: FloatArray
+
+    @classmethod
+    def drawn(cls, risk: RiskName, sizes: tuple[int, ...], rng: np.random.Generator) -> Asked:
+        scopes: tuple[Scope, ...] = ("sensitive", "quasi_identifiers", "both")
+        levels = rng.choice([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], sizes) / (4 if risk == "reconstruction" else 1)
+        fixed = tuple(k for k in range(len(sizes) - 1) if rng.random() < 0.3)
+        return cls(risk, scopes[rng.integers(3)], fixed, levels if rng.random() < 0.5 else np.full(sizes, levels.max()))
+
+    def of(self, table: JointTable) -> FloatArray:
+        own: FloatArray = self.limits[tuple(table.groups.T)]
+        return own
+
+    def posed(self, table: JointTable) -> Problem:
+        return pose(table, self.of(table), self.risk, self.scope, self.fixed, "kappa")
+
+
+@pytest.mark.parametrize("risk", ["reconstruction", "posterior", "link"])
+def test_where_suppression_is_not_proposed_it_never_helps(risk: RiskName) -> None:
+    """Limits by groups and values, attributes that stay as they are, every scope: no noise keeps what is left."""
+    rng = np.random.default_rng(61)
+    told, helped = [0, 0], 0
+    for table in tables(61, 100, attributes=2):
+        asked = Asked.drawn(risk, table.sizes, rng)
+        proposed = bool(suppressing(asked.posed(table), asked.of(table)))
+        told[proposed] += 1
+        for some in filter(None, (some_of(table, rng) for _ in range(4))):
+            found = outcome(asked.posed(some))
+            if not isinstance(found, RiskOutOfReach) and any(found.noise):
+                assert proposed
+                helped += 1
+    assert min(told) >= 20
+    assert helped >= 10

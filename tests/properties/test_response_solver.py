@@ -205,7 +205,10 @@ def test_a_posterior_is_out_of_reach_where_a_value_is_too_frequent() -> None:
         solve(table, Fraction(1, 2), risk="posterior")
     assert error.value.least == pytest.approx(14 / 24, rel=1e-12)
     assert error.value.cells.tolist() == [[-1, -1, 0]]  # whatever the quasi-identifiers
-    assert "Suppress" in error.value.hint
+    assert error.value.hint == "Ask for a limit above 0.583334, where all would be noise, and below 0.8."
+    with pytest.raises(RiskOutOfReach) as error:
+        solve(table, 0.55, risk="posterior")
+    assert error.value.hint.startswith("Suppress records with the most frequent sensitive values, or ask for a limit")
     assert solve(table, 0.6, risk="posterior").risk <= 0.6
     with pytest.raises(RiskOutOfReach) as error:
         solve(table, 0.6, risk="posterior", fixed=(0,))

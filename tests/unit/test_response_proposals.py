@@ -114,7 +114,7 @@ def test_the_others_are_told_what_they_get() -> None:
     table = of({("M", "x"): 50, ("F", "x"): 30, ("F", "y"): 20})
     wanted = request("0.5", ("a", "F", "0.1"), scope="sensitive", **RECONSTRUCTION)
     error = refused(table, wanted)
-    assert re.fullmatch(rf"{SUPPRESS}, or ask for limits of 1 \(none\) for all others, 0.3\d+ for a F\.", error.hint)
+    assert re.fullmatch(r"Ask for limits of 1 \(none\) for all others, 0.3\d+ for a F\.", error.hint)
     assert try_all(table, wanted, error.hint) == ["limits"]
 
 
@@ -141,7 +141,10 @@ def test_a_proposed_limit_is_below_what_the_table_keeps_as_it_is() -> None:
 def test_where_no_limit_helps_none_is_proposed() -> None:
     table = of({("a", "x"): 10, ("a", "y"): 10, ("b", "x"): 20, ("b", "y"): 20})
     error = refused(table, request("1/3"))
-    assert error.hint == f"{SUPPRESS}. No larger limit can be kept, below those that the table as it is keeps."
+    told = "No larger limit can be kept, below those that the table as it is keeps."
+    assert error.hint == f"Choose another method. {told}"
+    skewed = of({("a", "x"): 12, ("a", "y"): 8, ("b", "x"): 24, ("b", "y"): 16})
+    assert refused(skewed, request("0.55")).hint == f"{SUPPRESS}. {told}"
     assert refused(table, request("0.7")).hint == "No smaller limit can be kept: choose another method."
 
 
@@ -163,8 +166,10 @@ def test_for_a_large_domain_limits_are_not_searched_for(groups: Any, monkeypatch
     )
     monkeypatch.setattr("sfumato.methods.response.proposals.MOST_SECONDS", 0.0)
     hint = refused(clinic, request("1/4", *groups)).hint
-    between = ", or ask for a limit above 0.38, where all would be noise, and below 0.428571"
-    assert hint == f"{SUPPRESS}{'' if groups else between}."
+    between = "sk for a limit above 0.38, where all would be noise, and below 0.428571."
+    assert hint == ("Ask for larger limits, or choose another method." if groups else f"A{between}")
+    if not groups:
+        assert refused(clinic, request("0.35")).hint == f"{SUPPRESS}, or a{between}"
     for limit in ("0.380001", "0.428571"):
         assert plan(clinic, method="randomized-response", requirement=RiskLimit(limit)).mechanisms
     assert refused(clinic, request("0.9")).hint == "Ask for a smaller limit, or choose another method."
@@ -198,7 +203,7 @@ def test_columns_that_make_the_domain_too_large_are_not_proposed() -> None:
     """a, b and c have 2 x 6,000 x 6,000 combinations together."""
     table = crowded(6000)
     hint = refused(table, request("1/2", fixed=["b", "c"])).hint
-    assert hint == f"{SUPPRESS}."
+    assert hint == "Choose another method."  # each b has one value of s, whatever is suppressed
     error = refused(table, request("1/2"))
     assert "cells, above" in error.message
 

@@ -1,7 +1,7 @@
 """What would work in place of a request that cannot be met.
 
 Columns and limits that are proposed were tried, and have an answer of use; but in large domains, where ranges are told
-without trying. That suppressing records may help is general advice, and not tried.
+without trying. Suppressing records is advice that was not tried; it is not given where it would be in vain for certain.
 
 Of use is a release whose estimate has a smaller expected error than one who holds all combinations to be alike.
 
@@ -24,7 +24,7 @@ import numpy as np
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.problem import NOTHING, Response
-from sfumato.methods.response.reach import CERTAIN, SUPPRESS, between
+from sfumato.methods.response.reach import ANOTHER, CERTAIN, between, either, suppressing
 from sfumato.methods.response.request import Request, ScopeWord
 from sfumato.methods.response.risks import RISKS
 from sfumato.methods.response.solver import MOST_SECONDS
@@ -45,7 +45,11 @@ APART = 1 + 1e-9
 
 def for_unreachable(asked: Request, least: float) -> str:
     """Return what to do if the limits cannot be kept; `least` is the risk, at its least, of the worst cell."""
-    return f"{_wider(asked) or SUPPRESS}{_larger(asked, least)}."
+    way = _wider(asked) or suppressing(asked.problem, asked.axes.limits(asked.limit))
+    ask, why = _larger(asked, least)
+    larger = "ask for larger limits" if asked.limit.groups else ""
+    told = either(way, ask) if way or ask else either(larger, ANOTHER)
+    return f"{told} {either(why)}".rstrip()
 
 
 def for_kept(asked: Request) -> str:
@@ -81,7 +85,7 @@ def _wider(asked: Request) -> str:
             continue
         left -= wider.seconds
         if _tried(wider):
-            return f"Randomize attribute(s) {', '.join(more)} too ({_settings(asked, wider)})"
+            return f"randomize attribute(s) {', '.join(more)} too ({_settings(asked, wider)})"
     return ""
 
 
@@ -164,18 +168,18 @@ class _Ways:
         return min(Fraction(grown.quantize(unit, ROUND_CEILING)), Fraction(1))
 
 
-def _larger(asked: Request, least: float) -> str:
-    """Return which larger limits can be kept by an answer of use."""
+def _larger(asked: Request, least: float) -> tuple[str, str]:
+    """Propose larger limits that can be kept by an answer of use; else say why there are none, if that is certain."""
     if least >= CERTAIN and not asked.limit.groups:
-        return ""
+        return "", ""
     ways = _Ways.of(asked, keep=True)
     if asked.seconds > MOST_SECONDS and ways.end > APART:
-        return between(float(ways.least[0]), float(ways.untouched[0])) if ways.all else ""
+        return between(float(ways.least[0]), float(ways.untouched[0])) if ways.all else "", ""
     found = _found(ways)
     if found:
-        return f", or ask for {_told(found)}"
+        return f"ask for {_told(found)}", ""
     why = "leaves anything of use" if ways.end > APART else "can be kept"
-    return f". No larger limit {why}, below those that the table as it is keeps" if ways.all else ""
+    return "", f"no larger limit {why}, below those that the table as it is keeps" if ways.all else ""
 
 
 def _found(ways: _Ways) -> Request | None:

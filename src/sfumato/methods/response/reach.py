@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,12 @@ CERTAIN = 1 - 1e-9
 ROUNDING = 1e-12
 """More than the relative error of a computed risk."""
 
-SUPPRESS = "Suppress records with the most frequent sensitive values"
+EVEN = 1e-9
+"""Limits with a sum so near to 1 are as many equal shares."""
+
+SUPPRESS = "suppress records with the most frequent sensitive values"
+
+ANOTHER = "choose another method"
 
 
 class RiskOutOfReach(Infeasible):
@@ -129,11 +135,46 @@ def _single_valued(problem: Problem, above: BoolArray) -> int:
     return np.intersect1d(groups, problem.table.single_valued).size
 
 
+# --- what would work --------------------------------------------------------------------------------------------------
+
+
+def either(*ways: str) -> str:
+    """Say in a sentence what can be done, if there is anything."""
+    told = ", or ".join(filter(None, ways))
+    return f"{told[:1].upper()}{told[1:]}." if told else ""
+
+
+def suppressing(problem: Problem, limits: Fraction | float | FloatArray) -> str:
+    """Propose to suppress records, unless it is certain that this is in vain; `limits` are those of the records.
+
+    So it is if no records of the table, by themselves, have parameters that keep their limits t. Let a cell be one of
+    the attributes that stay as they are, and all shares be within it.
+
+    - `posterior`: what is released has one of the values, 1 = sum_u h(b, u) <= sum_u max_a t(a, u).
+    - `link`: pi_u <= max_a t(a, u) by `least_ratio`, so again 1 <= sum_u max_a t(a, u).
+    - `reconstruction`: eta_a >= pi_a and sigma(a, u) >= pi(u | a), so that the risk is pi(a, u) at the least, and where
+      S is randomized too pi(a, u)^2/pi_a. Hence 1 <= sum_(a, u) t(a, u), or 1 <= sum_a (sum_u sqrt t(a, u))^2.
+
+    Where all that is exactly 1, only the table as it is or pure noise would do. And where nothing is randomized a table
+    that keeps its limits is of no use to this method.
+    """
+    table, cell = problem.table, _cell_of_fixed(problem)
+    own = np.where(table.counts > 0, np.minimum(np.asarray(limits, dtype=np.float64), 1.0), 0.0)
+    if not problem.risk.sees_sensitive:
+        loosest = np.zeros((int(cell.max()) + 1, table.sizes[-1]))
+        np.maximum.at(loosest, cell, own)
+        room = loosest.sum(axis=1)
+    else:
+        noisy = len(table.sizes) - 1 in problem.free
+        room = np.bincount(cell, np.sqrt(own).sum(axis=1) ** 2 if noisy else own.sum(axis=1))
+    return SUPPRESS if problem.free and float(room.max()) > 1 + EVEN else ""
+
+
 # --- limits that can be kept ------------------------------------------------------------------------------------------
 
 
 def larger(problem: Problem, error: RiskOutOfReach) -> str:
-    """Say which limits can be kept instead: one for all, or all of them by a factor."""
+    """Propose limits that can be kept: one for all, or all of them by a factor."""
     low, high = float(problem.limits.min()), float(problem.limits.max())
     if low < high:
         return between(error.excess, problem.untouched, "limits that are larger by a factor")
@@ -141,13 +182,13 @@ def larger(problem: Problem, error: RiskOutOfReach) -> str:
 
 
 def between(least: float, untouched: float, what: str = "a limit") -> str:
-    """Say that it has to be above the least that can be kept, and below what the table keeps as it is; if it can be."""
+    """Propose one above the least that can be kept, and below what the table keeps as it is; if there is any."""
     low, high = _six_digits(least * (1 - ROUNDING), ROUND_CEILING), _six_digits(untouched, ROUND_FLOOR)
     if low >= high:
         return ""
     most = math.ceil(1 / low) - 1  # the largest l with 1/l above
     also = f" (l = {most})" if most > 1 and 1 / most < high else ""
-    return f", or ask for {what} above {low:f}, where all would be noise, and below {high:f}{also}"
+    return f"ask for {what} above {low:f}, where all would be noise, and below {high:f}{also}"
 
 
 def _six_digits(x: float, rounding: str) -> Decimal:

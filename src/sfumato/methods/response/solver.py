@@ -22,8 +22,8 @@ from sfumato.methods.response.inside import inside, on_worst_cells, slsqp
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.newton import HIGHEST, REACHED, UNTOUCHED, optimum
 from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
-from sfumato.methods.response.problem import NOTHING, Limit, Problem, Response, Scope, pose
-from sfumato.methods.response.reach import SUPPRESS, RiskOutOfReach, larger, refuted
+from sfumato.methods.response.problem import NOTHING, Limit, Limits, Problem, Response, Scope, pose
+from sfumato.methods.response.reach import ANOTHER, RiskOutOfReach, either, larger, refuted, suppressing
 from sfumato.methods.response.risks import Risk, RiskName
 
 MOST_SECONDS = 0.25
@@ -60,8 +60,9 @@ def solve(
     try:
         return answer(given)
     except RiskOutOfReach as error:
-        way = _wider(given, pose(table, limit, risk, "both", (), objective)) or SUPPRESS
-        raise error.with_hint(f"{way}{larger(given, error)}.") from None
+        wider = _wider(given, pose(table, limit, risk, "both", (), objective))
+        way = wider or suppressing(given, limit.values if isinstance(limit, Limits) else limit)
+        raise error.with_hint(either(way, larger(given, error)) or either(ANOTHER)) from None
 
 
 def answer(given: Problem) -> Response:
@@ -110,7 +111,7 @@ def _wider(given: Problem, wider: Problem) -> str:
     if Kappa(table).expected_error(found.channels) > uniform_error(table, math.prod(table.sizes)):
         return ""
     names = table.names or range(len(table.sizes))
-    return f"Randomize attribute(s) {', '.join(str(names[k]) for k in wider.free if k not in given.free)} too"
+    return f"randomize attribute(s) {', '.join(str(names[k]) for k in wider.free if k not in given.free)} too"
 
 
 # --- points within the limits -----------------------------------------------------------------------------------------
