@@ -12,6 +12,7 @@ import pytest
 from sfumato.errors import Infeasible
 from sfumato.methods import plan
 from sfumato.methods.response import RiskName, solver
+from sfumato.methods.response.request import Request
 from sfumato.profiles import Profile
 from sfumato.requirement import GroupLimit, RiskLimit
 from sfumato.response_plan import ResponsePlan
@@ -124,6 +125,37 @@ def test_limits_that_are_not_in_the_way_stay() -> None:
     error = refused(table, wanted)
     assert "limits of 8/17 for all others, 0.3" in error.hint
     assert try_all(table, wanted, error.hint) == ["limits"]
+
+
+@pytest.mark.parametrize("risk", ["reconstruction", "posterior", "link"])
+def test_no_group_is_proposed_more_than_the_answer_needs(risk: RiskName) -> None:
+    """A limit that was raised is reached, to its three digits; limits that grow by one factor would leave room."""
+    rng, raised = np.random.default_rng(43), 0
+    for table in profiles()[:8]:
+        low, high = sorted(rng.uniform(0.1, 0.25, 2) / (50 if risk == "reconstruction" else 1))
+        more = RECONSTRUCTION | {"scope": "quasi-identifiers"} if risk == "reconstruction" else {"risk": risk}
+        wanted = request(f"{high:.4f}", ("a", "a0", f"{low:.4f}"), ("a", "a1", f"{high:.4f}"), **more)
+        proposed = _limits(wanted, refused(table, wanted).hint)
+        if not proposed:
+            continue
+        asked_for = proposed["requirement"]
+        limits = zip(wanted["requirement"].limits, asked_for.limits, strict=True)
+        again = Request.of(table, asked_for, risk, "quasi-identifiers", (), "l2")
+        point = again.problem.risk(again.axes.table, again.answered().channels)
+        for k, (stated, limit) in enumerate(limits):
+            if limit > stated:
+                raised += 1
+                assert float(limit) * 0.99 <= again.largest_held_by(k, point) <= limit
+    assert raised >= 4
+
+
+def test_a_limit_that_the_answer_does_not_need_falls_back() -> None:
+    """Without retention all have a risk of .517. If M and N grew alike, both would get .564."""
+    table = of({("M", "x"): 30, ("M", "y"): 10, ("F", "x"): 20, ("F", "y"): 20, ("N", "x"): 12, ("N", "y"): 28})
+    wanted = request("0.9", ("a", "M", "0.2"), ("a", "N", "0.5"), risk="link")
+    hint = refused(table, wanted).hint
+    assert "limits of 0.9 for all others, 0.564 for a M, 0.528 for a N." in hint
+    assert try_all(table, wanted, hint) == ["limits"]
 
 
 def test_a_proposed_limit_is_below_what_the_table_keeps_as_it_is() -> None:

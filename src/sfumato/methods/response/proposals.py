@@ -7,8 +7,9 @@ Of use is a release whose estimate has a smaller expected error than one who hol
 
 Limits are proposed together. Without any retention the records of the k-th stated limit have a risk of m_k at most, so
 that the limits max(stated_k, t m_k) can be kept for every t above 1: those in the way grow with t, all others stay. The
-least t of use is found by bisection, below the one from which on the table as it is keeps all limits. With limits for
-groups that is one way of many: another may leave some of them smaller.
+least t of use is found by bisection, below the one from which on the table as it is keeps all limits. Then each limit
+falls back to the largest risk that it holds in the answer, or to the stated one. With limits for groups that is one way
+of many: another may leave some of them smaller.
 """
 
 from __future__ import annotations
@@ -153,19 +154,13 @@ class _Ways:
     def at(self, t: float, digits: int = 17) -> Request | None:
         """Return the request with these limits, rounded up; None if they are no limits any more."""
         numbers = [self._number(k, t, digits) for k in range(len(self.keep))]
-        groups = zip(self.asked.limit.groups, numbers[1:], strict=True)
-        try:
-            limit = RiskLimit(numbers[0], tuple(replace(group, limit=number) for group, number in groups))
-        except PolicyError:
-            return None
-        return replace(self.asked, limit=limit)
+        return _with_limits(self.asked, numbers)
 
     def _number(self, k: int, t: float, digits: int) -> Fraction:
         grown = Decimal(float(self.least[k]) * t)
         if self.keep[k] >= Fraction(grown):
             return self.keep[k]
-        unit = Decimal(1).scaleb(grown.adjusted() - digits + 1)
-        return min(Fraction(grown.quantize(unit, ROUND_CEILING)), Fraction(1))
+        return min(_rounded_up(grown, digits), Fraction(1))
 
 
 def _larger(asked: Request, least: float) -> tuple[str, str]:
@@ -177,7 +172,7 @@ def _larger(asked: Request, least: float) -> tuple[str, str]:
         return between(float(ways.least[0]), float(ways.untouched[0])) if ways.all else "", ""
     found = _found(ways)
     if found:
-        return f"ask for {_told(found)}", ""
+        return f"ask for {_told(_tightened(found, asked.limit.limits))}", ""
     why = "leaves anything of use" if ways.end > APART else "can be kept"
     return "", f"no larger limit {why}, below those that the table as it is keeps" if ways.all else ""
 
@@ -195,6 +190,31 @@ def _found(ways: _Ways) -> Request | None:
             low = middle
     rounded = (ways.at(math.exp(high), digits) for digits in DIGITS if useful)
     return next((request for request in rounded if _tried(request)), None)
+
+
+def _tightened(found: Request, stated: Sequence[Fraction]) -> Request:
+    """Return the request with limits that are no larger than its answer needs, nor smaller than those stated."""
+    if not found.limit.groups:
+        return found
+    point = found.problem.risk(found.axes.table, found.answered().channels)
+    held = [_rounded_up(Decimal(found.largest_held_by(k, point)), DIGITS[0]) for k in range(len(stated))]
+    numbers = [min(old, max(least, risk)) for old, least, risk in zip(found.limit.limits, stated, held, strict=True)]
+    tighter = _with_limits(found, numbers)
+    return tighter if tighter and _tried(tighter) else found
+
+
+def _with_limits(asked: Request, numbers: Sequence[Fraction]) -> Request | None:
+    """Return the request with these limits, for all others and for the groups; None if they are no limits any more."""
+    groups = zip(asked.limit.groups, numbers[1:], strict=True)
+    try:
+        limit = RiskLimit(numbers[0], tuple(replace(group, limit=number) for group, number in groups))
+    except PolicyError:
+        return None
+    return replace(asked, limit=limit)
+
+
+def _rounded_up(x: Decimal, digits: int) -> Fraction:
+    return Fraction(x.quantize(Decimal(1).scaleb(x.adjusted() - digits + 1), ROUND_CEILING))
 
 
 def _told(asked: Request) -> str:

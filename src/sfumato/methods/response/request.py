@@ -13,7 +13,7 @@ from sfumato.errors import Infeasible
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
 from sfumato.methods.response.problem import Limit, Problem, Response, Scope, pose
-from sfumato.methods.response.risks import RISKS, RiskName
+from sfumato.methods.response.risks import RISKS, Risk, RiskName
 from sfumato.methods.response.solver import answer
 from sfumato.profiles import Profile
 from sfumato.requirement import RiskLimit
@@ -22,6 +22,8 @@ ScopeWord = Literal["sensitive", "quasi-identifiers", "both"]
 ObjectiveWord = Literal["l2", "chi-square"]
 SCOPES: dict[ScopeWord, Scope] = {"sensitive": "sensitive", "quasi-identifiers": "quasi_identifiers", "both": "both"}
 OBJECTIVES: dict[ObjectiveWord, ObjectiveName] = {"l2": "kappa", "chi-square": "chi_square"}
+HALF = 0.5
+"""Any limit, where only matters whom it holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +66,15 @@ class Request:
 
     def held_by(self, number: int) -> npt.NDArray[np.bool_]:
         """Return which cells, [groups, d_s], one of the stated limits holds: also where it is not the strictest."""
-        alone = self._posed(np.where(self.axes.strictest(self.limit) == number, 0.5, 1.0))
-        return (self.axes.table.counts > 0) & np.isfinite(alone.own_limits)
+        return (self.axes.table.counts > 0) & np.isfinite(self._alone(number).own_limits)
+
+    def largest_held_by(self, number: int, point: Risk) -> float:
+        """Return the largest risk that one of the stated limits holds."""
+        return float(self._alone(number).ratio(point).max()) * HALF
+
+    def _alone(self, number: int) -> Problem:
+        """Return the problem with one half in place of a stated limit, and no others."""
+        return self._posed(np.where(self.axes.strictest(self.limit) == number, HALF, 1.0))
 
     # --- what it costs ------------------------------------------------------------------------------------------------
 
