@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
+OLDEST_PYSPARK = 4, 2
+"""Before, timestamps without a zone came back with one: a release differed from that of one machine."""
+INSTALL = "pip install 'sfumato[spark]'"
 DEFAULT_MASTER = "local[*]"
 SECONDS_TO_ANSWER = 10
 """How long a standalone master may take to accept a connection; Spark itself would try for a minute."""
@@ -86,9 +89,13 @@ def quietly() -> Iterator[None]:
 def _need_pyspark() -> None:
     try:
         with quietly():
-            import pyspark.testing  # which a session loads in any case  # noqa: F401
+            import pyspark
+            import pyspark.testing  # which a session loads in any case
     except ImportError:
-        raise UsageError("Spark is asked for, and pyspark is not installed.", "pip install 'sfumato[spark]'") from None
+        raise UsageError("Spark is asked for, and pyspark is not installed.", INSTALL) from None
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < OLDEST_PYSPARK:
+        oldest = ".".join(map(str, OLDEST_PYSPARK))
+        raise UsageError(f"Spark needs pyspark {oldest} or later, and {pyspark.__version__} is installed.", INSTALL)
 
 
 def _running() -> SparkSession | None:

@@ -61,6 +61,13 @@ def test_pyspark_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused().endswith("pip install 'sfumato[spark]'")
 
 
+def test_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "4.1.2")
+    assert "needs pyspark 4.2 or later, and 4.1.2 is installed" in refused()
+    monkeypatch.setattr("pyspark.__version__", "3.12.0.dev0")
+    assert "and 3.12.0.dev0 is installed" in refused()
+
+
 def test_java_is_asked_for(nothing_runs: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
