@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato.matrix import FloatArray
-from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, inside, solve, solver
+from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, inside, joint, solve, solver
 from sfumato.methods.response.problem import Problem, Response, pose
 from sfumato.methods.response.reach import least_ratio, refuted, suppressing
 from sfumato.methods.response.solver import answer
@@ -141,6 +141,15 @@ def test_a_refusal_that_is_not_proved_says_what_was_found() -> None:
     table = JointTable.from_array([[28, 12], [32, 28]])
     with pytest.raises(RiskOutOfReach, match=r"was found to be 0\.6 at the least, above its limit of 0\.59.*\)\.$"):
         answer(pose(table, np.array([[0.59, 1], [0.9, 1]]), "link", "both", (), "kappa"))
+
+
+def test_a_search_takes_no_larger_domain_than_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all sensitive values are looked at, there are no others to be taken as one."""
+    table = JointTable.from_array([[28, 12], [32, 28]])
+    given = pose(table, np.array([[0.59, 0.9], [0.9, 0.9]]), "link", "both", (), "kappa")
+    monkeypatch.setattr(joint, "MOST_CELLS", table.evaluated_cells(dense=True))
+    with pytest.raises(RiskOutOfReach, match=r"was found to be 0\.6 at the least"):
+        answer(given)
 
 
 def test_a_search_from_the_diagonal_alone_would_miss_a_corner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,6 +158,21 @@ def test_a_limit_that_the_answer_does_not_need_falls_back() -> None:
     assert try_all(table, wanted, hint) == ["limits"]
 
 
+@pytest.mark.parametrize("risk", ["reconstruction", "link"])
+def test_who_asks_for_too_little_is_told_of_less(risk: RiskName) -> None:
+    """No group is told a larger limit than it has, though without retention women would have a larger `link`."""
+    table = of({("M", "x"): 90, ("M", "y"): 10, ("F", "x"): 51, ("F", "y"): 49})
+    more = RECONSTRUCTION if risk == "reconstruction" else {"risk": risk}
+    wanted = request("0.95", ("a", "F", "0.52"), scope="quasi-identifiers", **more)
+    hint = refused(table, wanted).hint
+    proposed = _limits(wanted, hint.replace(", or choose another method", ""))
+    assert hint.startswith("Ask for less, such as limits of ")
+    assert proposed is not None
+    pairs = zip(proposed["requirement"].limits, wanted["requirement"].limits, strict=True)
+    assert all(less <= stated for less, stated in pairs)
+    assert plan(table, method="randomized-response", **proposed)
+
+
 def test_a_proposed_limit_is_below_what_the_table_keeps_as_it_is() -> None:
     """The risk is between .5 and .501: with three digits there is no limit to ask for."""
     table = of({("a", "x"): 501, ("a", "y"): 499, ("b", "x"): 499, ("b", "y"): 501})

@@ -136,13 +136,15 @@ def _lowered(given: Problem, x: FloatArray, cells: IntArray) -> tuple[FloatArray
 
 
 def _of_values(given: Problem, cells: IntArray) -> tuple[Problem, IntArray]:
-    """Return the problem with all sensitive values but those of these cells as one, without a limit; and the cells.
+    """Return the problem with the sensitive values of other cells taken as one, without a limit; and these cells.
 
     Of `posterior` and `link` a value's risk depends on that value and on all records, so that it stays the same.
     """
     table, group, value = given.table, *np.divmod(cells, given.table.sizes[-1])
     values = np.unique(value)
     others = np.setdiff1d(np.arange(table.sizes[-1]), values)
+    if not others.size:
+        return given, cells
     counts = np.column_stack([table.counts[:, values], table.counts[:, others].sum(axis=1)])
     alike = JointTable((*table.sizes[:-1], len(values) + 1), table.groups, counts)
     limits = np.column_stack([given.limits[:, values], np.full(len(given.limits), np.inf)])

@@ -122,23 +122,25 @@ def _settings(asked: Request, wider: Request) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Ways:
-    """Limits that grow with t, each from the least that can be kept on, but not below what is to be kept of it."""
+    """Limits that grow with t, from the least that can be kept on; not below what is to be kept, nor above the most."""
 
     asked: Request
     keep: tuple[Fraction, ...]
+    most: tuple[Fraction, ...]
     least: FloatArray  # m
     untouched: FloatArray  # the largest risk without any noise
 
     @classmethod
     def of(cls, asked: Request, keep: bool) -> _Ways:
-        """Return those from the stated limits on (`keep`), or from the least that can be kept on."""
+        """Return those from the stated limits on (`keep`), or those up to them."""
         problem, table, stated = asked.problem, asked.axes.table, asked.limit.limits
         values = problem.sampled(np.full(len(problem.free), NOTHING)).values.reshape(-1, table.sizes[-1])
         risks = values[table.places] if problem.risk.of_released else values
         held = [asked.held_by(k) for k in range(len(stated))]
         least, untouched = ([float(x[cells].max(initial=0)) for cells in held] for x in (risks, table.shares))
         kept = [number if keep or not m else Fraction(0) for number, m in zip(stated, least, strict=True)]
-        return cls(asked, tuple(kept), np.array(least), np.array(untouched))
+        most = [Fraction(1) if keep else number for number in stated]
+        return cls(asked, tuple(kept), tuple(most), np.array(least), np.array(untouched))
 
     @property
     def all(self) -> bool:
@@ -160,7 +162,7 @@ class _Ways:
         grown = Decimal(float(self.least[k]) * t)
         if self.keep[k] >= Fraction(grown):
             return self.keep[k]
-        return min(_rounded_up(grown, digits), Fraction(1))
+        return min(_rounded_up(grown, digits), self.most[k])
 
 
 def _larger(asked: Request, least: float) -> tuple[str, str]:

@@ -177,18 +177,22 @@ def larger(problem: Problem, error: RiskOutOfReach) -> str:
     """Propose limits that can be kept: one for all, or all of them by a factor."""
     low, high = float(problem.limits.min()), float(problem.limits.max())
     if low < high:
-        return between(error.excess, problem.untouched, "limits that are larger by a factor")
+        factor = "limits that are larger by a factor"
+        return between(error.excess, problem.untouched, factor, problem.least_without_retention)
     return between(error.least, problem.untouched * low)
 
 
-def between(least: float, untouched: float, what: str = "a limit") -> str:
-    """Propose one above the least that can be kept, and below what the table keeps as it is; if there is any."""
+def between(least: float, untouched: float, what: str = "a limit", noise: bool = True) -> str:
+    """Propose one above the least that can be kept, and below what the table keeps as it is; if there is any.
+
+    `noise` tells whether the least is that without any retention.
+    """
     low, high = _six_digits(least * (1 - ROUNDING), ROUND_CEILING), _six_digits(untouched, ROUND_FLOOR)
     if low >= high:
         return ""
     most = math.ceil(1 / low) - 1  # the largest l with 1/l above
     also = f" (l = {most})" if most > 1 and 1 / most < high else ""
-    return f"ask for {what} above {low:f}, where all would be noise, and below {high:f}{also}"
+    return f"ask for {what} above {low:f}{', where all would be noise,' if noise else ''} and below {high:f}{also}"
 
 
 def _six_digits(x: float, rounding: str) -> Decimal:
