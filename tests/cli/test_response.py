@@ -95,7 +95,7 @@ def test_risks_are_estimated_and_called_so(folder: Path) -> None:
         code, _, err = run("risk", "t.parquet", "large.toml", "--keep", wrong)
         assert (code, message in err) == (2, True)
     code, _, err = run("risk", "t.parquet", "large.toml", "--keep", "age=0.5", "--keep", "age=0.7")
-    assert (code, "--keep names 'age' twice, with 0.5 and 0.7" in err) == (2, True)
+    assert (code, "--keep names 'age' twice, with '0.5' and '0.7'" in err) == (2, True)
 
 
 def test_another_table_is_not_published(folder: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sfumato.release import Release
 
+Value = TypeVar("Value")
 ENGINES = ("embedded", "spark")
 app = typer.Typer(
     rich_markup_mode=None,
@@ -57,6 +58,19 @@ def check_private(file: Path | None, what: str) -> None:
             f"{str(file)!r} lies in the release {str(folder)!r}, which is handed out; {what} is private.",
             "Write it elsewhere.",
         )
+
+
+def once(option: str, pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
+    """Return what an option gives each column; one that is named twice is refused: which of both holds?"""
+    given: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in given:
+            raise UsageError(
+                f"{option} names {name!r} twice, with {str(given[name])!r} and {str(value)!r}.",
+                "Name each column once.",
+            )
+        given[name] = value
+    return given
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli import show
-from sfumato.cli.base import Json, PolicyPath, TablePath, check_private
+from sfumato.cli.base import Json, PolicyPath, TablePath, check_private, once
 from sfumato.errors import UsageError
 
 
@@ -47,7 +47,7 @@ def compare(
         raise UsageError("The record and the picture cannot be the same file.", "Give them two names.")
     if plot is not None:
         by_suffix(plot, PICTURES)
-    files = _column_files(hierarchy or [])
+    files = once("--hierarchy", map(_column_file, hierarchy or ()))
     opened = scan(table, Policy.load(policy))
     with show.step_bar(as_json) as report:
         found = compare(
@@ -75,19 +75,6 @@ def compare(
                 print(f"\nWrote {file}. It is private: it holds figures of the true table.")
     if not found.measured:
         raise typer.Exit(1)
-
-
-def _column_files(hierarchies: list[str]) -> dict[str, Path]:
-    """Return the file of each column; a column that is named twice is refused, for which one holds is unclear."""
-    files: dict[str, Path] = {}
-    for name, file in map(_column_file, hierarchies):
-        if name in files:
-            raise UsageError(
-                f"--hierarchy names {name!r} twice, with {str(files[name])!r} and {str(file)!r}.",
-                "Give one file for each column.",
-            )
-        files[name] = file
-    return files
 
 
 def _column_file(text: str) -> tuple[str, Path]:

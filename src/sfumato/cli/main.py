@@ -25,6 +25,7 @@ from sfumato.cli.base import (
     TablePath,
     app,
     command,
+    once,
     spark_session,
 )
 from sfumato.errors import SfumatoError, UsageError
@@ -138,7 +139,7 @@ def risk(
     from sfumato.methods.response.estimating import estimate_risk
     from sfumato.requirement import RiskLimit
 
-    kept = _probabilities(keep)
+    kept = once("--keep", map(_probability, keep))
     opened = _scanned(table, policy)
     limit = opened.policy.required
     found = estimate_risk(
@@ -301,19 +302,6 @@ def _announce(plan: AnyPlan) -> None:
         from sfumato.explain_groups import leftover_line
 
         print(leftover_line(plan, plan.robustness), flush=True)
-
-
-def _probabilities(keep: list[str]) -> dict[str, str]:
-    """Return the number of each column; a column that is named twice is refused, for which one holds is unclear."""
-    kept: dict[str, str] = {}
-    for name, number in map(_probability, keep):
-        if name in kept:
-            raise UsageError(
-                f"--keep names {name!r} twice, with {kept[name]} and {number}.",
-                "State one probability for each column.",
-            )
-        kept[name] = number
-    return kept
 
 
 def _probability(text: str) -> tuple[str, str]:
