@@ -170,6 +170,7 @@ class _Search:
         self._renew()
 
     def _bind(self, rows: dict[int, float]) -> None:
+        """Take these rows to bind, with their multipliers."""
         n = len(self.x)
         self.rows, self.weights = rows, {k - n: mu for k, mu in rows.items() if k >= n}
 

@@ -8,8 +8,11 @@ Of use is a release whose estimate has a smaller expected error than one who hol
 Limits are proposed together. Without any retention the records of the k-th stated limit have a risk of m_k at most, so
 that the limits max(stated_k, t m_k) can be kept for every t above 1: those in the way grow with t, all others stay. The
 least t of use is found by bisection, below the one from which on the table as it is keeps all limits. Then each limit
-falls back to the largest risk that it holds in the answer, or to the stated one. With limits for groups that is one way
-of many: another may leave some of them smaller.
+falls back to the largest risk that it holds in the answer, or to the stated one, if that has an answer of use too. With
+limits for groups that is one way of many: another may leave some of them smaller.
+
+Where the table keeps the stated limits as it is, smaller ones are looked for in the same way: min(stated_k, t m_k). Of
+`link` some of these cannot be kept, since a stated limit may be below m_k; then a larger t is tried.
 """
 
 from __future__ import annotations
