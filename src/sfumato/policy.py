@@ -276,9 +276,7 @@ def _is_key(part: str | int) -> bool:
 def _reason(error: Any) -> str:
     kind, message = error["type"], error["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
-        key = str(error["loc"][-1])
-        near = difflib.get_close_matches(key, _KEYS, n=1)
-        return "this key is not known" + (f"; did you mean {near[0]!r}?" if near else "")
+        return _unknown(str(error["loc"][-1]), tuple(str(part) for part in error["loc"][:-1]))
     if kind == "missing":
         return "is required"
     if kind == "tuple_type":
@@ -290,7 +288,32 @@ def _reason(error: Any) -> str:
     return str(message[0].lower() + message[1:])
 
 
-_SECTIONS: tuple[type[Section], ...] = (
-    Policy, ColumnRule, BinRule, PersonRule, MethodRule, ValueRule, GroupRule, RequirementRule, OutputRule, InputRule,
-)  # fmt: skip
-_KEYS = sorted({key for section in _SECTIONS for key in section.model_fields})
+def _unknown(key: str, place: tuple[str, ...]) -> str:
+    """Say where a key belongs that is known elsewhere, or which one was meant."""
+    homes = [home for home, section in _SECTIONS.items() if key in section.model_fields]
+    if homes:
+        return f"this key does not belong {_here(place)}; it goes {' or '.join(map(_within, homes))}"
+    near = difflib.get_close_matches(key, {k for section in _SECTIONS.values() for k in section.model_fields}, n=1)
+    return "this key is not known" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _here(place: tuple[str, ...]) -> str:
+    return f"into [{'.'.join(place)}]" if place else "at the top of the policy, outside all sections"
+
+
+def _within(home: str) -> str:
+    return f"into {home}" if home else "to the top of the policy, before all sections"
+
+
+_SECTIONS: dict[str, type[Section]] = {
+    "": Policy,
+    "[columns.NAME]": ColumnRule,
+    "bins = { ... }": BinRule,
+    "[person]": PersonRule,
+    "[method]": MethodRule,
+    "[requirement]": RequirementRule,
+    "[[requirement.values]]": ValueRule,
+    "[[requirement.groups]]": GroupRule,
+    "[output]": OutputRule,
+    "[input]": InputRule,
+}

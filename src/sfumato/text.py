@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 WIDTH = 110
+LONGEST_COUNT = 12
+"""Digits beyond which a count says nothing by its digits."""
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
@@ -17,6 +19,15 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
         return "  ".join(aligned).rstrip()
 
     return "\n".join([line(columns), line(["-" * w for w in widths]), *(line(row) for row in rows)])
+
+
+def many(number: int) -> str:
+    """Return a count as people read it: its digits, or the power of ten that it reaches.
+
+    >>> many(80_040_000), many(3 * 10**25)
+    ('80,040,000', 'about 10^25')
+    """
+    return f"{number:,}" if number < 10**LONGEST_COUNT else f"about 10^{len(str(number)) - 1}"
 
 
 def indented(text: str) -> str:

@@ -29,8 +29,8 @@ def watched(codes: Codes, m: int, cuts: tuple[int, ...] = ()) -> OrderWatch:
     return watch
 
 
-def dependent(codes: NDArray[np.int64] | Codes, m: int, seed: int = 1) -> bool:
-    return watched(codes.astype(np.int32), m).test(seed).dependent
+def dependent(codes: NDArray[np.int64] | Codes, m: int) -> bool:
+    return watched(codes.astype(np.int32), m).test().dependent
 
 
 # --- the stream ---------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def test_any_cut_of_the_stream_gives_the_same_result(stream: tuple[Codes, int, t
     assert cut.counts.dtype == np.int64
     assert np.array_equal(cut._blocks.table(), whole._blocks.table())
     assert np.array_equal(cut._segments.sample(), whole._segments.sample())
-    assert cut.test(seed=3) == whole.test(seed=3)
+    assert cut.test() == whole.test()
 
 
 def oracle_table(codes: Codes, m: int) -> NDArray[np.int64]:
@@ -128,29 +128,33 @@ def test_one_row_or_one_value_has_no_order(codes: list[int]) -> None:
 
 @pytest.mark.parametrize("codes", [[0, 1], [0, 0, 1], [0, 1, 2], list(range(12)), [0] * 400 + [1]])
 def test_tables_too_small_to_tell_are_not_called_dependent(codes: list[int]) -> None:
-    for seed in range(5):
-        assert not dependent(np.array(codes, dtype=np.int32), 12, seed)
+    assert not dependent(np.array(codes, dtype=np.int32), 12)
 
 
 def test_two_values_that_share_a_hash_leave_the_neighbours() -> None:
     codes = np.repeat(np.array([0, 4096], dtype=np.int32), 300)
-    result = watched(codes, 20_000).test(1)
+    result = watched(codes, 20_000).test()
     assert result.block_p == 1.0
     assert result.neighbour_p == 1 / 2000
     assert result.dependent
 
 
-def test_a_seed_reproduces_and_a_test_changes_nothing() -> None:
+def test_t3_12_the_same_rows_get_the_same_p_value_and_a_test_changes_nothing() -> None:
+    """The draws are seeded by the rows: p was .012, .024 and .005 in three commands."""
     watch = watched(codes_of(4, 900, 6), 6)
-    assert watch.test(8) == watch.test(8)
+    assert watch.test() == watch.test()
     watch.add(codes_of(5, 900, 6))
-    assert watch.test(8) == watched(np.concatenate([codes_of(4, 900, 6), codes_of(5, 900, 6)]), 6).test(8)
+    assert watch.test() == watched(np.concatenate([codes_of(4, 900, 6), codes_of(5, 900, 6)]), 6).test()
 
 
 def test_statements() -> None:
     assert OrderTest.combined(0.41, 0.205).statement == (
         "No dependence of the sensitive value on the row's position was found "
         "(p = 0.41, permutation test at level 0.001)."
+    )
+    assert OrderTest.combined(0.006, 0.4).statement == (
+        "There is weak evidence that the sensitive value depends on the row's position "
+        "(p = 0.012, permutation test at level 0.001)."
     )
     assert OrderTest.combined(1.0, 1 / 2000).statement == (
         "The sensitive value depends on the row's position (p <= 0.001, permutation test)."
@@ -271,7 +275,7 @@ def test_a_sorted_table_is_found(m: int, rows: int) -> None:
 @pytest.mark.parametrize("m", [2, 10, 100])
 def test_order_inside_blocks_of_four_is_found_by_its_neighbours(m: int) -> None:
     codes = np.sort(codes_of(m, 20_000, m).reshape(-1, 4), axis=1).reshape(-1)
-    result = watched(codes, m).test(1)
+    result = watched(codes, m).test()
     assert result.neighbour_p == 1 / 2000
     assert result.dependent
 
@@ -280,14 +284,14 @@ def test_order_inside_blocks_of_four_is_found_by_its_neighbours(m: int) -> None:
 def test_a_slow_drift_is_found_by_its_blocks(m: int) -> None:
     rng = np.random.default_rng(m)
     rising = rng.random(200_000) < np.linspace(0.10, 0.12, 200_000)
-    result = watched(np.where(rising, 0, rng.integers(1, m, 200_000)).astype(np.int32), m).test(1)
+    result = watched(np.where(rising, 0, rng.integers(1, m, 200_000)).astype(np.int32), m).test()
     assert result.block_p == 1 / 2000
     assert result.dependent
 
 
 def test_values_that_avoid_their_like_are_found() -> None:
     codes = np.argsort(np.random.default_rng(1).random((500, 4)), axis=1).reshape(-1)  # every value once in four
-    result = watched(codes.astype(np.int32), 4).test(1)
+    result = watched(codes.astype(np.int32), 4).test()
     assert result.neighbour_p == 1 / 2000
     assert result.dependent
 
@@ -299,7 +303,7 @@ def test_one_run_of_a_rare_value_is_found() -> None:
 
 
 def test_a_shuffled_table_is_not_called_dependent() -> None:
-    assert not any(dependent(codes_of(seed, 5_000, 20), 20, seed) for seed in range(10))
+    assert not any(dependent(codes_of(seed, 5_000, 20), 20) for seed in range(10))
 
 
 def test_the_table_of_the_stream_is_used_by_the_test() -> None:

@@ -17,6 +17,7 @@ from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import PolicyError, TableError
 from sfumato.profiles import Profile
 from sfumato.row_order import OrderTest, OrderWatch
+from sfumato.text import many
 
 MOST_VALUES = 10_000_000
 """The largest compound domain: planning keeps a few numbers for each value."""
@@ -85,7 +86,7 @@ def watched(combined: Codes, size: int) -> Codes:
 def _check_size(sensitive: SensitiveDomain) -> None:
     if sensitive.size > MOST_VALUES:
         raise PolicyError(
-            f"{sensitive.name!r} has {sensitive.size:,} combinations of values, more than {MOST_VALUES:,}.",
+            f"{sensitive.name!r} has {many(sensitive.size)} combinations of values, more than {MOST_VALUES:,}.",
             "Bin the columns, or give some of them another role.",
         )
 

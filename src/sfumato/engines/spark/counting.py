@@ -26,10 +26,10 @@ from sfumato.engines.spark.running import collected, mapped, told
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import DRAWN, Addressed, AnyBatch, TaskSource
 from sfumato.errors import TableError
-from sfumato.order_tests import SEGMENT, block_test, neighbour_test
+from sfumato.order_tests import SEGMENT
 from sfumato.profiles import Profile
-from sfumato.randomness import SecretKey, simulation
-from sfumato.row_order import SEGMENTS, OrderTest, block_size
+from sfumato.randomness import SecretKey
+from sfumato.row_order import SEGMENTS, OrderTest, block_size, tested
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -209,9 +209,7 @@ def _order(source: SparkSource, frame: DataFrame, counter: _Counter, domain: Sen
     table = table[table.any(axis=1)][:, table.any(axis=0)]
     if table.shape[0] < 2:
         return OrderTest.combined(1.0, 1.0)
-    rng = simulation()
-    in_order = code[sample][np.argsort(place[sample])].astype(np.int32)
-    return OrderTest.combined(block_test(table, rng), neighbour_test(in_order, rng))
+    return tested(table, code[sample][np.argsort(place[sample])].astype(np.int32))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from sfumato.methods.response.sampling import RiskEstimate, likely_worst, sample
 from sfumato.profiles import Profile
 from sfumato.randomness import simulation
 from sfumato.requirement import Number, RiskLimit, exact
+from sfumato.text import many
 
 NO_GUARANTEE = (
     "ESTIMATE, NO GUARANTEE: some cells that are likely to be the worst were looked at, by drawn releases. The figures "
@@ -65,7 +66,7 @@ class SampledRisks:
         yield ""
         yield self._stated()
         yield (
-            f"The domain has {self.domain_cells:,} cells{self._reduced()}. {self.occupied_cells:,} of them have "
+            f"The domain has {many(self.domain_cells)} cells{self._reduced()}. {self.occupied_cells:,} of them have "
             f"records; {len(self.cells):,} of these were looked at, each by {self.samples:,} drawn releases."
         )
         if self.can_be_planned:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sfumato.errors import Infeasible
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
+from sfumato.text import many
 
 MOST_CELLS = 1 << 26
 """Cells of the domain above which nothing is evaluated. A search there takes 6.4 GB, and about 23.5 s times the square
@@ -23,6 +24,9 @@ ARRAYS = 12
 
 SECONDS = 7e-9
 """Time of a product, for each cell and axis; measured."""
+
+LONGEST_WAIT = 1000
+"""Hours beyond which a refusal tells no time: the domain is too large, not the machine too slow."""
 
 SEARCH = 25
 """Evaluations that a search takes, for each attribute; measured."""
@@ -130,15 +134,23 @@ class JointTable:
         """Refuse a domain that is too large, and say what it would take."""
         if self.fits(dense):
             return
-        cells = self.evaluated_cells(dense)
+        cells = many(self.evaluated_cells(dense))
         raise Infeasible(
-            f"The domain has {cells:,} cells, above {MOST_CELLS:,}: a search for parameters would take about "
-            f"{ARRAYS * 8 * cells / 1e9:,.0f} GB and {self.search_seconds(dense) / 3600:,.1f} h, with "
-            f"{self.evaluation_seconds(dense):,.0f} s for each evaluation of the risk. A risk that is not evaluated is "
-            "not guaranteed, so nothing is published under this limit.",
+            f"The domain has {cells} cells, above {MOST_CELLS:,}: {self._price(dense)}. A risk that is not evaluated "
+            "is not guaranteed, so nothing is published under this limit.",
             "Bin or merge values, give fewer columns the role quasi_identifier, or fix some (of fixed ones only the "
             "combinations that occur count). What stated probabilities would leave of the risk can be estimated, "
             "which is no guarantee: `sfumato risk`, or sf.estimate_risk.",
+        )
+
+    def _price(self, dense: bool) -> str:
+        """Say what a search would take, where anybody could think of waiting for it."""
+        cells, hours = self.evaluated_cells(dense), self.search_seconds(dense) / 3600
+        if hours > LONGEST_WAIT:
+            return "too many to list"
+        return (
+            f"a search for parameters would take about {ARRAYS * 8 * cells / 1e9:,.0f} GB and {hours:,.1f} h, with "
+            f"{self.evaluation_seconds(dense):,.0f} s for each evaluation of the risk"
         )
 
     @cached_property
