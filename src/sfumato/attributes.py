@@ -19,7 +19,9 @@ import numpy.typing as npt
 
 from sfumato.errors import PolicyError, TableError
 
-Role = Literal["identifier", "quasi_identifier", "sensitive", "other"]
+Role = Literal["identifier", "drop", "quasi_identifier", "sensitive", "other"]
+LEFT_OUT_ROLES: tuple[Role, ...] = ("identifier", "drop")
+"""Of columns that are not in the release. The two differ in words only."""
 Missing = Literal["error", "category", "drop"]
 Value = str | int | bool | None
 """A value of a finite domain; None is the missing value, a category of its own."""
@@ -131,6 +133,11 @@ class Attribute:
     declared: tuple[Value, ...] | None = None
     bins: Bins | None = None
 
+    @property
+    def is_published(self) -> bool:
+        """Whether the release has the column."""
+        return self.role not in LEFT_OUT_ROLES
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -157,7 +164,8 @@ class Schema:
         if unstated := [name for name in present if name not in stated]:
             raise PolicyError(
                 f"The policy states no role for {_quoted(unstated)}.",
-                "Give each column a role: identifier (dropped), quasi_identifier, sensitive or other (kept).",
+                "Give each column a role: identifier or drop (both leave it out), quasi_identifier, sensitive or other "
+                "(kept).",
             )
         if absent := [name for name in self.names() if name not in set(present)]:
             raise TableError(

@@ -56,7 +56,7 @@ def _told_counts(claim: GroupClaim) -> str:
         f"combination of {columns}, exactly"
     )
     return (
-        "Published are also all other columns, except identifiers, and how often each value occurs among the "
+        "Published are also all other columns that the policy does not drop, and how often each value occurs among the "
         f"published records{joint if columns else ''}."
     )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sfumato.attributes import Attribute, Bins, Missing, Role, Value
+from sfumato.attributes import LEFT_OUT_ROLES, Attribute, Bins, Missing, Role, Value
 from sfumato.requirement import (
     Amplification,
     Diversity,
@@ -72,9 +72,10 @@ class ColumnRule(Section):
     missing: Missing = "error"
 
     @model_validator(mode="after")
-    def _identifiers_are_dropped(self) -> ColumnRule:
-        if self.role == "identifier" and (self.bins or self.domain != "observed"):
-            raise ValueError("an identifier is dropped: it takes no domain and no bins")
+    def _what_is_left_out_has_no_values(self) -> ColumnRule:
+        if self.role in LEFT_OUT_ROLES and (self.bins or self.domain != "observed"):
+            what = "an identifier is dropped" if self.role == "identifier" else "the column is dropped"
+            raise ValueError(f"{what}: it takes no domain and no bins")
         return self
 
     def attribute(self, name: str) -> Attribute:

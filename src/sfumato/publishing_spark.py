@@ -124,7 +124,7 @@ def _source(table: Table) -> SparkSource:
 
 def _published(table: Table) -> list[str]:
     """Return the columns that workers need: those that are published, and the record key."""
-    shown = [name for name in table.source.names if table.schema[name].role != "identifier"]
+    shown = [name for name in table.source.names if table.schema[name].is_published]
     return list(dict.fromkeys([*shown, *([table.policy.record_key] if table.policy.record_key else [])]))
 
 

@@ -69,7 +69,7 @@ def scan_on_spark(path: str | Path, policy: Policy, session: Any) -> Table:
 
 def _opened(source: Source, policy: Policy) -> Table:
     policy.attributes.check_columns(source.names)
-    _check_names([name for name in source.names if policy.columns[name].role != "identifier"])
+    _check_names([name for name in source.names if policy.attributes[name].is_published])
     _check_kinds(source, policy.attributes)
     if isinstance(source, CsvSource):
         source.coded = frozenset([*policy.linked, *policy.attributes.names("sensitive")])
@@ -99,10 +99,10 @@ def _check_kinds(source: Source, schema: Schema) -> None:
     for attribute in schema.attributes:
         kind = source.column_type(attribute.name)
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if attribute.role != "identifier" and (pa.types.is_nested(kind) or _is_opaque(kind)):
+        if attribute.is_published and (pa.types.is_nested(kind) or _is_opaque(kind)):
             raise TableError(
                 f"{attribute.name!r} is of type {kind}, which is not published.",
-                "Turn it into plain columns, or give it the role identifier (it is then dropped).",
+                "Turn it into plain columns, or give it the role drop: it is then left out.",
             )
 
 

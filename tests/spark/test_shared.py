@@ -9,6 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.engines.test_dropped import (  # noqa: F401
+    test_a_dropped_column_is_left_out_like_an_identifier,
+)
 from tests.engines.test_identity import check_persons, visits
 from tests.engines.test_missing_and_bins import (  # noqa: F401, pytest finds them here
     test_a_sensitive_column_can_have_bins,

@@ -85,7 +85,7 @@ class RowMapper:
         parts = [part for mechanism in mechanisms for part in mechanism.domain.parts]
         self._randomized = {part.name for part in parts}
         self._record_key, self._drawn, self._dealt, self._beside = record_key, drawn, dealt, beside
-        self._published = [name for name in source.names if schema[name].role != "identifier"]
+        self._published = [name for name in source.names if schema[name].is_published]
         self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
         self._encoders |= {a.name: checking_encoder(a, source) for a in self._others() if a.bins or a.declared}

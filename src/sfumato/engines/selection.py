@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 
 def dropping(schema: Schema) -> list[Attribute]:
     """Return the published attributes whose missing values leave a row out."""
-    return [a for a in schema.attributes if a.missing == "drop" and a.role != "identifier"]
+    return [a for a in schema.attributes if a.missing == "drop" and a.is_published]
 
 
 def complete_rows(rows: Any, attributes: list[Attribute]) -> Mask | None:

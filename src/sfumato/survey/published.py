@@ -26,7 +26,7 @@ class PublishedRows:
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._source, self._columns = table.source, list(columns)
-        attributes = [a for a in table.schema.attributes if a.role != "identifier"]
+        attributes = [a for a in table.schema.attributes if a.is_published]
         self._dropping = [a.name for a in attributes if a.missing == "drop"]
         needed = {*columns, *self._dropping}
         coded = [a for a in attributes if a.name in needed and (a.bins or a.declared)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sfumato.attributes import LEFT_OUT_ROLES
 from sfumato.policy import Policy
 from sfumato.policy_rules import GROUPING, KEEPING_ONE
 from sfumato.survey.model import Column, Feasible, Prediction, RowOrder, Sensitive, Survey
@@ -19,7 +20,7 @@ def column_warnings(columns: Sequence[Column]) -> Iterator[str]:
             f"The table has one column, {columns[0].name!r}: the file seems to have another delimiter. "
             'State it in the policy: [input] delimiter = ";".'
         )
-    doubtful = [c for c in columns if c.role != "identifier" and c.looks_missing]
+    doubtful = [c for c in columns if c.role not in LEFT_OUT_ROLES and c.looks_missing]
     if doubtful:
         shown = ", ".join(
             f"{c.name!r} ({', '.join(map(repr, c.missing_texts))}: {c.looks_missing:,})" for c in doubtful
@@ -49,7 +50,7 @@ def policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:
 def _missing(columns: Sequence[Column], policy: Policy) -> Iterator[str]:
     for column in columns:
         rule = policy.columns[column.name]
-        if column.missing and rule.missing == "error" and rule.role != "identifier":
+        if column.missing and rule.missing == "error" and rule.role not in LEFT_OUT_ROLES:
             yield (
                 f"Publishing would stop: {column.name!r} is missing in {column.missing:,} row(s). "
                 'Say what that means: missing = "category" or "drop".'
@@ -129,7 +130,7 @@ def _predicted(prediction: Prediction, sensitive: Sensitive) -> Iterator[str]:
         f"{len(telling)} `other` column(s) tell {' / '.join(sensitive.columns)!r}: {shown}. So often a guess by the "
         f"column is right (by the most common value: {telling[0].baseline:.1%}), and so much it shifts the odds. "
         "They are published as they "
-        'are, and undo the blur. Drop them (role = "identifier"), coarsen them (bins), or make them '
+        'are, and undo the blur. Drop them (role = "drop"), coarsen them (bins), or make them '
         "sensitive "
         "too; if attackers know them anyway, they are quasi-identifiers."
     )
