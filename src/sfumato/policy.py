@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import json
 import tomllib
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +37,9 @@ from sfumato.policy_rules import (
     ValueRule,
 )
 from sfumato.requirement import Requirement, exact
+
+UNDECIDED = "DECIDE"
+"""How a text begins that `init` puts where it does not know what the publisher wants."""
 
 
 class Policy(Section):
@@ -202,6 +206,12 @@ class Policy(Section):
             raw = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise PolicyError(f"{source} is not valid TOML: {problem}.") from None
+        if undecided := list(_undecided(raw)):
+            raise PolicyError(
+                f"{source} leaves {len(undecided)} decision(s) to you:\n"
+                + "\n".join(f"  {line}" for line in undecided),
+                f"Write what you decide in the place of each text that begins with {UNDECIDED}.",
+            )
         try:
             return cls.model_validate(raw)
         except ValidationError as problem:
@@ -253,10 +263,28 @@ class Policy(Section):
             "shuffle": self.output.order == "shuffle",
         }
 
+    @property
+    def facts_from_table(self) -> tuple[str, ...]:
+        """What the policy says that was read off the table, and that nobody has confirmed yet: `from_table = true`."""
+        of_columns = [fact for name, rule in self.columns.items() for fact in rule.facts_from_table(name)]
+        return (*of_columns, *self.requirement.facts_from_table())
+
     def hash(self) -> str:
         """Return the sha256 of the policy's content (not of its layout or comments)."""
         content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _undecided(raw: Any, place: str = "") -> Iterator[str]:
+    """Give the places that `init` left open, each with the choice."""
+    if isinstance(raw, dict):
+        for key, value in raw.items():
+            yield from _undecided(value, f"{place}.{key}" if place else str(key))
+    elif isinstance(raw, list):
+        for number, value in enumerate(raw):
+            yield from _undecided(value, f"{place}.{number}")
+    elif isinstance(raw, str) and raw.startswith(UNDECIDED):
+        yield f"{place}: {raw.removeprefix(UNDECIDED).lstrip(': ')}"
 
 
 def _explained(problem: ValidationError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -70,6 +71,21 @@ class ColumnRule(Section):
     domain: Literal["observed"] | Annotated[tuple[str | bool | int, ...], Field(strict=False)] = "observed"
     bins: BinRule | None = None
     missing: Missing = "error"
+    publish_as_is: str | None = None
+    from_table: bool = False
+
+    @field_validator("publish_as_is", mode="before")
+    @classmethod
+    def _has_a_reason(cls, reason: object) -> object:
+        if reason is not None and (not isinstance(reason, str) or not reason.strip()):
+            raise ValueError('publish_as_is takes the reason, in quotes: publish_as_is = "the register is public"')
+        return reason
+
+    @model_validator(mode="after")
+    def _is_published_as_it_is(self) -> ColumnRule:
+        if self.publish_as_is is not None and self.role not in ("quasi_identifier", "other"):
+            raise ValueError(f"publish_as_is goes with the role quasi_identifier or other, not with {self.role}")
+        return self
 
     @model_validator(mode="after")
     def _what_is_left_out_has_no_values(self) -> ColumnRule:
@@ -77,6 +93,17 @@ class ColumnRule(Section):
             what = "an identifier is dropped" if self.role == "identifier" else "the column is dropped"
             raise ValueError(f"{what}: it takes no domain and no bins")
         return self
+
+    def facts_from_table(self, name: str) -> Iterator[str]:
+        """Give what the rule says that was read off the table, until somebody confirms it."""
+        if not self.from_table:
+            return
+        if self.bins:
+            yield f"the bins of {name}"
+        if self.domain != "observed":  # an observed one is read off the table in any case, and listed as such
+            yield f"the domain of {name}, as the policy lists it"
+        if self.missing != "error":
+            yield f"that {name} has missing values"
 
     def attribute(self, name: str) -> Attribute:
         """Return the rule as a value of the model."""
@@ -233,6 +260,10 @@ class GroupRule(Section):
         return GroupLimit(where, _limit(self.l, self.risk_limit))
 
 
+LIMITS = ("rho1", "rho2", "tolerance", "gamma", "epsilon", "l", "r", "risk_limit")
+"""The numbers of a requirement."""
+
+
 class RequirementRule(Section):
     """One of: rho1 and rho2 (with `values` for exceptions); values alone; tolerance and rho1; gamma; epsilon.
 
@@ -251,6 +282,7 @@ class RequirementRule(Section):
     r: Annotated[int, Field(ge=2)] | None = None
     risk_limit: Probability | None = None
     groups: Annotated[tuple[GroupRule, ...], Field(strict=False)] = ()
+    from_table: bool = False
 
     @model_validator(mode="after")
     def _one_kind(self) -> RequirementRule:
@@ -285,6 +317,12 @@ class RequirementRule(Section):
         if self.others and (self.rho2 is not None or not self.values):
             raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')
         return self
+
+    def facts_from_table(self) -> Iterator[str]:
+        """Give what the rule says that was read off the table, until somebody confirms it."""
+        if self.from_table:
+            stated = [key for key in LIMITS if getattr(self, key) is not None]
+            yield f"{' and '.join(stated) or 'the values'} of the requirement"
 
     def requirement(self, method: MethodName) -> Requirement:
         """Return the rule as a value of the model: l means a risk limit, or shares of values in groups."""
