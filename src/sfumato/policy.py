@@ -51,6 +51,7 @@ class Policy(Section):
     requirement: RequirementRule
     person: PersonRule | None = None
     record_key: str | None = None
+    series: str | None = None
     input: InputRule = InputRule()
     output: OutputRule = OutputRule()
     _folder: Path = PrivateAttr(default=Path())  # of the policy file: files that it names are meant from there
@@ -73,11 +74,23 @@ class Policy(Section):
             self._check_response()
         if self.method.name in GROUPING:
             self._check_grouping()
+        self._check_series()
         self._check_requirement()
         # numbers are checked where the values are made: raise now, not when the table is read
         self.plan_arguments()
         _ = self.attributes
         return self
+
+    def _check_series(self) -> None:
+        """Draws repeat within a series: tables that are no releases of one another must not share them."""
+        if self.record_key and not (self.series and self.series.strip()):
+            raise ValueError(
+                "record_key needs a series, a name for the releases in which records keep their draws: say for "
+                'instance series = "admissions", the same in every release of this table, and another one for every '
+                "other table that uses the key file"
+            )
+        if self.series is not None and not self.record_key:
+            raise ValueError("series goes with record_key: without one every release draws afresh; leave series out")
 
     def _check_dealing(self) -> None:
         """Sub-tables take exact numbers of records of each value, by secret draws that no later release can repeat."""

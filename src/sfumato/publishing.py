@@ -190,7 +190,7 @@ def _write_data(
         source,
         plan.mechanisms,
         key,
-        record_key=table.policy.record_key,
+        record_key=table.record_key,
         drawn=drawn_rows(table, key),
         dealt=_dealt(table, plan, key),
         seen=CountedValues(plan.counts) if isinstance(plan, Plan) and plan.partition else None,

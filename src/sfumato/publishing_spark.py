@@ -96,7 +96,7 @@ def write_data(
             table.schema,
             source.in_task(_published(table)),
             tuple(plan.mechanisms),
-            table.policy.record_key,
+            table.record_key,
             _deal(table, plan, key),
             plan.mechanisms[0].domain.size if is_counted else 0,
         )

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sfumato.attributes import Attribute, Schema
 from sfumato.engines.base import RESERVED, Source
+from sfumato.engines.by_record import RecordKey
 from sfumato.engines.counting import Progress, count_sensitive
 from sfumato.engines.csv_source import CsvSource
 from sfumato.engines.identity import index_column
@@ -43,6 +44,12 @@ class Table:
     def schema(self) -> Schema:
         """The stated attributes."""
         return self.policy.attributes
+
+    @property
+    def record_key(self) -> RecordKey | None:
+        """By what records keep their draws in later releases, if the policy asks for it."""
+        policy = self.policy
+        return RecordKey(policy.record_key, policy.series) if policy.record_key and policy.series else None
 
     def hash(self) -> str:
         """Return a sha256 of the content."""
@@ -158,7 +165,7 @@ def drawn_rows(table: Table, key: SecretKey) -> Mask | None:
     person = table.policy.person
     if person is None or person.repeated != "keep-one":
         return None
-    return draw_persons(table.source, table.schema, person.column, key)
+    return draw_persons(table.source, table.schema, person.column, key, table.record_key)
 
 
 def check_identities(table: Table) -> None:

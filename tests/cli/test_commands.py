@@ -297,7 +297,7 @@ def test_without_a_seed_two_releases_differ(folder: Path) -> None:
 
 
 def test_a_key_file_and_a_record_key(folder: Path) -> None:
-    Path("keyed.toml").write_text('record_key = "name"\n' + POLICY)
+    Path("keyed.toml").write_text('record_key = "name"\nseries = "t"\n' + POLICY)
     assert run("key", "k")[0] == 0
     assert run("key", "k")[0] == 2
     assert run("publish", "t.parquet", "keyed.toml", "-o", "r")[0] == 2

@@ -15,9 +15,14 @@ import pytest
 from pyarrow import csv as pacsv
 from scipy.stats import chi2
 
+from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.engines import sources
-from sfumato.errors import TableError, UsageError
+from sfumato.engines.by_record import RecordKey
+from sfumato.errors import PolicyError, TableError, UsageError
+from sfumato.matrix import PerturbationMatrix
+from sfumato.mechanism import Mechanism
 from sfumato.randomness import SecretKey
+from sfumato.requirement import NO_BOUND
 from sfumato.table import profile, scan
 from tests.conftest import make_policy
 from tests.engines.tools import patients, released, rows_of
@@ -123,9 +128,9 @@ KEY = SecretKey(bytes(range(32)), kept=True)
 DOMAIN = "domain = ['asthma', 'flu', 'gout', 'mumps']"
 
 
-def keyed(**changes: Any) -> Any:
+def keyed(series: str = "patients", **changes: Any) -> Any:
     roles = {"name": "identifier", "age": "other", "sex": "other", "disease": f"sensitive; {DOMAIN}"}
-    return make_policy(roles, extra='record_key = "name"', **changes)
+    return make_policy(roles, extra=f'record_key = "name"\nseries = "{series}"', **changes)
 
 
 def drawn(table: Any, folder: Path, policy: Any = None, key: SecretKey = KEY) -> dict[str, str]:
@@ -152,7 +157,8 @@ def test_numbers_keep_their_draw_as_text(tmp_path: Path) -> None:
     """An integer key and an integer value are the same in Parquet and in CSV: else noise would be drawn twice."""
     rng = np.random.default_rng(1)
     table = pa.table({"id": range(300), "grade": rng.integers(9, 12, 300)})
-    policy = make_policy({"id": "other", "grade": "sensitive; domain = [9, 10, 11]"}, extra='record_key = "id"')
+    roles = {"id": "other", "grade": "sensitive; domain = [9, 10, 11]"}
+    policy = make_policy(roles, extra='record_key = "id"\nseries = "grades"')
     pacsv.write_csv(table, tmp_path / "t.csv")
     first, second = (
         set(rows_of(released(given, policy, folder=tmp_path / name, key=KEY)))
@@ -177,6 +183,90 @@ def test_another_key_value_or_matrix_draws_afresh(tmp_path: Path) -> None:
     truth = dict(zip(map(str, table["age"].to_pylist()), table["disease"].to_pylist(), strict=True))
     kept = [age for age in first if first[age] == truth[age]]
     assert any(looser[age] != truth[age] for age in kept)
+
+
+def mechanism(column: str = "disease", labels: str = "abc", retention: float = 0.5) -> Mechanism:
+    matrix = PerturbationMatrix.from_retention([retention] * len(labels))
+    return Mechanism.single(SensitiveDomain((Domain(column, tuple(labels)),)), matrix, (NO_BOUND,) * len(labels))
+
+
+def test_t8_series_column_labels_and_matrix_are_in_the_context() -> None:
+    """Where one differs the message of the keyed function does, so that its words are independent."""
+    contexts = [
+        RecordKey("name", "one").noise_context(mechanism()),
+        RecordKey("name", "two").noise_context(mechanism()),
+        RecordKey("name", "one").noise_context(mechanism("illness")),
+        RecordKey("name", "one").noise_context(mechanism(labels="abd")),
+        RecordKey("name", "one").noise_context(mechanism(labels="ab")),
+        RecordKey("name", "one").noise_context(mechanism(retention=0.25)),
+        RecordKey("name", 'one",[["disease"').noise_context(mechanism()),
+        RecordKey("name", "onedise").noise_context(mechanism("ase")),
+    ]
+    assert len(set(contexts)) == len(contexts)
+    # not in it: a record key may come from another column of a later table
+    assert RecordKey("id", "one").noise_context(mechanism()) == contexts[0]
+
+
+@pytest.mark.parametrize("change", ["nothing", "another column", "another series"])
+def test_t8_another_column_or_series_draws_independently(change: str, tmp_path: Path) -> None:
+    """Equal true values are published as equal as often as two independent draws are: 19 of 49 times, not always.
+
+    gamma = 4 and four values: diagonal 4/7, others 1/7. False alarm 6e-7 (5 standard deviations).
+    """
+    rows = 5000
+    column = "illness" if change == "another column" else "disease"
+    first = pa.table({"id": range(rows), "disease": np.random.default_rng(2).choice(["asthma", "flu"], rows)})
+    second = first.rename_columns(["id", column])
+    releases = []
+    for name, table in (("first", first), ("second", second)):
+        series = "another" if (name, change) == ("second", "another series") else "one"
+        roles = {"id": "other", table.column_names[1]: f"sensitive; {DOMAIN}"}
+        policy = make_policy(roles, extra=f'record_key = "id"\nseries = "{series}"')
+        releases.append(sorted(rows_of(released(table, policy, folder=tmp_path / name, key=KEY))))
+    same = np.mean([a == b for a, b in zip(*releases, strict=True)])
+    share = 1.0 if change == "nothing" else 19 / 49
+    assert abs(same - share) <= 5 * np.sqrt(share * (1 - share) / rows)
+
+
+@pytest.mark.parametrize("series", ["", 'series = " "'])
+def test_t8_a_record_key_needs_a_series(series: str) -> None:
+    with pytest.raises(PolicyError, match=r'record_key needs a series.*series = "admissions"'):
+        make_policy({"id": "other", "disease": "sensitive"}, extra=f'record_key = "id"\n{series}')
+
+
+def test_t8_a_series_needs_a_record_key() -> None:
+    with pytest.raises(PolicyError, match="series goes with record_key"):
+        make_policy({"id": "other", "disease": "sensitive"}, extra='series = "s"')
+
+
+def test_t9_a_row_in_front_changes_nobodys_kept_row(tmp_path: Path) -> None:
+    """With draws by row number it changed the row of 693 of 1,000 persons."""
+    table = visits(1000).append_column("id", [[f"{k}" for k in range(3000)]])
+    roles = {"person": "other", "visit": "other", "disease": f"sensitive; {DOMAIN}", "id": "identifier"}
+    person = 'person = { column = "person", repeated = "keep-one" }'
+    policy = make_policy(roles, extra=f'record_key = "id"\nseries = "visits"\n{person}')
+    newcomer = pa.table({"person": ["new"], "visit": [7], "disease": ["flu"], "id": ["new"]})
+
+    def kept(name: str, given: pa.Table) -> set[tuple[str, ...]]:
+        return set(rows_of(released(given, policy, folder=tmp_path / name, key=KEY)))
+
+    first = kept("first", table)
+    later = kept("later", pa.concat_tables([newcomer, table]))
+    assert len(first) == 1000
+    assert {row for row in later if row[0] != "new"} == first
+    # the person and the record are told apart, and another series keeps other rows
+    words = RecordKey("id", "s").person_words(KEY, [b"ab", b"a"], pa.table({"id": ["c", "bc"]}), 0)
+    assert words[0] != words[1]
+    assert words[0] != RecordKey("id", "t").person_words(KEY, [b"ab"], pa.table({"id": ["c"]}), 0)[0]
+
+
+def test_t9_every_row_of_a_person_is_as_likely_to_be_kept_with_a_record_key(tmp_path: Path) -> None:
+    table = visits().append_column("id", [[f"{k}" for k in range(6000)]])
+    roles = {"person": "other", "visit": "other", "disease": "sensitive", "id": "identifier"}
+    extra = 'record_key = "id"\nseries = "v"\nperson = { column = "person", repeated = "keep-one" }'
+    rows = rows_of(released(table, make_policy(roles, extra=extra), folder=tmp_path / "r", key=KEY))
+    counts = Counter(visit for _, visit, _ in rows)
+    assert chi2.sf(sum((counts[v] - 2000 / 3) ** 2 / (2000 / 3) for v in "012"), 2) > ALARM
 
 
 def test_a_changed_value_leaves_all_others_as_they_were(tmp_path: Path) -> None:

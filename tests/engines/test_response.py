@@ -179,7 +179,7 @@ def test_a_declared_domain_is_published_whole(tmp_path: Path) -> None:
 
 
 def test_records_keep_their_draws_with_a_key(tmp_path: Path) -> None:
-    policy = asked("l = 9", AS_PUBLISHED, top='record_key = "name"')
+    policy = asked("l = 9", AS_PUBLISHED, top='record_key = "name"\nseries = "s"')
     SecretKey.create(tmp_path / "key")
     key = SecretKey.load(tmp_path / "key")
     first, second = (released(people(), policy, folder=tmp_path / name, key=key) for name in ("a", "b"))

@@ -176,7 +176,7 @@ def test_columns_alike_have_words_of_their_own_under_a_record_key(tmp_path: Path
     table = pa.table({"name": names, "one": values, "two": values, "id": range(rows), "disease": disease})
     quasi = dict.fromkeys(("one", "two"), "quasi_identifier")
     roles = {"name": "identifier", **quasi, "id": "other", "disease": "sensitive"}
-    opened = scan(table, asked("risk_limit = 0.45", roles=roles, top='record_key = "name"'))
+    opened = scan(table, asked("risk_limit = 0.45", roles=roles, top='record_key = "name"\nseries = "s"'))
     SecretKey.create(tmp_path / "key")
     release = publish(opened, _alike(opened), tmp_path / "r", key=SecretKey.load(tmp_path / "key"))
     published = release.to_arrow().sort_by("id")

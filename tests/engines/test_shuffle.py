@@ -186,7 +186,8 @@ def test_a_kept_key_gives_another_order_each_time(tmp_path: Path) -> None:
     """Else the order of a first release would come back in the second, and tie their rows together."""
     key = SecretKey(bytes(32), kept=True)
     policy = make_policy(
-        {"name": "identifier", "age": "other", "sex": "other", "disease": "sensitive"}, extra='record_key = "name"'
+        {"name": "identifier", "age": "other", "sex": "other", "disease": "sensitive"},
+        extra='record_key = "name"\nseries = "s"',
     )
     first, second = (released(patients(), policy, folder=tmp_path / name, key=key, shuffle=True) for name in ("a", "b"))
     assert multiset(first) == multiset(second)

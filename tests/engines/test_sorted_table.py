@@ -63,7 +63,7 @@ def test_without_the_shuffle_position_tells(tmp_path: Path) -> None:
 def test_the_shuffle_with_a_kept_key_hides_the_order_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Key file and record key: draws belong to records, the order still does not come from the table."""
     monkeypatch.setattr(SecretKey, "fresh", classmethod(lambda cls: cls.from_seed(8)))  # the shuffle's own key
-    policy = make_policy({"uid": "other", "disease": "sensitive"}, extra='record_key = "uid"')
+    policy = make_policy({"uid": "other", "disease": "sensitive"}, extra='record_key = "uid"\nseries = "s"')
     key = SecretKey(bytes(range(32)), kept=True)
     release = released(sorted_table(), policy, folder=tmp_path / "r", key=key)
     assert position_p_value(release, sorted_table()) > ALARM

@@ -165,9 +165,9 @@ def visits(rows: int = 900) -> pa.Table:
     )
 
 
-def visit_policy(repeated: str) -> sf.Policy:
+def visit_policy(repeated: str, extra: str = "") -> sf.Policy:
     roles = {"pa.tient": "identifier", "n": "other", "sex": "other; missing = 'drop'", "disease": "sensitive"}
-    return make_policy(roles, extra=f'person = {{ column = "pa.tient", repeated = "{repeated}" }}')
+    return make_policy(roles, extra=f'person = {{ column = "pa.tient", repeated = "{repeated}" }}\n{extra}')
 
 
 def test_the_same_row_of_each_person_is_drawn(tmp_path: Path, spark: SparkSession) -> None:
@@ -176,6 +176,17 @@ def test_the_same_row_of_each_person_is_drawn(tmp_path: Path, spark: SparkSessio
     one, other = on_both(path, visit_policy("keep-one"), spark, tmp_path)
     assert one.manifest.data.rows < 300
     check_same(one, other)
+
+
+def test_t9_the_same_row_of_each_person_is_drawn_by_its_record_key(tmp_path: Path, spark: SparkSession) -> None:
+    """As on one machine, and wherever the row stands."""
+    policy, key = visit_policy("keep-one", 'record_key = "n"\nseries = "visits"'), SecretKey(bytes(32), kept=True)
+    path = stored(visits(), tmp_path / "in", {f"{k}.parquet": 150 for k in range(6)})
+    one, other = on_both(path, policy, spark, tmp_path, key=key)
+    kept = sorted(rows_of(one))
+    assert sorted(rows_of(other)) == kept
+    turned = sf.scan(visits().take(np.arange(900)[::-1]), policy)
+    assert sorted(rows_of(sf.publish(turned, planned(turned), tmp_path / "turned", key=key))) == kept
 
 
 def test_repeated_persons_are_told_as_on_one_machine(tmp_path: Path, spark: SparkSession) -> None:
@@ -187,7 +198,7 @@ def test_repeated_persons_are_told_as_on_one_machine(tmp_path: Path, spark: Spar
 def test_a_record_keeps_its_draw_wherever_it_is_read(hard: Path, tmp_path: Path, spark: SparkSession) -> None:
     """From files by address, and from DataFrames whose rows have none: shuffled, sorted, joined, of a CSV file."""
     policy = hard_policy("uniform")
-    policy = policy.model_copy(update={"record_key": "name"})
+    policy = policy.model_copy(update={"record_key": "name", "series": "hard"})
     key = SecretKey(bytes(range(32)), kept=True)
     one, other = on_both(hard, policy, spark, tmp_path, shuffle=False, key=key)
     assert rows_of(one) == rows_of(other)

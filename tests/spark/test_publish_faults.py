@@ -41,6 +41,7 @@ def two_files(table: pa.Table, folder: Path) -> Path:
 
 # --- what the policy does not allow -----------------------------------------------------------------------------------
 
+KEYED = 'record_key = "name"\nseries = "patients"'
 DISEASES = "domain = ['asthma', 'flu', 'gout', 'mumps']"
 BAD: dict[str, tuple[str, dict[int, Any], dict[str, str], str]] = {  # column, rows, roles, what is said
     "sensitive": (
@@ -83,7 +84,7 @@ def test_a_bad_value_is_told_to_the_publisher_and_not_to_spark(case: str, tmp_pa
         assert PLANTED not in str(problem)
 
 
-@pytest.mark.parametrize("extra", ['record_key = "name"', 'person = { column = "name", repeated = "keep-one" }'])
+@pytest.mark.parametrize("extra", [KEYED, 'person = { column = "name", repeated = "keep-one" }'])
 def test_a_row_without_an_identifier(extra: str, tmp_path: Path, spark: SparkSession) -> None:
     policy = make_policy(ROLES, extra=extra)
     plan = planned(sf.scan(patients(), policy))
@@ -94,7 +95,7 @@ def test_a_row_without_an_identifier(extra: str, tmp_path: Path, spark: SparkSes
 def test_rows_without_addresses_have_no_numbers(tmp_path: Path, spark: SparkSession) -> None:
     table = with_values(patients(), "disease", {20: "odd"})
     frame = spark.read.parquet(str(two_files(table, tmp_path / "in"))).repartition(2)
-    policy = make_policy(ROLES | {"disease": f"sensitive; {DISEASES}"}, extra='record_key = "name"')
+    policy = make_policy(ROLES | {"disease": f"sensitive; {DISEASES}"}, extra=KEYED)
     with pytest.raises(TableError, match=r"in 1 row\(s\): 'odd'\.\n"):
         sf.profile(sf.scan(frame, policy))
 

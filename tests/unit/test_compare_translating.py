@@ -95,7 +95,7 @@ def test_the_own_method_stays_as_the_policy_says(method: str, requirement: str, 
 
 def test_a_record_key_is_left_out_of_trials() -> None:
     roles = {"id": "identifier", **ROLES}
-    policy = make_policy(roles, "gamma = 2", "fine-grain", 'record_key = "id"', 'weights = "equal"')
+    policy = make_policy(roles, "gamma = 2", "fine-grain", 'record_key = "id"\nseries = "s"', 'weights = "equal"')
     for each in translations(policy, TABLE, Fraction(1, 2))[:3]:
         tried = each.policy(policy)
         assert tried.record_key is None

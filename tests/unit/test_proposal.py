@@ -80,6 +80,7 @@ def test_a_clinic_gets_the_roles_a_reader_would_give() -> None:
     assert policy.columns["age"].bins is not None
     assert policy.columns["age"].bins.width == 10
     assert '# record_key = "patient_id"' in text
+    assert "ASSUMED, NOT PROVED" in text.replace("\n# ", " ")
 
 
 def test_every_column_has_a_reason_above_it() -> None:
@@ -207,7 +208,8 @@ def test_repeated_persons_stop_until_the_publisher_decides() -> None:
 
 def test_suggestions_are_valid_when_switched_on() -> None:
     text, _ = proposed(clinic(dose=np.arange(ROWS) % 150))
-    switched = text.replace("# bins = { width = 20 }", "bins = { width = 20 }").replace("# record_key", "record_key")
+    switched = text.replace("# bins = { width = 20 }", "bins = { width = 20 }")
+    switched = switched.replace("# record_key", "record_key").replace("# series", "series")
     policy = Policy.parse(switched)
     assert policy.record_key == "patient_id"
     profile(scan(clinic(dose=np.arange(ROWS) % 150), policy))

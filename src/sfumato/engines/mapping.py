@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -13,8 +12,8 @@ import pyarrow as pa
 from sfumato.attributes import Attribute, Domain, Schema
 from sfumato.engines.arrays import first_null, from_numpy, from_text
 from sfumato.engines.base import RESERVED, Batch, Source
+from sfumato.engines.by_record import RecordKey
 from sfumato.engines.encoding import Encoder, Refusal, first_row, fitted, number_type
-from sfumato.engines.identity import key_bytes
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import PlanMismatch, TableError
@@ -74,7 +73,7 @@ class RowMapper:
         source: Source,
         mechanisms: Sequence[Mechanism],
         key: SecretKey,
-        record_key: str | None = None,
+        record_key: RecordKey | None = None,
         drawn: Mask | None = None,
         dealt: Dealt | None = None,
         seen: SeenValues | None = None,
@@ -86,10 +85,10 @@ class RowMapper:
         self._randomized = {part.name for part in parts}
         self._record_key, self._drawn, self._dealt, self._beside = record_key, drawn, dealt, beside
         self._published = [name for name in source.names if schema[name].is_published]
-        self._columns = list(dict.fromkeys([*self._published, *([record_key] if record_key else [])]))
+        self._columns = list(dict.fromkeys([*self._published, *([record_key.column] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
         self._encoders |= {a.name: checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
-        self._contexts = [_context(mechanism, k) for k, mechanism in enumerate(mechanisms)] if record_key else []
+        self._contexts = [record_key.noise_context(each) for each in mechanisms] if record_key else []
         self._types = integer_types(parts, source)
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
@@ -160,21 +159,9 @@ class RowMapper:
     def _words(self, number: int, batch: Batch, keep: Mask | None, rows: Any, true: npt.NDArray[np.int32]) -> WordArray:
         """Return a word of each kept row for the mechanism of this number; every mechanism has words of its own."""
         if self._record_key is not None:
-            return self._words_by_record(self._contexts[number], rows, true)
+            return self._record_key.noise_words(self._key, self._contexts[number], rows, true, self._position)
         words = batch.words(self._key, Step.PERTURB, lambda file: file + number * MOST_FILES)
         return words if keep is None else words[keep]
-
-    def _words_by_record(self, context: bytes, rows: Any, true: npt.NDArray[np.int32]) -> WordArray:
-        """Return a word for each record, the same in every release with this key, value, domain and matrix.
-
-        The value is part of it: with one word for two values, a published value that changes would prove that neither
-        was noise. So is the matrix: with one word under two matrices, noise would differ and truth would not.
-        """
-        name = self._record_key
-        assert name is not None
-        keys = key_bytes(rows.column(name), name, self._position)
-        messages = [context + code.to_bytes(4) + key for key, code in zip(keys, true.tolist(), strict=True)]
-        return self._key.keyed_words(Step.PERTURB, messages)
 
     def _complain(self, name: str) -> None:
         """Read the whole column again to tell how many rows are concerned, and raise."""
@@ -210,13 +197,6 @@ def changed_table() -> PlanMismatch:
         "The table is not the one that was planned: it has other values, or other numbers of them.",
         "Plan again with the table as it is now.",
     )
-
-
-def _context(mechanism: Mechanism, number: int) -> bytes:
-    """Return what a record's word depends on besides its key and value: the matrix, the domain, which mechanism."""
-    labels = repr([part.labels for part in mechanism.domain.parts])  # 7 and "7" are the same value
-    which = str(number) if number else ""
-    return hashlib.sha256(mechanism.matrix.noise.tobytes() + (labels + which).encode()).digest()[:16]
 
 
 def positioned(source: Source, columns: list[str]) -> Iterator[tuple[Batch, int]]:

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from sfumato.attributes import Attribute, Schema
 from sfumato.engines.arrays import nulls_of
-from sfumato.engines.base import Source
+from sfumato.engines.base import Batch, Source
+from sfumato.engines.by_record import RecordKey
 from sfumato.engines.identity import IdentityIndex, key_bytes
-from sfumato.randomness import SecretKey, Step
+from sfumato.randomness import SecretKey, Step, WordArray
 
 Mask = npt.NDArray[np.bool_]
 
@@ -36,13 +37,29 @@ def _gaps(column: Any, attribute: Attribute) -> Mask | None:
     return nulls_of(column)
 
 
-def draw_persons(source: Source, schema: Schema, name: str, key: SecretKey) -> Mask:
+def needed_to_draw(schema: Schema, name: str, record_key: RecordKey | None) -> list[str]:
+    """Return the columns by which one row of each person is drawn."""
+    own = [record_key.column] if record_key else []
+    return list(dict.fromkeys([name, *own, *(a.name for a in dropping(schema))]))
+
+
+def person_words(
+    batch: Batch, persons: list[bytes], key: SecretKey, record_key: RecordKey | None, position: int
+) -> WordArray:
+    """Return a word for each row: by its record key, so that rows that come or go move no other; else by its place."""
+    if record_key is None:
+        return batch.words(key, Step.PERSON)
+    return record_key.person_words(key, persons, batch.rows, position)
+
+
+def draw_persons(
+    source: Source, schema: Schema, name: str, key: SecretKey, record_key: RecordKey | None = None
+) -> Mask:
     """Return, for each row, whether it is the one that is drawn of its person, among the person's complete rows."""
     attributes = dropping(schema)
-    columns = list(dict.fromkeys([name, *(a.name for a in attributes)]))
     with IdentityIndex() as index:
-        for batch in source.batches(columns):
-            keys = key_bytes(batch.rows.column(name), name, index.rows)
-            words = batch.words(key, Step.PERSON)
-            index.add(key.keyed_words(Step.HASH, keys), words, complete_rows(batch.rows, attributes))
+        for batch in source.batches(needed_to_draw(schema, name, record_key)):
+            persons = key_bytes(batch.rows.column(name), name, index.rows)
+            words = person_words(batch, persons, key, record_key, index.rows)
+            index.add(key.keyed_words(Step.HASH, persons), words, complete_rows(batch.rows, attributes))
         return index.drawn()

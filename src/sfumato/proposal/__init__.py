@@ -6,6 +6,7 @@ Nothing is guessed silently: what the tool cannot know gets the cautious choice,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from sfumato.attributes import Bins, Schema
 from sfumato.engines.base import Source
@@ -52,7 +53,7 @@ def propose(source: Source) -> str:
     profile = _counted(source, sensitive.column, bins)
     sections = [
         _head(source, rows),
-        *_top_level(guesses),
+        *_top_level(source, guesses),
         *_input(source, delimiter, columns),
         *(_column(g) if g is not sensitive else _sensitive(g, bins, breaks, profile) for g in guesses),
         *_person(guesses),
@@ -102,19 +103,27 @@ def _head(source: Source, rows: int) -> list[str]:
     ]
 
 
-def _top_level(guesses: Sequence[Guess]) -> list[list[str]]:
+def _top_level(source: Source, guesses: Sequence[Guess]) -> list[list[str]]:
     unique = next((g.column.name for g in guesses if g.unique_id), None)
     if unique is None:
         return []
     return [
         [
             toml.comment(
-                f"{toml.quote(unique)} is different in every row. As record key (with a key file) it makes a "
-                "record keep its noise in later releases, so that nobody can average it away:"
+                f"{toml.quote(unique)} is different in every row. As record key (with a key file) it makes a record "
+                "keep its noise in later releases of the same series while its value stays. "
+                "ASSUMED, NOT PROVED, is then that how long a value lasts tells nothing of which value it is; the plan "
+                "says how much equal and different published values tell where that is not so. "
+                "The name of the series must be the same in every release, and another one for every other table:"
             ),
-            *toml.commented([f"record_key = {toml.quote(unique)}"]),
+            *toml.commented([f"record_key = {toml.quote(unique)}", f"series = {toml.quote(_series(source))}"]),
         ]
     ]
+
+
+def _series(source: Source) -> str:
+    """Return a name for the releases of a table: that of its file."""
+    return Path(source.description).name.split(".")[0] or "table"
 
 
 def _input(source: Source, delimiter: str, columns: Sequence[Column]) -> list[list[str]]:

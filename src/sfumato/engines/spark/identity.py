@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from sfumato.attributes import Attribute, Schema
 from sfumato.engines.arrays import from_numpy
+from sfumato.engines.base import Batch
+from sfumato.engines.by_record import RecordKey
 from sfumato.engines.identity import key_bytes
-from sfumato.engines.selection import complete_rows, dropping
+from sfumato.engines.selection import complete_rows, dropping, needed_to_draw, person_words
 from sfumato.engines.spark.refusing import complete
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource, quoted
 from sfumato.engines.spark.tasks import DRAWN, FILE, ROW, Refused, TaskSource, at_once
 from sfumato.errors import UsageError
-from sfumato.randomness import SecretKey, Step
+from sfumato.randomness import SecretKey, Step, WordArray
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +43,12 @@ def repeated(source: SparkSource, name: str) -> tuple[int, int]:
 
 
 def with_drawn(
-    source: SparkSource, schema: Schema, columns: Sequence[str], person: str | None, key: SecretKey
+    source: SparkSource,
+    schema: Schema,
+    columns: Sequence[str],
+    person: str | None,
+    key: SecretKey,
+    record_key: RecordKey | None = None,
 ) -> DataFrame:
     """Return some columns with addresses, and with DRAWN where one row of each person is to be drawn.
 
@@ -58,9 +65,8 @@ def with_drawn(
             f"address that stays the same: {source.why_no_address}.",
             "Write the table to Parquet files, and publish these.",
         )
-    drops = dropping(schema)
-    needed = list(dict.fromkeys([person, *(a.name for a in drops)]))
-    hashes = _Hashes(source.in_task(needed), person, drops, drawing=True)
+    needed = needed_to_draw(schema, person, record_key)
+    hashes = _Hashes(source.in_task(needed), person, dropping(schema), drawing=True, record_key=record_key)
     found = mapped(source.addressed(needed), hashes.of, HASHED, key)
     chosen = found.groupBy("identity").agg(f.min_by(f.struct("file", "row"), "word").alias("drawn"))
     places = chosen.select(f.col("drawn.file").alias(FILE), f.col("drawn.row").alias(ROW), f.lit(True).alias(DRAWN))
@@ -77,17 +83,23 @@ class _Hashes:
     name: str
     drops: Sequence[Attribute]
     drawing: bool
+    record_key: RecordKey | None = None
 
     def of(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
         """Yield (identity, file, row, word) of the rows of a partition that may be drawn."""
         names = ["identity", "file", "row", "word"]
         for rows in at_once(given):
             batch = self.source.batch(rows, self.source.names)
-            if batch.rows.column(self.name).null_count:
-                raise Refused(self.name)
-            identity = key.keyed_words(Step.HASH, key_bytes(batch.rows.column(self.name), self.name, 0))
-            word = batch.words(key, Step.PERSON) - LOWEST if self.drawing else np.zeros_like(identity)
+            for name in [self.name, *([self.record_key.column] if self.record_key else [])]:
+                if batch.rows.column(name).null_count:
+                    raise Refused(name)
+            persons = key_bytes(batch.rows.column(self.name), self.name, 0)
+            identity = key.keyed_words(Step.HASH, persons)
+            word = self._words(batch, persons, key) - LOWEST if self.drawing else np.zeros_like(identity)
             columns = [from_numpy(identity.view(np.int64)), rows.column(FILE), rows.column(ROW)]
             made = pa.RecordBatch.from_arrays([*columns, from_numpy(word.view(np.int64))], names=names)
             keep = complete_rows(batch.rows, list(self.drops))
             yield made if keep is None else made.filter(from_numpy(keep))
+
+    def _words(self, batch: Batch, persons: list[bytes], key: SecretKey) -> WordArray:
+        return person_words(batch, persons, key, self.record_key, 0)

@@ -15,6 +15,7 @@ from sfumato.attributes import Schema
 from sfumato.engines.allocation import Deal
 from sfumato.engines.arrays import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED, Batch
+from sfumato.engines.by_record import RecordKey
 from sfumato.engines.dealing import Labels
 from sfumato.engines.grouping import part_of
 from sfumato.engines.identity import key_bytes
@@ -65,7 +66,7 @@ class Order:
     """
 
     step: Step
-    record_key: str | None = None
+    record_key: RecordKey | None = None
     nonce: bytes = b""
 
     def beside(self, key: SecretKey) -> Beside:
@@ -75,7 +76,7 @@ class Order:
             if self.record_key is None:
                 assert isinstance(batch, Addressed)
                 return {WORD: batch.words(key, self.step), NUMBER: batch.positions}
-            keys = key_bytes(batch.rows.column(self.record_key), self.record_key, 0)
+            keys = key_bytes(batch.rows.column(self.record_key.column), self.record_key.column, 0)
             words = key.keyed_words(self.step, [self.nonce + of_row for of_row in keys])
             return {WORD: words, NUMBER: np.zeros(words.size, dtype=np.int64)}
 
@@ -89,7 +90,7 @@ class MapRows:
     schema: Schema
     source: TaskSource
     mechanisms: tuple[Mechanism, ...]
-    record_key: str | None = None
+    record_key: RecordKey | None = None
     deal: FoundDeal | None = None
     hashed: int = 0
     order: Order | None = None
@@ -169,7 +170,7 @@ def write_shuffled(
 ) -> Parts:
     """Write the published rows, about so many, in random order; `person`: one row of each."""
     order = Order(Step.SHUFFLE, rows.record_key, release_id().encode())
-    frame = with_drawn(source, rows.schema, rows.source.names, person, key)
+    frame = with_drawn(source, rows.schema, rows.source.names, person, key, rows.record_key)
     if person is not None:
         frame = frame.filter(f"`{DRAWN}`").drop(DRAWN)
     parts = parts_for(number)
