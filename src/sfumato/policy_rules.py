@@ -129,7 +129,7 @@ class MethodRule(Section):
     name: MethodName
     assurance: Assurance = "proved"
     retention_floor: Probability = 0.0
-    weights: Literal["observed", "equal"] | dict[str, Probability] = "observed"
+    weights: Literal["observed", "equal"] | dict[str, Probability] = "equal"
     minimum_sub_table: Annotated[int, Field(ge=1)] = 1000
     delta: Probability = 0.05
     scope: Literal["sensitive", "quasi-identifiers", "both"] = "both"

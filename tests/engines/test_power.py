@@ -45,8 +45,10 @@ def workers(values: int, rows: int = ROWS) -> pa.Table:
     )
 
 
-def policy(method: str, requirement: str = "rho1 = '1/5'\nrho2 = '1/2'\n", stricter: str = "") -> Policy:
-    more = "minimum_sub_table = 300" if method == "small-domain" else ""
+def policy(
+    method: str, requirement: str = "rho1 = '1/5'\nrho2 = '1/2'\n", stricter: str = "", weights: str = "equal"
+) -> Policy:
+    more = {"small-domain": "minimum_sub_table = 300", "fine-grain": f"weights = '{weights}'"}.get(method, "")
     return Policy.parse(
         "[columns.sex]\nrole = 'other'\nmissing = 'category'\n[columns.age]\nrole = 'other'\n"
         "[columns.job]\nrole = 'sensitive'\nmissing = 'category'\n"
@@ -311,7 +313,7 @@ def test_a_matrix_without_an_inverse_is_refused(tmp_path: Path) -> None:
     stricter = "".join(
         f"\n[[requirement.values]]\nvalue = '{job}'\nrho1 = '1/10'\nrho2 = '1/5'\n" for job in ("job 01", "job 02")
     )
-    made = released(workers(4, 300), policy("fine-grain", stricter=stricter), folder=tmp_path / "r")
+    made = released(workers(4, 300), policy("fine-grain", stricter=stricter, weights="observed"), folder=tmp_path / "r")
     with pytest.raises(SingularMatrix, match="has no inverse") as raised:
         power(made, "job")
     with pytest.raises(SingularMatrix) as answered:

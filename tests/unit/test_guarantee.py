@@ -35,10 +35,11 @@ def test_one_record_can_turn_the_matrix_that_is_optimised_for_the_table() -> Non
     """Why the adversary of an optimised matrix must not know all other records."""
     how = {"method": "fine-grain", "requirement": sf.Amplification(5)}
     others = {"a": 5, "b": 1, "c": 1}
-    one, other = planned(others | {"a": 6}, **how), planned(others | {"e": 1}, **how)
+    one, other = (planned(c, weights="observed", **how) for c in (others | {"a": 6}, others | {"e": 1}))
     assert not np.allclose(one.matrix.retention, other.matrix.retention)
     assert one.guarantee.adversary == other.guarantee.adversary == KNOWS_NO_OTHERS
-    equal = [planned(c, weights="equal", **how) for c in (others | {"a": 6}, others | {"e": 1})]
+    assert any("also to someone who knows no record" in note for note in one.notes)
+    equal = [planned(c, **how) for c in (others | {"a": 6}, others | {"e": 1})]
     assert np.array_equal(equal[0].matrix.noise, equal[1].matrix.noise)
     assert {p.guarantee.adversary for p in equal} == {KNOWS_ALL_OTHERS}
 
@@ -49,7 +50,8 @@ def test_one_record_can_turn_the_matrix_that_is_optimised_for_the_table() -> Non
         (DECLARED, {"method": "uniform", "requirement": sf.RhoPrivacy(0.2, 0.5)}, False),
         ("sensitive", {"method": "uniform", "requirement": sf.RhoPrivacy(0.2, 0.5)}, True),
         (DECLARED, {"method": "uniform", "requirement": sf.tolerance(2)}, True),
-        (DECLARED, {"method": "fine-grain", "requirement": sf.RhoPrivacy(0.2, 0.5)}, True),
+        (DECLARED, {"method": "fine-grain", "requirement": sf.RhoPrivacy(0.2, 0.5)}, False),
+        (DECLARED, {"method": "fine-grain", "requirement": sf.RhoPrivacy(0.2, 0.5), "weights": "observed"}, True),
         (
             DECLARED,
             {

@@ -36,7 +36,7 @@ def plan(
     requirement: Requirement,
     assurance: Assurance = "proved",
     retention_floor: Number = 0,
-    weights: Weights = "observed",
+    weights: Weights = "equal",
     minimum_sub_table: int = small_domain.MINIMUM_SIZE,
     delta: Number = "1/20",
     scope: ScopeWord = "both",
@@ -51,10 +51,10 @@ def plan(
 ) -> AnyPlan:
     """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
 
-    `weights` are the frequencies for which fine-grain perturbation maximises record utility: the table's own (then the
-    matrix tells something of them), equal ones, or a table of public ones. `retention_floor` is for both perturbation
-    methods. `minimum_sub_table` (records; for the proved version) and `delta` (the error bounds' confidence is
-    1 - delta) are for small domain randomization. `scope`, `risk`, `fixed` (names of quasi-identifiers) and
+    `weights` are the frequencies for which fine-grain perturbation maximises record utility: equal ones, a table of
+    public ones, or the table's own ("observed": then the matrix itself tells something of them). `retention_floor` is
+    for both perturbation methods. `minimum_sub_table` (records; for the proved version) and `delta` (the error bounds'
+    confidence is 1 - delta) are for small domain randomization. `scope`, `risk`, `fixed` (quasi-identifiers) and
     `objective` are for randomized response, which always shuffles. `variant` is for suppression, whose draws come from
     the `key` (a fresh one if none is given); `attribute_sets` and `prior` (a file for each set) are for robust Anatomy.
     `shuffle` asks for a shuffle; without it the rows are shuffled only where their order tells of the sensitive value.
@@ -84,6 +84,6 @@ def plan(
         return suppression.plan(profile, requirement, assurance, variant, key)
     if method != small_domain.METHOD:
         return perturbation.plan(profile, method, requirement, assurance, retention_floor, weights, shuffle)
-    if exact(retention_floor) or weights != "observed":
+    if exact(retention_floor) or weights != "equal":
         raise PolicyError("The method small-domain takes no retention floor and no weights.", "Leave them out.")
     return small_domain.plan(profile, requirement, assurance, minimum_sub_table, exact(delta, "delta"), shuffle)

@@ -165,8 +165,9 @@ def _notes(
         )
     if optimised:
         notes.append(
-            "The retentions are the best for the table's own frequencies, so the matrix tells something of these. "
-            'weights = "equal", or public ones, avoid that, and let the bound hold against one who knows all others.'
+            'weights = "observed": the matrix is computed from how often each value occurs, so the matrix itself tells '
+            "something, also to someone who knows no record. The bound holds given the matrix. Leave weights out, or "
+            "give public ones, to avoid that."
         )
     noise_only = [domain.labels[c] for c in np.flatnonzero(matrix.noise == np.uint64(largest_noise(domain.size)))]
     if noise_only:

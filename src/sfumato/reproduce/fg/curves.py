@@ -197,7 +197,7 @@ def _profile(table: Counted) -> Profile:
 def _planned(
     counted: Profile, method: Literal["uniform", "fine-grain"], assurance: Literal["proved", "as-published"], theta: int
 ) -> Plan:
-    made = plan(counted, method=method, requirement=tolerance(theta), assurance=assurance)
+    made = plan(counted, method=method, requirement=tolerance(theta), assurance=assurance, weights="observed")
     assert isinstance(made, Plan)
     return made
 

@@ -129,6 +129,6 @@ def _planned(method: Literal["uniform", "fine-grain"], assurance: Literal["prove
         "[requirement]\nrho1 = 0.1\nrho2 = 0.5"
     )
     counted = profile(scan(pa.table({"disease": PATIENTS}), policy))
-    made = plan(counted, method=method, requirement=EXAMPLE_1, assurance=assurance)
+    made = plan(counted, method=method, requirement=EXAMPLE_1, assurance=assurance, weights="observed")
     assert isinstance(made, Plan)
     return made
