@@ -92,32 +92,50 @@ def _alike(plan: GroupPlan) -> list[str]:
 
 
 def _suppression(plan: GroupPlan, figures: SuppressionFigures) -> list[str]:
-    if not figures.violating:
-        return []
-    ell, variant = plan.claim.at_most.denominator, plan.claim.variant
-    names = ", ".join(map(repr, figures.violating))
+    if not plan.withheld.any() and not plan.claim.always:
+        return _nothing_withheld(plan)
     return [
-        f"Suppression: more than 1/{ell} of the table has {names}. The variant {variant} withholds "
+        f"Suppression: {_why(plan, figures)}. The variant {plan.claim.variant} withholds "
         f"{int(plan.withheld.sum()):,} records ({figures.share:.2%}); which ones of a value is drawn.",
         f"  {'variant':14} {'withholds':>11}",
         *(
             f"  {name:14} {cost:>11,.{0 if cost.is_integer() else 1}f}  {COSTS[name]}"
             for name, cost in figures.costs.items()
         ),
-        f"  lower bound: {figures.lower_bound:,} records",
+        *([f"  lower bound: {figures.lower_bound:,} records"] if figures.violating else []),
         "",
         *_beliefs(figures),
     ]
 
 
+def _nothing_withheld(plan: GroupPlan) -> list[str]:
+    """A table in which no value is too frequent is published as it is."""
+    top = int(plan.counts.max())
+    first = [repr(plan.domain.labels[code]) for code in np.flatnonzero(plan.counts == top)[:SHOWN_VALUES]]
+    tied = f"The most frequent values ({', '.join(first)}) share" if len(first) > 1 else f"{first[0]} has"
+    return [
+        f"Suppression: no value has more than 1/{plan.claim.at_most.denominator} of the table, so nothing is withheld. "
+        f"All counts are exact, and which value is the most frequent is public: {tied} {top / plan.rows:.2%}"
+        f"{' each' if len(first) > 1 else ''}."
+    ]
+
+
+def _why(plan: GroupPlan, figures: SuppressionFigures) -> str:
+    ell = plan.claim.at_most.denominator
+    if figures.violating:
+        return f"more than 1/{ell} of the table has {', '.join(map(repr, figures.violating))}"
+    return f"no value has more than 1/{ell} of the table; always = true hides all the same which is the most frequent"
+
+
 def _beliefs(figures: SuppressionFigures) -> list[str]:
     bounds = (
-        f"for each value at most {figures.dominant_bound} and {figures.violating_bound}, by proof"
+        f"for each value at most {figures.dominant_bound} and {figures.violating_bound}, by proof; the second for "
+        "someone who knows how many values are violating"
         if figures.dominant_bound
         else "no bound is proved"
     )
     lines = [
-        "What is left to believe of a value, for one who knows the sorted counts of the table but not whose they are",
+        "How sure someone can be of a value who knows the sorted counts of the table but not whose they are",
         f"  {'published with':>14} {'values':>7} {'most frequent':>14} {'violating':>10} {'missing person':>15} "
         f"{'any person':>11}",
     ]

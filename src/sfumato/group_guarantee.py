@@ -34,11 +34,15 @@ REPEATED = (
 )
 
 
-def state_group_guarantee(claim: GroupClaim) -> Guarantee:
-    """Return the guarantee of a release by groups, with what SOUNDNESS.md says of it."""
+def state_group_guarantee(claim: GroupClaim, *, withheld: bool) -> Guarantee:
+    """Return the guarantee of a release by groups, with what SOUNDNESS.md says of it.
+
+    `withheld` says whether records are; that is public, and after suppression it tells whether a value is too frequent.
+    """
+    if claim.method == "suppression":
+        return _of_suppression(claim, withheld)
     state: dict[str, Callable[[GroupClaim], Guarantee]] = {
         "anatomy": _of_anatomy,
-        "suppression": _of_suppression,
         "robust-anatomy": _of_robust_anatomy if claim.assurance == "proved" else _of_merging,
     }
     return state[claim.method](claim)
@@ -96,62 +100,96 @@ def _associations(claim: GroupClaim) -> Iterator[str]:
 # --- suppression ----------------------------------------------------------------------------------------------------
 
 
-def _of_suppression(claim: GroupClaim) -> Guarantee:
-    sentence = f"{_of_a_record(claim)}. {_of_the_values(claim)}"
+def _of_suppression(claim: GroupClaim, withheld: bool) -> Guarantee:
+    hidden = withheld or claim.always
     return _guarantee(
-        claim, sentence, KNOWS_HOW, f"{_no_association(claim)} {_alike(claim)}", _suppression_limits(claim)
+        claim,
+        f"{_of_a_record(claim)}. {_of_the_values(claim, withheld)}",
+        KNOWS_HOW,
+        f"{_no_association(claim)} {_alike(claim)}" if hidden else _no_association(claim),
+        _suppression_limits(claim, withheld),
     )
 
 
-def _of_the_values(claim: GroupClaim) -> str:
+def _of_the_values(claim: GroupClaim, withheld: bool) -> str:
+    """What is promised of which values are frequent: nothing where the table is published as it is."""
     most, ell = percent(claim.at_most), claim.at_most.denominator
+    dominant = (
+        f"That x is the most frequent value (of equally frequent ones, one drawn at random) is believed by at most "
+        f"{most}."
+    )
+    violating = (
+        f"If k values have more than {most} of the table, that x is one of them is believed by at most k/{ell} by "
+        f"someone who knows k; by someone who does not, by at most the k that they expect, divided by {ell}."
+    )
+    if claim.always:
+        return f"For every table: {dominant[0].lower()}{dominant[1:]} {violating}"
+    joint = (
+        f"For every table, also one of which nothing is withheld: that x is the most frequent value and has more than "
+        f"{most} of the table is believed by at most {most}."
+    )
+    if not withheld:
+        public = (
+            f"No value has more than {most} of the records. Nothing is withheld, all counts are exact, and which value "
+            "is the most frequent is public."
+        )
+        return f"{public} {joint}" if claim.assurance == "proved" else public
+    skewed = f"Some value has more than {most} of the table (that is public)."
     if claim.assurance == "as-published":
         return (
-            f"That x is the most frequent value of the table is not bounded by {most}: it is one of the {ell} most "
-            "frequent published ones, and to one who does not know the table's counts none of these is excluded."
+            f"{skewed} That x is the most frequent value is not bounded by {most}: it is one of the {ell} most "
+            "frequent published ones, and none of these is excluded for someone who does not know the table's counts."
         )
-    return (
-        "That x is the most frequent value of the table (of equally frequent ones, one drawn at random) he believes by "
-        f"at most {most}; that x is one of the k values with more than {most} of the table, by at most k/{ell}."
-    )
+    return f"{skewed} {dominant} {violating} {joint}"
 
 
 def _alike(claim: GroupClaim) -> str:
     alike = (
         "Where the belief is about which values are frequent, every way to give the same counts to the values is "
-        "equally likely to him (any exchangeable prior)"
+        "equally likely to them (any exchangeable prior)"
     )
-    return f"{alike}{'; he may know the sorted counts' if claim.assurance == 'proved' else ''}."
+    return f"{alike}{'; they may know the sorted counts' if claim.assurance == 'proved' else ''}."
 
 
-def _suppression_limits(claim: GroupClaim) -> Iterator[str]:
+def _suppression_limits(claim: GroupClaim, withheld: bool) -> Iterator[str]:
+    if withheld:
+        yield from _withheld_limits(claim)
+    elif claim.always:
+        yield "Nothing is withheld: all counts are exact, and which values share the first place is public."
+    else:
+        yield "Nothing is promised of which value is the most frequent."
+    if withheld or claim.always:
+        yield "Someone who knows from elsewhere which values are frequent needs no release to believe it."
+    yield from _associations(claim)
+
+
+def _withheld_limits(claim: GroupClaim) -> Iterator[str]:
+    """What is not covered where records are withheld."""
     ell, most = claim.at_most.denominator, percent(claim.at_most)
     if claim.assurance == "as-published":
         yield (
             f"SK Theorem 3 (the most frequent value is believed in by at most {most}) does not hold: with 8 records, 4 "
-            "values and l = 3, the published counts 2, 2, 1, 1 let him believe by 7/17 that one of the first two is "
-            "the most frequent one; other counts let him believe it by nearly 1."
+            "values and l = 3, the published counts 2, 2, 1, 1 let someone believe by 7/17 that one of the first two "
+            "is the most frequent one; other counts let them believe it by nearly 1."
         )
     yield (
         f"A person known to be in the table and missing from the release has one of its {ell} most frequent values: "
         + (
-            f"each is believed by at most {most} by one to whom the values are alike, and who knows the value of no "
-            "missing person."
+            f"each is believed by at most {most} by someone to whom the values are alike, and who knows the value of "
+            "no missing person."
             if claim.variant == "safe-d"
             else f"one of them can be believed by more than {most}. The variant safe-d, which withholds more, bounds "
-            "that for one who knows the value of no missing person."
+            "that for someone who knows the value of no missing person."
         )
     )
     yield ALIKE_WHEN_MISSING
     if claim.variant != "safe-d":
         yield (
             "Nor is the belief bounded in a value of a person known to be in the table, of whom it is not known "
-            "whether he is in the release."
+            "whether they are in the release."
         )
     if claim.variant == "spread":
         yield "The bounds are on single values: that one of two given values is violating can be certain."
-    yield "Who knows from elsewhere which values are frequent needs no release to believe it."
-    yield from _associations(claim)
 
 
 # --- robust Anatomy -------------------------------------------------------------------------------------------------

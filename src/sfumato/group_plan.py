@@ -32,27 +32,27 @@ class KnownShares:
 
 @dataclass(frozen=True)
 class ValueBelief:
-    """What is believed of each value with so many published records, by one who knows the sorted counts."""
+    """What is believed of each value with so many published records, by someone who knows the sorted counts."""
 
     published: int  # records
     values: int  # how many values are published with as many
     dominant: float  # that it is the most frequent value of the table
     violating: float  # that it has more than 1/l of the table
-    missing: float  # that a person has it who is known to be in the table and missing from the release
-    member: float  # that a person has it who is known to be in the table, and nothing else of him
+    missing: float  # that a person has it who is known to be in the table and missing from the release; 0: nobody is
+    member: float  # that a person has it who is known to be in the table, and of whom nothing else is known
 
 
 @dataclass(frozen=True)
 class SuppressionFigures:
     """What suppression withholds, and what is left to believe. Fractions are written out, exactly."""
 
-    violating: tuple[str, ...]  # values with more than 1/l of the table; none: nothing is suppressed
+    violating: tuple[str, ...]  # values with more than 1/l of the table; none: nothing is suppressed, unless `always`
     share: float  # of the table that is withheld
-    lower_bound: int  # no way to l-dichotomy withholds less: SK Theorem 2
+    lower_bound: int  # no way to l-dichotomy withholds less: SK Theorem 2; 0 where no value is violating
     costs: dict[str, float]  # variant -> records it withholds; of r-suppression the expected number
     dominant_bound: str | None  # that a value is the most frequent one is believed by at most this; None: no bound
-    violating_bound: str | None  # that it is one of the violating ones
-    beliefs: tuple[ValueBelief, ...]  # of values that may have lost records
+    violating_bound: str | None  # that it is one of the violating ones, by someone who knows how many there are
+    beliefs: tuple[ValueBelief, ...]  # of the l most frequent values; none of the others is the most frequent one
 
 
 @dataclass(frozen=True)
@@ -173,6 +173,7 @@ class GroupPlan:
                 "sensitive": list(self.claim.sensitive),
                 "at_most": str(self.claim.at_most),
                 "variant": self.claim.variant,
+                "always": self.claim.always,
                 "attribute_sets": listed(self.claim.attribute_sets),
                 "prior": self.claim.prior,
                 "rows": self.rows,
@@ -213,6 +214,7 @@ class GroupPlan:
                 variant=raw["variant"],
                 attribute_sets=tuple(map(tuple, raw["attribute_sets"])),
                 prior=raw["prior"],
+                always=raw["always"],
             ),
             domain=codec.read_domains(raw["parts"]),
             counts=np.array(raw["counts"], dtype=np.int64),

@@ -20,8 +20,8 @@ PriorSource = Literal["none", "table", "file"]
 class GroupClaim:
     """Which belief in a value of a record is limited, and against whom.
 
-    variant: of suppression. attribute_sets, prior: of robust Anatomy, what beliefs beforehand may depend on, and where
-    they come from.
+    variant, always: of suppression; always: whether the most frequent value of every table is hidden. attribute_sets,
+    prior: of robust Anatomy, what beliefs beforehand may depend on, and where they come from.
     """
 
     method: GroupMethod
@@ -31,6 +31,7 @@ class GroupClaim:
     variant: SuppressionVariant | None = None
     attribute_sets: tuple[tuple[str, ...], ...] = ()
     prior: PriorSource | None = None
+    always: bool = False
 
     @property
     def dealt_within(self) -> tuple[str, ...]:

@@ -193,6 +193,11 @@ class GroupsPart(Part):
     variant: Literal["rotation", "spread", "safe-d", "r-suppression"] | None = Field(
         description="How it was chosen which records are suppressed; null for methods that do not suppress."
     )
+    always: bool = Field(
+        False,
+        description="Whether suppression hides the most frequent value of every table, and not only where some value "
+        "has more than 1/l.",
+    )
     attribute_sets: tuple[tuple[str, ...], ...] = Field(description="What beliefs beforehand may depend on.")
     prior: Literal["none", "table", "file"] | None = Field(
         description="Where these beliefs come from: any, the table's shares, a file; null for other methods."
@@ -275,6 +280,7 @@ class Manifest(Part):
             variant=self.groups.variant,
             attribute_sets=self.groups.attribute_sets,
             prior=self.groups.prior,
+            always=self.groups.always,
         )
 
     @property

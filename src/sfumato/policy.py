@@ -271,6 +271,7 @@ class Policy(Section):
             "fixed": self.method.fixed,
             "objective": self.method.objective,
             "variant": self.method.suppression,
+            "always": self.method.always,
             "attribute_sets": self.method.attribute_sets,
             "prior": self.prior,
             "shuffle": self.output.order == "shuffle",

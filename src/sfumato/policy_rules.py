@@ -137,6 +137,7 @@ class MethodRule(Section):
     fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
     objective: Literal["l2", "chi-square"] = "l2"
     variant: Variant | None = None
+    always: bool = False
     attribute_sets: Annotated[tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
     prior: Literal["none", "table"] | Annotated[tuple[str, ...], Field(strict=False)] = "none"
 
@@ -176,7 +177,7 @@ class MethodRule(Section):
             "minimum_sub_table": ("small-domain",),
             "delta": ("small-domain",),
             **dict.fromkeys(("scope", "risk", "fixed", "objective"), (RESPONSE,)),
-            "variant": (SUPPRESSION,),
+            **dict.fromkeys(("variant", "always"), (SUPPRESSION,)),
             **dict.fromkeys(("attribute_sets", "prior"), (ROBUST,)),
         }
         for key, methods in only_for.items():
@@ -195,6 +196,11 @@ class MethodRule(Section):
             raise ValueError(
                 f'the variant {self.suppression} does not go with assurance = "{self.assurance}": r-suppression (SK as '
                 "published) does not keep its bound; rotation, spread and safe-d are the ones that are proved"
+            )
+        if self.always and self.suppression == "r-suppression":
+            raise ValueError(
+                "always does not go with r-suppression, which bounds the belief in the most frequent value of no "
+                "table; it goes with rotation, spread and safe-d"
             )
 
     def _check_response(self) -> None:

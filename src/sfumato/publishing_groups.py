@@ -104,6 +104,7 @@ def groups_part(
         at_most=str(plan.claim.at_most),
         withheld=plan.rows - rows,
         variant=plan.claim.variant,
+        always=plan.claim.always,
         attribute_sets=plan.claim.attribute_sets,
         prior=plan.claim.prior,
         dealt_within=plan.claim.dealt_within,
@@ -179,6 +180,7 @@ def _asked(policy: Policy) -> GroupClaim | None:
         variant=method.suppression if method.name == "suppression" else None,
         attribute_sets=method.attribute_sets,
         prior=prior if robust else None,
+        always=method.always,
     )
 
 

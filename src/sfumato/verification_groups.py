@@ -66,7 +66,7 @@ def _wrong(manifest: Manifest, groups: GroupsPart) -> Iterator[str]:
     except (ArithmeticError, ValueError, UsageError):
         yield "at_most or domain"
         return
-    yield from differing(manifest.guarantee_value, state_group_guarantee(claim))
+    yield from differing(manifest.guarantee_value, state_group_guarantee(claim, withheld=groups.withheld > 0))
     yield from (key for key, good in _fitting(manifest, groups, claim).items() if not good)
 
 
@@ -77,6 +77,7 @@ def _fitting(manifest: Manifest, groups: GroupsPart, claim: GroupClaim) -> dict[
         "at_most": claim.at_most.numerator == 1 and claim.at_most.denominator > 1,
         "domain": len(claim.sensitive) == 1,
         "variant": (claim.variant is not None) == (claim.method == "suppression"),
+        "always": not claim.always or claim.variant in TIED,
         "assurance": claim.method != "suppression" or (claim.variant == "r-suppression") == published,
         "attribute_sets": all(claim.attribute_sets) and bool(claim.attribute_sets) == robust,
         "prior": (claim.prior is not None) == robust and not (published and claim.prior == "none"),
@@ -118,7 +119,7 @@ def files(release: Release) -> Iterator[Check]:
         yield from _sizes(release, groups, data, lines)
         yield _in_domain(domain, lines)
         yield from _observed(manifest, domain, lines)
-        if groups.withheld and groups.variant in TIED:
+        if groups.variant in TIED and (groups.withheld or groups.always):
             yield _tied(groups, lines)
         if data.in_order and lines.in_order and np.array_equal(data.sizes, lines.sizes):
             yield _shares(groups, lines)
@@ -297,11 +298,15 @@ def _observed(manifest: Manifest, domain: SensitiveDomain, lines: _Counted) -> I
 
 
 def _tied(groups: GroupsPart, lines: _Counted) -> Check:
-    """Safe D leaves F_l records of the l most frequent values; rotation and spread give F_l to slots l - 1 and l."""
+    """Safe D leaves F_l records of the l most frequent values; rotation and spread give F_l to slots l - 1 and l.
+
+    To hide the most frequent value always without withholding a record, the l most frequent must have as many as it.
+    """
     limit = _limit(groups)
     largest = np.sort(lines.totals)[::-1][:limit]
-    equal = largest[-(TIED[groups.variant or ""] or limit) :]
-    some = "all" if groups.variant == "safe-d" else "the last two"
+    tied = TIED[groups.variant or ""] if groups.withheld else None
+    equal = largest[-(tied or limit) :]
+    some = "the last two" if tied else "all"
     return outcome(
         "suppression",
         largest.size == limit and bool((equal == equal[0]).all()),

@@ -32,6 +32,8 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "suppression": ("suppression", "l = 3", ""),
     "safe-d": ("suppression", "l = 3", 'variant = "safe-d"'),
     "spread": ("suppression", "l = 3", 'variant = "spread"'),
+    "eligible": ("suppression", "l = 2", ""),
+    "always": ("suppression", "l = 2", "always = true"),
     "robust": ("robust-anatomy", "r = 2", 'attribute_sets = [["sex"]]'),
     "table": ("robust-anatomy", "r = 2", 'attribute_sets = [["sex"]]\nprior = "table"'),
 }
@@ -202,7 +204,27 @@ def test_another_variant_than_was_published(copied: Callable[[str], sf.Release])
     def relabel(manifest: dict[str, Any]) -> None:
         manifest["groups"]["variant"] = "safe-d"
         claim = replace(release.manifest.group_claim, variant="safe-d")
-        manifest["guarantee"] = codec.guarantee(state_group_guarantee(claim))
+        manifest["guarantee"] = codec.guarantee(state_group_guarantee(claim, withheld=True))
+
+    assert failed(edited(release, relabel)) == {"manifest", "suppression"}
+
+
+@pytest.mark.parametrize(("kind", "other"), [("suppression", False), ("eligible", True)])
+def test_t2_the_sentence_of_another_table(kind: str, other: bool, copied: Callable[[str], sf.Release]) -> None:
+    """What is promised depends on whether records are withheld: neither release may carry the other's sentence."""
+    release = copied(kind)
+    swapped = codec.guarantee(state_group_guarantee(release.manifest.group_claim, withheld=other))
+    assert failed(edited(release, lambda m: m.update(guarantee=swapped))) == {"manifest", STATED}
+
+
+def test_t2_a_release_that_does_not_always_hide(copied: Callable[[str], sf.Release]) -> None:
+    """A table that was published as it is, relabelled: its most frequent values have not the same count."""
+    release = copied("eligible")
+
+    def relabel(manifest: dict[str, Any]) -> None:
+        manifest["groups"]["always"] = True
+        claim = replace(release.manifest.group_claim, always=True)
+        manifest["guarantee"] = codec.guarantee(state_group_guarantee(claim, withheld=False))
 
     assert failed(edited(release, relabel)) == {"manifest", "suppression"}
 

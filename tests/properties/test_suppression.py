@@ -479,7 +479,8 @@ def test_spread_is_optimal_and_rotation_is_for_one_violating_value() -> None:
 def test_an_eligible_table_is_published_as_it_is(variant: Variant) -> None:
     found = suppress([3, 3, 2, 1], 3, variant, draw=seeded(1))
     assert (found.kept.tolist(), found.withheld, found.share) == ([3, 3, 2, 1], 0, 0)
-    assert (found.violating, found.lower_bound, found.beliefs) == (0, 0, {})
+    assert (found.violating, found.lower_bound, found.dominant_bound) == (0, 0, None)
+    assert {count: belief.dominant for count, belief in found.beliefs.items()} == {3: Fraction(1, 2), 2: 0}
     assert costs([3, 3, 2, 1], 3)[variant] == 0
 
 

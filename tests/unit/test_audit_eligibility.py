@@ -114,12 +114,28 @@ def test_one_who_knows_the_sorted_counts_reads_r_suppression() -> None:
 # --- corners ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_eligible_table_hides_nothing() -> None:
-    counts = np.array([3, 3, 3])
-    for found in (by_shape(counts, counts, 3, "rotation"), by_uniform_prior(counts, 9, 3, "rotation")):
+@pytest.mark.parametrize("variant", ["rotation", "spread", "safe-d", "r-suppression"])
+def test_t2_an_eligible_table_hides_nothing(variant: Variant) -> None:
+    """The most frequent value is read off the counts: belief 1, and not covered. Three that tie share it."""
+    for kept, worst, at_risk in [((4, 3, 3), 1, 4), ((4, 4, 4), 1 / 3, 0)]:
+        counts = np.array(kept)
+        for found in (by_shape(counts, counts, 2, variant), by_uniform_prior(counts, sum(kept), 2, variant)):
+            finding = eligibility_finding(found, "dominant")
+            assert (finding.worst, finding.verdict) == (worst, "not covered by the guarantee")
+            assert (finding.promised, finding.stated, finding.at_risk) == (None, None, at_risk)
+            assert "which value is the most frequent is public" in finding.remark
+
+
+@pytest.mark.parametrize("variant", PROVED)
+def test_t2_always_covers_it(variant: Variant) -> None:
+    counts, kept = np.array([4, 3, 3]), np.array([3, 3, 3])
+    for found in (by_shape(counts, kept, 2, variant, always=True), by_uniform_prior(kept, 10, 2, variant, always=True)):
         finding = eligibility_finding(found, "dominant")
-        assert (finding.worst, finding.verdict, finding.at_risk) == (0, "within the bound", 0)
-        assert "Nothing was suppressed" in finding.remark
+        assert (finding.worst, finding.promised, finding.verdict) == (1 / 3, 1 / 2, "within the bound")
+    with pytest.raises(UsageError, match="not what"):
+        by_shape(counts, counts, 2, variant, always=True)
+    with pytest.raises(UsageError, match="not what"):
+        by_shape(counts, kept, 2, variant)
 
 
 def test_counts_of_another_algorithm_or_table_are_refused() -> None:

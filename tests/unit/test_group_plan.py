@@ -154,9 +154,52 @@ def test_an_eligible_table_is_published_as_it_is() -> None:
     made = planned({"flu": 3, "cold": 3, "HIV": 3}, "suppression")
     assert made.published_share == 1
     assert made.suppression is not None
-    assert made.suppression.violating == made.suppression.beliefs == ()
+    assert made.suppression.violating == ()
+    assert [(b.published, b.values, b.dominant) for b in made.suppression.beliefs] == [(3, 3, 1 / 3)]
     assert "this is plain Anatomy" in made.notes[0]
-    assert "Suppression:" not in made.explain()
+    assert "The most frequent values ('flu', 'cold', 'HIV') share 33.33% each." in made.explain()
+
+
+def test_t2_the_most_frequent_value_of_an_eligible_table_is_public() -> None:
+    """4, 3, 3 and l = 2: nothing is withheld, the belief is 1, and there is no bound on it."""
+    made = planned({"flu": 4, "cold": 3, "HIV": 3}, "suppression", l=2)
+    figures = made.suppression
+    assert figures is not None
+    assert (figures.dominant_bound, figures.violating_bound) == (None, "0")
+    assert [(b.published, b.dominant, b.missing) for b in figures.beliefs] == [(4, 1, 0), (3, 0, 0)]
+    assert "which value is the most frequent is public" in made.guarantee.sentence
+    assert "say always = true (variant rotation): it is then believed by at most 1/2, and 1 records" in made.notes[1]
+    text = made.explain()
+    assert (
+        "nothing is withheld. All counts are exact, and which value is the most frequent is public: 'flu' has" in text
+    )
+    assert "missing" not in text
+
+
+@pytest.mark.parametrize("variant", ["rotation", "spread", "safe-d"])
+def test_t2_always_hides_the_most_frequent_value_of_every_table(variant: str) -> None:
+    made = planned({"flu": 4, "cold": 3, "HIV": 3}, "suppression", l=2, variant=variant, always=True)
+    figures = made.suppression
+    assert figures is not None
+    assert made.published.tolist() == [3, 3, 3]
+    assert (made.claim.always, figures.dominant_bound, figures.violating_bound) == (True, "1/2", "0")
+    assert figures.costs == {"rotation": 1, "spread": 1, "safe-d": 1}
+    assert max(belief.dominant for belief in figures.beliefs) == 1 / 3
+    text = made.explain()
+    assert (
+        "no value has more than 1/2 of the table; always = true hides all the same which is the most frequent" in text
+    )
+    assert "lower bound" not in text
+    tied = planned({"flu": 3, "cold": 3, "HIV": 3}, "suppression", variant=variant, always=True)
+    assert (tied.published_share, tied.suppression and tied.suppression.dominant_bound) == (1, "1/3")
+    assert "nothing has to be withheld to hide which is which" in tied.notes[0]
+    assert "Suppression: no value has more than 1/3 of the table; always = true" in tied.explain()
+
+
+def test_t2_always_does_not_go_with_r_suppression() -> None:
+    asked: dict[str, Any] = {"variant": "r-suppression", "assurance": "as-published", "always": True}
+    with pytest.raises(PolicyError, match="does not hide the most frequent value, so it cannot do so always"):
+        planned(SK, "suppression", **asked)
 
 
 def test_draws_come_from_the_key() -> None:
@@ -396,6 +439,7 @@ def test_robust_anatomy_needs_counts_of_its_columns() -> None:
 PLANS = {
     "anatomy": lambda: planned({"flu": 4, "cold": 4, "HIV": 3, "gout": 2}),
     "suppression": lambda: planned(SK, "suppression"),
+    "always": lambda: planned({"flu": 4, "cold": 3, "HIV": 3}, "suppression", l=2, always=True),
     "robust": robust,
     "with a prior": lambda: robust(SETS + 'prior = "table"'),
     "as published": lambda: robust(SETS + 'prior = "table"\nassurance = "as-published"'),

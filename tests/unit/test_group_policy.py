@@ -38,6 +38,8 @@ def test_variants() -> None:
     assert policy("suppression", "l = 3").plan_arguments()["variant"] == "rotation"
     assert policy("suppression", "l = 3", 'variant = "safe-d"').plan_arguments()["variant"] == "safe-d"
     assert policy("suppression", "l = 3", AS_PUBLISHED).plan_arguments()["variant"] == "r-suppression"
+    assert not policy("suppression", "l = 3").plan_arguments()["always"]
+    assert policy("suppression", "l = 3", 'variant = "safe-d"\nalways = true').plan_arguments()["always"]
 
 
 def test_attribute_sets_name_what_is_counted_together() -> None:
@@ -101,6 +103,14 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "a variant of anatomy": (
         {"method": "anatomy", "requirement": "l = 2", "options": 'variant = "rotation"'},
         "variant does not go with anatomy, only with suppression",
+    ),
+    "always of anatomy": (
+        {"method": "anatomy", "requirement": "l = 2", "options": "always = true"},
+        "always does not go with anatomy, only with suppression",
+    ),
+    "always of r-suppression": (
+        {"method": "suppression", "requirement": "l = 2", "options": f"always = true\n{AS_PUBLISHED}"},
+        "always does not go with r-suppression, which bounds the belief in the most frequent value of no table",
     ),
     "attribute sets of anatomy": (
         {"method": "anatomy", "requirement": "l = 2", "options": SETS},

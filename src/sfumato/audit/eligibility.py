@@ -1,7 +1,9 @@
 """The attacker who looks for the dominant value of a table that was suppressed (SK).
 
-It sees how many records are published of each value, and knows the algorithm and |T|; so it knows that some values have
-more than |T|/l records, and asks which. Beforehand all values are alike to it. It knows besides either
+It sees how many records are published of each value, and knows the algorithm and |T|. If records are withheld, it knows
+that some values have more than |T|/l records (unless the most frequent value is hidden always), and asks which. If
+none are withheld, all counts are exact: it reads off which value is the most frequent, and no bound covers that.
+Beforehand all values are alike to it. It knows besides either
 
     shape      the sorted counts of the table, but not whose they are
     uniform    nothing: every table of |T| records in which each of these values occurs is equally likely
@@ -51,10 +53,16 @@ class Suspicion:
     prior: Prior
     kept: IntArray  # value -> published records
     size: int  # |T|
-    beliefs: Mapping[int, Belief]  # published count -> belief about each value with it; empty if nothing was suppressed
+    beliefs: Mapping[int, Belief]  # published count -> belief about each value with it, of the l most frequent
+    always: bool = False  # whether the most frequent value of every table is hidden
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the release hides which value is the most frequent: not if the table is published as it is."""
+        return self.always or int(self.kept.sum()) < self.size
 
     def of(self, value: int) -> Belief:
-        """Return the belief about a value; no record of it is withheld if no such count can have lost any."""
+        """Return the belief about a value; one with another count than the l most frequent is not S_1, and whole."""
         count, none = int(self.kept[value]), Fraction(0)
         return self.beliefs.get(count, Belief(none, none, none, member=Fraction(count, self.size)))
 
@@ -73,52 +81,49 @@ class Suspicion:
         return (Fraction(1) if aim == "dominant" else self.number_violating) / self.ell
 
 
-# --- one who knows the sorted counts ----------------------------------------------------------------------------------
+# --- someone who knows the sorted counts ------------------------------------------------------------------------------
 
 
-def by_shape(counts: IntArray, kept: IntArray, ell: int, variant: Variant) -> Suspicion:
-    """Return the beliefs of one who knows the sorted counts; counts, kept: of the values that occur.
+def by_shape(counts: IntArray, kept: IntArray, ell: int, variant: Variant, always: bool = False) -> Suspicion:
+    """Return the beliefs of someone who knows the sorted counts; counts, kept: of the values that occur.
 
     >>> found = by_shape(np.array([10, 4, 2, 1, 1]), np.array([2, 3, 2, 1, 1]), 3, "rotation")
     >>> {count: str(belief.dominant) for count, belief in found.beliefs.items()}
     {3: '1/3', 2: '1/3'}
     """
     levels, shown = Levels(_descending(counts)), _descending(kept)
-    k, size = violating(levels, ell), levels.size
-    if k == 0:
-        return Suspicion(variant, ell, "shape", kept, size, {})
     slots = tuple(shown[:ell])
-    chance, law = _led_to(levels, ell, variant, slots)
+    chance, law = _led_to(levels, ell, variant, always, slots)
     if not chance or shown[ell:] != levels.counts[ell:]:
         raise UsageError(
             f"The published counts are not what {variant} suppression makes of the table.",
             "Give the table that was published, and the variant that the manifest names.",
         )
     seating = Seating(slots, tuple(range(ell)), lambda: law)
-    found = beliefs(seating, levels.counts[:ell], k, size, Counter(shown))
-    return Suspicion(variant, ell, "shape", kept, size, found)
+    found = beliefs(seating, levels.counts[:ell], violating(levels, ell), levels.size, Counter(shown))
+    return Suspicion(variant, ell, "shape", kept, levels.size, found, always)
 
 
-def _led_to(levels: Levels, ell: int, variant: Variant, slots: Counts) -> tuple[Fraction, Law]:
+def _led_to(levels: Levels, ell: int, variant: Variant, always: bool, slots: Counts) -> tuple[Fraction, Law]:
     """Return the probability that a table leads to these counts, and who then sits where."""
-    if variant == "r-suppression":
+    if variant == "r-suppression" and violating(levels, ell):
         found = chances(levels, ell, slots)
         total = sum(found, Fraction(0))
         return total, law_of_one([chance / total for chance in found]) if total else ()
-    if published(levels, ell, variant) != slots:
+    if published(levels, ell, variant, always) != slots:
         return Fraction(0), ()
-    return Fraction(1), seat(levels, ell, variant, lambda n: 0).law()
+    return Fraction(1), seat(levels, ell, variant, lambda n: 0, always).law()
 
 
 def _descending(counts: IntArray) -> list[int]:
     return [int(count) for count in np.sort(counts)[::-1]]
 
 
-# --- one who knows nothing of the counts ------------------------------------------------------------------------------
+# --- someone who knows nothing of the counts --------------------------------------------------------------------------
 
 
-def by_uniform_prior(kept: IntArray, size: int, ell: int, variant: Variant) -> Suspicion:
-    """Return the beliefs of one to whom all tables of so many records are equally likely.
+def by_uniform_prior(kept: IntArray, size: int, ell: int, variant: Variant, always: bool = False) -> Suspicion:
+    """Return the beliefs of someone to whom all tables of so many records are equally likely.
 
     SK's algorithm does not bound them by 1/l:
 
@@ -127,17 +132,14 @@ def by_uniform_prior(kept: IntArray, size: int, ell: int, variant: Variant) -> S
     {2: '7/17', 1: '3/34'}
     """
     shown = _descending(kept)
-    if sum(shown) == size:
-        return Suspicion(variant, ell, "uniform", kept, size, {})
     weight, sums = Fraction(0), {count: [Fraction(0)] * 3 for count in shown[:ell]}
     for table in _tables(shown, size, ell):
         levels = Levels(list(table))
-        k = violating(levels, ell)
-        chance, law = _led_to(levels, ell, variant, tuple(shown[:ell])) if k else (Fraction(0), ())
+        chance, law = _led_to(levels, ell, variant, always, tuple(shown[:ell]))
         if chance:
             chance *= _labellings(table)
             weight += chance
-            _add(sums, shown[:ell], table, k, chance, law)
+            _add(sums, shown[:ell], table, violating(levels, ell), chance, law)
     if not weight:
         raise UsageError(
             f"No table of {size:,} records leads to these counts by {variant} suppression.",
@@ -148,7 +150,7 @@ def by_uniform_prior(kept: IntArray, size: int, ell: int, variant: Variant) -> S
         count: _belief(count, [total / weight / values[count] for total in totals], size, sum(shown))
         for count, totals in sums.items()
     }
-    return Suspicion(variant, ell, "uniform", kept, size, found)
+    return Suspicion(variant, ell, "uniform", kept, size, found, always)
 
 
 def _add(sums: dict[int, list[Fraction]], slots: list[int], table: Counts, k: int, chance: Fraction, law: Law) -> None:
@@ -161,7 +163,8 @@ def _add(sums: dict[int, list[Fraction]], slots: list[int], table: Counts, k: in
 
 def _belief(count: int, means: list[Fraction], size: int, left: int) -> Belief:
     dominant, above, lost = means
-    return Belief(dominant, above, missing=lost / (size - left), member=(count + lost) / size)
+    missing = lost / (size - left) if size > left else Fraction(0)
+    return Belief(dominant, above, missing, member=(count + lost) / size)
 
 
 def _labellings(table: Counts) -> int:
@@ -207,14 +210,17 @@ PRIORS = {
 def eligibility_finding(found: Suspicion, aim: Aim, names: Sequence[str] = ()) -> Finding:
     """Return how sure the attacker is of a value. names: of the values.
 
-    Promised is 1/l (k/l for violating values) by the proved variants, whichever the prior; by R-suppression as
-    published 1/l for the dominant value, to one who knows no counts (SK Theorem 3).
+    Promised is 1/l (k/l for violating values, with the k that the attacker knows or expects) by the proved variants,
+    whichever the prior; by R-suppression as published 1/l for the dominant value, to someone who knows no counts (SK
+    Theorem 3). Nothing is promised of a table that is published as it is.
     """
     values = range(found.kept.size)
     chances = [found.chance(value, aim) for value in values]
     bound, rows = found.bound(aim), int(found.kept.sum())
-    proved = found.variant in PROVED or (found.variant, aim, found.prior) == ("r-suppression", "dominant", "uniform")
-    above = [value for value in values if chances[value] > bound]
+    published = (found.variant, aim, found.prior) == ("r-suppression", "dominant", "uniform")
+    promised = found.hidden and (found.variant in PROVED or published)
+    baseline = (found.number_violating if aim == "violating" else Fraction(1)) / found.kept.size
+    above = [value for value in values if chances[value] > (bound if found.hidden else baseline)]
     order = sorted(values, key=lambda value: (-chances[value], value))[:SHOWN]
     return Finding(
         attacker="eligibility",
@@ -225,9 +231,9 @@ def eligibility_finding(found: Suspicion, aim: Aim, names: Sequence[str] = ()) -
         mean=float(sum(chance * int(kept) for chance, kept in zip(chances, found.kept, strict=True)) / max(1, rows)),
         records=rows,
         at_risk=sum(int(found.kept[value]) for value in above),
-        promised=float(bound) if proved else None,
-        stated=None if proved else float(bound),
-        baseline=float(found.number_violating if aim == "violating" else bool(found.beliefs)) / found.kept.size,
+        promised=float(bound) if promised else None,
+        stated=float(bound) if found.hidden and not promised else None,
+        baseline=float(baseline),
         exposed=tuple(
             Exposed(names[value] if names else f"value {value + 1}", int(found.kept[value]), float(chances[value]))
             for value in order
@@ -239,8 +245,11 @@ def eligibility_finding(found: Suspicion, aim: Aim, names: Sequence[str] = ()) -
 
 
 def _remark(found: Suspicion, worst: Fraction) -> str:
-    if not found.beliefs:
-        return "Nothing was suppressed: no value has more than 1/l of the table."
+    if not found.hidden:
+        return (
+            f"Nothing is withheld: no value has more than 1/{found.ell} of the table. All counts are exact, and which "
+            "value is the most frequent is public. always = true would hide it."
+        )
     exact = f" ({worst})" if len(str(worst)) < SHOWN * 2 else ""
     return (
         f"{found.size - int(found.kept.sum()):,} record(s) are withheld. The worst belief is {float(worst):.4g}{exact}."

@@ -44,6 +44,7 @@ def plan(
     fixed: Sequence[str] = (),
     objective: ObjectiveWord = "l2",
     variant: SuppressionVariant = "rotation",
+    always: bool = False,
     attribute_sets: Sequence[Sequence[str]] = (),
     prior: Literal["none", "table"] | Sequence[Path] = "none",
     key: SecretKey | None = None,
@@ -55,8 +56,9 @@ def plan(
     public ones, or the table's own ("observed": then the matrix itself tells something of them). `retention_floor` is
     for both perturbation methods. `minimum_sub_table` (records; for the proved version) and `delta` (the error bounds'
     confidence is 1 - delta) are for small domain randomization. `scope`, `risk`, `fixed` (quasi-identifiers) and
-    `objective` are for randomized response, which always shuffles. `variant` is for suppression, whose draws come from
-    the `key` (a fresh one if none is given); `attribute_sets` and `prior` (a file for each set) are for robust Anatomy.
+    `objective` are for randomized response, which always shuffles. `variant` and `always` (whether the most
+    frequent value of every table is hidden) are for suppression, whose draws come from the `key` (a fresh one if none
+    is given); `attribute_sets` and `prior` (a file for each set) are for robust Anatomy.
     `shuffle` asks for a shuffle; without it the rows are shuffled only where their order tells of the sensitive value.
     Methods that publish groups put the rows of a group in random order.
     """
@@ -81,7 +83,7 @@ def plan(
     if method == ANATOMY:
         return groups.plan(profile, requirement, assurance)
     if method == SUPPRESSION:
-        return suppression.plan(profile, requirement, assurance, variant, key)
+        return suppression.plan(profile, requirement, assurance, variant, always, key)
     if method != small_domain.METHOD:
         return perturbation.plan(profile, method, requirement, assurance, retention_floor, weights, shuffle)
     if exact(retention_floor) or weights != "equal":

@@ -47,7 +47,7 @@ def in_groups(profile: Profile, claim: GroupClaim, withheld: IntArray, groups: i
         counts=profile.counts,
         withheld=withheld,
         groups=groups,
-        guarantee=state_group_guarantee(claim),
+        guarantee=state_group_guarantee(claim, withheld=bool(withheld.any())),
         counts_hash=counts_hash(profile),
         notes=(TRUE_VALUES, *domain_notes(profile)),
         dropped=profile.dropped,

@@ -44,5 +44,7 @@ def _of_response(manifest: Manifest) -> dict[str, bool]:
 
 def _of_groups(manifest: Manifest) -> dict[str, bool]:
     claim = manifest.group_claim
-    suppressed = {"eligibility": True} if claim.variant is not None else {}
+    assert manifest.groups is not None
+    hidden = manifest.groups.withheld > 0 or claim.always  # else which value is the most frequent is public
+    suppressed = {"eligibility": hidden} if claim.variant is not None else {}
     return {"posterior": True, "background": bool(claim.attribute_sets), "corruption": False, **suppressed}

@@ -24,7 +24,7 @@ SHARES = (2, 5)
 DIVERSITIES = (3, 5)
 OPTIONS = (
     "retention_floor", "weights", "minimum_sub_table", "delta", "scope", "risk", "fixed", "objective", "variant",
-    "attribute_sets", "prior",
+    "always", "attribute_sets", "prior",
 )  # fmt: skip
 """What a policy's own case takes besides."""
 MOST_PARTITIONED = 1_000

@@ -122,9 +122,12 @@ def eligibility(case: Case) -> Iterator[Finding]:
     """Who looks for the values that have too many records."""
     found, names = case.once(_by_shape), case.values.labels
     yield suspects.eligibility_finding(found, "dominant", names).named("dominant")
-    yield suspects.eligibility_finding(found, "violating", names).named("violating")
+    if not found.hidden:  # all counts are published: no prior changes what is known of them
+        return
+    if found.number_violating:
+        yield suspects.eligibility_finding(found, "violating", names).named("violating")
     try:
-        blind = suspects.by_uniform_prior(found.kept, case.rows, _bound(case), found.variant)
+        blind = suspects.by_uniform_prior(found.kept, case.rows, _bound(case), found.variant, found.always)
     except UsageError as problem:
         case.notes.append(f"eligibility, every table equally likely: not computed. {problem.message}")
         return
@@ -133,10 +136,10 @@ def eligibility(case: Case) -> Iterator[Finding]:
 
 
 def _by_shape(case: Case) -> suspects.Suspicion:
-    variant = case.groups_part.variant
-    if variant is None:
+    part = case.groups_part
+    if part.variant is None:
         raise DoesNotApply(f"{case.manifest.method} suppresses no value for being frequent.")
-    return suspects.by_shape(_counts(case), _kept(case), _bound(case), variant)
+    return suspects.by_shape(_counts(case), _kept(case), _bound(case), part.variant, part.always)
 
 
 def _counts(case: Case) -> Ints:

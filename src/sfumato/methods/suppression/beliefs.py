@@ -11,16 +11,16 @@ from sfumato.methods.suppression.seats import Seating
 
 @dataclass(frozen=True)
 class Belief:
-    """Probabilities for a value, in the eyes of one who knows the table's sorted counts but not whose they are.
+    """Probabilities for a value, in the eyes of someone who knows the table's sorted counts but not whose they are.
 
-    Beforehand every assignment of the counts to the values is equally likely to him. He knows the algorithm, |T| and
+    Beforehand every assignment of the counts to the values is equally likely to them. They know the algorithm, |T| and
     the counts of T_P.
     """
 
     dominant: Fraction  # the value is S_1, the most frequent one (of several equally frequent ones, a random one)
     violating: Fraction  # more than 1/l of the table has the value
-    missing: Fraction  # a person has the value who is known to be in T and to be missing from T_P
-    member: Fraction  # a person has the value who is known to be in T, and nothing else of him
+    missing: Fraction  # a person has the value who is known to be in T and to be missing from T_P; 0 if nobody is
+    member: Fraction  # a person has the value who is known to be in T, and of whom nothing else is known
 
 
 def beliefs(
@@ -42,7 +42,7 @@ def beliefs(
         count: Belief(
             dominant=dominant[count] / values[count],
             violating=above[count] / values[count],
-            missing=lost[count] / values[count] / withheld,
+            missing=lost[count] / values[count] / withheld if withheld else Fraction(0),
             member=(count + lost[count] / values[count]) / size,
         )
         for count in lost

@@ -27,6 +27,7 @@ def plan(
     requirement: Requirement,
     assurance: Literal["proved", "as-published"],
     variant: SuppressionVariant,
+    always: bool,
     key: SecretKey | None,
 ) -> GroupPlan:
     """Return the plan: see `sfumato.methods.plan`. Each one draws anew which values take which places."""
@@ -34,14 +35,14 @@ def plan(
     _check_variant(variant, assurance)
     check_values(profile, ell, "l")
     drawn = SecretKey.fresh() if key is None or key.kept else key
-    found = suppress(profile.counts, ell, variant, draw=drawn.drawing(Step.SUPPRESS))
+    found = suppress(profile.counts, ell, variant, draw=drawn.drawing(Step.SUPPRESS), always=always)
     if found.kept.sum() < ell:
         raise Infeasible(
             "R-suppression as published drew to withhold the whole table, as it can where there are as many values as "
             "l.",
             'Say variant = "rotation", which always publishes some.',
         )
-    claim = GroupClaim(SUPPRESSION, assurance, profile.domain.names, Fraction(1, ell), variant)
+    claim = GroupClaim(SUPPRESSION, assurance, profile.domain.names, Fraction(1, ell), variant, always=always)
     made, figures = in_groups(profile, claim, found.suppressed, int(found.kept.sum()) // ell), _figures(profile, found)
     return replace(made, suppression=figures, seeded=drawn.seeded, notes=(*_notes(found, figures), *made.notes))
 
@@ -72,7 +73,7 @@ def _figures(profile: Profile, found: Suppression) -> SuppressionFigures:
         violating=tuple(profile.domain.labels[code] for code in violating[np.argsort(-found.counts[violating])]),
         share=float(found.share),
         lower_bound=found.lower_bound,
-        costs={name: float(cost) for name, cost in costs(found.counts, found.ell).items()},
+        costs={name: float(cost) for name, cost in costs(found.counts, found.ell, always=found.always).items()},
         dominant_bound=_written(found.dominant_bound),
         violating_bound=_written(found.violating_bound),
         beliefs=tuple(
@@ -94,12 +95,12 @@ def _written(bound: Fraction | None) -> str | None:
 
 
 def _notes(found: Suppression, figures: SuppressionFigures) -> Iterator[str]:
-    if found.seating is None:
-        yield f"No value has more than 1/{found.ell} of the table: nothing is withheld, and this is plain Anatomy."
+    if found.withheld == 0:
+        yield from _whole(found)
         return
     yield (
-        "Which values lose how many records was drawn when this plan was made. Publish it, or do not: who plans again "
-        "and again and takes the draw that he likes best tells by his choice what the draw was to hide."
+        "Which values lose how many records was drawn when this plan was made. Publish it, or do not. Planning again "
+        "until the draw is to your liking tells, by the choice, what the draw was to hide."
     )
     yield (
         f"Answers refer to the {int(found.kept.sum()):,} published records. The {found.withheld:,} withheld ones have "
@@ -107,7 +108,22 @@ def _notes(found: Suppression, figures: SuppressionFigures) -> Iterator[str]:
     )
     if found.variant != "safe-d":
         yield (
-            "The variant safe-d is the strict choice: it also bounds what is believed of a person who is missing from "
-            "the release by one who knows the value of no missing person, and withholds "
+            "The variant safe-d is the strict choice: it also bounds what someone who knows the value of no missing "
+            "person believes of a person who is missing from the release, and withholds "
             f"{int(figures.costs['safe-d']):,} records."
         )
+
+
+def _whole(found: Suppression) -> Iterator[str]:
+    """What is said where nothing is withheld."""
+    ell = found.ell
+    if found.always:
+        yield f"The {ell} most frequent values occur equally often: nothing has to be withheld to hide which is which."
+        return
+    yield f"No value has more than 1/{ell} of the table: nothing is withheld, and this is plain Anatomy."
+    variant = found.variant if found.variant in PROVED else PROVED[0]
+    withheld = int(costs(found.counts, ell, always=True)[variant])
+    yield (
+        "All counts are exact, and which value is the most frequent is public. If that must be hidden, say always = "
+        f"true (variant {variant}): it is then believed by at most 1/{ell}, and {withheld:,} records are withheld."
+    )

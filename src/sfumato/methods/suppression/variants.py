@@ -8,6 +8,8 @@
     minimal         SK Example 1, SDR 6.3: suppress the most frequent until the table is l-eligible; no solution
 
 In every variant only the values of rank 1, ..., l lose records. A value is *violating* if l F_i > n; there are k < l.
+The proved variants move S_1, ..., S_k, and nothing if k = 0; with `always` they move S_1, ..., S_max(k, 1), so that the
+most frequent value of every table is hidden.
 """
 
 from __future__ import annotations
@@ -39,40 +41,48 @@ def violating(levels: Levels, ell: int) -> int:
     return levels.reaching(levels.size // ell + 1)
 
 
-def seat(levels: Levels, ell: int, variant: Variant, draw: Draw) -> Seating:
+def moved(levels: Levels, ell: int, always: bool) -> int:
+    """How many of the most frequent values are hidden: k, and with `always` one at least."""
+    return max(violating(levels, ell), int(always))
+
+
+def seat(levels: Levels, ell: int, variant: Variant, draw: Draw, always: bool = False) -> Seating:
     """Return what a variant publishes of the first l ranks, and of whom."""
-    if variant == "r-suppression":
+    number = moved(levels, ell, always)
+    if number and variant == "r-suppression":
         return r_suppression(levels, ell, draw)
-    k, slots = violating(levels, ell), published(levels, ell, variant)
-    if variant == "rotation":
-        chosen = shuffled(list(range(ell)), [ell] * k, draw)[:k]
-        return Seating(slots, seated(ell, chosen), partial(law_of_choice, ell, k))
-    if variant == "spread":
-        chosen = shuffled(spread(ell, k, draw(ell)), [k] * k, draw)
-        return Seating(slots, seated(ell, chosen), partial(law_of_spread, ell, k))
+    slots = published(levels, ell, variant, always)
+    if number and variant == "rotation":
+        chosen = shuffled(list(range(ell)), [ell] * number, draw)[:number]
+        return Seating(slots, seated(ell, chosen), partial(law_of_choice, ell, number))
+    if number and variant == "spread":
+        chosen = shuffled(spread(ell, number, draw(ell)), [number] * number, draw)
+        return Seating(slots, seated(ell, chosen), partial(law_of_spread, ell, number))
     first = tuple(Fraction(slot == 0) for slot in range(ell))
     return Seating(slots, tuple(range(ell)), partial(law_of_one, first))
 
 
-def published(levels: Levels, ell: int, variant: Variant) -> tuple[int, ...]:
+def published(levels: Levels, ell: int, variant: Variant, always: bool = False) -> tuple[int, ...]:
     """Return the published counts of the first l slots; no coin decides them, except in r-suppression."""
+    number = moved(levels, ell, always)
+    if number == 0:
+        return tuple(levels.counts[:ell])
     if variant == "unsafe-d":
         return levels.cut(levels.first_stop(ell, levels.size), ell)
     if variant in ("rotation", "spread"):
-        return _capped(levels, ell, _slots(levels, ell, variant))
+        return _capped(levels, ell, _slots(levels, ell, variant, number))
     level = levels.count(ell) if variant == "safe-d" else levels.eligible_level(ell)
     return tuple(min(count, level) for count in levels.counts[:ell])
 
 
-def _slots(levels: Levels, ell: int, variant: Variant) -> list[int]:
-    """The most that can be published in each of the first l slots, whoever takes it.
+def _slots(levels: Levels, ell: int, variant: Variant, k: int) -> list[int]:
+    """The most that can be published in each of the first l slots, whoever takes it, if k values are moved.
 
         w_i = F_{i+k-b}        rotation: b = max(0, i+k-l)        spread: b = floor(i k/l)
 
     S_1, ..., S_k have at least F_{k+1} records. If none of them takes slot i and b' of them are before it, S_{i+k-b'}
     takes it, and b' >= b: at most l-i slots are behind it; if they are spread, floor(i k/l) are among the first i.
     """
-    k = violating(levels, ell)
     before = [i * k // ell if variant == "spread" else max(0, i + k - ell) for i in range(1, ell + 1)]
     return [levels.count(i + k - b) for i, b in enumerate(before, start=1)]
 
