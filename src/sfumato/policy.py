@@ -274,6 +274,7 @@ class Policy(Section):
             "always": self.method.always,
             "attribute_sets": self.method.attribute_sets,
             "prior": self.prior,
+            "keyed": self.record_key is not None,
             "shuffle": self.output.order == "shuffle",
         }
 

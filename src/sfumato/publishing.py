@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato import codec, publishing_groups
+from sfumato import codec, publishing_groups, second_release
 from sfumato.engines.anatomy import for_once
 from sfumato.engines.dealing import dealt, table_rows
 from sfumato.engines.mapping import CountedValues, Dealt, RowMapper
@@ -27,7 +27,7 @@ from sfumato.engines.writers import CsvFormat, ParquetFormat
 from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
 from sfumato.group_plan import GroupPlan
 from sfumato.groups import GROUP
-from sfumato.guarantee import Guarantee, rounded_up
+from sfumato.guarantee import Guarantee
 from sfumato.manifest import (
     Column,
     DataFile,
@@ -58,11 +58,6 @@ from sfumato.release_readme import readme
 from sfumato.requirement import RhoPrivacy, exact
 from sfumato.response_plan import RESPONSE, ResponsePlan
 from sfumato.table import Table, check_identities, drawn_rows, no_progress, profile, widened
-
-SECOND_GROUPS = (
-    "The key was discarded: a second release of the same people makes other groups. Together two releases by groups "
-    "can tell all: a record has one of the values that both its groups have, often one only, and no bound is kept."
-)
 
 
 def publish(
@@ -298,48 +293,17 @@ def _with_limits(table: Table, plan: AnyPlan, data: DataFile, groups: GroupsPart
 
 
 def _second_release(table: Table, plan: AnyPlan) -> str:
-    if isinstance(plan, ResponsePlan):
-        return _second_response(bool(table.policy.record_key))
     if isinstance(plan, GroupPlan):
-        return SECOND_GROUPS
-    both = "downward" in plan.guarantee.directions
-    if table.policy.record_key:
-        return (
-            "Records keep their draws in later releases with the same key file, domain and matrix. Of a "
-            "record whose value "
-            "did not change these tell nothing new; a published value that changed tells that the true "
-            "one did, and one "
-            "that did not is evidence that the true one did not. With another matrix fresh noise is "
-            "drawn, and the two add "
-            f"up: the factors by which the odds can {'change' if both else 'rise'} are multiplied."
-        )
-    if plan.mechanism.label:
-        return (
-            "The key was discarded: a second release of the same people deals and draws anew. Together two releases "
-            "tell more than both alone: a record has one of the values that both its sub-tables hold, and the factors "
-            "by which the odds can rise are multiplied."
-        )
-    strictest = min(b.gamma for b in plan.bounds if b.gamma is not None)
-    return (
-        "The key was discarded: a second release of the same people draws fresh noise, and the two add "
-        "up. The factor by "
-        f"which the odds of the strictest value can {'change' if both else 'rise'} is squared, from "
-        f"{rounded_up(strictest)} to {rounded_up(strictest**2)}."
-    )
-
-
-def _second_response(keyed: bool) -> str:
+        return second_release.SECOND_GROUPS
+    keyed = table.policy.record_key is not None
+    if isinstance(plan, ResponsePlan):
+        with_key = second_release.second_response_with_key
+        return with_key(plan.mechanisms) if keyed else second_release.SECOND_RESPONSE
     if keyed:
-        return (
-            "Records keep their draws in later releases with the same key file, domains and matrices, which only the "
-            "same plan has. The matrices are computed from the table: any change of it, a new row or a corrected "
-            "value, gives others, and with these fresh noise is drawn for everybody, and the two add up: the limit is "
-            "for one release."
-        )
-    return (
-        "The key was discarded: a second release of the same people draws fresh noise, and the two add up: rows that "
-        "can be told to be of one person tell more of its true quasi-identifiers, and the limit is for one release."
-    )
+        return second_release.second_with_key(plan.mechanisms)
+    if plan.mechanism.label:
+        return second_release.SECOND_DEAL
+    return second_release.second_with_fresh_noise(plan.matrix, plan.bounds, plan.guarantee.directions)
 
 
 # --- whole or absent --------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.groups import SuppressionVariant
@@ -18,11 +19,12 @@ from sfumato.methods.robustness import planner as robustness
 from sfumato.methods.robustness.planner import ROBUST
 from sfumato.methods.suppression import planner as suppression
 from sfumato.methods.suppression.planner import SUPPRESSION
-from sfumato.plans import AnyPlan
+from sfumato.plans import AnyPlan, Plan
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey
 from sfumato.requirement import Number, Requirement, exact
-from sfumato.response_plan import RESPONSE
+from sfumato.response_plan import RESPONSE, ResponsePlan
+from sfumato.second_release import assumed
 
 METHODS = (*perturbation.METHODS, small_domain.METHOD, RESPONSE, ANATOMY, SUPPRESSION, ROBUST)
 
@@ -48,6 +50,7 @@ def plan(
     attribute_sets: Sequence[Sequence[str]] = (),
     prior: Literal["none", "table"] | Sequence[Path] = "none",
     key: SecretKey | None = None,
+    keyed: bool = False,
     shuffle: bool = False,
 ) -> AnyPlan:
     """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
@@ -58,7 +61,8 @@ def plan(
     confidence is 1 - delta) are for small domain randomization. `scope`, `risk`, `fixed` (quasi-identifiers) and
     `objective` are for randomized response, which always shuffles. `variant` and `always` (whether the most
     frequent value of every table is hidden) are for suppression, whose draws come from the `key` (a fresh one if none
-    is given); `attribute_sets` and `prior` (a file for each set) are for robust Anatomy.
+    is given); `attribute_sets` and `prior` (a file for each set) are for robust Anatomy. `keyed`: records keep their
+    draws by a record key, and the plan notes what is then assumed.
     `shuffle` asks for a shuffle; without it the rows are shuffled only where their order tells of the sensitive value.
     Methods that publish groups put the rows of a group in random order.
     """
@@ -67,7 +71,7 @@ def plan(
     if profile.rows == 0:
         raise TableError("The table has no rows to publish.")
     if method == RESPONSE:
-        return planner.plan(profile, requirement, assurance, scope, risk, fixed, objective)
+        return _noted(planner.plan(profile, requirement, assurance, scope, risk, fixed, objective), keyed)
     if method == ROBUST:
         return robustness.plan(profile, requirement, assurance, attribute_sets, prior)
     if profile.quasi_identifiers:
@@ -85,7 +89,16 @@ def plan(
     if method == SUPPRESSION:
         return suppression.plan(profile, requirement, assurance, variant, always, key)
     if method != small_domain.METHOD:
-        return perturbation.plan(profile, method, requirement, assurance, retention_floor, weights, shuffle)
+        made = perturbation.plan(profile, method, requirement, assurance, retention_floor, weights, shuffle)
+        return _noted(made, keyed)
     if exact(retention_floor) or weights != "equal":
         raise PolicyError("The method small-domain takes no retention floor and no weights.", "Leave them out.")
     return small_domain.plan(profile, requirement, assurance, minimum_sub_table, exact(delta, "delta"), shuffle)
+
+
+P = TypeVar("P", Plan, ResponsePlan)
+
+
+def _noted(made: P, keyed: bool) -> P:
+    """Return the plan with what is assumed if records keep their draws in later releases."""
+    return replace(made, notes=(assumed(made.mechanisms), *made.notes)) if keyed else made
