@@ -52,27 +52,37 @@ SECOND_RESPONSE = (
 def equal_twice(matrix: PerturbationMatrix) -> Fraction | None:
     """Return how much two equal published values raise the odds of a value that stays, with a record key; None: no end.
 
-        max_y  max_i P[y, i] / (the product of the two smallest entries of row y)
-
-    A value i that stays is published as (y, y) with P[y, i], two values k and b in turn with P[y, k] P[y, b]. In row y
-    the diagonal is the largest entry, so y is among the three values with the least noise. Uniform: gamma (m - 1 +
-    gamma) from three values on.
+    It is largest for one of the three values with the least noise. Uniform: gamma (m - 1 + gamma) from three values on.
 
     >>> round(float(equal_twice(PerturbationMatrix.from_retention([2 / 14] * 12))), 6)
     42.0
     """
-    if matrix.size == 1:
-        return Fraction(1)
-    quietest = np.argsort(matrix.noise, kind="stable")[:4].tolist()
-    found = [_equal_at(matrix, y, [k for k in quietest if k != y]) for y in quietest[:3]]
+    found = [equal_twice_of(matrix, code) for code in _quietest(matrix)]
     return None if None in found else max(factor for factor in found if factor is not None)
 
 
-def _equal_at(matrix: PerturbationMatrix, y: int, others: Sequence[int]) -> Fraction | None:
-    """Return it where y is published twice; `others`: the values with the least noise, but for y."""
-    own = matrix.diagonal_weight(y)
-    changing = int(matrix.noise[others[0]]) * (int(matrix.noise[others[1]]) if matrix.size > 2 else own)
+def equal_twice_of(matrix: PerturbationMatrix, code: int) -> Fraction | None:
+    """Return the same for one value.
+
+        max_y  P[y, i] / (the product of the two smallest entries of row y)
+
+    The value i that stays is published as (y, y) with P[y, i], two that follow each other with P[y, k] P[y, b]. The
+    maximum is at y = x_i: at another y the entry of x_i is its noise, and if that is one of the two smallest, the
+    quotient is 1 over the other, which is at most (diagonal of x_i) / (two smallest of the others), as no noise exceeds
+    a diagonal.
+    """
+    if matrix.size == 1:
+        return Fraction(1)
+    own = matrix.diagonal_weight(code)
+    others = [int(matrix.noise[k]) for k in _quietest(matrix) if k != code]
+    changing = others[0] * (others[1] if matrix.size > 2 else own)
     return Fraction(own * WORDS, changing) if changing else None
+
+
+def _quietest(matrix: PerturbationMatrix) -> list[int]:
+    """Return the three values with the least noise."""
+    order: list[int] = np.argsort(matrix.noise, kind="stable")[:3].tolist()
+    return order
 
 
 def own_factor(matrix: PerturbationMatrix, code: int, directions: Iterable[Direction]) -> Fraction | None:

@@ -19,7 +19,7 @@ from sfumato.methods import plan
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.randomness import SecretKey
 from sfumato.requirement import FineGrainPrivacy, ValueRequirement
-from sfumato.second_release import assumed, equal_twice, own_factor, with_fresh_noise
+from sfumato.second_release import assumed, equal_twice, equal_twice_of, own_factor, with_fresh_noise
 from sfumato.table import profile, scan
 from tests.conftest import make_policy
 from tests.engines.tools import patients, planned, released
@@ -133,6 +133,9 @@ def test_t3_equal_twice_is_the_largest_factor_of_any_statement_on_one_value(rete
     if m == 1:
         assert equal_twice(matrix) == 1
         return
+    for i in range(m):
+        alone = odds_factor(kernel, equal_pairs(m), all_pairs(m), lambda x, i=i: x[0] == i)
+        assert alone == equal_twice_of(matrix, i)
     single = [{i} for i in range(m)]
     predicates = [set(s) for k in range(1, m) for s in itertools.combinations(range(m), k)]
     for when, among in ((0, single), (1, single), (0, predicates)):

@@ -1,8 +1,12 @@
-"""The attacker who sees several releases of one table, each with fresh noise.
+"""The attacker who sees several releases of one table.
 
-Releases are independent given the true values, so their odds multiply: after t of them a published value that changes
-the odds by gamma changes them by gamma^t, and that is reached, where all releases show the same value. With a record
-key the releases of a record are all the same draw, and tell what one tells.
+Fresh noise: releases are independent given the true values. The odds of a value change by its factor in one release
+times the largest ratio of the matrix for every further one, and that is reached by someone for whom values may change
+(`sfumato.second_release`).
+
+Record key: a value that stays is published alike, one that changes is drawn anew. If everybody knew that no value ever
+changes, two releases would tell what one tells. Someone who holds one value to last and others to change learns from
+equal published values, up to `equal_twice_of`; different ones exclude with certainty every value that never changes.
 
 The likeliest value given t published ones is right with probability
 
@@ -15,6 +19,7 @@ prod_x (sum_k z^k/k! over the k with score f_x q_x^t g_x^k <= theta): exact for 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +29,7 @@ from sfumato.audit.posterior import QUESTION, Quotas, worst_prior_finding, worst
 from sfumato.matrix import FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism
 from sfumato.randomness import simulation
+from sfumato.second_release import equal_twice_of, with_fresh_noise
 
 MOST_SEQUENCES = 10**9
 """Sequences of published values up to which the exact sum is within 1e-6: it loses this factor of floating point."""
@@ -32,6 +38,10 @@ MOST_CELLS = 2 * 10**7
 SIMULATED = 20_000
 """Records that are drawn where they are too many."""
 NORMAL_95 = 1.959964
+IF_VALUES_STAY = (
+    "Assumed, not proved, is that how long a value lasts tells nothing of which value it is: only then do two releases "
+    "with the record key tell what one tells."
+)
 
 
 @dataclass(frozen=True)
@@ -197,29 +207,63 @@ def _held(mechanism: Mechanism, quotas: Quotas) -> FloatArray:
     return held
 
 
-def averaging_finding(
-    mechanism: Mechanism, quotas: Quotas, releases: int = 2, keyed: bool = False, seed: int | None = None
-) -> Finding:
-    """Return what so many releases of the table tell; `keyed`: records have a record key, and keep their draw.
+def averaging_findings(
+    mechanism: Mechanism, quotas: Quotas, keyed: bool = False, releases: int = 2, seed: int | None = None
+) -> Iterator[Finding]:
+    """Yield what several releases of the table tell; `keyed`: two, in which records keep their draws by a record key.
 
     Over all priors within the requirement where one matrix is for all rows; where sub-tables are dealt anew, at the
     table's shares, as a sub-table excludes values and the worst prior would be certain.
     """
-    counted = 1 if keyed else releases
-    found = recovery(mechanism, quotas, counted, seed)
+    if keyed:
+        yield from _keyed_findings(mechanism, quotas, recovery(mechanism, quotas, 1, seed).share)
+        return
+    found, once = (recovery(mechanism, quotas, number, seed) for number in (releases, 1))
     if mechanism.is_whole:
-        worst = worst_priors(mechanism.tables[0], "upward", counted)
-        finding = worst_prior_finding(mechanism, quotas, worst, "upward", keyed, "averaging")
+        worst = worst_priors(mechanism.tables[0], "upward", lambda m, i: with_fresh_noise(m.upward(i), m, releases))
+        finding = worst_prior_finding(mechanism, quotas, worst, "upward", False, "averaging")
     else:
         finding = _dealt_finding(mechanism, found, int(sum(sum(counts) for counts in quotas)))
-    once = recovery(mechanism, quotas, 1, seed)
-    return replace(
+    yield replace(
         finding,
         assumption=f"Sees {releases} releases, and knows which rows are of one record. {finding.assumption}",
         measured="worst: a belief; mean: how often the likeliest value is right at the table's shares",
         mean=found.share,
-        remark=f"{_remark(found, once, keyed)} {finding.remark}".strip(),
+        remark=f"{_remark(found, once)} {finding.remark}".strip(),
     )
+
+
+def _keyed_findings(mechanism: Mechanism, quotas: Quotas, once: float) -> Iterator[Finding]:
+    """Yield what equal and what different published values of a record tell, where values that stay repeat."""
+    worst = worst_priors(mechanism.tables[0], "upward", equal_twice_of)
+    equal = worst_prior_finding(mechanism, quotas, worst, "upward", False, "averaging")
+    yield replace(
+        equal,
+        assumption=(
+            "Sees two releases with the record key, and knows which rows are of one record. Holds records with the "
+            f"value to keep it, and all others to change. {equal.assumption}"
+        ),
+        measured=(
+            "worst: a belief, where both releases show the value; mean: how often the likeliest value is right at the "
+            "table's shares if no value changed"
+        ),
+        mean=once,
+        remark=f"{IF_VALUES_STAY} {equal.remark}",
+    ).named("published equal")
+    yield replace(
+        equal,
+        assumption=(
+            "Sees two releases with the record key, and knows which rows are of one record. Holds all values but one "
+            "never to change."
+        ),
+        measured="a belief, where the two releases show different values; exact",
+        worst=1.0,
+        mean=None,
+        baseline=None,
+        exposed=(),
+        remark="A published value that differs tells that the true value changed: values that never change are out.",
+        broken=None,
+    ).named("published different")
 
 
 def _dealt_finding(mechanism: Mechanism, found: Recovery, records: int) -> Finding:
@@ -237,8 +281,6 @@ def _dealt_finding(mechanism: Mechanism, found: Recovery, records: int) -> Findi
     )
 
 
-def _remark(found: Recovery, once: Recovery, keyed: bool) -> str:
-    if keyed:
-        return "With the record key every release shows the same draw: nothing moves."
+def _remark(found: Recovery, once: Recovery) -> str:
     limits = "" if found.interval is None else f" (95% limits {found.interval[0]:.4g} to {found.interval[1]:.4g})"
     return f"The likeliest value is right for {found.share:.4g} of the records{limits}, after one for {once.share:.4g}."

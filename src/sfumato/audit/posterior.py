@@ -9,13 +9,12 @@ one other value, the belief grows with the prior, and with the factors of `matri
 exactly, in the integers that are sampled. A requirement stated by gamma (or epsilon) bounds the factor; it is told as a
 belief from even odds: prior 1/2 for rho1, gamma/(1 + gamma) for rho2.
 
-After t independent releases with the same matrix the factors are the t-th powers, reached where every release shows the
-same y.
+Several releases have other factors: `sfumato.second_release`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -25,11 +24,15 @@ import numpy.typing as npt
 from sfumato.attributes import SensitiveDomain
 from sfumato.audit.finding import SHOWN, Exposed, Finding
 from sfumato.guarantee import Direction
+from sfumato.matrix import PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
 from sfumato.requirement import Bound
 
 Quotas = Sequence[Sequence[int] | npt.NDArray[np.int64]]
 """Of each sub-table, how many records have each of its values."""
+
+Factor = Callable[[PerturbationMatrix, int], Fraction | None]
+"""Gives the most by which the odds of a value change; None: without bound."""
 
 QUESTION = "Which true value does a record have, given its published one?"
 KNOWS = "Knows the matrix and the published value of the record; holds records to be independent. Prior: "
@@ -76,12 +79,13 @@ def stated(bound: Bound) -> tuple[Fraction, Fraction] | None:
     return Fraction(1, 2), bound.gamma / (1 + bound.gamma)
 
 
-def worst_priors(table: SubTable, direction: Direction, releases: int = 1) -> tuple[WorstPrior, ...]:
-    """Return the worst prior on each value that has a bound, after so many independent releases."""
-    return tuple(_worst_priors(table, direction, releases))
+def worst_priors(table: SubTable, direction: Direction, factor: Factor | None = None) -> tuple[WorstPrior, ...]:
+    """Return the worst prior on each value that has a bound; `factor` gives that of a value, if not of one release."""
+    once = PerturbationMatrix.upward if direction == "upward" else PerturbationMatrix.downward
+    return tuple(_worst_priors(table, direction, factor or once))
 
 
-def _worst_priors(table: SubTable, direction: Direction, releases: int) -> Iterator[WorstPrior]:
+def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor) -> Iterator[WorstPrior]:
     matrix, upward = table.matrix, direction == "upward"
     for place, bound in enumerate(table.bounds if matrix.size > 1 else ()):
         pair = stated(bound)
@@ -89,8 +93,7 @@ def _worst_priors(table: SubTable, direction: Direction, releases: int) -> Itera
             continue
         prior, limit = pair if upward else pair[::-1]
         rival = matrix.quietest_except(place)
-        once = matrix.upward(place) if upward else matrix.downward(place)
-        factor = None if once is None else once**releases
+        factor = factor_of(matrix, place)
         yield WorstPrior(
             code=int(table.codes[place]),
             direction=direction,

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.audit import background as prior_attack
 from sfumato.audit.attacks.knowing import from_file, from_table, known_records
-from sfumato.audit.averaging import averaging_finding
+from sfumato.audit.averaging import averaging_findings
 from sfumato.audit.background import Knowledge
 from sfumato.audit.case import UNMATCHED, Case, Codes, DoesNotApply, Ints
 from sfumato.audit.composition import Counts, composition_finding
@@ -195,4 +195,4 @@ def _known_members(case: Case) -> tuple[list[list[tuple[int, int]]], bool]:
 def averaging(case: Case) -> Iterator[Finding]:
     """Who sees two releases of the table."""
     keyed = case.table.policy.record_key is not None
-    yield averaging_finding(case.mechanism, case.once(dealt).quotas, keyed=keyed, seed=case.seed)
+    yield from averaging_findings(case.mechanism, case.once(dealt).quotas, keyed, seed=case.seed)

@@ -23,6 +23,11 @@ from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
 
+OTHER_MATRICES = (
+    "The record key repeats draws only where the same matrices come out; where a changed table gives others, noise is "
+    "fresh, and these are the figures. Where they are the same, two releases tell what one tells only if how long a "
+    "value lasts tells nothing of which value it is: that is assumed, not proved."
+)
 MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
 """Releases that are drawn anew for the guesser."""
 CELLS_AT_ALL = 1_000_000
@@ -120,14 +125,13 @@ def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
 
 def averaging(case: Case) -> Iterator[Finding]:
     """Who is told which two rows of two releases are one person's."""
-    if case.table.policy.record_key is not None:
-        raise DoesNotApply("with the record key a second release shows the same draws.")
     found, part = case.once(_attacked), _response(case)
     limit = float(np.min(found.axes.limits(part.claim.limit)))
     for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
         once, twice = (two_rows(found.axes.table, found.channels, limit, whole, times, case.seed) for times in (1, 2))
         finding = _two_rows_finding(found.axes.table, once, twice, limit, whole).named(about)
-        yield finding.with_remark(UNTOUCHED) if whole and found.channels[-1].off_diagonal == 0 else finding
+        finding = finding.with_remark(UNTOUCHED) if whole and found.channels[-1].off_diagonal == 0 else finding
+        yield finding.with_remark(OTHER_MATRICES) if case.table.policy.record_key else finding
 
 
 def _two_rows_finding(table: JointTable, once: TwoRows, twice: TwoRows, limit: float, whole: bool) -> Finding:
