@@ -226,7 +226,11 @@ def verify(release: ReleasePath, as_json: Json = False) -> None:
 
 @command("key", "sfumato key hospital.key")
 def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json: Json = False) -> None:
-    """Make a key file for policies with a record_key. Keep it secret, and outside every release."""
+    """Make a key file for policies with a record_key. Keep it secret, and outside every release.
+
+    With it, values that stay are published alike in later releases of a series. Assumed, not proved: that how long a
+    value lasts tells nothing of which value it is. The plan tells what it costs where that is not so.
+    """
     from sfumato.randomness import SecretKey
 
     SecretKey.create(file)
