@@ -30,11 +30,14 @@ from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.requirement import Bound
 from sfumato.verification_files import as_published, carried
+from sfumato.verification_order import random_order
 
 PERTURBATIONS = ("uniform", "fine-grain")
 SMALL_DOMAIN = "small-domain"
 RESPONSE = "randomized-response"
 
+NEEDED_FOR_ORDER = ("columns", "rows", "data", "group")
+"""Checks, by the beginning of their names, that must hold before the order of the rows can be looked at."""
 FALSE_ALARM = 1e-9
 """Probability with which the check of the published frequencies fails on a release that was drawn as it says."""
 
@@ -46,6 +49,8 @@ def verify(release: Release) -> Verification:
     checks += verification_groups.stated(release) if by_groups else _guarantee(release)
     if all(check.status == "holds" for check in checks if check.name.startswith(("checksum of", "matrix"))):
         checks += _content(release, verification_groups.files if by_groups else _rows)
+        if all(check.status == "holds" for check in checks if check.name.startswith(NEEDED_FOR_ORDER)):
+            checks += random_order(release)
     return Verification((*checks, *(verification_groups.private(release) if by_groups else _private(release))))
 
 
