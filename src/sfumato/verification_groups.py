@@ -377,9 +377,8 @@ def private(release: Release) -> Iterator[Check]:
     yield Check("row order", "needs audit", "That the records of a group are in random order.")
     if groups.withheld or groups.variant:
         how = f", and of each value as many as {groups.variant} says" if groups.variant else ""
-        yield Check(
-            "withheld records", "needs audit", f"That {groups.withheld:,} records were withheld at random{how}."
-        )
+        told = f"{groups.withheld:,} records were withheld at random{how}" if groups.withheld else "none was withheld"
+        yield Check("withheld records", "needs audit", f"That {told}.")
     if groups.prior in ("table", "file"):
         yield Check(
             "posteriors",
