@@ -237,7 +237,7 @@ class Policy(Section):
     def changed(self, method: dict[str, Any], requirement: dict[str, Any]) -> Policy:
         """Return the policy with another method and requirement, for a trial: columns and persons stay as stated.
 
-        A record key is left out: no later release can follow on a trial. Rows are shuffled, which goes with all methods.
+        A record key is left out: no later release can follow on a trial. Rows are shuffled, as all methods can.
         """
         kept = {name: getattr(self, name) for name in ("columns", "person", "input")}
         kept["output"] = self.output.model_copy(update={"order": "shuffle"})
