@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.computed import STRENGTHS, Facts, listed
-
 if TYPE_CHECKING:
     from sfumato.guarantee import Guarantee
     from sfumato.plans import PartitionFigures, Plan
@@ -24,7 +22,7 @@ def explain_plan(plan: Plan) -> str:
         [
             *_what(plan),
             "",
-            *guarantee_lines(plan.guarantee, plan.computed_from_table),
+            *guarantee_lines(plan.guarantee),
             "",
             *(_sub_tables(plan, plan.partition) if plan.partition else _matrix(plan)),
             "",
@@ -39,7 +37,7 @@ def explain_plan(plan: Plan) -> str:
     )
 
 
-def guarantee_lines(guarantee: Guarantee, computed: Facts) -> list[str]:
+def guarantee_lines(guarantee: Guarantee) -> list[str]:
     """Return the part of every plan that says what is guaranteed, against whom."""
     return [
         "Guarantee",
@@ -47,8 +45,6 @@ def guarantee_lines(guarantee: Guarantee, computed: Facts) -> list[str]:
         f"  Adversary: {guarantee.adversary}",
         f"  Prior: {guarantee.prior}",
         f"  Holds for {guarantee.scope}, {' and '.join(guarantee.directions)}.",
-        f"  Strength: {STRENGTHS[guarantee.strength]}.",
-        *([f"  {listed(computed)}"] if computed else []),
         *(f"  Limit: {limit}" for limit in guarantee.limits),
     ]
 

@@ -28,7 +28,6 @@ from sfumato.cli.base import (
     once,
     spark_session,
 )
-from sfumato.computed import STRENGTHS, listed
 from sfumato.errors import SfumatoError, UsageError
 
 if TYPE_CHECKING:
@@ -194,9 +193,6 @@ def publish(
         return
     print(f"Published {manifest.data.rows:,} records to {output} (release {manifest.release_id}).")
     print(manifest.guarantee.sentence)
-    print(f"Strength: {STRENGTHS[manifest.guarantee.strength]}.")
-    if manifest.computed_from_table:
-        print(listed(manifest.computed_from_table))
     for limit in manifest.guarantee.limits:
         print(f"Limit: {limit}")
     if manifest.status != "release":

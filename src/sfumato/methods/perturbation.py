@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from sfumato.attributes import SensitiveDomain
-from sfumato.computed import BEST_FOR_TABLE, OBSERVED_RHO1
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.guarantee import Direction, directions_of, downward_limit, state_guarantee
 from sfumato.matrix import FloatArray, PerturbationMatrix, largest_noise
@@ -17,7 +16,6 @@ from sfumato.mechanism import Mechanism
 from sfumato.methods import fine_grain, uniform
 from sfumato.methods.notes import profile_notes, some
 from sfumato.methods.rounding import round_within
-from sfumato.methods.row_order import row_order_facts
 from sfumato.plans import Loosening, Plan
 from sfumato.profiles import Profile
 from sfumato.requirement import Bound, Number, Requirement, Tolerance, exact, find_value
@@ -50,27 +48,22 @@ def plan(
     )
     discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
     optimised = method == "fine-grain" and weights == "observed"
-    computed = (
-        *profile.computed_from_table,
-        *([OBSERVED_RHO1] if discloses else []),
-        *([BEST_FOR_TABLE] if optimised else []),
-        *row_order_facts(profile, shuffle),
-    )
+    from_table = discloses or optimised or bool(profile.observed)
     return Plan(
         method=method,
         assurance=assurance,
         counts=profile.counts,
         mechanism=Mechanism.single(profile.domain, matrix, bounds),
         quotas=(profile.counts,),
-        guarantee=state_guarantee(profile.domain, bounds, matrix, method, assurance, computed),
-        shuffle=shuffle,
+        guarantee=state_guarantee(profile.domain, bounds, matrix, method, assurance, from_table),
+        shuffle=shuffle or profile.order.dependent,
         notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, directions_of(method, assurance))),
         loosenings=_loosenings(profile, method, assurance, gamma, weight, floor),
         other_assurance=_other(profile, method, assurance, gamma, weight, floor),
         dropped=profile.dropped,
         observed=profile.observed,
         discloses_frequencies=discloses,
-        computed_from_table=computed,
+        from_table=from_table,
     )
 
 

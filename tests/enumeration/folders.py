@@ -1,0 +1,95 @@
+"""What the real program publishes of a tiny table, and how it is told from chance."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Hashable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.stats import chi2, ncx2
+
+import sfumato as sf
+from sfumato.policy import Policy
+from sfumato.randomness import SecretKey
+from tests.conftest import make_policy
+from tests.statistical.whole_release.observing import leaves
+from tests.statistical.whole_release.publishing import memory
+
+WHO = "quasi_identifier; publish_as_is = 'the test tells rows apart by it'"
+DRAWN = re.compile(r"release_id|created|sha256|groups\.lines|parts")
+"""Leaves of a manifest that are names, dates and checksums, or that the data tell besides."""
+
+ALARM = 1e-6
+"""The chance of a false alarm of each test against chance."""
+
+
+def table(values: Sequence[Any], **columns: Sequence[Any]) -> pa.Table:
+    """Return a table of records that `who` tells apart."""
+    n = len(values)
+    return pa.table({"who": [f"w{k:02}" for k in range(n)], **columns, "disease": list(values)})
+
+
+def policy(
+    requirement: str, domain: Sequence[Any] | None, method: str, options: str = "", known: Sequence[str] = ()
+) -> Policy:
+    """Return a policy for such a table; `known` are further quasi-identifiers."""
+    declared = f"; domain = {list(domain)}" if domain else ""
+    roles = {"who": WHO, **dict.fromkeys(known, "quasi_identifier"), "disease": f"sensitive{declared}"}
+    return make_policy(roles, requirement, method, options=options)
+
+
+def planned(content: pa.Table, policy: Policy, key: SecretKey | None = None) -> Any:
+    """Count and plan as a publisher would."""
+    arguments = policy.plan_arguments() | ({"key": key} if key else {})
+    return sf.plan(sf.profile(sf.scan(content, policy)), **arguments)
+
+
+def published(content: pa.Table, policy: Policy, plan: Any, key: SecretKey | None = None) -> tuple[Any, str, Any]:
+    """Publish; return the manifest, the README, and the rows (and the values of groups) as lists."""
+    with tempfile.TemporaryDirectory(dir=memory()) as folder:
+        release = sf.publish(sf.scan(content, policy), plan, Path(folder) / "r", key=key or SecretKey.from_seed(1))
+        manifest = json.loads((release.folder / "manifest.json").read_text())
+        readme = (release.folder / "README.md").read_text()
+        tables = [release.to_arrow().to_pylist()]
+        if manifest["groups"]:
+            tables.append(release.groups_to_arrow().to_pylist())
+        return manifest, readme, tables
+
+
+def stated(content: pa.Table, policy: Policy) -> Hashable:
+    """Return all that a release of the table says besides its data: manifest and README without names and checksums."""
+    try:
+        manifest, readme, _ = published(content, policy, planned(content, policy, SecretKey.from_seed(1)))
+    except sf.SfumatoError as problem:
+        return f"{type(problem).__name__}: {problem}"
+    said = tuple((path, leaf) for path, leaf in leaves(manifest) if not DRAWN.search(path))
+    return said, re.sub(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d", "#", readme)
+
+
+def columns(manifest: Mapping[str, Any], mechanism: int = 0, sub_table: int = 0) -> list[list[Fraction]]:
+    """Return P[y][x] of the values of a sub-table, as the manifest tells it: integers over 2^64."""
+    noise = manifest["mechanisms"][mechanism]["sub_tables"][sub_table]["noise"]
+    size, weights = noise["size"], [int(weight) for weight in noise["weights"]]
+    weights = weights * size if len(weights) == 1 else weights
+    stays = [2**64 - (size - 1) * weight for weight in weights]
+    return [[Fraction(stays[x] if x == y else weights[x], 2**64) for x in range(size)] for y in range(size)]
+
+
+def chi_square(expected: np.ndarray[Any, Any], counted: np.ndarray[Any, Any], freedom: int) -> float:
+    """Return the p-value of counts against their expectations."""
+    seen = expected > 0
+    assert not counted[~seen].any()
+    return float(chi2.sf((((counted - expected) ** 2)[seen] / expected[seen]).sum(), freedom))
+
+
+def chance_to_find(expected: np.ndarray[Any, Any], other: np.ndarray[Any, Any], freedom: int) -> float:
+    """Return the power of the chi-square test at ALARM against other expectations."""
+    seen = expected > 0
+    distance = (((other - expected) ** 2)[seen] / expected[seen]).sum()
+    return float(ncx2.sf(chi2.isf(ALARM, freedom), freedom, distance))

@@ -1,0 +1,78 @@
+"""Pairs of tables that differ in one record, for both methods that bound odds for any prior: domains are declared."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pyarrow as pa
+
+from tests.statistical.whole_release.publishing import Format, Pair, policy
+
+GAMMA = Fraction(3, 2)
+"""A small factor: the smaller the promised one, the smaller the leaks that are found."""
+STRICT = 'gamma = "3/2"'
+TWO, THREE = "['a', 'b']", "['a', 'b', 'c']"
+EQUAL = 'weights = "equal"'
+BY_VALUE = """
+rho1 = "1/3"
+rho2 = "1/2"
+values = [{ value = "c", rho1 = "1/4", rho2 = "1/3" }]
+"""
+"""gamma 2 for a and b, 3/2 for c."""
+
+SORTED = "aaaaaaaabbbbbbb"  # and one more, which is unknown: TRUTH T1
+UNIFORM: dict[str, tuple[Pair, Format]] = {
+    "few rows": (Pair(policy(STRICT, THREE), GAMMA, "aabc", 2, "c"), "parquet"),
+    "few rows, csv": (Pair(policy(STRICT, THREE), GAMMA, "aabc", 2, "c"), "csv"),
+    "the only one": (Pair(policy(STRICT, THREE), GAMMA, "abab", 1, "c"), "parquet"),
+    "all alike": (Pair(policy(STRICT, THREE), GAMMA, "aaaa", 3, "b"), "csv"),
+    "numbers in a file": (
+        Pair(policy(STRICT, "[1, 2, 100000]"), GAMMA, [1, 2, 2, 1], 0, 100000, stored="csv"),
+        "csv",
+    ),
+}
+FINE_GRAIN: dict[str, tuple[Pair, Format]] = {
+    "by value": (Pair(policy(BY_VALUE, THREE, "fine-grain", EQUAL), GAMMA, "aabc", 2, "c"), "parquet"),
+    "by value, csv": (Pair(policy(BY_VALUE, THREE, "fine-grain", EQUAL), GAMMA, "abab", 1, "c"), "csv"),
+}
+CASES = {f"uniform, {name}": case for name, case in UNIFORM.items()} | {
+    f"fine-grain, {name}": case for name, case in FINE_GRAIN.items()
+}
+
+MISSING = "; missing = 'category'"
+FURTHER: dict[str, tuple[Pair, Format]] = {
+    "a missing value": (Pair(policy(STRICT, TWO, sensitive=MISSING), GAMMA, ["a", "b", None, "a"], 2, "b"), "csv"),
+    "a missing value, parquet": (
+        Pair(policy(STRICT, TWO, sensitive=MISSING), GAMMA, ["a", "b", None, "a"], 2, "b"),
+        "parquet",
+    ),
+    "bins": (
+        Pair(policy(STRICT, None, sensitive="; bins = { breaks = [10, 20] }"), GAMMA, [5, 15, 25, 7], 3, 900_000),
+        "parquet",
+    ),
+    "bins in a file": (
+        Pair(
+            policy(STRICT, None, sensitive="; bins = { breaks = [10, 20] }"),
+            GAMMA,
+            [5, 15, 25, 7],
+            3,
+            900_000,
+            stored="csv",
+        ),
+        "csv",
+    ),
+    "small numbers": (Pair(policy(STRICT, "[1, 2, 3]"), GAMMA, [1, 2, 2, 1], 0, 3, pa.int8()), "parquet"),
+    "a dictionary": (
+        Pair(policy(STRICT, THREE), GAMMA, "aabc", 3, "b", pa.dictionary(pa.int8(), pa.string())),
+        "parquet",
+    ),
+    "a dictionary in a file": (
+        Pair(policy(STRICT, THREE), GAMMA, "aabc", 3, "b", pa.dictionary(pa.int8(), pa.string()), "parquet"),
+        "parquet",
+    ),
+    "texts that look like numbers": (
+        Pair(policy(STRICT, "['007', '8', 'x']"), GAMMA, ["007", "8", "8", "x"], 3, "8", stored="csv"),
+        "csv",
+    ),
+}
+"""What is read, or how: for `pytest -m slow`."""

@@ -1,0 +1,112 @@
+"""Two tables that differ in one record, published by the real thing with fresh secret keys."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+import sfumato as sf
+from sfumato.policy import Policy
+from tests.conftest import make_policy
+from tests.statistical.whole_release.observing import Features, observe, refused
+
+Format = Literal["parquet", "csv"]
+AS_IS = "; publish_as_is = 'the test tells rows apart by it'"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A table in which one record has one of two values; all other records are known."""
+
+    policy: Policy
+    gamma: Fraction  # by which the odds of one value against the other may change
+    values: Sequence[Any]
+    place: int  # of the record
+    other: Any  # its value in T2
+    kind: Any = None
+    stored: Format | None = None  # written to a file and read from it; None: in memory
+
+    def table(self, first: bool) -> pa.Table:
+        """Return T1 or T2."""
+        values = list(self.values)
+        if not first:
+            values[self.place] = self.other
+        n = len(values)
+        columns = {
+            "name": [f"person {k}" for k in range(n)],
+            "who": [chr(ord("A") + k) for k in range(n)],
+            "sex": ["F" if k % 3 else "M" for k in range(n)],
+            "disease": pa.array(values, self.kind),
+        }
+        return pa.table(columns)
+
+    def truth(self, first: bool) -> dict[str, Any]:
+        """Return the true value of each person."""
+        table = self.table(first)
+        return dict(zip(table.column("who").to_pylist(), table.column("disease").to_pylist(), strict=True))
+
+
+def policy(
+    requirement: str, domain: str | None, method: str = "uniform", options: str = "", sensitive: str = ""
+) -> Policy:
+    """Return the policy of all pairs: `who` tells whose each row is."""
+    roles = {
+        "name": "identifier",
+        "who": f"quasi_identifier{AS_IS}",
+        "sex": "quasi_identifier",
+        "disease": "sensitive" + (f"; domain = {domain}" if domain else "") + sensitive,
+    }
+    return make_policy(roles, requirement, method, options=options)
+
+
+def planned(table: sf.Table) -> Any:
+    """Count and plan as the policy asks."""
+    return sf.plan(sf.profile(table), **table.policy.plan_arguments())
+
+
+@dataclass
+class Publisher:
+    """Publishes T1 or T2 of a pair as a publisher would: count, plan, publish; returns all that is seen."""
+
+    pair: Pair
+    format: Format
+    more: Callable[[dict[str, Any], Path], None] | None = None  # tells more than it may, of everybody's true value
+    verified: bool = False
+
+    def __call__(self, first: bool) -> Features:
+        with tempfile.TemporaryDirectory(dir=memory()) as folder:
+            to = Path(folder) / "release"
+            try:
+                table = sf.scan(self._source(first, Path(folder)), self.pair.policy)
+                sf.publish(table, planned(table), to, format=self.format)  # with a fresh secret key
+                if self.more:
+                    self.more(self.pair.truth(first), to)
+            except sf.SfumatoError as problem:
+                return refused(problem)
+            return observe(to, self.verified)
+
+    def _source(self, first: bool, folder: Path) -> Any:
+        table = self.pair.table(first)
+        if self.pair.stored is None:
+            return table
+        path = folder / f"table.{self.pair.stored}"
+        if self.pair.stored == "csv":
+            from pyarrow import csv
+
+            csv.write_csv(table, path)
+        else:
+            from pyarrow import parquet
+
+            parquet.write_table(table, path)
+        return path
+
+
+def memory() -> str | None:
+    """Return a folder in memory, where there is one: a release is put on the disk file by file."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
