@@ -28,7 +28,7 @@ ROLES = {
     "education": "quasi_identifier", "income": "other", "visit": "other", "diagnosis": "sensitive",
 }  # fmt: skip
 CODECS = {"zstd": 1, "snappy": None}
-ORDERS = {"plain": "auto", "shuffle": "shuffle"}
+ORDERS = {"plain": "keep", "shuffle": "shuffle"}
 
 
 # --- the table ------------------------------------------------------------------------------------------------------

@@ -81,8 +81,8 @@ def repeat_files(source: Path, folder: Path, times: int) -> None:
             os.link(file, folder / f"{number}-{file.name}")
 
 
-def policy_for(method: str, order: str = "auto") -> Policy:
-    """Return the policy for a method; order "auto" leaves rows where they are, as their order tells nothing here."""
+def policy_for(method: str, order: str = "keep") -> Policy:
+    """Return the policy for a method; order "keep" leaves rows where they are."""
     import sfumato as sf
 
     requirement, others = METHODS[method]
@@ -104,7 +104,7 @@ def copy(codec: str) -> Job:
     return ready
 
 
-def publish(method: str, order: str = "auto") -> Job:
+def publish(method: str, order: str = "keep") -> Job:
     """Count, plan and publish."""
 
     def ready(spark: SparkSession, source: Path, target: Path) -> Callable[[], object]:

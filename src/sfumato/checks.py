@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sfumato.computed import ROW_ORDER, observed_domain
 from sfumato.guarantee import Guarantee
+from sfumato.manifest import Manifest
 
 Status = Literal["holds", "fails", "needs audit"]
 
@@ -42,6 +44,11 @@ def outcome(name: str, good: bool, detail: str, otherwise: str) -> Check:
 
 def differing(stated: Guarantee, due: Guarantee) -> list[str]:
     """Return the parts in which a stated guarantee is not the one that is due; it may have more limits."""
-    parts = ("sentence", "adversary", "prior", "scope", "directions")
+    parts = ("sentence", "adversary", "prior", "scope", "directions", "strength")
     wrong = [part for part in parts if getattr(stated, part) != getattr(due, part)]
     return wrong if set(due.limits) <= set(stated.limits) else [*wrong, "limits"]
+
+
+def due_facts(manifest: Manifest) -> set[str]:
+    """Return what other keys of a manifest say was computed from the table, and its list must hold."""
+    return {*map(observed_domain, manifest.observed_domains), *([] if manifest.data.shuffled else [ROW_ORDER])}

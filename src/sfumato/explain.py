@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.computed import STRENGTHS, Facts, listed
+
 if TYPE_CHECKING:
     from sfumato.guarantee import Guarantee
     from sfumato.plans import PartitionFigures, Plan
@@ -22,7 +24,7 @@ def explain_plan(plan: Plan) -> str:
         [
             *_what(plan),
             "",
-            *guarantee_lines(plan.guarantee),
+            *guarantee_lines(plan.guarantee, plan.computed_from_table),
             "",
             *(_sub_tables(plan, plan.partition) if plan.partition else _matrix(plan)),
             "",
@@ -37,7 +39,7 @@ def explain_plan(plan: Plan) -> str:
     )
 
 
-def guarantee_lines(guarantee: Guarantee) -> list[str]:
+def guarantee_lines(guarantee: Guarantee, computed: Facts) -> list[str]:
     """Return the part of every plan that says what is guaranteed, against whom."""
     return [
         "Guarantee",
@@ -45,6 +47,8 @@ def guarantee_lines(guarantee: Guarantee) -> list[str]:
         f"  Adversary: {guarantee.adversary}",
         f"  Prior: {guarantee.prior}",
         f"  Holds for {guarantee.scope}, {' and '.join(guarantee.directions)}.",
+        f"  Strength: {STRENGTHS[guarantee.strength]}.",
+        *([f"  {listed(computed)}"] if computed else []),
         *(f"  Limit: {limit}" for limit in guarantee.limits),
     ]
 

@@ -25,7 +25,7 @@ def explain_groups(plan: GroupPlan) -> str:
     """Return what will happen, what is limited, what is withheld, what is left to believe."""
     parts = [
         _what(plan),
-        guarantee_lines(plan.guarantee),
+        guarantee_lines(plan.guarantee, plan.computed_from_table),
         _suppression(plan, plan.suppression) if plan.suppression else [],
         _robustness(plan, plan.robustness) if plan.robustness else [],
         _values(plan),

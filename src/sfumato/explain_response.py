@@ -24,7 +24,7 @@ def explain_response(plan: ResponsePlan) -> str:
         [
             *_what(plan),
             "",
-            *guarantee_lines(plan.guarantee),
+            *guarantee_lines(plan.guarantee, plan.computed_from_table),
             "",
             *_attributes(plan),
             "",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
+from sfumato.computed import Strength
 from sfumato.groups import GroupClaim
 from sfumato.guarantee import UPWARD, Guarantee, percent
 
@@ -50,7 +51,12 @@ def state_group_guarantee(claim: GroupClaim, *, withheld: bool) -> Guarantee:
 
 def _guarantee(claim: GroupClaim, sentence: str, adversary: str, prior: str, limits: Iterator[str]) -> Guarantee:
     common = (KNOWN_MEMBERS, ONE_BY_ONE, _told_counts(claim), REPEATED)
-    return Guarantee(sentence, adversary, prior, "single values", UPWARD, (*limits, *common))
+    return Guarantee(sentence, adversary, prior, "single values", UPWARD, _strength(claim), (*limits, *common))
+
+
+def _strength(claim: GroupClaim) -> Strength:
+    """Anatomy as published promises what is proved; the others, as published, are known to fail."""
+    return "one stated prior" if claim.assurance == "proved" or claim.method == "anatomy" else "as published"
 
 
 def _told_counts(claim: GroupClaim) -> str:

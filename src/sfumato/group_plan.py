@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sfumato import codec, plan_files
 from sfumato.attributes import SensitiveDomain
+from sfumato.computed import Facts
 from sfumato.errors import PlanMismatch
 from sfumato.groups import GroupClaim, GroupMethod
 from sfumato.guarantee import Guarantee
@@ -101,6 +102,7 @@ class GroupPlan:
     notes: tuple[str, ...] = ()
     dropped: int = 0
     observed: tuple[str, ...] = ()
+    computed_from_table: Facts = ()
     table_hash: str = ""
     policy_hash: str = ""
 
@@ -189,6 +191,7 @@ class GroupPlan:
                 "notes": list(self.notes),
                 "observed": list(self.observed),
                 "discloses_frequencies": self.discloses_frequencies,
+                "computed_from_table": list(self.computed_from_table),
                 "from_table": self.from_table,
                 "parts": codec.domains(self.domain),
                 "priors": [_written(prior) for prior in self.priors],
@@ -229,6 +232,7 @@ class GroupPlan:
             notes=tuple(raw["notes"]),
             dropped=raw["dropped"],
             observed=tuple(raw["observed"]),
+            computed_from_table=tuple(raw["computed_from_table"]),
             table_hash=raw["table_hash"],
             policy_hash=raw["policy_hash"],
         )

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Literal
 
 from sfumato.attributes import SensitiveDomain
+from sfumato.computed import Facts, Strength, adversary_of_noise, strength_of_noise
 from sfumato.matrix import PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
 from sfumato.requirement import Bound, RiskLimit
@@ -25,14 +26,6 @@ Scope = Literal["any predicate", "single values"]
 BOTH: tuple[Direction, ...] = ("upward", "downward")
 UPWARD: tuple[Direction, ...] = ("upward",)
 
-KNOWS_ALL_OTHERS = (
-    "Knows the matrix, all quasi-identifiers, who is in the table and the values of any other records; "
-    "holds records to be independent; sees the release once."
-)
-KNOWS_NO_OTHERS = (
-    "Knows the matrix, all quasi-identifiers and who is in the table; holds records to be independent, and the matrix "
-    "and the domain, which were computed from the table, to tell nothing of a single record; sees the release once."
-)
 TAKES_SHARES = (
     "Knows the matrices, the sub-table of every record, all quasi-identifiers and who is in the table; takes the "
     "records of a sub-table for independent draws with its shares, and the domains and matrices, which were computed "
@@ -64,13 +57,14 @@ NOT_OF = "Says nothing of what an adversary knows beforehand, nor of columns tha
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One sentence, with its adversary, prior and scope. `limits` say what it does not cover."""
+    """One sentence, with its adversary, prior, scope and strength. `limits` say what it does not cover."""
 
     sentence: str
     adversary: str
     prior: str
     scope: Scope
     directions: tuple[Direction, ...]
+    strength: Strength
     limits: tuple[str, ...] = ()
 
 
@@ -119,22 +113,19 @@ def state_guarantee(
     matrix: PerturbationMatrix,
     method: str,
     assurance: str,
-    from_table: bool,
+    computed: Facts,
 ) -> Guarantee:
-    """Return the guarantee of one matrix for all rows.
-
-    `from_table` says that the matrix or the domain was computed from the table: then one who knows all other
-    records can learn from them alone, and the bound is not for him.
-    """
+    """Return the guarantee of one matrix for all rows; `computed` lists what was computed from the table."""
     directions = directions_of(method, assurance)
     scope: Scope = "any predicate" if method == "uniform" else "single values"
     return Guarantee(
         sentence=_sentence(domain, bounds, scope, "downward" in directions),
-        adversary=KNOWS_NO_OTHERS if from_table else KNOWS_ALL_OTHERS,
+        adversary=adversary_of_noise(computed),
         prior=PRIOR,
         scope=scope,
         directions=directions,
-        limits=tuple(_limits(domain, bounds, matrix, directions, from_table)),
+        strength=strength_of_noise(computed) if directions == BOTH else "as published",
+        limits=tuple(_limits(domain, bounds, matrix, directions, computed)),
     )
 
 
@@ -152,6 +143,7 @@ def state_partition_guarantee(mechanism: Mechanism, assurance: str) -> Guarantee
         prior=PRIOR_OF_SUB_TABLE,
         scope="single values",
         directions=UPWARD,
+        strength="one stated prior" if assurance == "proved" else "as published",
         limits=tuple(_partition_limits(mechanism, bounds, assurance)),
     )
 
@@ -203,6 +195,7 @@ def state_response_guarantee(claim: ResponseClaim, mechanisms: Sequence[Mechanis
         prior=OWN_DISTRIBUTION,
         scope="single values",
         directions=UPWARD,
+        strength="as published" if claim.risk == "reconstruction" else "this table's own risk",
         limits=tuple(_response_limits(claim, mechanisms)),
     )
 
@@ -292,12 +285,12 @@ def _limits(
     bounds: Sequence[Bound],
     matrix: PerturbationMatrix,
     directions: Sequence[Direction],
-    from_table: bool,
+    computed: Facts,
 ) -> Iterator[str]:
     if "downward" not in directions:
         yield downward_limit(domain, matrix, bounds)
-    if from_table:
-        yield "The matrix or the domain was computed from the table: one who knows all other records may learn from it."
+    if computed:
+        yield "Someone who knows all other records may learn from what was computed from the table, by that alone."
     yield PER_ROW
     yield NOT_OF
     if any(b.gamma is None for b in bounds):

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sfumato import codec
 from sfumato.attributes import SensitiveDomain
+from sfumato.computed import Strength
 from sfumato.groups import GroupClaim
 from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
@@ -112,6 +113,7 @@ class GuaranteePart(Part):
     prior: str
     scope: Literal["any predicate", "single values"]
     directions: tuple[Literal["upward", "downward"], ...]
+    strength: Strength = Field(description="How strong the promise is: one of five words.")
     limits: tuple[str, ...]
 
 
@@ -237,8 +239,12 @@ class Manifest(Part):
     discloses_frequencies: bool = Field(
         description="Whether the matrix was computed from the table's own frequencies, which it then tells."
     )
+    computed_from_table: tuple[str, ...] = Field(
+        description="Every published fact that was computed from the table, besides the columns that are published as "
+        "they are. All else is public beforehand or drawn by the mechanism."
+    )
     from_table: bool = Field(
-        description="Whether the matrix or the domain was computed from the table; then the adversary is a weaker one."
+        description="Whether that list holds anything; then the promise is to someone who knows less."
     )
     observed_domains: tuple[str, ...] = Field(description="Columns whose domain was read off the table.")
     second_release: str = Field(description="What another release of the same people would add up to.")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from sfumato import codec, plan_files
 from sfumato.attributes import SensitiveDomain
+from sfumato.computed import Facts
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.group_plan import GroupPlan
 from sfumato.groups import GroupMethod
@@ -92,9 +93,14 @@ class Plan:
     dropped: int = 0
     observed: tuple[str, ...] = ()
     discloses_frequencies: bool = False
-    from_table: bool = False  # whether the matrix or the domain was computed from the table
+    computed_from_table: Facts = ()
     table_hash: str = ""
     policy_hash: str = ""
+
+    @property
+    def from_table(self) -> bool:
+        """Whether anything that is published was computed from the table."""
+        return bool(self.computed_from_table)
 
     @property
     def domain(self) -> SensitiveDomain:
@@ -262,6 +268,7 @@ class Plan:
             "notes": list(self.notes),
             "observed": list(self.observed),
             "discloses_frequencies": self.discloses_frequencies,
+            "computed_from_table": list(self.computed_from_table),
             "from_table": self.from_table,
             "parts": codec.domains(self.domain),
             "sub_tables": codec.sub_tables(self.mechanism),
@@ -300,7 +307,7 @@ class Plan:
             dropped=raw["dropped"],
             observed=tuple(raw["observed"]),
             discloses_frequencies=raw["discloses_frequencies"],
-            from_table=raw["from_table"],
+            computed_from_table=tuple(raw["computed_from_table"]),
             table_hash=raw["table_hash"],
             policy_hash=raw["policy_hash"],
         )

@@ -75,6 +75,8 @@ class Policy(Section):
         if self.method.name in GROUPING:
             self._check_grouping()
         self._check_series()
+        if self.output.order == "keep" and self.method.name in (*GROUPING, RESPONSE):
+            raise ValueError(f'order = "keep" does not go with {self.method.name}: its rows are in random order')
         self._check_requirement()
         # numbers are checked where the values are made: raise now, not when the table is read
         self.plan_arguments()
@@ -235,9 +237,10 @@ class Policy(Section):
     def changed(self, method: dict[str, Any], requirement: dict[str, Any]) -> Policy:
         """Return the policy with another method and requirement, for a trial: columns and persons stay as stated.
 
-        A record key is left out: no later release can follow on a trial.
+        A record key is left out: no later release can follow on a trial. Rows are shuffled, as all methods can.
         """
-        kept = {name: getattr(self, name) for name in ("columns", "person", "input", "output")}
+        kept = {name: getattr(self, name) for name in ("columns", "person", "input")}
+        kept["output"] = self.output.model_copy(update={"order": "shuffle"})
         try:
             policy = type(self).model_validate({**kept, "method": method, "requirement": requirement})
         except ValidationError as problem:

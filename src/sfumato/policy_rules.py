@@ -357,10 +357,20 @@ def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E7
 
 
 class OutputRule(Section):
-    """How the release is written. `order`: shuffle always, or (auto) when position tells of the sensitive value."""
+    """How the release is written. `order`: a random one, or (keep) the table's, which is refused where it tells."""
 
     format: Literal["parquet", "csv"] = "parquet"
-    order: Literal["auto", "shuffle"] = "auto"
+    order: Literal["shuffle", "keep"] = "shuffle"
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _is_stated(cls, order: object) -> object:
+        if order == "auto":
+            raise ValueError(
+                'order = "auto" is no longer there: whether rows were shuffled was decided by a test on the sensitive '
+                'value, and told its result. Leave it out (rows are shuffled), or say order = "keep"'
+            )
+        return order
 
 
 class InputRule(Section):

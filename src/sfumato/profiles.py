@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
+from sfumato.computed import Facts, observed_domain
 from sfumato.row_order import OrderTest
 
 RARE = 5
@@ -31,6 +32,12 @@ class Profile:
     observed: tuple[str, ...] = ()  # columns of the domain whose domain was read off the table
     dropped: int = 0  # rows left out because a value is missing or another row of the person was drawn
     quasi_identifiers: tuple[str, ...] = ()  # the first columns of the domain, where they are counted too
+    read_off: Facts = ()  # what else of the policy or of the rows was read off the table
+
+    @property
+    def computed_from_table(self) -> Facts:
+        """What every release of this table shows that was computed from it, whatever the method."""
+        return (*(observed_domain(name) for name in self.observed), *self.read_off)
 
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:

@@ -228,6 +228,7 @@ def _manifest(
         groups=groups,
         response=_response(plan),
         discloses_frequencies=plan.discloses_frequencies,
+        computed_from_table=plan.computed_from_table,
         from_table=plan.from_table,
         observed_domains=plan.observed,
         second_release=_second_release(table, plan),

@@ -1,7 +1,7 @@
 """Publishing on Spark: the steps of `publishing` and `publishing_groups`, done by a cluster.
 
 Files of a release on Spark are many. In the table's order they would tell how many rows were left out of each file of
-the table; so rows are shuffled where some are left out.
+the table; so the order is not kept where some may be left out.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ MOST_AT_ONCE = 200_000_000
 def check(table: Table, plan: AnyPlan, format: Literal["parquet", "csv"]) -> None:
     """Raise unless every row draws the same words however often Spark reads it, and Parquet is asked for."""
     check_format(format)
+    if not plan.shuffle:
+        _check_kept_order(table)
     source, by_record = _source(table), not isinstance(plan, GroupPlan) and not _is_dealt(plan)
     reason = source.why_no_address
     if not reason or (table.policy.record_key and by_record):
@@ -70,10 +72,15 @@ def _is_dealt(plan: Plan | ResponsePlan) -> bool:
     return isinstance(plan, Plan) and bool(plan.mechanism.label)
 
 
-def is_shuffled(table: Table, plan: AnyPlan) -> bool:
-    """Whether rows are published in random order: if the plan says so, or where order or sizes of files would tell."""
-    source = _source(table)
-    return plan.shuffle or plan.dropped > 0 or _drawn_person(table) is not None or bool(source.why_no_address)
+def _check_kept_order(table: Table) -> None:
+    """Raise if the policy lets rows be left out, or rows have no place: decided by the policy, not by the rows."""
+    dropping = [a.name for a in table.schema.attributes if a.missing == "drop" and a.role != "identifier"]
+    if dropping or _drawn_person(table) or _source(table).why_no_address:
+        raise UsageError(
+            'order = "keep" does not go with a table on Spark of which rows may be left out: the sizes of the files '
+            "would tell how many are missing from each.",
+            'Leave order out, or say order = "shuffle" in [output].',
+        )
 
 
 def _drawn_person(table: Table) -> str | None:
@@ -100,13 +107,13 @@ def write_data(
             _deal(table, plan, key),
             plan.mechanisms[0].domain.size if is_counted else 0,
         )
-        if is_shuffled(table, plan):
+        if plan.shuffle:
             written = write_shuffled(source, rows, plan.rows, key, folder, _drawn_person(table))
         else:
             written = write_in_order(source, rows, key, folder)
     if isinstance(plan, Plan) and plan.partition and written.checked != hash_of_counts(key, plan.counts):
         raise changed_table()
-    return _data_file(written, is_shuffled(table, plan)), written.files[0].schema
+    return _data_file(written, plan.shuffle), written.files[0].schema
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sfumato.attributes import MISSING_LABEL, Domain
+from sfumato.computed import STRENGTHS, listed
 from sfumato.manifest import Column, DataFile, GroupsPart, Manifest
 
 SHOWN_VALUES = 40
@@ -41,6 +42,7 @@ def readme(manifest: Manifest) -> str:
             f"- Adversary: {manifest.guarantee.adversary}",
             f"- Prior: {manifest.guarantee.prior}",
             f"- Holds for: {manifest.guarantee.scope}; directions: {', '.join(manifest.guarantee.directions)}.",
+            f"- Strength: {STRENGTHS[manifest.guarantee.strength]}.",
             *(f"- Limit: {limit}" for limit in manifest.guarantee.limits),
             f"- {manifest.second_release}",
             *_disclosures(manifest),
@@ -166,15 +168,7 @@ def _example_condition(manifest: Manifest) -> str:
 
 
 def _disclosures(manifest: Manifest) -> list[str]:
-    lines = []
-    if manifest.discloses_frequencies and not manifest.groups:
-        whose = "Each sub-table's matrix was computed from its largest frequency and tells it."
-        one = "The matrix was computed from the table's own frequencies and tells them."
-        lines.append(f"- {whose if manifest.mechanism.kind == 'small-domain' else one}")
-    if manifest.observed_domains:
-        among = "among the published records" if manifest.groups else "in the table"
-        lines.append(f"- The values of {', '.join(manifest.observed_domains)} are those that occur {among}.")
-    return lines
+    return [f"- {listed(manifest.computed_from_table)}"] if manifest.computed_from_table else []
 
 
 def _verified(manifest: Manifest) -> str:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sfumato import codec, plan_files
+from sfumato.computed import Facts
 from sfumato.errors import PlanMismatch
 from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
@@ -90,6 +91,7 @@ class ResponsePlan:
     notes: tuple[str, ...] = ()
     dropped: int = 0
     observed: tuple[str, ...] = ()
+    computed_from_table: Facts = ()
     table_hash: str = ""
     policy_hash: str = ""
 
@@ -159,6 +161,7 @@ class ResponsePlan:
                 "notes": list(self.notes),
                 "observed": list(self.observed),
                 "discloses_frequencies": self.discloses_frequencies,
+                "computed_from_table": list(self.computed_from_table),
                 "from_table": self.from_table,
                 "mechanisms": [
                     {"parts": codec.domains(m.domain), "sub_tables": codec.sub_tables(m)} for m in self.mechanisms
@@ -195,6 +198,7 @@ class ResponsePlan:
             notes=tuple(raw["notes"]),
             dropped=raw["dropped"],
             observed=tuple(raw["observed"]),
+            computed_from_table=tuple(raw["computed_from_table"]),
             table_hash=raw["table_hash"],
             policy_hash=raw["policy_hash"],
         )

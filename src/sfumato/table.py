@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Schema
+from sfumato.computed import Facts, left_out
 from sfumato.engines.base import RESERVED, Source
 from sfumato.engines.by_record import RecordKey
 from sfumato.engines.counting import Progress, count_sensitive
@@ -136,9 +137,18 @@ def profile(table: Table, progress: Progress = no_progress, *, key: SecretKey | 
 
         person = table.policy.person
         drawn_person = person.column if person and person.repeated == "keep-one" else None
-        return spark.count_sensitive(table.source, table.schema, progress, drawn_person, table.policy.linked)
-    drawn = drawn_rows(table, key or SecretKey.fresh())
-    return count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked)
+        counted = spark.count_sensitive(table.source, table.schema, progress, drawn_person, table.policy.linked)
+    else:
+        drawn = drawn_rows(table, key or SecretKey.fresh())
+        counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked)
+    return replace(counted, read_off=read_off(table.policy))
+
+
+def read_off(policy: Policy) -> Facts:
+    """Return what a release shows of the table because the policy says so, whatever the method."""
+    hidden = {*policy.attributes.names("sensitive"), *policy.linked}
+    dropping = [a.name for a in policy.attributes.attributes if a.name in hidden and a.missing == "drop"]
+    return (*policy.facts_from_table, *([left_out(dropping)] if dropping else []))
 
 
 def widened(table: Table) -> tuple[Source, Schema]:

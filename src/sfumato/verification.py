@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato import verification_groups
-from sfumato.checks import Check, Verification, differing, outcome
+from sfumato.checks import Check, Verification, differing, due_facts, outcome
+from sfumato.computed import OBSERVED_RHO1, RESPONSE_MATRICES, SUB_TABLE_MATRICES, SUB_TABLES
 from sfumato.errors import UsageError
 from sfumato.guarantee import (
     Direction,
@@ -30,11 +31,14 @@ from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.requirement import Bound
 from sfumato.verification_files import as_published, carried
+from sfumato.verification_order import random_order
 
 PERTURBATIONS = ("uniform", "fine-grain")
 SMALL_DOMAIN = "small-domain"
 RESPONSE = "randomized-response"
 
+NEEDED_FOR_ORDER = ("columns", "rows", "data", "group")
+"""Checks, by the beginning of their names, that must hold before the order of the rows can be looked at."""
 FALSE_ALARM = 1e-9
 """Probability with which the check of the published frequencies fails on a release that was drawn as it says."""
 
@@ -46,6 +50,8 @@ def verify(release: Release) -> Verification:
     checks += verification_groups.stated(release) if by_groups else _guarantee(release)
     if all(check.status == "holds" for check in checks if check.name.startswith(("checksum of", "matrix"))):
         checks += _content(release, verification_groups.files if by_groups else _rows)
+        if all(check.status == "holds" for check in checks if check.name.startswith(NEEDED_FOR_ORDER)):
+            checks += random_order(release)
     return Verification((*checks, *(verification_groups.private(release) if by_groups else _private(release))))
 
 
@@ -157,7 +163,7 @@ def _due_guarantee(release: Release, mechanism: Mechanism) -> Guarantee:
         return state_partition_guarantee(mechanism, manifest.assurance)
     table = mechanism.tables[0]
     return state_guarantee(
-        mechanism.domain, table.bounds, table.matrix, manifest.method, manifest.assurance, manifest.from_table
+        mechanism.domain, table.bounds, table.matrix, manifest.method, manifest.assurance, manifest.computed_from_table
     )
 
 
@@ -174,6 +180,7 @@ def _stated_response(release: Release, response: ResponsePart, mechanisms: Seque
     wrong = differing(manifest.guarantee_value, due)
     good = {
         "assurance": (response.risk == "reconstruction") == (manifest.assurance == "as-published"),
+        "computed_from_table": {RESPONSE_MATRICES, *due_facts(manifest)} <= set(manifest.computed_from_table),
         "from_table": manifest.from_table,
         "shuffled": manifest.data.shuffled,
         "method": manifest.method == RESPONSE and all(part.kind == RESPONSE for part in manifest.mechanisms),
@@ -200,8 +207,10 @@ def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
     """The stated guarantee must be the one that follows from method, assurance, bounds and matrices."""
     manifest, mechanism = release.manifest, mechanisms[0]
     wrong = differing(manifest.guarantee_value, _due_guarantee(release, mechanism))
-    from_table = bool(manifest.observed_domains) or manifest.method == SMALL_DOMAIN
-    wrong += ["from_table"] if from_table and not manifest.from_table else []
+    due = {*due_facts(manifest), *((SUB_TABLES, SUB_TABLE_MATRICES) if manifest.method == SMALL_DOMAIN else ())}
+    due |= set() if manifest.method == SMALL_DOMAIN or not manifest.discloses_frequencies else {OBSERVED_RHO1}
+    wrong += ["computed_from_table"] if not due <= set(manifest.computed_from_table) else []
+    wrong += ["from_table"] if manifest.from_table != bool(manifest.computed_from_table) else []
     if manifest.method == SMALL_DOMAIN:
         wrong += [] if manifest.discloses_frequencies else ["discloses_frequencies"]
         has_minimum = manifest.mechanism.minimum_sub_table is not None

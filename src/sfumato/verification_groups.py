@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.checks import Check, differing, outcome
+from sfumato.checks import Check, differing, due_facts, outcome
+from sfumato.computed import of_groups
 from sfumato.errors import UsageError
 from sfumato.group_guarantee import state_group_guarantee
 from sfumato.groups import GroupClaim, GroupMethod
@@ -89,6 +90,7 @@ def _fitting(manifest: Manifest, groups: GroupsPart, claim: GroupClaim) -> dict[
         and set(claim.dealt_within) <= set(names[:-1])
         and not set(claim.sensitive) & set(names),
         "shuffled": manifest.data.shuffled,
+        "computed_from_table": {*due_facts(manifest), *of_groups(claim)} <= set(manifest.computed_from_table),
         "from_table": manifest.from_table,
         "discloses_frequencies": manifest.discloses_frequencies,
     }
@@ -377,9 +379,8 @@ def private(release: Release) -> Iterator[Check]:
     yield Check("row order", "needs audit", "That the records of a group are in random order.")
     if groups.withheld or groups.variant:
         how = f", and of each value as many as {groups.variant} says" if groups.variant else ""
-        yield Check(
-            "withheld records", "needs audit", f"That {groups.withheld:,} records were withheld at random{how}."
-        )
+        told = f"{groups.withheld:,} records were withheld at random{how}" if groups.withheld else "none was withheld"
+        yield Check("withheld records", "needs audit", f"That {told}.")
     if groups.prior in ("table", "file"):
         yield Check(
             "posteriors",

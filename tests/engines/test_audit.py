@@ -323,6 +323,26 @@ def test_two_groups_of_a_person_tell_more_than_one(method: str, tmp_path: Path) 
     assert by(again, "averaging") == [finding]
 
 
+def test_t2_who_asks_for_the_most_frequent_value(tmp_path: Path) -> None:
+    """An eligible table shows it: belief 1, not covered. With always it is hidden, and the bound holds."""
+    plain = audited(tmp_path / "plain", make_policy(ROLES, "l = 2", "suppression"))
+    (finding,) = by(plain, "eligibility")
+    assert (finding.worst, finding.promised, finding.verdict) == (1, None, "not covered by the guarantee")
+    assert [(group.who, group.risk) for group in finding.exposed] == [
+        (Counter(patients()["disease"].to_pylist()).most_common(1)[0][0], 1)
+    ]
+    assert "which value is the most frequent is public" in finding.remark
+    assert plain.holds
+    for variant in ("rotation", "spread", "safe-d"):
+        policy = make_policy(ROLES, "l = 2", "suppression", "", f'variant = "{variant}"\nalways = true')
+        hidden = audited(tmp_path / variant, policy)
+        found = by(hidden, "eligibility")
+        assert [finding.about for finding in found] == ["dominant", "dominant, no counts known"]
+        assert {(finding.promised, finding.verdict) for finding in found} == {(0.5, "within the bound")}
+        assert found[0].worst == 0.5
+        assert hidden.holds
+
+
 def test_people_who_cannot_be_told_apart_have_no_second_row(tmp_path: Path) -> None:
     found = audited(tmp_path / "r", METHODS["anatomy"])
     reasons = {each.attacker: each.reason for each in found.not_applicable}

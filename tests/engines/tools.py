@@ -19,6 +19,7 @@ from sfumato.publishing import publish
 from sfumato.randomness import SecretKey
 from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, open_release
 from sfumato.release_readme import readme
+from sfumato.row_order import OrderTest
 from sfumato.table import Table, profile, scan
 from tests.conftest import make_policy
 
@@ -40,9 +41,12 @@ def patients(rows: int = 300, seed: int = 7) -> pa.Table:
 
 
 def planned(table: Table, shuffle: bool | None = None) -> Plan:
-    """Count and plan as the policy asks; `shuffle` overrules what the row order says."""
-    made = plan(profile(table), **table.policy.plan_arguments())
-    return made if shuffle is None else replace(made, shuffle=shuffle)
+    """Count and plan as the policy asks; `shuffle` overrules it, False also where the order of the rows tells."""
+    counted = profile(table)
+    if shuffle is None:
+        return plan(counted, **table.policy.plan_arguments())
+    counted = replace(counted, order=OrderTest.combined(1.0, 1.0))
+    return plan(counted, **table.policy.plan_arguments() | {"shuffle": shuffle})
 
 
 def released(

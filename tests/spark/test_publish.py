@@ -82,6 +82,16 @@ def test_the_same_rows_where_some_are_left_out(
     assert (same.rows, same.dropped) == (plan.rows, plan.dropped)
 
 
+def test_t2_the_most_frequent_value_is_hidden_always(hard: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """Of a table in which no value has more than half: the plan says what is withheld, and both engines follow it."""
+    policy = hard_policy("suppression").changed({"name": "suppression", "always": True}, {"l": 2})
+    one, other = on_both(hard, policy, spark, tmp_path)
+    check_same(one, other)
+    assert other.manifest.groups
+    assert (other.manifest.groups.always, other.manifest.groups.withheld > 0) == (True, True)
+    assert "For every table: that x is the most frequent value" in other.manifest.guarantee.sentence
+
+
 def test_a_plan_is_signed_off_on_one_engine_and_published_on_the_other(
     hard: Path, tmp_path: Path, spark: SparkSession
 ) -> None:

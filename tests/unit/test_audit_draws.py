@@ -16,15 +16,14 @@ from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.audit.draws import (
     LEVEL,
     Margin,
-    allowed,
     coincidence_finding,
     draws_finding,
-    log_tail,
     margins,
     transitions,
 )
 from sfumato.audit.finding import Finding
 from sfumato.audit.frequencies import observed_cases
+from sfumato.chance import allowed, log_tail
 from sfumato.matrix import WORDS, PerturbationMatrix
 from sfumato.mechanism import LABEL, Mechanism, SubTable
 from sfumato.methods.small_domain.planner import uniform_matrix

@@ -168,7 +168,9 @@ def test_t2_the_most_frequent_value_of_an_eligible_table_is_public() -> None:
     assert (figures.dominant_bound, figures.violating_bound) == (None, "0")
     assert [(b.published, b.dominant, b.missing) for b in figures.beliefs] == [(4, 1, 0), (3, 0, 0)]
     assert "which value is the most frequent is public" in made.guarantee.sentence
-    assert "say always = true (variant rotation): it is then believed by at most 1/2, and 1 records" in made.notes[1]
+    assert (
+        "say always = true. With the variant rotation it is believed by at most 1/2, and 1 record is" in made.notes[1]
+    )
     text = made.explain()
     assert (
         "nothing is withheld. All counts are exact, and which value is the most frequent is public: 'flu' has" in text

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from sfumato.audit.attacks import common, drawing, groups, randomized, registers, repeated, response
+from sfumato.audit.attacks import common, dealing, drawing, groups, randomized, registers, repeated, response
 from sfumato.audit.attacks.knowing import known_records
 from sfumato.audit.case import Case
 from sfumato.audit.measuring import measure
@@ -25,6 +25,7 @@ NO_SUB_TABLES = "there are no sub-tables"
 
 ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
     "draws": {"randomized": drawing.of_randomized, "response": drawing.of_response, "groups": IN_GROUPS},
+    "dealing": {"randomized": dealing.of_sub_tables, "response": NO_SUB_TABLES, "groups": dealing.of_groups},
     "posterior": {
         "randomized": randomized.posterior,
         "response": "the risk of that name is among those of linking",

@@ -1,15 +1,23 @@
 """Were the values really drawn with the matrix that the release states? All other figures believe it.
 
-Given the true values the draws are independent. So a number of records is a sum of independent draws of 0 or 1. With c
-their mean chance, over all n of them (Hoeffding 1956; exact for n = 1, never too small for any n)
-
-    Pr(share >= a) <= exp(-n KL(a || c)),     KL(a || c) = a ln(a/c) + (1 - a) ln((1 - a)/(1 - c)),   a > c
+Given the true values the draws are independent. So a number of records is a sum of independent draws of 0 or 1, and
+`chance` bounds how unlikely it is, given their mean chance:
 
     transitions    rows that can be laid beside records: how many with x are published as y, and how many are unchanged
+    by column      the same among records that share a value, or a range of values, of another column
+    neighbours     pairs of records so many rows apart in the table: how many are published alike
     margins        rows that cannot: how many are published as y, in the table and by each set of columns
     coincidence    the same counts are exactly the true ones, as if nothing had been drawn
 
-The last one is what margins do not see where the true shares are even. A record is noise with probability 1 - p_x, and
+Neighbours: pairs (i, i + d) are disjoint for all i with floor(i/d) even, and for all with it odd: each half is one of
+independent draws. With d = 1, 2, 4, ... words that are used again for the next row, or for the next batch of rows, are
+found. Two records with x and x' that are drawn by themselves are
+
+    both unchanged or both changed    with k k' + (1 - k)(1 - k'),  k = P[x, x]
+    published with one value          with m q q' + q p' + p q' + p p' [x = x']
+    both changed, to one value        with (m - 1 - [x != x']) q q'
+
+Coincidence is what margins do not see where the true shares are even. A record is noise with probability 1 - p_x, and
 then any of m values alike; N noisy ones give any counts with probability mode(N) at most, that of the evenest counts of
 N draws, which falls with N. N is no smaller than a binomial number B of those with p_x <= p, each with 1 - p: so
 
@@ -19,17 +27,20 @@ N draws, which falls with N. N is no smaller than a binomial number B of those w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sfumato.audit.finding import SHOWN, Exposed, Finding
-from sfumato.audit.frequencies import Cases
-from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.audit.beyond_chance import chance_finding
+from sfumato.audit.finding import Finding
+from sfumato.audit.frequencies import Cases, observed_cases
+from sfumato.chance import Tallies, joined
+from sfumato.matrix import CodeArray, FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism
+from sfumato.random_order import Classes
 
 IntArray = npt.NDArray[np.int64]
 
@@ -38,38 +49,6 @@ LEVEL = 1e-6
 QUESTION = "Were the published values drawn with the published matrix?"
 SPREADS = (0, 1, 2, 4, 6, 8)
 """The k of a coincidence: so many standard deviations below the mean of B."""
-
-
-@dataclass(frozen=True, eq=False)
-class Tallies:
-    """Records out of so many, each with a chance; chance: the mean over all. `tests`: how many counts could be told."""
-
-    hits: FloatArray
-    records: FloatArray
-    chance: FloatArray
-    tests: int
-    told: Callable[[int], str]
-
-
-def log_tail(hits: FloatArray, records: FloatArray, chance: FloatArray) -> FloatArray:
-    """Return a bound on ln Pr(so many hits or more); 0 where fewer than expected."""
-    share = np.minimum(hits / records, 1.0)
-    distance = special.rel_entr(share, chance) + special.rel_entr(1 - share, 1 - chance)
-    return np.asarray(np.where(share > chance, -records * distance, 0.0))
-
-
-def allowed(records: float, chance: float, log_level: float) -> float:
-    """Return the largest share of records that is not too unlikely, in whole records.
-
-    >>> allowed(10, 0.5, math.log(0.01))
-    0.9
-    """
-    low, high = 0, int(records) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        one = [np.array([float(part)]) for part in (middle, records, chance)]
-        low, high = (middle, high) if log_tail(*one)[0] >= log_level else (low, middle)
-    return low / records
 
 
 # --- rows that can be laid beside records -----------------------------------------------------------------------------
@@ -114,6 +93,97 @@ def _wholes(held: FloatArray, kept: FloatArray, same: FloatArray) -> Iterator[tu
             hits, stays, moves = same[part].sum(), (held * kept)[part].sum(), (held * (1 - kept))[part].sum()
             yield hits, n, min(stays / n, 1.0), f"{words}: published with the true value"
             yield n - hits, n, min(moves / n, 1.0), f"{words}: published with another value"
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Records whose rows are known: true and published codes, sub-tables from 0, and their places in the table."""
+
+    true: CodeArray
+    published: CodeArray
+    labels: CodeArray
+    places: IntArray
+
+    def cases(self, mechanism: Mechanism, where: IntArray | slice = slice(None)) -> Cases:
+        """Return the records that are alike, of all or of some."""
+        true, published, labels = (codes[where] for codes in (self.true, self.published, self.labels))
+        return observed_cases(true, published, labels, np.zeros(true.size, dtype=np.int64), mechanism)
+
+
+def transitions_by(mechanism: Mechanism, drawn: Drawn, classes: Sequence[Classes]) -> Tallies:
+    """Return the transitions inside each class; the classes are of the records of `drawn`."""
+    return joined([
+        _inside(transitions(mechanism, drawn.cases(mechanism, where)), name)
+        for each in classes
+        for number, name in enumerate(each.names)
+        if (where := np.flatnonzero(each.codes == number)).size
+    ])  # fmt: skip
+
+
+def _inside(tallies: Tallies, name: str) -> Tallies:
+    return replace(tallies, told=lambda number: f"{name}: {tallies.told(number)}")
+
+
+# --- neighbours -------------------------------------------------------------------------------------------------------
+
+
+def neighbours(mechanism: Mechanism, drawn: Drawn, rows: int) -> Tallies:
+    """Return how often two records some rows apart in a table of so many rows share their fate, value or noise."""
+    place = np.full(rows, -1, dtype=np.int64)
+    place[drawn.places] = np.arange(drawn.places.size)
+    parts = [
+        part for apart in _distances(rows) for half in (0, 1) for part in _pairs(mechanism, drawn, place, apart, half)
+    ]
+    return joined(parts)
+
+
+def _distances(rows: int) -> list[int]:
+    return [1 << power for power in range(max(1, rows // 2).bit_length()) if 2 << power <= rows]
+
+
+def _pairs(mechanism: Mechanism, drawn: Drawn, place: IntArray, apart: int, half: int) -> Iterator[Tallies]:
+    starts = np.arange(place.size - apart)
+    first, second = (place[starts[starts // apart % 2 == half] + away] for away in (0, apart))
+    both = (first >= 0) & (second >= 0)
+    first, second = first[both], second[both]
+    if not first.size:
+        return
+    words = f"records {apart:,} row(s) apart"
+    q, p = _chances(mechanism, drawn)
+    same = drawn.published[first] == drawn.published[second]
+    kept = drawn.true == drawn.published
+    k = p + q
+    fate = k[first] * k[second] + (1 - k[first]) * (1 - k[second])
+    yield _counted(kept[first] == kept[second], fate, f"{words}: both unchanged or both changed")
+    alike = drawn.labels[first] == drawn.labels[second]  # in two sub-tables there are not the same values
+    first, second, same = first[alike], second[alike], same[alike]
+    if not first.size:
+        return
+    m = np.array([table.codes.size for table in mechanism.tables])[drawn.labels[first]]
+    equal = drawn.true[first] == drawn.true[second]
+    q1, q2, p1, p2 = q[first], q[second], p[first], p[second]
+    yield _counted(same, m * q1 * q2 + q1 * p2 + p1 * q2 + p1 * p2 * equal, f"{words}: published with one value")
+    noise = same & ~kept[first] & ~kept[second]
+    yield _counted(noise, (m - 1 - ~equal) * q1 * q2, f"{words}: both changed, to one value")
+
+
+def _chances(mechanism: Mechanism, drawn: Drawn) -> tuple[FloatArray, FloatArray]:
+    """Return q and p of each record: P[y, x] = q + p [y = x]."""
+    q, p = np.zeros((2, len(mechanism.tables), mechanism.domain.size))
+    for number, table in enumerate(mechanism.tables):
+        q[number, table.codes], p[number, table.codes] = table.matrix.off_diagonal, table.matrix.retention
+    return q[drawn.labels, drawn.true], p[drawn.labels, drawn.true]
+
+
+def _counted(hits: npt.NDArray[np.bool_], chance: FloatArray, words: str) -> Tallies:
+    """Return one count of independent events; those that cannot happen are left out."""
+    use = chance > 0
+    n = int(np.count_nonzero(use))
+    if not n:
+        return joined([])
+    share = min(float(chance[use].mean()), 1.0)
+    hit = np.array([float(np.count_nonzero(hits[use]))])
+    return Tallies(hit, np.array([float(n)]), np.array([share]), 1, lambda _: words)
 
 
 # --- rows that cannot -------------------------------------------------------------------------------------------------
@@ -192,37 +262,14 @@ def margins(parts: Sequence[Margin]) -> Tallies:
 
 def draws_finding(tallies: Tallies, records: int, level: float, about: str) -> Finding:
     """Return the count that chance explains least, beside what chance allows of it."""
-    tails, log_level = log_tail(tallies.hits, tallies.records, tallies.chance), math.log(level / tallies.tests)
-    beyond = tails < log_level
-    order = np.argsort(tails, kind="stable")[: SHOWN if beyond.any() else 1].tolist()
-    worst = order[0]
-    n, chance = float(tallies.records[worst]), float(tallies.chance[worst])
-    return Finding(
-        attacker="draws",
-        question=QUESTION,
-        assumption="Holds the table beside the release. Draws are independent, with the published matrix.",
-        measured=(
-            "the share of records that are published so, of the count that chance explains least; the bound is the "
-            f"largest share that chance allows, but for {LEVEL:g} of all releases"
-        ),
-        worst=float(tallies.hits[worst] / n),
-        mean=None,
-        records=records,
-        at_risk=records if beyond.any() else 0,
-        promised=allowed(n, chance, log_level),
-        baseline=chance,
-        exposed=tuple(
-            Exposed(tallies.told(k), int(tallies.records[k]), float(tallies.hits[k] / tallies.records[k]))
-            for k in order
-        ),
-        remark=f"{int(beyond.sum()):,} of {tallies.tests:,} counts are beyond chance. {SEEN[about]}",
-        broken=bool(beyond.any()),
-        about=about,
-    )
+    return chance_finding(tallies, records, level, "draws", about, QUESTION, ASSUMPTION, LEVEL, SEEN[about])
 
 
+ASSUMPTION = "Holds the table beside the release. Draws are independent, with the published matrix."
 SEEN = {
-    "transitions": "That draws are independent of other columns and of each other is not tested.",
+    "transitions": "",
+    "by column": "Draws that depend on a column would show as too many or too few among records that share its value.",
+    "neighbours": "A random word that was used for two records would show as draws that go together.",
     "margins": "Rows were shuffled: draws that leave the expected counts are not seen.",
 }
 
@@ -240,7 +287,7 @@ def coincidence_finding(sets: Sequence[Sequence[Margin]], records: int, level: f
     return Finding(
         attacker="draws",
         question=QUESTION,
-        assumption="Holds the table beside the release. Draws are independent, with the published matrix.",
+        assumption=ASSUMPTION,
         measured="the share of published counts, by group and value, that are exactly the true ones",
         worst=float(same.mean()),
         mean=None,

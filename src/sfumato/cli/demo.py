@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from sfumato.checks import Verification
 from sfumato.cli.clinic import clinic
+from sfumato.computed import STRENGTHS
 from sfumato.errors import UsageError
 from sfumato.methods import plan
 from sfumato.plans import Plan
@@ -135,7 +136,7 @@ class Demo:
             "sfumato dropped the names and blurred each diagnosis by itself: "
             f"{self.plan.record_utility:.0%} are still true, "
             "and the release does not say which. Age, sex, region and education are as they were.",
-            f"Guaranteed: {manifest.guarantee.sentence}",
+            f"Guaranteed: {manifest.guarantee.sentence} Strength: {STRENGTHS[manifest.guarantee.strength]}.",
             "",
             "An analyst who has only the release asks:",
         ]

@@ -28,6 +28,7 @@ from sfumato.cli.base import (
     once,
     spark_session,
 )
+from sfumato.computed import STRENGTHS, listed
 from sfumato.errors import SfumatoError, UsageError
 
 if TYPE_CHECKING:
@@ -193,6 +194,9 @@ def publish(
         return
     print(f"Published {manifest.data.rows:,} records to {output} (release {manifest.release_id}).")
     print(manifest.guarantee.sentence)
+    print(f"Strength: {STRENGTHS[manifest.guarantee.strength]}.")
+    if manifest.computed_from_table:
+        print(listed(manifest.computed_from_table))
     for limit in manifest.guarantee.limits:
         print(f"Limit: {limit}")
     if manifest.status != "release":

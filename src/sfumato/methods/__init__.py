@@ -51,7 +51,7 @@ def plan(
     prior: Literal["none", "table"] | Sequence[Path] = "none",
     key: SecretKey | None = None,
     keyed: bool = False,
-    shuffle: bool = False,
+    shuffle: bool = True,
 ) -> AnyPlan:
     """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
 
@@ -63,8 +63,8 @@ def plan(
     frequent value of every table is hidden) are for suppression, whose draws come from the `key` (a fresh one if none
     is given); `attribute_sets` and `prior` (a file for each set) are for robust Anatomy. `keyed`: records keep their
     draws by a record key, and the plan notes what is then assumed.
-    `shuffle` asks for a shuffle; without it the rows are shuffled only where their order tells of the sensitive value.
-    Methods that publish groups put the rows of a group in random order.
+    Rows are published in a random order. `shuffle=False` keeps the table's, where a test finds no dependence of the
+    sensitive value on it, for the methods that draw each row by itself and leave it in its place.
     """
     if method not in METHODS:
         raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")

@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
+from sfumato.computed import of_groups
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.group_guarantee import state_group_guarantee
 from sfumato.group_plan import GroupPlan, IntArray
@@ -52,6 +53,7 @@ def in_groups(profile: Profile, claim: GroupClaim, withheld: IntArray, groups: i
         notes=(TRUE_VALUES, *domain_notes(profile)),
         dropped=profile.dropped,
         observed=profile.observed,
+        computed_from_table=(*profile.computed_from_table, *of_groups(claim)),
     )
 
 

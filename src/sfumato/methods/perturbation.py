@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.attributes import SensitiveDomain
+from sfumato.computed import BEST_FOR_TABLE, OBSERVED_RHO1
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.guarantee import Direction, directions_of, downward_limit, state_guarantee
 from sfumato.matrix import FloatArray, PerturbationMatrix, largest_noise
@@ -16,6 +17,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.methods import fine_grain, uniform
 from sfumato.methods.notes import profile_notes, some
 from sfumato.methods.rounding import round_within
+from sfumato.methods.row_order import row_order_facts
 from sfumato.plans import Loosening, Plan
 from sfumato.profiles import Profile
 from sfumato.requirement import Bound, Number, Requirement, Tolerance, exact, find_value
@@ -48,22 +50,27 @@ def plan(
     )
     discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
     optimised = method == "fine-grain" and weights == "observed"
-    from_table = discloses or optimised or bool(profile.observed)
+    computed = (
+        *profile.computed_from_table,
+        *([OBSERVED_RHO1] if discloses else []),
+        *([BEST_FOR_TABLE] if optimised else []),
+        *row_order_facts(profile, shuffle),
+    )
     return Plan(
         method=method,
         assurance=assurance,
         counts=profile.counts,
         mechanism=Mechanism.single(profile.domain, matrix, bounds),
         quotas=(profile.counts,),
-        guarantee=state_guarantee(profile.domain, bounds, matrix, method, assurance, from_table),
-        shuffle=shuffle or profile.order.dependent,
+        guarantee=state_guarantee(profile.domain, bounds, matrix, method, assurance, computed),
+        shuffle=shuffle,
         notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, directions_of(method, assurance))),
         loosenings=_loosenings(profile, method, assurance, gamma, weight, floor),
         other_assurance=_other(profile, method, assurance, gamma, weight, floor),
         dropped=profile.dropped,
         observed=profile.observed,
         discloses_frequencies=discloses,
-        from_table=from_table,
+        computed_from_table=computed,
     )
 
 

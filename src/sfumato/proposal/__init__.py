@@ -350,9 +350,9 @@ def _linking(guesses: Sequence[Guess], profile: Profile) -> list[list[str]]:
 def _output(profile: Profile) -> list[str]:
     return [
         toml.comment(
-            f'{profile.order.statement} "auto" shuffles the rows if there is such a dependence, "shuffle" always.'
+            f'{profile.order.statement} Rows are published in a random order; "keep" leaves them as they are.'
         ),
         "[output]",
         'format = "parquet"    # or "csv"',
-        'order = "auto"',
+        'order = "shuffle"',
     ]

@@ -45,6 +45,7 @@ VERDICTS = {
 }
 ATTACKERS = {
     "draws": "compares what was published with what the matrix gives by chance",
+    "dealing": "compares how records were dealt to groups with what chance gives",
     "posterior": "takes the worst belief beforehand that the requirement speaks of",
     "frequencies": "knows the shares of the values in the table",
     "label": "sees which sub-table a record is in",

@@ -29,7 +29,7 @@ def _of_randomized(manifest: Manifest) -> dict[str, bool]:
         "draws": True,
         "posterior": True,
         "frequencies": True,
-        **({} if whole else {"label": False}),
+        **({} if whole else {"dealing": True, "label": False}),
         "background": whole,
         "composition": False,
         "corruption": whole and not manifest.from_table,
@@ -47,4 +47,5 @@ def _of_groups(manifest: Manifest) -> dict[str, bool]:
     assert manifest.groups is not None
     hidden = manifest.groups.withheld > 0 or claim.always  # else which value is the most frequent is public
     suppressed = {"eligibility": hidden} if claim.variant is not None else {}
-    return {"posterior": True, "background": bool(claim.attribute_sets), "corruption": False, **suppressed}
+    own = {"dealing": True, "posterior": True}
+    return {**own, "background": bool(claim.attribute_sets), "corruption": False, **suppressed}

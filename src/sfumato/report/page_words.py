@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from sfumato.attributes import label
+from sfumato.computed import STRENGTHS
 from sfumato.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
 from sfumato.mechanism import Mechanism
 from sfumato.release import MANIFEST_NAME, Release
@@ -112,6 +113,7 @@ def promise(manifest: Manifest) -> Section:
         ("What he may believe beforehand", stated.prior),
         ("It holds for", "statements about single values" if stated.scope == "single values" else "any statement"),
         ("Directions", "; ".join(DIRECTIONS[direction] for direction in stated.directions)),
+        ("Strength", STRENGTHS[stated.strength]),
         ("A second release", manifest.second_release),
     ]
     return Section(
@@ -150,10 +152,9 @@ def limits(manifest: Manifest) -> Section:
 
 
 def _disclosed(manifest: Manifest) -> Iterator[Block]:
-    if manifest.observed_domains:
-        yield Text(f"The values of {and_list(manifest.observed_domains)} are those that occur among the records.")
-    if manifest.discloses_frequencies and not manifest.groups:
-        yield Text("The matrix was computed from the table's own frequencies and tells something of them.")
+    if manifest.computed_from_table:
+        yield Text("These facts of the release were computed from the table, and tell of it whatever the noise is:")
+        yield Items(manifest.computed_from_table)
 
 
 # --- citing -----------------------------------------------------------------------------------------------------------

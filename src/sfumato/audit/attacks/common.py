@@ -11,11 +11,16 @@ import pyarrow as pa
 from sfumato.attributes import MISSING_LABEL
 from sfumato.audit import missing as absence
 from sfumato.audit import order as places
+from sfumato.audit.beyond_chance import chance_finding
 from sfumato.audit.case import UNMATCHED, Case, Codes, DoesNotApply
+from sfumato.audit.classes import classes_by_place, classes_of_both, of_rows, other_columns
 from sfumato.audit.finding import Finding
 from sfumato.audit.residue import residue as bytes_finding
+from sfumato.chance import joined
 from sfumato.engines.selection import complete_rows, dropping
 from sfumato.mechanism import Mechanism
+from sfumato.random_order import LEVEL, MOST_VALUES, Classes, same_place, thinned
+from sfumato.verification_order import published_order
 
 # --- the order and the bytes ------------------------------------------------------------------------------------------
 
@@ -24,12 +29,14 @@ def order_of_randomized(case: Case) -> Iterator[Finding]:
     """Who holds row k of the release to be person k."""
     labels = None if case.mechanism.label is None else case.sub_tables
     yield places.rows_finding(case.true, case.published, case.manifest.data.shuffled, case.mechanism, labels)
+    yield from random_order(case)
 
 
 def order_of_response(case: Case) -> Iterator[Finding]:
     """The same for sensitive values that may be published as they are."""
     own, shown, mechanism = sensitive_of_response(case)
     yield places.rows_finding(own, shown, case.manifest.data.shuffled, mechanism)
+    yield from random_order(case)
 
 
 def sensitive_of_response(case: Case) -> tuple[Codes, Codes, Mechanism | None]:
@@ -47,9 +54,51 @@ def order_of_groups(case: Case) -> Iterator[Finding]:
     true = np.full(case.manifest.data.rows, UNMATCHED, dtype=np.int64)
     row = case.matched
     true[row[row != UNMATCHED]] = case.values.table[row != UNMATCHED]
-    if (true == UNMATCHED).all():
-        raise DoesNotApply("no row can be told to be a certain record's, as others share its columns.")
-    yield places.groups_finding(case.group_tables, true, case.manifest.data.shuffled)
+    if (true != UNMATCHED).any():
+        yield places.groups_finding(case.group_tables, true, case.manifest.data.shuffled)
+    yield from random_order(case)
+
+
+def random_order(case: Case) -> Iterator[Finding]:
+    """Who looks for any order in rows that are stated as shuffled: of columns, true values, or places in the table."""
+    rows = case.manifest.data.rows
+    if not case.manifest.data.shuffled or rows < 2:
+        return
+    parts = [published_order(case.release, list(_known_classes(case)))]
+    if case.manifest.groups is None and not case.one_of_each_person:
+        parts += [
+            same_place(shown, own)
+            for name in other_columns(case)
+            if name in case.comparable
+            for own, shown in classes_of_both(case, name)
+        ]
+    tallies = joined(parts)
+    if not tallies.tests:
+        return  # no column differs between rows
+    yield chance_finding(
+        tallies,
+        rows,
+        LEVEL,
+        "order",
+        "random order",
+        "Do columns, true values or places in the table go with the places of the rows?",
+        "Holds the table beside the release. Rows were shuffled: every order of them is equally likely.",
+        LEVEL,
+    )
+
+
+def _known_classes(case: Case) -> Iterator[Classes]:
+    """Yield true values and places in the table of the rows whose record is known."""
+    if (case.matched == UNMATCHED).all():
+        return
+    kept = thinned(case.manifest.data.rows)
+    values = case.values
+    frequent = np.argsort(-np.bincount(values.table, minlength=values.size), kind="stable")[:MOST_VALUES]
+    place = np.full(values.size, UNMATCHED)
+    place[frequent] = np.arange(frequent.size)
+    names = [f"true {values.name} {values.labels[k]!r}" for k in frequent.tolist()]
+    for each in (Classes(of_rows(case, place[values.table]), names), classes_by_place(case)[1]):
+        yield each if kept is None else Classes(each.codes[kept], each.names)
 
 
 def residue(case: Case) -> Iterator[Finding]:

@@ -9,12 +9,23 @@ import numpy as np
 from sfumato.audit.attacks.knowing import MOST_SHARES
 from sfumato.audit.attacks.randomized import dealt
 from sfumato.audit.case import UNMATCHED, Case, Codes, DoesNotApply, Signatures
-from sfumato.audit.draws import LEVEL, Margin, coincidence_finding, draws_finding, margins, transitions
+from sfumato.audit.classes import classes_of_records, other_columns
+from sfumato.audit.draws import (
+    LEVEL,
+    Drawn,
+    Margin,
+    coincidence_finding,
+    draws_finding,
+    margins,
+    neighbours,
+    transitions,
+    transitions_by,
+)
 from sfumato.audit.finding import Finding
-from sfumato.audit.frequencies import observed_cases
 from sfumato.mechanism import Mechanism
+from sfumato.random_order import Classes
 
-KINDS = 3
+KINDS = 5
 """Of findings among which the level of a mechanism is shared."""
 
 
@@ -43,9 +54,9 @@ def _found(
     records = np.flatnonzero(case.matched != UNMATCHED)
     rows = case.matched[records]
     if records.size:
-        alike = np.zeros(records.size, dtype=np.int64)
-        cases = observed_cases(own[records], shown[rows], labels[rows], alike, mechanism)
-        yield draws_finding(transitions(mechanism, cases), records.size, level, "transitions")
+        drawn = Drawn(own[records], shown[rows], labels[rows], records)
+        yield draws_finding(transitions(mechanism, drawn.cases(mechanism)), records.size, level, "transitions")
+        yield from _independent(case, mechanism, drawn, level)
     if case.is_aligned or case.one_of_each_person:
         return
     sets = list(_sets(case, mechanism, own, shown))
@@ -53,6 +64,23 @@ def _found(
     same = coincidence_finding(sets, own.size, level)
     if same is not None:
         yield same
+
+
+def _independent(case: Case, mechanism: Mechanism, drawn: Drawn, level: float) -> Iterator[Finding]:
+    """Whether the draws go with another column, or with each other."""
+    size = drawn.places.size
+    classes = [
+        Classes(each.codes[drawn.places], each.names)
+        for name in other_columns(case)
+        if name not in mechanism.domain.names
+        for each in classes_of_records(case, name)
+    ]
+    for about, tallies in (
+        ("by column", transitions_by(mechanism, drawn, classes)),
+        ("neighbours", neighbours(mechanism, drawn, case.rows)),
+    ):
+        if tallies.tests:
+            yield draws_finding(tallies, size, level, about)
 
 
 def _sets(case: Case, mechanism: Mechanism, own: Codes, shown: Codes) -> Iterator[Sequence[Margin]]:

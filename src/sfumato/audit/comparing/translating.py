@@ -178,8 +178,8 @@ PROMISES = {
     "else; not for one who knows a person's true ones and how values depend on them.",
     "anatomy": "The belief in a value is bounded for who finds the person's group and knows no association of values "
     "with other columns; not for one who does, or who knows others of the group.",
-    SUPPRESSION: "As with anatomy for published records, and the belief in which value was too frequent; not for one "
-    "who misses a person in the release.",
+    SUPPRESSION: "As with anatomy for published records, and, where a value has more than 1/l of the table, the belief "
+    "in which value that is; not for someone who misses a person in the release.",
     GENERALIZATION: "No belief is bounded: the entropy of the values in every class is at least ln l, and one value "
     "may have far more than 1/l of a class.",
 }

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.attributes import SensitiveDomain
+from sfumato.computed import RESPONSE_MATRICES
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.guarantee import Guarantee, ResponseClaim, state_response_guarantee
 from sfumato.mechanism import Mechanism
@@ -73,6 +74,7 @@ def plan(
         notes=tuple(_notes(profile, claim, scope, figures, found.channels[-1])),
         dropped=profile.dropped,
         observed=profile.observed,
+        computed_from_table=(*profile.computed_from_table, RESPONSE_MATRICES),
     )
 
 

@@ -8,11 +8,13 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.computed import SUB_TABLE_MATRICES, SUB_TABLES
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.guarantee import state_partition_guarantee, tells_composition
 from sfumato.matrix import WORDS, PerturbationMatrix, largest_noise
 from sfumato.mechanism import LABEL, Mechanism, SubTable
 from sfumato.methods.notes import some
+from sfumato.methods.row_order import row_order_facts
 from sfumato.methods.small_domain.partition import Assurance, Block, Partition, partition
 from sfumato.plans import PartitionFigures, Plan
 from sfumato.profiles import RARE, Profile
@@ -53,7 +55,7 @@ def plan(
         mechanism=mechanism,
         quotas=tuple(block.counts for block in found.blocks),
         guarantee=state_partition_guarantee(mechanism, assurance),
-        shuffle=shuffle or profile.order.dependent,
+        shuffle=shuffle,
         partition=_figures(found, rival, unprotected),
         notes=(
             *_notes(found, unprotected),
@@ -64,7 +66,12 @@ def plan(
         dropped=profile.dropped,
         observed=profile.observed,
         discloses_frequencies=True,
-        from_table=True,
+        computed_from_table=(
+            *profile.computed_from_table,
+            SUB_TABLES,
+            SUB_TABLE_MATRICES,
+            *row_order_facts(profile, shuffle),
+        ),
     )
 
 

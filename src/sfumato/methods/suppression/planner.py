@@ -124,6 +124,7 @@ def _whole(found: Suppression) -> Iterator[str]:
     variant = found.variant if found.variant in PROVED else PROVED[0]
     withheld = int(costs(found.counts, ell, always=True)[variant])
     yield (
-        "All counts are exact, and which value is the most frequent is public. If that must be hidden, say always = "
-        f"true (variant {variant}): it is then believed by at most 1/{ell}, and {withheld:,} records are withheld."
+        "Must it be hidden which value is the most frequent? Then say always = true. With the variant "
+        f"{variant} it is believed by at most 1/{ell}, and {withheld:,} record{'s are' if withheld != 1 else ' is'} "
+        "withheld."
     )
