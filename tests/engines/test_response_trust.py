@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.audit.auditing import audit
+from sfumato.engines.by_record import RecordKey
 from sfumato.errors import PlanMismatch, ReleaseError
 from sfumato.mechanism import Mechanism
 from sfumato.plan_files import sealed
@@ -166,8 +168,16 @@ def _wrong(release: Release) -> list[str]:
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
-def test_columns_alike_have_words_of_their_own_under_a_record_key(tmp_path: Path) -> None:
-    """Two columns with the same values, the same matrix and the same true codes change independently of each other."""
+@pytest.mark.parametrize("faulty", [False, True])
+def test_columns_alike_have_words_of_their_own_under_a_record_key(
+    faulty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two columns with the same values, the same matrix and the same true codes change independently of each other.
+
+    If they do not, as with contexts that do not tell columns apart, the audit finds it.
+    """
+    if faulty:
+        monkeypatch.setattr(RecordKey, "noise_context", lambda self, mechanism: bytes(16))
     rows, rng = 4000, simulation(3)
     codes = rng.integers(0, 2, rows)
     values = [("no", "yes")[k] for k in codes]
@@ -183,7 +193,11 @@ def test_columns_alike_have_words_of_their_own_under_a_record_key(tmp_path: Path
     one, two = (np.array(published[name].to_pylist()) != np.array(values) for name in quasi)
     assert 0.1 < one.mean() < 0.5
     together = one.mean() * two.mean()
-    assert abs((one & two).mean() - together) < 5 * np.sqrt(together / rows)  # sharing words, it would be one.mean()
+    apart = abs((one & two).mean() - together) < 5 * np.sqrt(together / rows)  # sharing words, it would be one.mean()
+    assert apart != faulty
+    (found,) = [f for f in audit(opened, release, seed=1).findings if f.about == "columns"]
+    assert found.verdict == ("above the bound" if faulty else "within the bound")
+    assert "one and two: kept in both or in neither" in found.exposed[0].who or not faulty
 
 
 def _alike(table: Table) -> ResponsePlan:

@@ -7,13 +7,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from sfumato.audit.attacks import common, dealing, drawing, groups, randomized, registers, repeated, response
+from sfumato.audit.attacks import common, dealing, drawing, groups, randomized, registers, repeated, response, reuse
 from sfumato.audit.attacks.knowing import known_records
 from sfumato.audit.case import Case
 from sfumato.audit.measuring import measure
 from sfumato.audit.others import audit_published
 from sfumato.audit.record import Audit
 from sfumato.audit.running import Attack, Progress, no_progress, now, run, software
+from sfumato.errors import UsageError
 from sfumato.release import Release
 from sfumato.table import Table
 
@@ -49,6 +50,7 @@ ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
         "response": response.averaging,
         "groups": repeated.averaging,
     },
+    "reuse": {"randomized": reuse.reuse, "response": reuse.reuse, "groups": IN_GROUPS},
     "linking": {
         "randomized": "quasi-identifiers are not randomized: a register (--external) is linked with them",
         "response": response.linking,
@@ -78,6 +80,7 @@ def audit(
     priors: Sequence[str | Path] = (),
     known: Any = None,
     external: Any = None,
+    earlier: Release | None = None,
     seed: int | None = None,
     progress: Progress = no_progress,
 ) -> Audit:
@@ -85,11 +88,16 @@ def audit(
 
     `release` may also be a table that another tool published: a path, or an object that speaks Arrow. `priors` are CSV
     files with Pr(value | attribute set); `known` lists members whose values are known, `external` is a register of
-    people: both as a path, or as an object that speaks Arrow. `seed` makes simulations repeatable.
+    people: both as a path, or as an object that speaks Arrow. `earlier` is another release of the same people, which
+    may have been drawn with the same words. `seed` makes simulations repeatable.
     """
     if not isinstance(release, Release):
+        if earlier is not None:
+            raise UsageError(
+                "An earlier release is compared with a release, not with another tool's table.", "Leave it out."
+            )
         return audit_published(table, release, tuple(map(Path, priors)), known, external, seed, progress)
-    case = Case(table, release, tuple(map(Path, priors)), known, external, seed)
+    case = Case(table, release, tuple(map(Path, priors)), known, external, seed, earlier)
     case.check()
     known_records(case)  # a list that does not fit is an error, also where known members move nothing
     kind: Kind = "groups" if release.manifest.groups else "response" if release.manifest.response else "randomized"

@@ -136,6 +136,7 @@ class Case:
     known: Any = None
     external: Any = None
     seed: int | None = None
+    earlier: Release | None = None  # of the same people
     _columns: dict[str, ColumnCodes] = field(default_factory=dict)
     _table_codes: dict[str, Codes] = field(default_factory=dict)
     _release_codes: dict[str, Codes] = field(default_factory=dict)

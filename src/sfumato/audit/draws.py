@@ -270,6 +270,7 @@ SEEN = {
     "transitions": "",
     "by column": "Draws that depend on a column would show as too many or too few among records that share its value.",
     "neighbours": "A random word that was used for two records would show as draws that go together.",
+    "columns": "A random word that was used for two columns would show as values that are kept together.",
     "margins": "Rows were shuffled: draws that leave the expected counts are not seen.",
 }
 

@@ -27,6 +27,9 @@ def audit(
         Path | None, typer.Option("--known", help="Members whose values are known: their quasi-identifiers or keys.")
     ] = None,
     external: Annotated[Path | None, typer.Option("--external", help="A register of people to link with.")] = None,
+    earlier: Annotated[
+        Path | None, typer.Option("--earlier", help="Another release of the same people: were words used twice?")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes simulations repeatable.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the record, as JSON.")] = None,
     as_json: Json = False,
@@ -49,7 +52,16 @@ def audit(
     opened = scan(table, Policy.load(policy))
     subject = published if release is None else open_release(release)
     with show.step_bar(as_json) as report:
-        found = audit(opened, subject, priors=prior or (), known=known, external=external, seed=seed, progress=report)
+        found = audit(
+            opened,
+            subject,
+            priors=prior or (),
+            known=known,
+            external=external,
+            earlier=None if earlier is None else open_release(earlier),
+            seed=seed,
+            progress=report,
+        )
     if output is not None:
         text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
         with new_file(output) as partial_file:

@@ -53,6 +53,7 @@ ATTACKERS = {
     "composition": "knows how many records of the table, or of a sub-table, have each value",
     "corruption": "knows the values of some other records",
     "averaging": "sees a second release of the same table",
+    "reuse": "compares the release with an earlier one of the same people",
     "link": "takes a row with the person's published quasi-identifiers",
     "reconstruction": "draws the true quasi-identifiers and the true value at random",
     "row": "sees the whole published row",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -22,11 +23,13 @@ from sfumato.audit.draws import (
     transitions_by,
 )
 from sfumato.audit.finding import Finding
+from sfumato.audit.shared_words import both_kept
+from sfumato.chance import Tallies, joined
 from sfumato.mechanism import Mechanism
 from sfumato.random_order import Classes
 
-KINDS = 5
-"""Of findings among which the level of a mechanism is shared."""
+KINDS = 6
+"""Of findings among which the level of a mechanism is shared, the one of all columns together included."""
 
 
 def of_randomized(case: Case) -> Iterator[Finding]:
@@ -45,6 +48,22 @@ def of_response(case: Case) -> Iterator[Finding]:
         level = LEVEL / KINDS / len(mechanisms)
         for finding in _found(case, mechanism, own, shown, np.zeros(shown.size, dtype=np.int32), level):
             yield finding.named(f"{mechanism.domain.name}, {finding.about}")
+    tallies, records = _columns_together(case, mechanisms)
+    if tallies.tests:
+        yield draws_finding(tallies, records, LEVEL / KINDS, "columns")
+
+
+def _columns_together(case: Case, mechanisms: Sequence[Mechanism]) -> tuple[Tallies, int]:
+    """Return how often two columns of a record keep their values together, where it is known whose a row is."""
+    records = np.flatnonzero(case.matched != UNMATCHED)
+    kept, chances = {}, {}
+    for mechanism in mechanisms if records.size else ():
+        own, shown = (case.joined(side, mechanism.domain) for side in (case.in_table, case.in_release))
+        kept[mechanism.domain.name] = own[records] == shown[case.matched[records]]
+        chances[mechanism.domain.name] = mechanism.matrix.diagonal[own[records]]
+    pairs = itertools.combinations(kept, 2)
+    parts = [both_kept((kept[a], kept[b]), (chances[a], chances[b]), f"{a} and {b}") for a, b in pairs]
+    return joined(parts), int(records.size)
 
 
 def _found(

@@ -1,0 +1,128 @@
+"""An earlier release of the same people: draws that were made twice are found, others raise no alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.audit.finding import Finding
+from sfumato.engines.by_record import RecordKey
+from sfumato.errors import UsageError
+from sfumato.policy import Policy
+from sfumato.randomness import SecretKey
+from sfumato.release import Release
+from tests.conftest import make_policy
+from tests.engines.tools import released
+
+DOMAIN = "domain = ['asthma', 'flu', 'gout', 'mumps']"
+KEY = SecretKey(bytes(range(32)), kept=True)
+KEYED = 'record_key = "id"\nseries = "people"'
+
+
+def people(rows: int = 600, column: str = "disease") -> pa.Table:
+    rng = np.random.default_rng(3)
+    return pa.table(
+        {
+            "id": [f"p{k}" for k in range(rows)],
+            "age": [k % 300 for k in range(rows)],
+            "sex": [("F", "M")[k // 300 % 2] for k in range(rows)],
+            column: rng.choice(["asthma", "flu", "gout", "mumps"], rows, p=[0.4, 0.3, 0.2, 0.1]),
+        }
+    )
+
+
+def policy(extra: str = "", column: str = "disease", **changes: Any) -> Policy:
+    roles = {"id": "identifier", "age": "quasi_identifier", "sex": "quasi_identifier"}
+    return make_policy(roles | {column: f"sensitive; {DOMAIN}"}, extra=extra, **changes)
+
+
+def reuse(table: pa.Table, asked: Policy, release: Release, earlier: Release | None) -> tuple[Sequence[Finding], str]:
+    """Return what the attacker found, and why it did not."""
+    found = sf.audit(sf.scan(table, asked), release, earlier=earlier, seed=1)
+    reasons = {each.attacker: each.reason for each in found.not_applicable}
+    return [finding for finding in found.findings if finding.attacker == "reuse"], reasons.get("reuse", "")
+
+
+def test_fresh_noise_is_within_the_bound(tmp_path: Path) -> None:
+    """gamma 4, four values: p = 3/7, so at most 1/4 + 3/4 * 9/49 of the linked rows are equal, but for chance."""
+    first, second = (released(people(), policy(), folder=tmp_path / str(s), seed=s, shuffle=True) for s in (1, 2))
+    (found,), _ = reuse(people(), policy(), second, first)
+    assert (found.verdict, found.records, found.about) == ("within the bound", 600, "disease")
+    assert found.worst < 0.25 + 0.75 * 9 / 49 + 0.1 < (found.promised or 0) + 0.1 < 0.65
+    assert "by age, sex" in found.assumption
+    assert "1e-06" in found.measured
+
+
+def test_one_key_for_two_releases_is_found(tmp_path: Path) -> None:
+    """The same words for the same rows: a seed, or a key that was kept, without a record key."""
+    first, second = (released(people(), policy(), folder=tmp_path / name, seed=1, shuffle=True) for name in "ab")
+    (found,), _ = reuse(people(), policy(), second, first)
+    assert (found.verdict, found.worst, found.at_risk) == ("above the bound", 1.0, 600)
+    assert "The same words were used in both releases" in found.remark
+    assert "by up to the factor 28" in found.remark  # 4 (4 - 1 + 4)
+
+
+def test_a_record_key_is_told_with_what_it_gives_away(tmp_path: Path) -> None:
+    """Of 600 people 150 have another value by the second release."""
+    asked, later = policy(KEYED), people()
+    values = later["disease"].to_pylist()
+    turned = {"asthma": "flu", "flu": "gout", "gout": "mumps", "mumps": "asthma"}
+    later = later.set_column(3, "disease", [[turned[v] if k < 150 else v for k, v in enumerate(values)]])
+    first = released(people(), asked, folder=tmp_path / "a", key=KEY, shuffle=True)
+    second = released(later, asked, folder=tmp_path / "b", key=KEY, shuffle=True)
+    (found,), _ = reuse(later, asked, second, first)
+    assert found.verdict == "not covered by the guarantee"
+    assert 450 / 600 < found.worst < 540 / 600
+    assert "as stated" in found.remark
+    differ = round((1 - found.worst) * 600)
+    assert f"The {differ:,} rows that differ have none of the values that never change" in found.remark
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_t8_a_key_for_another_column_is_found(faulty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contexts without the column's name gave two columns the same words."""
+    if faulty:
+        monkeypatch.setattr(RecordKey, "noise_context", lambda self, mechanism: bytes(16))
+    other = policy(KEYED, "illness")
+    first = released(people(column="illness"), other, folder=tmp_path / "a", key=KEY)
+    second = released(people(), policy(KEYED), folder=tmp_path / "b", key=KEY)
+    (found,), _ = reuse(people(), policy(KEYED), second, first)
+    assert found.about == "disease and illness"
+    assert found.verdict == ("above the bound" if faulty else "within the bound")
+
+
+def test_when_it_cannot_be_tested(tmp_path: Path) -> None:
+    table = people()
+    first, second = (released(table, policy(), folder=tmp_path / str(s), seed=s) for s in (1, 2))
+    assert reuse(table, policy(), second, None) == ([], "no earlier release was given (--earlier).")
+    alike = table.set_column(1, "age", [[k % 3 for k in range(600)]])
+    crowd = released(alike, policy(), folder=tmp_path / "crowd")
+    assert "others share its columns" in reuse(table, policy(), second, crowd)[1]
+    few = released(table.slice(0, 5), policy(), folder=tmp_path / "few", seed=4)
+    assert "even if all were published equal, chance could explain it" in reuse(table, policy(), second, few)[1]
+    roles = {"id": "identifier", "age": "quasi_identifier", "sex": "quasi_identifier", "disease": "sensitive"}
+    values = pa.array([f"d{k % 4}" for k in range(600)])
+    values = released(table.set_column(3, "disease", values), make_policy(roles), folder=tmp_path / "values")
+    assert "no randomized column of the earlier release has the values" in reuse(table, policy(), second, values)[1]
+    with pytest.raises(UsageError, match="earlier release is the audited one"):
+        reuse(table, policy(), second, second)
+    with pytest.raises(UsageError, match="compared with a release"):
+        sf.audit(sf.scan(table, policy()), table, earlier=first)
+
+
+def test_a_pseudonym_links_where_quasi_identifiers_changed(tmp_path: Path) -> None:
+    """Everybody is a year older: age and sex link the wrong people, the pseudonym the right ones."""
+    roles = {"id": "other", "age": "quasi_identifier", "sex": "quasi_identifier", "disease": f"sensitive; {DOMAIN}"}
+    asked = make_policy(roles, extra=KEYED)
+    older = people().set_column(1, "age", [[k % 300 + 1 for k in range(600)]])
+    first = released(people(), asked, folder=tmp_path / "a", key=KEY, shuffle=True)
+    second = released(older, asked, folder=tmp_path / "b", key=KEY, shuffle=True)
+    (found,), _ = reuse(older, asked, second, first)
+    assert (found.records, found.worst) == (600, 1.0)
+    assert "rows by id," in found.assumption
