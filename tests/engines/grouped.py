@@ -99,8 +99,9 @@ def manifest_of(
         prior=None, dealt_within=within,
     )  # fmt: skip
     guarantee = GuaranteePart(
-        sentence="", adversary="", prior="", scope="single values", directions=("upward",), limits=()
-    )
+        sentence="", adversary="", prior="", scope="single values", directions=("upward",),
+        strength="one stated prior", limits=(),
+    )  # fmt: skip
     columns = tuple(
         Column(name=f.name, type=str(f.type), treatment="group" if f.name == "group" else "untouched")
         for f in data.schema
@@ -109,8 +110,9 @@ def manifest_of(
         release_id="0", created="2026-01-01", software="", status="not for release", method="anatomy",
         assurance="proved", guarantee=guarantee,
         data=DataFile(file=f"data.{file_format}", format=file_format, rows=data.num_rows, sha256="0", shuffled=False),
-        columns=columns, mechanisms=(), groups=groups, discloses_frequencies=False, from_table=True,
-        observed_domains=(), second_release="", policy_sha256="0", readme_sha256="0",
+        columns=columns, mechanisms=(), groups=groups, discloses_frequencies=False,
+        computed_from_table=(), from_table=True, observed_domains=(), second_release="", policy_sha256="0",
+        readme_sha256="0",
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def test_a_dropped_column_is_left_out_like_an_identifier(kind: str, tmp_path: Pa
 
 @pytest.mark.parametrize("role", ["drop", "identifier"])
 def test_persons_and_records_may_be_told_apart_by_either(role: str, tmp_path: Path) -> None:
-    asked = 'record_key = "name"\nperson = { column = "age" }'
+    asked = 'record_key = "name"\nseries = "visits"\nperson = { column = "age" }'
     policy = make_policy(dict(ROLES, name=role, age=role), extra=asked)
     assert scan(patients(), policy).policy.record_key == "name"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,14 @@ from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
-from sfumato.methods import plan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.randomness import SecretKey
 from sfumato.reconstruct import figures, reading
 from sfumato.reconstruct.answer import ALL
 from sfumato.release import Release
-from sfumato.table import profile, scan
-from tests.engines.tools import released
+from sfumato.table import scan
+from tests.engines.tools import planned, released
 
 JOBS = ["baker", "clerk", "cook", "driver", "farmer", None]
 Row = dict[str, Any]
@@ -227,7 +225,7 @@ def test_intervals_of_every_figure_cover(releases: int, tmp_path: Path) -> None:
     """Coverage of 95% intervals lies where Binomial(releases, 0.95) does, at a false alarm of 1e-6 each."""
     table, asked = people(), policy("fine-grain")
     opened = scan(table, asked)
-    made = replace(plan(profile(opened), **asked.plan_arguments()), shuffle=False)
+    made = planned(opened, shuffle=False)
     truth = table.to_pylist()
     cooks = [r for r in truth if r["job"] == "cook"]
     known = [r["income"] for r in cooks if r["income"] is not None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,14 @@ from scipy.stats import binom, chi2
 from sfumato.engines import allocation, sources
 from sfumato.engines.dealing import dealt, table_rows
 from sfumato.errors import PlanMismatch, TableError
-from sfumato.methods import plan
 from sfumato.plans import Plan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.randomness import SecretKey
 from sfumato.reconstruct.figures import FEW
 from sfumato.release import Release
-from sfumato.table import profile, scan
+from sfumato.table import scan
+from tests.engines import tools
 from tests.engines.tools import released
 
 ALARM = 1e-6
@@ -66,7 +65,7 @@ def workers(rows: int = 4000, seed: int = 3) -> pa.Table:
 
 def planned(table: Any, policy: Policy, shuffle: bool = False) -> tuple[Any, Plan]:
     opened = scan(table, policy)
-    return opened, replace(plan(profile(opened), **policy.plan_arguments()), shuffle=shuffle)
+    return opened, tools.planned(opened, shuffle)
 
 
 @pytest.mark.parametrize("assurance", ["proved", "as-published"])

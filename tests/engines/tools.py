@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from sfumato.manifest import Manifest
 from sfumato.methods import plan
-from sfumato.plans import Plan
 from sfumato.policy import Policy
 from sfumato.publishing import publish
 from sfumato.randomness import SecretKey
@@ -40,13 +39,12 @@ def patients(rows: int = 300, seed: int = 7) -> pa.Table:
     )
 
 
-def planned(table: Table, shuffle: bool | None = None) -> Plan:
+def planned(table: Table, shuffle: bool | None = None, key: SecretKey | None = None) -> Any:
     """Count and plan as the policy asks; `shuffle` overrules it, False also where the order of the rows tells."""
-    counted = profile(table)
+    counted, asked = profile(table), table.policy.plan_arguments()
     if shuffle is None:
-        return plan(counted, **table.policy.plan_arguments())
-    counted = replace(counted, order=OrderTest.combined(1.0, 1.0))
-    return plan(counted, **table.policy.plan_arguments() | {"shuffle": shuffle})
+        return plan(counted, key=key, **asked)
+    return plan(replace(counted, order=OrderTest.combined(1.0, 1.0)), key=key, **asked | {"shuffle": shuffle})
 
 
 def released(

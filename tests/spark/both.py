@@ -6,7 +6,6 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from sfumato.randomness import SecretKey
 from sfumato.release import Release
 from sfumato.table import scan_on_spark
 from tests.conftest import make_policy
+from tests.engines import tools
 from tests.engines.tools import listing, rows_of
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def settings(spark: SparkSession, **values: Any) -> Iterator[None]:
 
 
 def planned(table: sf.Table, shuffle: bool | None = None) -> AnyPlan:
-    """Count and plan as the policy asks; `shuffle` overrules what the row order says."""
-    keys = {"key": KEY} if table.policy.method.name in BY_GROUPS else {}
-    made = sf.plan(sf.profile(table), **table.policy.plan_arguments(), **keys)
-    return replace(made, shuffle=shuffle) if shuffle is not None and isinstance(made, sf.Plan) else made
+    """Count and plan as the policy asks; `shuffle` overrules it."""
+    return tools.planned(table, shuffle, KEY if table.policy.method.name in BY_GROUPS else None)
 
 
 def on_both(
