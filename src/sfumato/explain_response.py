@@ -58,11 +58,11 @@ def _randomized(plan: ResponsePlan) -> list[str]:
 
 
 def _attributes(plan: ResponsePlan) -> list[str]:
-    lines = [f"  {'attribute':30} {'values':>7} {'p':>9} {'retention':>10} {'epsilon':>9}"]
+    lines = [f"  {'attribute':30} {'values':>7} {'retention':>10} {'diagonal':>9} {'epsilon':>9}"]
     for a in plan.figures.attributes:
         epsilon = "infinite" if a.epsilon is None else f"{a.epsilon:.4f}"
-        lines.append(f"  {a.name[:30]:30} {a.values:>7,} {a.diagonal:>9.6f} {a.retention:>10.4f} {epsilon:>9}")
-    return ["Attributes: p is the probability that a value stays; 1 leaves the column untouched", *lines]
+        lines.append(f"  {a.name[:30]:30} {a.values:>7,} {a.retention:>10.4g} {a.diagonal:>9.6f} {epsilon:>9}")
+    return ["Attributes: the diagonal is the probability that a value stays; 1 leaves the column untouched", *lines]
 
 
 def _risks(plan: ResponsePlan) -> list[str]:
@@ -91,13 +91,11 @@ def _risks(plan: ResponsePlan) -> list[str]:
 
 def _binding(plan: ResponsePlan) -> list[str]:
     figures = plan.figures
-    if not figures.binding:
-        return ["No cell is at its limit."]
     head = ", ".join(plan.claim.quasi_identifiers) + " / " + " / ".join(plan.claim.sensitive)
     lines = [f"  {', '.join(b.values[:-1])} / {b.values[-1]}: {b.risk:.6f} of {b.limit:.6f}" for b in figures.binding]
     more = figures.binding_cells - len(lines)
     kind = " (combinations as they are published)" if plan.claim.risk == "posterior" else ""
-    return [f"What binds: {head}{kind}", *lines, *([f"  ... and {more:,} more"] if more else [])]
+    return [f"Nearest to the limit: {head}{kind}", *lines, *([f"  ... and {more:,} more"] if more else [])]
 
 
 def _cost(plan: ResponsePlan) -> list[str]:
@@ -111,6 +109,7 @@ def _cost(plan: ResponsePlan) -> list[str]:
             if plan.objective == "chi-square"
             else []
         ),
+        f"  with retentions that are not rounded to two digits it would be {figures.best_l2:.4g}",
         f"  expected share of records with no value changed: {plan.record_utility:.4f}",
     ]
 
@@ -122,7 +121,7 @@ def _trade_off(plan: ResponsePlan) -> list[str]:
     names = [a.name for a in plan.figures.attributes]
     searched = plan.claim.risk == "link" and plan.claim.limit.groups  # it is not the one without any retention then
     least = "the least risk found is" if searched else "the least risk is"
-    lines = [f"  {'l':>2} {'kappa':>12} {'squared error':>13}  p of {', '.join(names)}"]
+    lines = [f"  {'l':>2} {'kappa':>12} {'squared error':>13}  diagonal of {', '.join(names)}"]
     for point in plan.figures.trade_off:
         if point.kappa is None or point.expected_l2 is None or point.diagonal is None:
             lines.append(f"  {point.l:>2} cannot be kept: {least} {point.least_risk or 1:.6f}")

@@ -265,8 +265,9 @@ def _response_limits(claim: ResponseClaim, mechanisms: Sequence[Mechanism]) -> I
     if fixed := [name for name in claim.quasi_identifiers if name not in randomized]:
         yield f"Published untouched: {', '.join(fixed)}."
     yield (
-        "The matrices were computed from the table: the limit holds for this table only, and who knows nearly all of "
-        "it may learn from them."
+        "The matrices were computed from the table and tell something of it: the limit holds for this table only. "
+        "Their retentions have two significant digits; one record can still decide a digit, and someone who knows all "
+        "other records learns from that."
     )
     yield PER_ROW
     yield NOT_OF

@@ -34,7 +34,7 @@ class AttributeFigures:
 
 @dataclass(frozen=True)
 class BindingCell:
-    """A cell whose risk is at its limit: less noise would break it."""
+    """A cell whose risk is nearest to its limit: it keeps the retentions from being a step larger."""
 
     values: tuple[str, ...]  # of each quasi-identifier (as it is published, for `posterior`), then the sensitive one
     risk: float
@@ -59,6 +59,7 @@ class ResponseFigures:
     attributes: tuple[AttributeFigures, ...]
     kappa: float
     expected_l2: float  # E ||pi_hat - pi||^2 = (kappa - 1)/N of the inverse estimate of the joint table
+    best_l2: float  # the same at the best parameters, before their retentions are rounded to two digits
     uniform_l2: float  # ||1/D - pi||^2: what who holds all D combinations to be alike has without any release
     expected_error: float  # that of the inverse estimate in the distance of the objective
     cells: int  # of the domain on which the limited risk was evaluated
@@ -98,7 +99,7 @@ class ResponsePlan:
     method = RESPONSE
     shuffle = True
     from_table = True
-    discloses_frequencies = False
+    discloses_frequencies = True  # the matrices are computed from the joint table
     total_variation = None  # of the joint table it would say nothing: see expected_l2
 
     @property

@@ -30,6 +30,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.requirement import Bound
+from sfumato.retention_grid import is_on_grid
 from sfumato.verification_files import as_published, carried
 from sfumato.verification_order import random_order
 
@@ -182,10 +183,11 @@ def _stated_response(release: Release, response: ResponsePart, mechanisms: Seque
         "assurance": (response.risk == "reconstruction") == (manifest.assurance == "as-published"),
         "computed_from_table": {RESPONSE_MATRICES, *due_facts(manifest)} <= set(manifest.computed_from_table),
         "from_table": manifest.from_table,
+        "discloses_frequencies": manifest.discloses_frequencies,
         "shuffled": manifest.data.shuffled,
         "method": manifest.method == RESPONSE and all(part.kind == RESPONSE for part in manifest.mechanisms),
         "scope": {mechanism.domain.names for mechanism in mechanisms} <= _in_scope(response),
-        "matrices": all(m.is_whole and m.matrix.is_uniform and m.matrix.noise[0] > 0 for m in mechanisms),
+        "matrices": all(m.is_whole and is_on_grid(m.matrix) and m.matrix.noise[0] > 0 for m in mechanisms),
         "columns": {*response.quasi_identifiers, *response.sensitive} <= set(release.column_names),
     }
     wrong += [name for name, is_good in good.items() if not is_good]

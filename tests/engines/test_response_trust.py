@@ -68,7 +68,7 @@ def a_stronger_sentence(raw: Raw) -> None:
 
 CHANGES: dict[Callable[[Raw], None], str] = {
     nearly_no_noise: "do not keep its limit for this table",
-    a_bit_less_noise: "do not keep its limit for this table",
+    a_bit_less_noise: "have retentions of more than two digits",
     one_matrix_less: "do not keep its limit for this table",
     unequal_noise: "are not those of randomized response",
     twice_the_same: "are not those of randomized response",

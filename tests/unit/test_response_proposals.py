@@ -175,7 +175,7 @@ def test_who_asks_for_too_little_is_told_of_less(risk: RiskName) -> None:
 
 def test_a_proposed_limit_is_below_what_the_table_keeps_as_it_is() -> None:
     """The risk is between .5 and .501: with three digits there is no limit to ask for."""
-    table = of({("a", "x"): 501, ("a", "y"): 499, ("b", "x"): 499, ("b", "y"): 501})
+    table = of({("a", "x"): 50_100, ("a", "y"): 49_900, ("b", "x"): 499, ("b", "y"): 501})
     for limit in ("1/3", "0.503"):
         wanted = request(limit)
         hint = refused(table, wanted).hint

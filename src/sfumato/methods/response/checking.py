@@ -18,6 +18,7 @@ from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.problem import pose
 from sfumato.profiles import Profile, counts_hash
 from sfumato.response_plan import ResponsePlan
+from sfumato.retention_grid import is_on_grid
 
 
 def check_plan(plan: ResponsePlan, profile: Profile) -> None:
@@ -32,6 +33,8 @@ def check_plan(plan: ResponsePlan, profile: Profile) -> None:
     problem = pose(axes.table, axes.limits(plan.claim.limit), plan.claim.risk, "both", untouched, "kappa")
     if not problem.within(problem.risk(axes.table, channels)):
         raise _changed("do not keep its limit for this table")
+    if not all(is_on_grid(mechanism.matrix) for mechanism in plan.mechanisms):
+        raise _changed("have retentions of more than two digits, which tell more of the table")
     if differing(plan.guarantee, state_response_guarantee(plan.claim, plan.mechanisms)):
         raise _changed("are not those that its guarantee is stated for")
 

@@ -31,7 +31,7 @@ from sfumato.requirement import NO_BOUND, Requirement, RiskLimit
 from sfumato.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
 
 TIGHT = 1e-6
-"""A cell binds when its risk is within this relative distance of its limit."""
+"""Cells whose risks over their limits are within this relative distance of the largest are nearest to their limits."""
 SHOWN_CELLS = 10
 CURVE = range(2, 8)
 """The l of the trade-off curve."""
@@ -56,10 +56,10 @@ def plan(
             "reconstruction is as published; posterior and link are proved.",
         )
     asked = _request(profile, limit, risk, scope, fixed, objective)
-    found = _solved(asked)
+    best, found = _solved(asked)
     claim = ResponseClaim(risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit)
     mechanisms = tuple(_mechanisms(asked.axes, found))
-    figures = _figures(asked, found)
+    figures = _figures(asked, best, found)
     return ResponsePlan(
         assurance=assurance,
         claim=claim,
@@ -108,10 +108,12 @@ def _request(
     return Request.of(profile, limit, risk, scope, fixed, objective)
 
 
-def _solved(asked: Request) -> Response:
+def _solved(asked: Request) -> tuple[Response, Response]:
+    """Return the best parameters, and those next to them that are published."""
     axes = asked.axes
     try:
-        found = asked.answered()
+        best = asked.best()
+        found = asked.settled(best)
     except RiskOutOfReach as problem:
         offending = [" / ".join(labels) for labels in axes.labels(problem.cells)]
         message = f"{problem.message} They are {some(offending)}."
@@ -124,7 +126,7 @@ def _solved(asked: Request) -> Response:
             "rows as they are show to all.",
             for_kept(asked),
         )
-    return found
+    return best, found
 
 
 def _mechanisms(axes: Axes, found: Response) -> Iterator[Mechanism]:
@@ -139,7 +141,7 @@ def _mechanisms(axes: Axes, found: Response) -> Iterator[Mechanism]:
 # --- what it costs --------------------------------------------------------------------------------------------------
 
 
-def _figures(asked: Request, found: Response) -> ResponseFigures:
+def _figures(asked: Request, best: Response, found: Response) -> ResponseFigures:
     axes, given, table = asked.axes, asked.problem, asked.axes.table
     binding, number = _binding(axes, given, found)
     evaluated = {name: risk for name, risk in RISKS.items() if table.fits(risk.dense)}
@@ -148,6 +150,7 @@ def _figures(asked: Request, found: Response) -> ResponseFigures:
         attributes=tuple(_attributes(axes, found)),
         kappa=found.kappa,
         expected_l2=asked.squared_error(found),
+        best_l2=asked.squared_error(best),
         uniform_l2=asked.uniform_error,
         expected_error=found.expected_error,
         cells=table.evaluated_cells(given.risk.dense),
@@ -188,10 +191,10 @@ def _attributes(axes: Axes, found: Response) -> Iterator[AttributeFigures]:
 
 
 def _binding(axes: Axes, given: Problem, found: Response) -> tuple[tuple[BindingCell, ...], int]:
-    """Return the first cells that are at their limits, and how many there are."""
+    """Return the first cells that are nearest to their limits, and how many there are."""
     point = given.risk(given.table, found.channels)
     ratio = given.ratio(point)
-    cells = np.flatnonzero(ratio >= 1 - TIGHT)
+    cells = np.flatnonzero(ratio >= ratio.max() * (1 - TIGHT))
     first = cells[np.argsort(-ratio[cells], kind="stable")][:SHOWN_CELLS]
     return tuple(
         BindingCell(labels, float(point.values[cell]), float(point.values[cell] / ratio[cell]))
@@ -250,7 +253,10 @@ def _notes(
         "Whoever knows how often each value occurs for given quasi-identifiers guesses from that, and the release lets "
         "it be estimated: that is the best guesser above, and no mechanism helps against it."
     )
-    yield "The parameters are the best that were found, from one start or a few: no better point is known."
+    yield (
+        "The parameters are next to the best that were found, from one start or a few: no better point is known. "
+        "Retentions have two significant digits, so that they tell less of the table."
+    )
     yield (
         "The risk is that of this table: a plan is published with the table it was made from, and a later table needs "
         "a plan of its own."

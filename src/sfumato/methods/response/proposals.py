@@ -40,6 +40,9 @@ BISECTIONS = 8
 MOST_BISECTIONS = 24
 """The same if there was none so far: it may be next to those that the table keeps as it is."""
 
+TIGHTENINGS = 4
+"""How often proposed limits fall back to what their answer needs, at the most."""
+
 DIGITS = range(3, 13)
 """A proposed limit has three digits, or as many as it takes to be one."""
 
@@ -198,14 +201,19 @@ def _found(ways: _Ways) -> Request | None:
 
 
 def _tightened(found: Request, stated: Sequence[Fraction]) -> Request:
-    """Return the request with limits that are no larger than its answer needs, nor smaller than those stated."""
-    if not found.limit.groups:
-        return found
-    point = found.problem.risk(found.axes.table, found.answered().channels)
-    held = [_rounded_up(Decimal(found.largest_held_by(k, point)), DIGITS[0]) for k in range(len(stated))]
-    numbers = [min(old, max(least, risk)) for old, least, risk in zip(found.limit.limits, stated, held, strict=True)]
-    tighter = _with_limits(found, numbers)
-    return tighter if tighter and _tried(tighter) else found
+    """Return the request with limits that are no larger than its answer needs, nor smaller than those stated.
+
+    A tighter request can have another answer, whose limits are tightened in turn.
+    """
+    for _ in range(TIGHTENINGS if found.limit.groups else 0):
+        point = found.problem.risk(found.axes.table, found.answered().channels)
+        held = [_rounded_up(Decimal(found.largest_held_by(k, point)), DIGITS[0]) for k in range(len(stated))]
+        limits = zip(found.limit.limits, stated, held, strict=True)
+        tighter = _with_limits(found, [min(old, max(least, risk)) for old, least, risk in limits])
+        if tighter is None or tighter.limit == found.limit or not _tried(tighter):
+            break
+        found = tighter
+    return found
 
 
 def _with_limits(asked: Request, numbers: Sequence[Fraction]) -> Request | None:

@@ -14,6 +14,7 @@ from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
 from sfumato.methods.response.problem import Limit, Problem, Response, Scope, pose
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
+from sfumato.methods.response.settling import settled
 from sfumato.methods.response.solver import answer
 from sfumato.profiles import Profile
 from sfumato.requirement import RiskLimit
@@ -60,9 +61,17 @@ class Request:
         axes, fixed = self.axes, [len(self.axes.own)] if self.axes.shared else []
         return pose(axes.table, limits, self.risk, SCOPES[self.scope], fixed, OBJECTIVES[self.objective])
 
-    def answered(self) -> Response:
+    def best(self) -> Response:
         """Return the parameters with the least cost; raise `Infeasible` if there are none."""
         return answer(self.problem)
+
+    def answered(self) -> Response:
+        """Return those that are published, on the grid next to the best; raise `Infeasible` if there are none."""
+        return self.settled(self.best())
+
+    def settled(self, best: Response) -> Response:
+        """Return the parameters on the grid that are next to these."""
+        return settled(self.problem, best)
 
     def held_by(self, number: int) -> npt.NDArray[np.bool_]:
         """Return which cells, [groups, d_s], one of the stated limits holds: also where it is not the strictest."""
