@@ -12,13 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.computed import adversary_of_noise
 from sfumato.errors import Infeasible, PlanMismatch
-from sfumato.guarantee import KNOWS_ALL_OTHERS, KNOWS_NO_OTHERS, exceeds_any_predicate, percent, rounded_up
+from sfumato.guarantee import exceeds_any_predicate, percent, rounded_up
 from sfumato.matrix import PerturbationMatrix
 from sfumato.release import MANIFEST_NAME
 from sfumato.requirement import NO_BOUND, Bound
 from tests.conftest import make_policy
 
+KNOWS_ALL_OTHERS, KNOWS_NO_OTHERS = adversary_of_noise(()), adversary_of_noise(("the matrix",))
 DECLARED = 'sensitive; domain = ["a", "b", "c", "e"]'
 
 
