@@ -24,6 +24,7 @@ SORTED = "aaaaaaaabbbbbbb"  # and one more, which is unknown: TRUTH T1
 UNIFORM: dict[str, tuple[Pair, Format]] = {
     "few rows": (Pair(policy(STRICT, THREE), GAMMA, "aabc", 2, "c"), "parquet"),
     "few rows, csv": (Pair(policy(STRICT, THREE), GAMMA, "aabc", 2, "c"), "csv"),
+    "sorted": (Pair(policy(STRICT, TWO), GAMMA, SORTED + "a", 15, "b"), "parquet"),
     "the only one": (Pair(policy(STRICT, THREE), GAMMA, "abab", 1, "c"), "parquet"),
     "all alike": (Pair(policy(STRICT, THREE), GAMMA, "aaaa", 3, "b"), "csv"),
     "numbers in a file": (
