@@ -1,4 +1,4 @@
-"""What a column is: its role, the values it may take, its bins and what a missing value means.
+"""What a column is: its role, the values it may take, how they are recoded and what a missing value means.
 
 `Attribute` is what the policy says of a column; `Domain` is the finite set of values of a column that is randomized, in
 a fixed order; `SensitiveDomain` is the cross product of the domains of one or several sensitive columns (SDR §3:
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import PolicyError, TableError
+from sfumato.recoding import Recoding
 
 Role = Literal["identifier", "drop", "quasi_identifier", "sensitive", "other"]
 LEFT_OUT_ROLES: tuple[Role, ...] = ("identifier", "drop")
@@ -28,11 +28,6 @@ Value = str | int | bool | None
 
 MISSING_LABEL = "(missing)"
 
-DOUBTFUL = 1e-6
-"""A quotient this near to an integer may lie on the wrong side of it: 0.3 / 0.1 is below 3 in binary."""
-EXACT_DIGITS = 14
-"""Decimals of so many digits are told apart by the nearest binary number, and divided exactly rounded."""
-
 
 def label(value: Value | tuple[Value, ...]) -> str:
     """Return how a value (or a combination of several) is written in tables and messages."""
@@ -42,96 +37,14 @@ def label(value: Value | tuple[Value, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Bins:
-    """Half-open intervals of a numeric column: of one width from an origin, or between stated breaks.
-
-    >>> Bins(width=10).label(2), Bins(breaks=(18, 65)).label(0), Bins(breaks=(18, 65)).label(2)
-    ('[20, 30)', '< 18', '>= 65')
-    """
-
-    width: float | None = None
-    origin: float = 0
-    breaks: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        numbers = [*self.breaks, self.origin] + ([] if self.width is None else [self.width])
-        if not all(math.isfinite(x) for x in numbers):
-            raise PolicyError("bins: width, origin and breaks must be finite numbers.")
-        if (self.width is None) == (not self.breaks):
-            raise PolicyError("bins: give either a width or breaks.", "E.g. bins = { width = 10 }.")
-        if self.width is not None and self.width <= 0:
-            raise PolicyError(f"bins: the width must be positive, not {self.width:g}.")
-        if list(self.breaks) != sorted(set(self.breaks)):
-            raise PolicyError("bins: breaks must be ascending, each once.")
-
-    def numbers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the number of the bin of each (finite) value, as decimal arithmetic has it.
-
-        >>> Bins(width=0.1).numbers(np.array([0.3, 0.29999999999999993])).tolist()
-        [3, 2]
-        """
-        if self.width is None:
-            return np.searchsorted(np.array(self.breaks), values, side="right").astype(np.int64)
-        quotient = (values - self.origin) / self.width
-        error = 4 * np.finfo(np.float64).eps * ((np.abs(values) + abs(self.origin)) / self.width + np.abs(quotient))
-        doubtful = np.abs(quotient - np.rint(quotient)) <= DOUBTFUL + error
-        numbers = np.floor(quotient).astype(np.int64)
-        if doubtful.any():
-            numbers[doubtful] = self._exact_numbers(values[doubtful], np.rint(quotient[doubtful]).astype(np.int64))
-        return numbers
-
-    def _exact_numbers(self, values: npt.NDArray[np.float64], nearest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the bins' numbers of values near the lower end of the bin `nearest`.
-
-        That end is (o + nearest w) / s in integers, s a power of ten. Where these are short, their quotient is the
-        binary number nearest to the decimal end, and the value is compared with it; else in fractions.
-        """
-        origin, width = _decimal(self.origin), _decimal(float(self.width or 1))
-        scale = max(_power_of_ten(origin.denominator), _power_of_ten(width.denominator))
-        o, w, most = int(origin * scale), int(width * scale), 10**EXACT_DIGITS
-        far = np.abs(nearest.astype(np.float64)) * w + abs(o) >= most
-        if max(scale, w, abs(o)) >= most or far.all():
-            return self._slow_numbers(values)
-        numbers = nearest - (values < (o + np.where(far, 0, nearest) * w) / scale)
-        if far.any():
-            numbers[far] = self._slow_numbers(values[far])
-        return numbers
-
-    def _slow_numbers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        origin, width = _decimal(self.origin), _decimal(float(self.width or 1))
-        return np.array([(_decimal(x) - origin) // width for x in values.tolist()], dtype=np.int64)
-
-    def holds(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Return which values have a bin: finite ones whose bin number is an exact integer."""
-        scale = 1.0 if self.width is None else self.width
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.isfinite(values) & (np.abs((values - self.origin) / scale) < 2**53)
-
-    def label(self, number: int) -> str:
-        """Return the name under which a bin is published."""
-        if self.width is not None:
-            origin, width = _decimal(self.origin), _decimal(self.width)
-            return f"[{_plain(float(origin + number * width))}, {_plain(float(origin + (number + 1) * width))})"
-        if number == 0:
-            return f"< {_plain(self.breaks[0])}"
-        if number == len(self.breaks):
-            return f">= {_plain(self.breaks[-1])}"
-        return f"[{_plain(self.breaks[number - 1])}, {_plain(self.breaks[number])})"
-
-    def all_labels(self) -> tuple[str, ...] | None:
-        """Return all labels where the bins are finitely many (breaks), else None."""
-        return None if self.width is not None else tuple(self.label(k) for k in range(len(self.breaks) + 1))
-
-
-@dataclass(frozen=True)
 class Attribute:
-    """A column as the policy states it. `declared` is None where the domain is to be observed."""
+    """A column as the policy states it. `declared`: of the published values; None where they are to be observed."""
 
     name: str
     role: Role
     missing: Missing = "error"
     declared: tuple[Value, ...] | None = None
-    bins: Bins | None = None
+    recoding: Recoding | None = None
 
     @property
     def is_published(self) -> bool:
@@ -263,24 +176,6 @@ class SensitiveDomain:
         if len(self.parts) == 1:
             return (codes,)
         return tuple(c.astype(np.int32) for c in np.unravel_index(codes, self.sizes))
-
-
-def _decimal(number: float) -> Fraction:
-    """Return a number as it is written: 0.1 is one tenth."""
-    return Fraction(repr(float(number)))
-
-
-def _power_of_ten(denominator: int) -> int:
-    """Return the smallest power of ten that is a multiple of a decimal's denominator."""
-    power = 1
-    while power % denominator:
-        power *= 10
-    return power
-
-
-def _plain(number: float) -> str:
-    """Return a number as people write it, exact enough that no two bins share a label."""
-    return f"{number:.15g}"
 
 
 def _quoted(names: Iterable[str]) -> str:

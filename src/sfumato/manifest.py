@@ -29,7 +29,7 @@ FRACTION = r"^[0-9]+(/[0-9]+)?$"
 
 
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
-Treatment = Literal["randomized", "binned", "untouched", "sub-table", "group"]
+Treatment = Literal["randomized", "binned", "merged", "untouched", "sub-table", "group"]
 
 
 class Part(BaseModel):
@@ -231,6 +231,14 @@ class Manifest(Part):
     guarantee: GuaranteePart
     data: DataFile
     columns: tuple[Column, ...]
+    merged: Annotated[
+        dict[str, dict[str, tuple[str, ...]]] | None,
+        Field(
+            description="Columns whose values were merged, as the policy states it: each published name with the "
+            "values that it stands for, also those that never occur. Null or left out for none.",
+            exclude_if=_is_none,  # the manifest of a table without them is as before
+        ),
+    ] = None
     mechanisms: tuple[MechanismPart, ...] = Field(
         description="Each randomized columns of its own, independently of the others; none for releases by groups."
     )

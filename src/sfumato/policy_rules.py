@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sfumato.attributes import LEFT_OUT_ROLES, Attribute, Bins, Missing, Role, Value
+from sfumato.attributes import LEFT_OUT_ROLES, MISSING_LABEL, Attribute, Missing, Role, Value
+from sfumato.errors import PolicyError
+from sfumato.recoding import DATE_UNITS, Bins, DateBins, DateUnit, Merge, Recoding
 from sfumato.requirement import (
     Amplification,
     Diversity,
@@ -50,6 +53,10 @@ Probability = float | str
 Repeated = Literal["error", "keep-one", "per-row"]
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Section(BaseModel):
     """A part of the policy; unknown keys are errors."""
 
@@ -57,11 +64,44 @@ class Section(BaseModel):
 
 
 class BinRule(Section):
-    """Bins of a numeric column: `width` (and `origin`), or `breaks`."""
+    """Bins of numbers: `width` (and `origin`), or `breaks`. Bins of dates: `breaks` that are dates, or a unit.
 
+    The unit is written by itself: bins = "year".
+    """
+
+    unit: Annotated[DateUnit | None, Field(exclude_if=_is_none)] = None  # left out: other bins are hashed as before
     width: float | None = None
     origin: float = 0
-    breaks: Annotated[tuple[float, ...], Field(strict=False)] = ()
+    breaks: Annotated[tuple[float, ...], Field(strict=False)] | Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    @field_validator("breaks", mode="before")
+    @classmethod
+    def _are_of_one_kind(cls, breaks: object) -> object:
+        if not isinstance(breaks, list) or all(isinstance(x, int | float) for x in breaks):
+            return breaks
+        if any(isinstance(x, int | float) for x in breaks):
+            raise ValueError("breaks are all numbers, or all dates")
+        return [_date(x).isoformat() for x in breaks]
+
+    @model_validator(mode="after")
+    def _dates_have_breaks_only(self) -> BinRule:
+        if (self._dates or self.unit) and len(self.model_fields_set) > 1:
+            raise ValueError(
+                "bins of dates have a unit or breaks, and nothing else: a width and an origin are for numbers"
+            )
+        return self
+
+    @property
+    def _dates(self) -> tuple[str, ...]:
+        return tuple(x for x in self.breaks if isinstance(x, str))
+
+    def recoding(self) -> Bins | DateBins:
+        """Return the rule as a value of the model."""
+        if self.unit:
+            return DateBins(self.unit)
+        if self._dates:
+            return DateBins(breaks=tuple(dt.date.fromisoformat(x) for x in self._dates))
+        return Bins(self.width, self.origin, tuple(x for x in self.breaks if not isinstance(x, str)))
 
 
 class ColumnRule(Section):
@@ -70,9 +110,38 @@ class ColumnRule(Section):
     role: Role
     domain: Literal["observed"] | Annotated[tuple[str | bool | int, ...], Field(strict=False)] = "observed"
     bins: BinRule | None = None
+    merge: Annotated[
+        dict[str, Annotated[tuple[str | bool | int, ...], Field(strict=False)]] | None,
+        Field(exclude_if=_is_none),  # a policy without it is hashed as before
+    ] = None
     missing: Missing = "error"
     publish_as_is: str | None = None
     from_table: bool = False
+
+    @field_validator("bins", mode="before")
+    @classmethod
+    def _is_word_or_table(cls, bins: object) -> object:
+        if bins in DATE_UNITS:
+            return {"unit": bins}
+        if isinstance(bins, str | int | float | list):
+            raise ValueError(
+                f'bins are "year", "quarter" or "month" (of dates), {{ width = 10 }} or {{ breaks = [18, 65] }}; '
+                f"not {bins!r}"
+            )
+        return bins
+
+    @field_validator("merge", mode="before")
+    @classmethod
+    def _is_table_of_lists(cls, merge: object) -> object:
+        if merge is not None and (not isinstance(merge, dict) or not all(isinstance(v, list) for v in merge.values())):
+            raise ValueError(
+                'merge takes new names with lists of values, such as { respiratory = ["COPD", "asthma"] }; '
+                f"not {merge!r}"
+            )
+        wrong = [v for values in (merge or {}).values() for v in values if not isinstance(v, str | int)]
+        if wrong:
+            raise ValueError(f"merge takes texts, whole numbers and truth values, not {wrong[0]!r}")
+        return merge
 
     @field_validator("publish_as_is", mode="before")
     @classmethod
@@ -89,9 +158,14 @@ class ColumnRule(Section):
 
     @model_validator(mode="after")
     def _what_is_left_out_has_no_values(self) -> ColumnRule:
-        if self.role in LEFT_OUT_ROLES and (self.bins or self.domain != "observed"):
+        if self.role in LEFT_OUT_ROLES and (self.bins or self.merge or self.domain != "observed"):
             what = "an identifier is dropped" if self.role == "identifier" else "the column is dropped"
-            raise ValueError(f"{what}: it takes no domain and no bins")
+            raise ValueError(f"{what}: it takes no domain, no bins and no merge")
+        if self.bins and self.merge is not None:
+            raise ValueError(
+                "bins and merge do not go together: bins make new values, and merge names those of the table; "
+                "coarser bins need a larger width or fewer breaks"
+            )
         return self
 
     def facts_from_table(self, name: str) -> Iterator[str]:
@@ -100,6 +174,8 @@ class ColumnRule(Section):
             return
         if self.bins:
             yield f"the bins of {name}"
+        if self.merge:
+            yield f"which values of {name} are merged"
         if self.domain != "observed":  # an observed one is read off the table in any case, and listed as such
             yield f"the domain of {name}, as the policy lists it"
         if self.missing != "error":
@@ -107,13 +183,54 @@ class ColumnRule(Section):
 
     def attribute(self, name: str) -> Attribute:
         """Return the rule as a value of the model."""
-        bins = Bins(self.bins.width, self.bins.origin, self.bins.breaks) if self.bins else None
-        declared: tuple[Value, ...] | None = None if self.domain == "observed" else tuple(self.domain)
-        if bins and declared is None:
-            declared = bins.all_labels()
+        try:
+            recoding = self._recoding()
+            declared = self._declared(recoding)
+        except PolicyError as problem:
+            raise PolicyError(f"{name!r}: {problem.message}", problem.hint) from None
         if declared is not None and self.missing == "category":
             declared = (*declared, None)
-        return Attribute(name, self.role, self.missing, declared, bins)
+        return Attribute(name, self.role, self.missing, declared, recoding)
+
+    def _recoding(self) -> Recoding | None:
+        if self.merge is not None:
+            if MISSING_LABEL in self.merge:
+                raise PolicyError(
+                    f"merge: {MISSING_LABEL!r} is how a missing value is written.", "Choose another name."
+                )
+            return Merge(tuple((name, tuple(map(written, values))) for name, values in self.merge.items()))
+        return self.bins.recoding() if self.bins else None
+
+    def _declared(self, recoding: Recoding | None) -> tuple[Value, ...] | None:
+        """Return the declared domain: of published values, so of labels where they are recoded."""
+        if self.domain == "observed":
+            return recoding.all_labels() if recoding else None
+        if recoding is None or isinstance(recoding, Bins):
+            return tuple(self.domain)
+        labels = tuple(map(written, self.domain))
+        if isinstance(recoding, Merge):
+            recoding.check_domain(labels)
+        else:
+            for label in labels:
+                recoding.check_label(label)
+        return labels
+
+
+def written(value: str | bool | int) -> str:
+    """Return a value as a text file has it: 7 as "7", true as "true"."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _date(value: object) -> dt.date:
+    """Return a date of TOML, or one in quotes."""
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return value
+    try:
+        if isinstance(value, str) and len(value) == len("2019-01-01"):
+            return dt.date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise ValueError(f"{str(value)!r} is no date: breaks are numbers, or dates like 2019-01-01")
 
 
 class PersonRule(Section):

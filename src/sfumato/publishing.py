@@ -45,6 +45,7 @@ from sfumato.plans import AnyPlan, Plan
 from sfumato.policy import Policy
 from sfumato.publishing_groups import meets, write_groups
 from sfumato.randomness import SecretKey, release_id
+from sfumato.recoding import Merge
 from sfumato.release import (
     MANIFEST_NAME,
     README_NAME,
@@ -224,6 +225,7 @@ def _manifest(
         guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan, data, groups))),
         data=data,
         columns=_columns(table, plan, schema),
+        merged=_merged(table),
         mechanisms=tuple(_mechanisms(plan)),
         groups=groups,
         response=_response(plan),
@@ -265,9 +267,16 @@ def _columns(table: Table, plan: AnyPlan, schema: Any) -> tuple[Column, ...]:
             return "sub-table"
         if name == GROUP and isinstance(plan, GroupPlan):
             return "group"
-        return "binned" if table.schema[name].bins else "untouched"
+        recoding = table.schema[name].recoding
+        return "untouched" if recoding is None else "merged" if isinstance(recoding, Merge) else "binned"
 
     return tuple(Column(name=f.name, type=value_type(f.type), treatment=treatment(f.name)) for f in schema)
+
+
+def _merged(table: Table) -> dict[str, dict[str, tuple[str, ...]]] | None:
+    """Return what the policy merges, whatever the table has of it."""
+    recodings = {a.name: a.recoding for a in table.schema.attributes}
+    return {name: dict(merge.values) for name, merge in recodings.items() if isinstance(merge, Merge)} or None
 
 
 def _with_limits(table: Table, plan: AnyPlan, data: DataFile, groups: GroupsPart | None) -> Guarantee:

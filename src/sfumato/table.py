@@ -16,6 +16,7 @@ from sfumato.engines.base import RESERVED, Source
 from sfumato.engines.by_record import RecordKey
 from sfumato.engines.counting import Progress, count_sensitive
 from sfumato.engines.csv_source import CsvSource
+from sfumato.engines.encoding import fitted
 from sfumato.engines.identity import index_column
 from sfumato.engines.selection import Mask, draw_persons
 from sfumato.engines.sources import open_source
@@ -112,6 +113,8 @@ def _check_kinds(source: Source, schema: Schema) -> None:
                 f"{attribute.name!r} is of type {kind}, which is not published.",
                 "Turn it into plain columns, or give it the role drop: it is then left out.",
             )
+        if attribute.is_published and (attribute.recoding or attribute.declared):
+            fitted(attribute, kind)
 
 
 def _is_opaque(kind: Any) -> bool:
@@ -132,15 +135,18 @@ def profile(table: Table, progress: Progress = no_progress, *, key: SecretKey | 
     published, `key` draws those that are counted; on Spark they are drawn anew each time.
     """
     check_identities(table)
+    checked = _checked(table)
     if isinstance(table.source, SparkSource):
         from sfumato.engines.spark import counting as spark
 
         person = table.policy.person
         drawn_person = person.column if person and person.repeated == "keep-one" else None
-        counted = spark.count_sensitive(table.source, table.schema, progress, drawn_person, table.policy.linked)
+        counted = spark.count_sensitive(
+            table.source, table.schema, progress, drawn_person, table.policy.linked, checked
+        )
     else:
         drawn = drawn_rows(table, key or SecretKey.fresh())
-        counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked)
+        counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked, checked)
     return replace(counted, read_off=read_off(table.policy))
 
 
@@ -149,6 +155,16 @@ def read_off(policy: Policy) -> Facts:
     hidden = {*policy.attributes.names("sensitive"), *policy.linked}
     dropping = [a.name for a in policy.attributes.attributes if a.name in hidden and a.missing == "drop"]
     return (*policy.facts_from_table, *([left_out(dropping)] if dropping else []))
+
+
+def _checked(table: Table) -> list[str]:
+    """Return the columns that are not counted, and have values that publishing may refuse."""
+    counted = {*table.policy.linked, *table.schema.names("sensitive")}
+    return [
+        a.name
+        for a in table.schema.attributes
+        if a.is_published and a.name not in counted and (a.recoding or a.declared)
+    ]
 
 
 def widened(table: Table) -> tuple[Source, Schema]:
@@ -161,7 +177,7 @@ def widened(table: Table) -> tuple[Source, Schema]:
     untouched = {
         a.name: a.missing
         for a in table.schema.attributes
-        if a.role in ("quasi_identifier", "other") and not a.bins and a.declared is None
+        if a.role in ("quasi_identifier", "other") and not a.recoding and a.declared is None
     }
     untouched = {name: missing for name, missing in untouched.items() if name not in table.policy.linked}
     untouched.pop(table.policy.record_key or "", None)

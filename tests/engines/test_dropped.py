@@ -64,9 +64,9 @@ def test_what_is_not_published_can_be_dropped(tmp_path: Path) -> None:
     assert released(table, make_policy({"x": "drop", "s": "sensitive"}), folder=tmp_path / "r")
 
 
-@pytest.mark.parametrize("more", ["domain = ['a']", "bins = { width = 10 }"])
+@pytest.mark.parametrize("more", ["domain = ['a']", "bins = { width = 10 }", "bins = 'year'", "merge = { a = ['b'] }"])
 def test_a_dropped_column_takes_no_values(more: str) -> None:
-    with pytest.raises(PolicyError, match="the column is dropped: it takes no domain and no bins"):
+    with pytest.raises(PolicyError, match="the column is dropped: it takes no domain, no bins and no merge"):
         make_policy({"x": f"drop; {more}", "s": "sensitive"})
 
 

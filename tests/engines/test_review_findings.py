@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sfumato.attributes import Bins
 from sfumato.cli.main import app
 from sfumato.errors import PolicyError, TableError, UsageError
+from sfumato.recoding import Bins
 from sfumato.reconstruct.estimate import NO_ROW
 from sfumato.release import Release
 from sfumato.requirement import Amplification, LocalPrivacy, RhoPrivacy, Tolerance, exact

@@ -18,13 +18,13 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.attributes import Bins
 from sfumato.audit.truth import count_truth, true_counts
 from sfumato.audit.utility import cube_errors, distances, relative_errors
 from sfumato.engines import sources
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
 from sfumato.policy_rules import InputRule
+from sfumato.recoding import Bins
 from sfumato.release import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released

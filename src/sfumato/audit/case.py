@@ -97,18 +97,17 @@ class ColumnCodes:
     index: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # a learning encoder names the bins; missing values have a label like all others
-        self._bins = (
-            Encoder(replace(self.attribute, missing="category", declared=None)) if self.attribute.bins else None
-        )
+        # a learning encoder recodes; missing values have a label like all others
+        learning = replace(self.attribute, missing="category", declared=None)
+        self._recoded = Encoder(learning) if self.attribute.recoding else None
 
     def of_table(self, column: Any, position: int) -> Codes:
         """Return the codes of values as they are in the table."""
-        if self._bins is None:
+        if self._recoded is None:
             return self.of_release(column)
-        codes = self._bins.encode(column, position)
-        self._bins.check()
-        return self._numbered([text_of(value) for value in self._bins.learned]).take(codes)
+        codes = self._recoded.encode(column, position)
+        self._recoded.check()
+        return self._numbered([text_of(value) for value in self._recoded.learned]).take(codes)
 
     def of_release(self, column: Any) -> Codes:
         """Return the codes of published values."""
@@ -219,8 +218,8 @@ class Case:
 
     @property
     def comparable(self) -> tuple[str, ...]:
-        """The columns that are published as they are, or in bins."""
-        return tuple(c.name for c in self.manifest.columns if c.treatment in ("untouched", "binned"))
+        """The columns that are published as they are, in bins, or with some values merged."""
+        return tuple(c.name for c in self.manifest.columns if c.treatment in ("untouched", "binned", "merged"))
 
     # --- codes --------------------------------------------------------------------------------------------------------
 

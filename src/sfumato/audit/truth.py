@@ -212,7 +212,7 @@ def _place(index: dict[Any, int], bins: list[tuple[float, float, int]], read: Re
 
 _NUMBER = r"(-?\d+(?:\.\d+)?(?:e[+-]\d+)?)"
 BIN = re.compile(rf"\[{_NUMBER}, {_NUMBER}\)|< {_NUMBER}|>= {_NUMBER}")
-"""How `attributes.Bins` labels a bin."""
+"""How `recoding.Bins` labels a bin."""
 
 
 def _bins(labels: Sequence[Any]) -> list[tuple[float, float, int]]:

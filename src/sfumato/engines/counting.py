@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,17 +11,21 @@ import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
 from sfumato.engines.base import Source
-from sfumato.engines.encoding import Encoder, fitted
+from sfumato.engines.encoding import Encoder, fitted, new_encoder
 from sfumato.engines.mapping import positioned
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import PolicyError, TableError
 from sfumato.profiles import Profile
+from sfumato.recoding import DateBins
 from sfumato.row_order import OrderTest, OrderWatch
 from sfumato.text import many
 
 MOST_VALUES = 10_000_000
 """The largest compound domain: planning keeps a few numbers for each value."""
+
+MOST_NAMED = 5
+"""Values that a note lists."""
 
 WATCHED = 1024
 """Values that the row-order test tells apart; beyond, numbers that agree modulo this share a place."""
@@ -35,31 +40,53 @@ def count_sensitive(
     progress: Progress,
     drawn: Mask | None = None,
     quasi_identifiers: Sequence[str] = (),
+    checked: Sequence[str] = (),
 ) -> Profile:
     """Return the profile of the sensitive columns, counted over the rows that would be published.
 
     The joint table of `quasi_identifiers` and the sensitive columns is counted where the former are named.
+    `checked` are further columns, of which values that publishing would refuse are refused here.
     `drawn` says which rows are drawn of their persons. An observed domain has the values of the other rows too: when
     the table is published, other rows may be drawn.
     """
     names = [*quasi_identifiers, *schema.names("sensitive")]
     attributes = [fitted(schema[name], source.column_type(name)) for name in names]
-    encoders = [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in attributes]
+    others = [fitted(schema[name], source.column_type(name)) for name in checked]
+    encoders, checks = [new_encoder(a) for a in attributes], [new_encoder(a) for a in others]
     drops, tally, watch, dropped = dropping(schema), Tally(), OrderWatch(WATCHED), 0
-    columns = list(dict.fromkeys(a.name for a in (*attributes, *drops)))
+    columns = list(dict.fromkeys(a.name for a in (*attributes, *others, *drops)))
     for batch, position in ahead(positioned(source, columns)):
         rows = batch.rows
         codes = [e.encode(rows.column(e.attribute.name), position) for e in encoders]
+        for check in checks:
+            check.encode(rows.column(check.attribute.name), position)
         masks = [complete_rows(rows, drops), None if drawn is None else drawn[position : position + rows.num_rows]]
         kept = np.logical_and.reduce([*(c >= 0 for c in codes), *(mask for mask in masks if mask is not None)])
         dropped += rows.num_rows - int(kept.sum())
         watch.add(watched(tally.add(codes if kept.all() else [c[kept] for c in codes]), tally.size))
         progress(rows.num_rows)
-    for encoder in encoders:
+    for encoder in (*encoders, *checks):
         encoder.check()
     domain = SensitiveDomain(tuple(_domain(encoder) for encoder in encoders))
     cells, numbers = tally.cells([encoder.learned for encoder in encoders], domain)
-    return profile_of(attributes, domain, cells, numbers, watch.test(), dropped, quasi_identifiers)
+    found = profile_of(attributes, domain, cells, numbers, watch.test(), dropped, quasi_identifiers)
+    unseen = {encoder.attribute.name: encoder.unseen for encoder in (*encoders, *checks)}
+    return replace(found, recoding_notes=recoding_notes(source, (*attributes, *others), unseen))
+
+
+def recoding_notes(
+    source: Source, attributes: Iterable[Attribute], unseen: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """Return what to know of how columns are recoded. Private: it tells which values never occur."""
+    notes = []
+    for name, recoding in ((a.name, a.recoding) for a in attributes):
+        kind = source.column_type(name)
+        if isinstance(recoding, DateBins) and pa.types.is_timestamp(kind) and kind.tz is not None:
+            notes.append(f"The times of {name!r} have a zone: its bins count days in UTC.")
+        if values := unseen.get(name):
+            listed = ", ".join(map(repr, values[:MOST_NAMED])) + (", ..." if len(values) > MOST_NAMED else "")
+            notes.append(f"merge of {name!r}: {listed} never occur(s) in the table. Is the spelling right?")
+    return tuple(notes)
 
 
 def profile_of(

@@ -6,7 +6,6 @@ knows its domain, and notes every value outside it, or learns it, in the order i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,9 @@ import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Value, label
 from sfumato.engines.arrays import codes_of
+from sfumato.engines.recoding import Unfit, as_text, check_recoding, recoded
 from sfumato.errors import PolicyError, TableError
+from sfumato.recoding import DateBins, Merge
 
 LEFT_OUT = -1
 """The code of a row that is left out because the value is missing."""
@@ -46,9 +47,11 @@ class Encoder:
 
     def __post_init__(self) -> None:
         self._codes: dict[Value, int] = dict(self.domain.index) if self.domain else {}
-        self._bin_numbers: dict[Value, int] = {}
-        self._seen: Any = None  # the dictionary that `_table` is for
-        self._table: Codes = np.empty(0, dtype=np.int32)
+        self._seen: Any = None  # the dictionary that the rest is for
+        self._values: list[Value] = []  # as they are published
+        self._places: npt.NDArray[np.int64] | None = None  # of the dictionary's values among them; None: the same
+        self._table: Codes = np.empty(0, dtype=np.int32)  # the code of each value, and of a missing one
+        self._unseen = set(sources(self.attribute))
         if self.domain is None and self.attribute.declared is not None:
             raise ValueError("a declared domain is not learned")
 
@@ -59,68 +62,62 @@ class Encoder:
 
     def learned_in_order(self) -> tuple[Value, ...]:
         """The values so far in their natural order (bins from low to high), the missing value last."""
-        known = [v for v in self._codes if v is not None]
-        known.sort(key=self._bin_numbers.__getitem__ if self.attribute.bins else lambda v: v)
-        return (*known, *([None] if None in self._codes else []))
+        return in_order(self._codes, self.attribute)
 
-    def bin_number(self, value: Value) -> int | None:
-        """Return the number of a learned bin; None for the missing value, and where there are no bins."""
-        return self._bin_numbers.get(value)
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The values to be merged that no row had so far."""
+        return tuple(value for value in sources(self.attribute) if value in self._unseen)
 
     def encode(self, column: Any, position: int) -> Codes:
         """Return the code of each row; `position` is the number of the first row in the whole table, from 0."""
         coded = _as_dictionary(column, self.attribute)
         if self._seen is None or not coded.dictionary.equals(self._seen):
-            self._seen = coded.dictionary
-            self._table = np.array(
-                [*(self._code(v) for v in self._values(coded.dictionary)), self._code_of_missing()],
-                dtype=np.int32,
-            )
+            self._look_up(coded.dictionary)
         positions = codes_of(coded, len(coded.dictionary))
+        if self._unseen:
+            self._note_sources(positions)
+        if self._places is not None:
+            positions = self._places.take(positions)
         codes = self._table.take(positions)
-        return self._settle(codes, positions, coded, position) if (self._table == REFUSED).any() else codes
+        return self._settle(codes, positions, position) if (self._table == REFUSED).any() else codes
 
-    def _values(self, dictionary: Any) -> list[Value]:
-        """Return the dictionary's values as the domain has them: bins by their labels, NaN as missing."""
-        values: list[Any] = dictionary.to_pylist()
-        if self.attribute.bins is None:
-            return values
-        read = _number_of_single if pa.types.is_float32(dictionary.type) else _number
-        numbers = np.array([read(v) for v in values], dtype=np.float64)
-        finite = self.attribute.bins.holds(numbers)
-        bins = self.attribute.bins.numbers(np.where(finite, numbers, 0.0))
-        names = {k: self.attribute.bins.label(k) for k in np.unique(bins).tolist()}
-        self._bin_numbers |= {name: k for k, name in names.items()}
-        binned: list[Value] = []
-        for value, number, is_finite, k in zip(values, numbers, finite, bins.tolist(), strict=True):
-            missing = value is None or (isinstance(value, float) and math.isnan(number))
-            binned.append(names[k] if is_finite else None if missing else NotANumber(str(value)))
-        return binned
+    def _look_up(self, dictionary: Any) -> None:
+        """Find the published values of a dictionary, and their codes."""
+        self._seen = dictionary
+        if self.attribute.recoding is None:
+            self._values, self._places = [*dictionary.to_pylist(), None], None
+        else:
+            values, places = recoded(dictionary, self.attribute.recoding)
+            self._values, self._places = [*values, None], np.append(places, len(values))
+        self._table = np.array([self._code(value) for value in self._values], dtype=np.int32)
+
+    def _note_sources(self, positions: npt.NDArray[Any]) -> None:
+        """Take note of which values that are merged rows really have."""
+        texts = [*as_text(self._seen), None]
+        self._unseen -= {text for place in np.unique(positions).tolist() if (text := texts[place]) is not None}
 
     def _code(self, value: Value) -> int:
         if value is None:
             return self._code_of_missing()
-        if value in self._codes:
-            return self._codes[value]
         # a learned domain gets the value only when a row has it: dictionaries can hold unused values
-        return REFUSED
+        return REFUSED if isinstance(value, Unfit) else self._codes.get(value, REFUSED)
 
     def _code_of_missing(self) -> int:
         if self.attribute.missing == "drop":
             return LEFT_OUT
         return self._codes.get(None, REFUSED) if self.attribute.missing == "category" else REFUSED
 
-    def _settle(self, codes: Codes, positions: npt.NDArray[Any], coded: Any, start: int) -> Codes:
+    def _settle(self, codes: Codes, positions: npt.NDArray[Any], start: int) -> Codes:
         """Learn the new values that rows really have, or note them as refused."""
         open_rows = np.flatnonzero(codes == REFUSED)
         if not open_rows.size:
             return codes
-        values = [*self._values(coded.dictionary), None]
         which, first, count = np.unique(positions[open_rows], return_index=True, return_counts=True)
         for place, at, times in sorted(
             zip(which.tolist(), first.tolist(), count.tolist(), strict=True), key=lambda x: x[1]
         ):
-            value = values[place]
+            value = self._values[place]
             if self._may_learn(value):
                 self._table[place] = self._codes.setdefault(value, len(self._codes))
             else:
@@ -129,7 +126,7 @@ class Encoder:
         return self._table.take(positions)
 
     def _may_learn(self, value: Value) -> bool:
-        if self.domain is not None or isinstance(value, NotANumber):
+        if self.domain is not None or isinstance(value, Unfit):
             return False
         return value is not None or self.attribute.missing == "category"
 
@@ -140,9 +137,12 @@ class Encoder:
 
     def _complaint(self) -> tuple[str, str]:
         """Return what is wrong and what to do, of missing values and of others: who mends one wants to know both."""
-        others: dict[Value, Refusal] = {value: refusal for value, refusal in self.refused.items() if value is not None}
+        known: dict[Value, Refusal] = {value: refusal for value, refusal in self.refused.items() if value is not None}
+        unfit: dict[Value, Refusal] = {v: refusal for v, refusal in known.items() if isinstance(v, Unfit)}
+        outside = {value: refusal for value, refusal in known.items() if value not in unfit}
         parts = [self._about_missing(self.refused[None])] if None in self.refused else []
-        parts += [self._about_values(others)] if others else []
+        parts += [self._about_unfit(unfit, (0, 0) if outside else self.untold)] if unfit else []
+        parts += [self._about_outside(outside)] if outside else []
         return " ".join(message for message, _ in parts), " ".join(hint for _, hint in parts)
 
     def _about_missing(self, lacking: Refusal) -> tuple[str, str]:
@@ -152,22 +152,52 @@ class Encoder:
             'or "drop" (the row is left out).',
         )
 
-    def _about_values(self, refused: Mapping[Value, Refusal]) -> tuple[str, str]:
-        name = self.attribute.name
-        number, total = len(refused) + self.untold[0], sum(r.rows for r in refused.values()) + self.untold[1]
-        first = min(r.first for r in refused.values())
-        named = [repr(label(v)) for v in list(refused)[:5]]
-        shown = ", ".join([*named, *(["..."] if number > len(named) else [])])
-        if self.attribute.bins is not None and any(isinstance(v, NotANumber) for v in refused):
-            return (
-                f"{name!r} has bins, but {total:,} row(s) hold no finite number: {shown}{first_row(';', first)}.",
-                "Mend them, or take the bins away.",
-            )
+    def _about_outside(self, refused: Mapping[Value, Refusal]) -> tuple[str, str]:
+        number, rows, where = _told(refused, self.untold)
         return (
-            f"{name!r} has {number:,} value(s) outside its declared domain, in {total:,} row(s): {shown}"
-            f"{first_row(';', first)}.",
+            f"{self.attribute.name!r} has {number:,} value(s) outside its declared domain, in {rows:,} row(s): {where}",
             "Add them to the domain in the policy, or mend the table.",
         )
+
+    def _about_unfit(self, refused: Mapping[Value, Refusal], untold: tuple[int, int]) -> tuple[str, str]:
+        """Return what is wrong with values that cannot be recoded, and what to do."""
+        name, recoding = self.attribute.name, self.attribute.recoding
+        _, rows, where = _told(refused, untold)
+        if isinstance(recoding, Merge):
+            taken = str(next(iter(refused)))
+            listed = ", ".join(f'"{value}"' for value in (*dict(recoding.values)[taken], taken))
+            return (
+                f"{name!r} merges values into a name that {rows:,} row(s) hold already: {where}",
+                f'Choose another name, or merge these rows too: "{taken}" = [{listed}].',
+            )
+        if isinstance(recoding, DateBins):
+            return (
+                f"{name!r} has bins of dates, but {rows:,} row(s) hold no date of the years 1 to 9999: {where}",
+                "Write dates like 2019-12-31; a time may follow, as in 2019-12-31T23:59. Mend these rows, or take the "
+                "bins away. Texts of a CSV file that mean a missing value are named in [input] missing_values.",
+            )
+        return (
+            f"{name!r} has bins, but {rows:,} row(s) hold no finite number: {where}",
+            "Mend them, or take the bins away.",
+        )
+
+
+def _told(refused: Mapping[Value, Refusal], untold: tuple[int, int]) -> tuple[int, int, str]:
+    """Return how many values are refused, in how many rows, and the first of them with the first row."""
+    number, rows = len(refused) + untold[0], sum(r.rows for r in refused.values()) + untold[1]
+    named = [repr(label(v)) for v in list(refused)[:5]]
+    shown = ", ".join([*named, *(["..."] if number > len(named) else [])])
+    return number, rows, f"{shown}{first_row(';', min(r.first for r in refused.values()))}."
+
+
+def sources(attribute: Attribute) -> tuple[str, ...]:
+    """Return the values of a column that are merged."""
+    return tuple(attribute.recoding.name_of) if isinstance(attribute.recoding, Merge) else ()
+
+
+def new_encoder(attribute: Attribute) -> Encoder:
+    """Return an encoder that knows the declared domain of a column, or learns it."""
+    return Encoder(attribute, None if attribute.declared is None else Domain(attribute.name, attribute.declared))
 
 
 def first_row(after: str, number: int) -> str:
@@ -179,25 +209,16 @@ def first_row(after: str, number: int) -> str:
     return f"{after} first in row {number:,}" if number else ""
 
 
-class NotANumber(str):
-    """The text of a value that cannot be binned."""
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
-
-
-def _number_of_single(value: Any) -> float:
-    """Return a number of 32 bits as it is written: 0.7, not 0.699999988079071."""
-    return math.nan if value is None else float(str(np.float32(value)))
+def in_order(values: Iterable[Value], attribute: Attribute) -> tuple[Value, ...]:
+    """Return the values of a column in their natural order (bins from low to high), the missing value last."""
+    told = list(values)
+    known: list[Any] = [value for value in told if value is not None]
+    known.sort(key=None if attribute.recoding is None else attribute.recoding.order)
+    return (*known, *([None] if None in told else []))
 
 
 def _as_dictionary(column: Any, attribute: Attribute) -> Any:
-    """Return the column as a dictionary array of text, integers or truth values (numbers too, where they "
-    "are binned)."""
+    """Return the column as a dictionary array: of text, integers or truth values, or of what can be binned."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         check_kind(kind.value_type, attribute)
@@ -213,21 +234,27 @@ def _as_dictionary(column: Any, attribute: Attribute) -> Any:
 def check_kind(kind: Any, attribute: Attribute) -> None:
     """Raise unless the domain of a column of this Arrow type can be finite and written down."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if attribute.recoding is not None:
+        check_recoding(attribute, kind)
+        return
     if _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return
-    numeric = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if numeric and attribute.bins is not None:
-        return
+    may_be_binned = any(
+        is_such(kind)
+        for is_such in (pa.types.is_floating, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
+    )
     raise PolicyError(
         f"{attribute.name!r} holds values of type {kind}, which have no finite domain.",
-        "Give the column bins in the policy." if numeric else "Turn it into text, integers or truth values first.",
+        "Give the column bins in the policy."
+        if may_be_binned
+        else "Turn it into text, integers or truth values first.",
     )
 
 
 def fitted(attribute: Attribute, kind: Any) -> Attribute:
     """Check the column's type, and write a declared domain in it: 7 is "7" in a text column and the other way round."""
     check_kind(kind, attribute)
-    if attribute.declared is None or attribute.bins is not None:
+    if attribute.declared is None or attribute.recoding is not None:
         return attribute
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_boolean(kind):

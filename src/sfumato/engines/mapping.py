@@ -13,7 +13,7 @@ from sfumato.attributes import Attribute, Domain, Schema
 from sfumato.engines.arrays import first_null, from_numpy, from_text
 from sfumato.engines.base import RESERVED, Batch, Source
 from sfumato.engines.by_record import RecordKey
-from sfumato.engines.encoding import Encoder, Refusal, first_row, fitted, number_type
+from sfumato.engines.encoding import Encoder, Refusal, first_row, fitted, new_encoder, number_type
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.errors import PlanMismatch, TableError
@@ -62,7 +62,7 @@ class CountedValues:
 
 
 class RowMapper:
-    """Perturbs the columns of each mechanism, bins and checks the others, drops identifiers and rows that are left out.
+    """Perturbs the columns of each mechanism, recodes and checks the others, drops columns and rows that are left out.
 
     `dealt` and `seen` go with one mechanism. `beside` gives further columns of numbers that go with the rows.
     """
@@ -87,7 +87,7 @@ class RowMapper:
         self._published = [name for name in source.names if schema[name].is_published]
         self._columns = list(dict.fromkeys([*self._published, *([record_key.column] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
-        self._encoders |= {a.name: checking_encoder(a, source) for a in self._others() if a.bins or a.declared}
+        self._encoders |= {a.name: checking_encoder(a, source) for a in self._others() if a.recoding or a.declared}
         self._contexts = [record_key.noise_context(each) for each in mechanisms] if record_key else []
         self._types = integer_types(parts, source)
         self._dropping = dropping(schema)
@@ -127,7 +127,7 @@ class RowMapper:
                 new[part.name] = decoded(part, column, self._types.get(part.name))
         for attribute in self._others():
             name = attribute.name
-            if attribute.bins:
+            if attribute.recoding:
                 new[name] = decoded(Domain(name, self._encoders[name].learned), codes[name])
             else:
                 new[name] = _plain(rows.column(name))
@@ -239,10 +239,8 @@ def _integer_type(part: Domain, kind: Any) -> Any:
 
 
 def checking_encoder(attribute: Attribute, source: Source) -> Encoder:
-    """Return an encoder for a column that is not randomized, and has bins or a declared domain."""
-    attribute = fitted(attribute, source.column_type(attribute.name))
-    declared = attribute.declared
-    return Encoder(attribute, None if declared is None else Domain(attribute.name, declared))
+    """Return an encoder for a column that is not randomized, and is recoded or has a declared domain."""
+    return new_encoder(fitted(attribute, source.column_type(attribute.name)))
 
 
 def _without_views(rows: Any) -> Any:

@@ -32,7 +32,7 @@ def complete_rows(rows: Any, attributes: list[Attribute]) -> Mask | None:
 
 def _gaps(column: Any, attribute: Attribute) -> Mask | None:
     # where numbers are binned, NaN is missing too: the encoder says so
-    if attribute.bins is not None and pa.types.is_floating(column.type):
+    if attribute.recoding is not None and pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
     return nulls_of(column)
 

@@ -22,7 +22,7 @@ def domain_notes(profile: Profile) -> list[str]:
             notes.append(
                 f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed by the domain: {some(rare)}."
             )
-    return notes
+    return [*notes, *profile.recoding_notes]
 
 
 def some(names: list[str], most: int = 5) -> str:

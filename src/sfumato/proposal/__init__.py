@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sfumato.attributes import Bins, Schema
+from sfumato.attributes import Schema
 from sfumato.engines.base import Source
 from sfumato.engines.counting import count_sensitive
 from sfumato.engines.csv_source import CsvSource
@@ -26,6 +26,7 @@ from sfumato.proposal.roles import (
     is_all_numbers,
     words,
 )
+from sfumato.recoding import Bins
 from sfumato.survey import check_names
 from sfumato.survey.counting import describe_columns, rough_median
 from sfumato.survey.model import Column

@@ -58,7 +58,7 @@ def _questions(release: Release) -> list[tuple[str, ...]]:
 def _splitter(release: Release) -> str | None:
     """Return the first column of few values that stayed as it was."""
     rows = release.to_arrow()
-    plain = [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned")]
+    plain = [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned", "merged")]
     return next((name for name in plain if len(rows.column(name).unique()) in FEW), None)
 
 
@@ -88,7 +88,7 @@ def _chosen(found: list[Estimated]) -> list[Estimated]:
 
 
 def _is_ordered(text: str) -> bool:
-    """Whether a label is a number or a bin, which `attributes.Bins` writes with a sign before."""
+    """Whether a label is a number or a bin, which `recoding.Bins` writes with a sign before."""
     return text.lstrip("[<>=- ")[:1].isdigit()
 
 

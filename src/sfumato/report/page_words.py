@@ -49,6 +49,8 @@ def _what(manifest: Manifest) -> Iterator[str]:
         yield f"Published as collected: {and_list(kept)}."
     if binned:
         yield f"Published in bins, otherwise as collected: {and_list(binned)}."
+    if merged := [column.name for column in manifest.columns if column.treatment == "merged"]:
+        yield f"Published with some values merged, otherwise as collected: {and_list(merged)}."
     yield "The rows are in random order." if manifest.data.shuffled else "The rows are in the order of the table."
 
 

@@ -71,8 +71,9 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
     profile = count_sensitive(table.source, table.schema, progress)
     linked = table.policy.linked
     joint = count_sensitive(table.source, table.schema, progress, None, linked) if linked else profile
-    uniqueness, problems = _uniqueness(table, progress)
-    prediction = find_predictors(table, profile, columns, rows, progress)
+    uniqueness = _uniqueness(table, progress)
+    published = PublishedRows(table, table.schema.names("other", "quasi_identifier", "sensitive"))
+    prediction = find_predictors(published, table, profile, columns, rows, progress)
     found = Survey(
         table=table.source.description,
         rows=rows,
@@ -85,18 +86,19 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         persons=_persons(table, progress),
         feasibility=survey_feasibility(profile, table.policy, joint),
     )
-    warnings = [*column_warnings(columns), *problems, *policy_warnings(found, table.policy)]
+    told = [*published.problems(), *published.recoding_notes()]
+    warnings = [*column_warnings(columns), *told, *policy_warnings(found, table.policy)]
     return replace(found, warnings=tuple(warnings))
 
 
-def _uniqueness(table: Table, progress: Progress) -> tuple[Uniqueness | None, list[str]]:
-    """Return how the quasi-identifiers are shared, and what of them could not be published."""
+def _uniqueness(table: Table, progress: Progress) -> Uniqueness | None:
+    """Return how the quasi-identifiers are shared."""
     names = table.schema.names("quasi_identifier")
     if not names:
-        return None, []
+        return None
     published = PublishedRows(table, names)
     sizes = group_sizes(published.batches(progress), published.kinds)
-    return uniqueness(tuple(names), sizes), published.problems()
+    return uniqueness(tuple(names), sizes)
 
 
 def uniqueness(names: tuple[str, ...], sizes: dict[int, int]) -> Uniqueness:

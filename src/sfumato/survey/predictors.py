@@ -31,15 +31,16 @@ Codes = npt.NDArray[np.int64]
 
 
 def find_predictors(
-    table: Table, profile: Profile, columns: tuple[Column, ...], rows: int, progress: Progress
+    published: PublishedRows, table: Table, profile: Profile, columns: tuple[Column, ...], rows: int, progress: Progress
 ) -> Prediction:
     """Return how well each `other` and `quasi_identifier` column predicts the sensitive value, best first.
 
     The rule: the most common sensitive value of the records with the same column value; for a value that was
     not seen, the overall most common one. What shifts the odds without changing that guess shows as information.
+    `published` are these columns and the sensitive ones.
     """
     names = table.schema.names("other", "quasi_identifier")
-    sample = PublishedRows(table, [*names, *profile.domain.names]).sample(rows, progress)
+    sample = published.sample(rows, progress)
     sensitive = _sensitive_codes(sample, table, profile)
     known = np.flatnonzero(sensitive >= 0)
     if known.size < FEWEST:
@@ -118,7 +119,7 @@ def _sensitive_codes(sample: Any, table: Table, profile: Profile) -> Codes:
 
 def _part_codes(column: Any, part: Domain, table: Table) -> Codes:
     attribute = table.schema[part.name]
-    if attribute.bins or attribute.declared:  # numbered already
+    if attribute.recoding or attribute.declared:  # numbered already
         return np.asarray(column.to_numpy(), dtype=np.int64)
     codes = Encoder(attribute, part).encode(column.combine_chunks(), 0)
     return codes.astype(np.int64)

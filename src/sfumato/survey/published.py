@@ -1,4 +1,4 @@
-"""A table's rows as they would be published: bins applied, rows with a value to be dropped left out."""
+"""A table's rows as they would be published: values recoded, rows with a value to be dropped left out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, Domain
-from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted
+from sfumato.attributes import Attribute
+from sfumato.engines.counting import recoding_notes
+from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted, new_encoder
 from sfumato.engines.mapping import positioned
 from sfumato.errors import TableError
 from sfumato.randomness import simulation
@@ -22,14 +23,14 @@ SEED = 1  # the sample is the same at every call: a survey can be repeated
 
 
 class PublishedRows:
-    """Streams some columns of the rows that would be published, binned ones as the codes of their bins."""
+    """Streams some columns of the rows that would be published, recoded ones as the codes of their labels."""
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._source, self._columns = table.source, list(columns)
         attributes = [a for a in table.schema.attributes if a.is_published]
         self._dropping = [a.name for a in attributes if a.missing == "drop"]
         needed = {*columns, *self._dropping}
-        coded = [a for a in attributes if a.name in needed and (a.bins or a.declared)]
+        coded = [a for a in attributes if a.name in needed and (a.recoding or a.declared)]
         self._encoders = {a.name: _encoder(a, table) for a in coded}
 
     @property
@@ -95,11 +96,14 @@ class PublishedRows:
                 found.append(f"Publishing would stop: {problem.message} {problem.hint}")
         return found
 
+    def recoding_notes(self) -> tuple[str, ...]:
+        """Return, after a pass, what to know of how columns are recoded."""
+        unseen = {name: encoder.unseen for name, encoder in self._encoders.items()}
+        return recoding_notes(self._source, [encoder.attribute for encoder in self._encoders.values()], unseen)
+
 
 def _encoder(attribute: Attribute, table: Table) -> Encoder:
-    attribute = fitted(attribute, table.source.column_type(attribute.name))
-    declared = attribute.declared
-    return Encoder(attribute, None if declared is None else Domain(attribute.name, declared))
+    return new_encoder(fitted(attribute, table.source.column_type(attribute.name)))
 
 
 def _cast(batch: Any, schema: Any) -> Any:

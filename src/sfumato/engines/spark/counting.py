@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
-from sfumato.engines.counting import WATCHED, Progress, Tally, profile_of
-from sfumato.engines.encoding import Codes, Encoder, fitted
+from sfumato.engines.counting import WATCHED, Progress, Tally, profile_of, recoding_notes
+from sfumato.engines.encoding import Codes, Encoder, fitted, in_order, new_encoder, sources
 from sfumato.engines.selection import Mask, complete_rows, dropping
 from sfumato.engines.spark.identity import with_drawn
 from sfumato.engines.spark.refusing import complain, complete
@@ -34,7 +34,7 @@ from sfumato.row_order import SEGMENTS, OrderTest, block_size, tested
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-COUNTED, REFUSED, LEARNED, DROPPED = range(4)
+COUNTED, REFUSED, LEARNED, SEEN, DROPPED = range(5)
 """Kinds of lines that partitions give."""
 LINES = "kind int, text string, number long"
 SPREADING = np.uint64(0x9E3779B97F4A7C15)
@@ -49,11 +49,13 @@ def count_sensitive(
     progress: Progress,
     person: str | None = None,
     quasi_identifiers: Sequence[str] = (),
+    checked: Sequence[str] = (),
 ) -> Profile:
     """Return the profile of the sensitive columns, as `engines.counting` does; `person`: of one row of each."""
     names = [*quasi_identifiers, *schema.names("sensitive")]
     attributes = [fitted(schema[name], source.column_type(name)) for name in names]
-    counter = _Counter(attributes, dropping(schema), source.in_task(_columns(attributes, schema)))
+    others = [fitted(schema[name], source.column_type(name)) for name in checked]
+    counter = _Counter(attributes, others, dropping(schema), source.in_task(_columns([*attributes, *others], schema)))
     frame = with_drawn(source, schema, counter.source.names, person, SecretKey.fresh())
     with (
         told(source.session, 0 if source.why_no_address else source.files.rows, progress),
@@ -61,11 +63,13 @@ def count_sensitive(
     ):
         found = _Found.of(collected(_added_up(mapped(frame, counter.count, LINES))))
         for k in sorted(found.refused):
-            complain(source, counter.encoders()[k])
+            complain(source, new_encoder((*attributes, *others)[k]))
         domain = SensitiveDomain(tuple(found.domain(k, a) for k, a in enumerate(attributes)))
         cells, numbers = found.cells(domain)
         order = UNKNOWN_ORDER if source.why_no_address else _order(source, frame, counter, domain)
-    return profile_of(attributes, domain, cells, numbers, order, found.dropped, quasi_identifiers)
+    profile = profile_of(attributes, domain, cells, numbers, order, found.dropped, quasi_identifiers)
+    unseen = {a.name: found.unseen(k, a) for k, a in enumerate((*attributes, *others))}
+    return replace(profile, recoding_notes=recoding_notes(source, (*attributes, *others), unseen))
 
 
 def _columns(attributes: Sequence[Attribute], schema: Schema) -> list[str]:
@@ -86,16 +90,20 @@ class _Counter:
     """Counts a partition."""
 
     attributes: Sequence[Attribute]
+    checked: Sequence[Attribute]  # not counted, but their values may not be allowed
     drops: Sequence[Attribute]
     source: TaskSource
 
     def count(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
         """Yield the combinations of values with their counts, which columns have values not allowed, and the rest."""
         encoders, tally, dropped = self.encoders(), Tally(), 0
+        checks = [new_encoder(a) for a in self.checked]
         for batch in self.source.of(given).batches(self.source.names):
             codes, kept = self._kept(encoders, batch)
             dropped += kept.size - int(kept.sum())
             tally.add([c[kept] for c in codes])
+            for check in checks:
+                check.encode(batch.rows.column(check.attribute.name), 0)
         learned = [encoder.learned for encoder in encoders]
         parts = tuple(Domain(e.attribute.name, tuple(e.learned)) for e in encoders if e.learned)
         lines = [(DROPPED, "", dropped)]
@@ -103,12 +111,12 @@ class _Counter:
             cells, numbers = tally.cells(learned, SensitiveDomain(parts))
             for cell, number in zip(cells.tolist(), numbers.tolist(), strict=True):
                 lines.append((COUNTED, json.dumps([of[c] for of, c in zip(learned, cell, strict=True)]), number))
-        lines += [line for k, encoder in enumerate(encoders) for line in _about(k, encoder)]
+        lines += [line for k, encoder in enumerate((*encoders, *checks)) for line in _about(k, encoder)]
         yield _in_arrow(lines)
 
     def encoders(self) -> list[Encoder]:
         """Return new encoders of the columns."""
-        return [Encoder(a, None if a.declared is None else Domain(a.name, a.declared)) for a in self.attributes]
+        return [new_encoder(a) for a in self.attributes]
 
     def _kept(self, encoders: Sequence[Encoder], batch: AnyBatch) -> tuple[list[Codes], Mask]:
         """Return the codes of all rows, and which rows count."""
@@ -119,10 +127,13 @@ class _Counter:
 
 
 def _about(k: int, encoder: Encoder) -> Iterator[tuple[int, str, int]]:
-    """Give the values of a column that were learned, with their bins, and whether others are not allowed."""
+    """Give the values of a column that were learned, those that are merged, and whether others are not allowed."""
     if encoder.domain is None:
         for value in encoder.learned:
-            yield LEARNED, json.dumps([k, value, encoder.bin_number(value)]), 0
+            yield LEARNED, json.dumps([k, value]), 0
+    for source in sources(encoder.attribute):
+        if source not in encoder.unseen:
+            yield SEEN, json.dumps([k, source]), 0
     if encoder.refused:
         yield REFUSED, json.dumps(k), 0
 
@@ -146,14 +157,16 @@ class _Found(NamedTuple):
 
     counted: list[tuple[list[Value], int]]
     refused: set[int]  # columns
-    learned: dict[int, dict[Value, int | None]]  # of each column: values, and the bins of these
+    learned: dict[int, list[Value]]  # of each column
+    seen: set[tuple[int, str]]  # columns, and values to be merged
     dropped: int
 
     @classmethod
     def of(cls, lines: Any) -> _Found:
         counted: list[tuple[list[Value], int]] = []
         refused: set[int] = set()
-        learned: dict[int, dict[Value, int | None]] = defaultdict(dict)
+        learned: dict[int, list[Value]] = defaultdict(list)
+        seen: set[tuple[int, str]] = set()
         dropped = 0
         for kind, text, number in zip(*(column.to_pylist() for column in lines.columns), strict=True):
             if kind == COUNTED:
@@ -161,11 +174,18 @@ class _Found(NamedTuple):
             elif kind == REFUSED:
                 refused.add(json.loads(text))
             elif kind == LEARNED:
-                k, value, bin_number = json.loads(text)
-                learned[k][value] = bin_number
+                k, value = json.loads(text)
+                learned[k].append(value)
+            elif kind == SEEN:
+                k, value = json.loads(text)
+                seen.add((k, value))
             else:
                 dropped = number
-        return cls(counted, refused, learned, dropped)
+        return cls(counted, refused, learned, seen, dropped)
+
+    def unseen(self, k: int, attribute: Attribute) -> tuple[str, ...]:
+        """Return the values to be merged that no row has."""
+        return tuple(value for value in sources(attribute) if (k, value) not in self.seen)
 
     def domain(self, k: int, attribute: Attribute) -> Domain:
         """Return the declared domain of a column, or the learned one in its natural order, the missing value last."""
@@ -174,9 +194,7 @@ class _Found(NamedTuple):
         values = self.learned[k]
         if not values:
             raise TableError(f"{attribute.name!r} has no value in any row.", "The table is empty, or all is missing.")
-        known: list[Any] = [v for v in values if v is not None]
-        known.sort(key=values.__getitem__ if attribute.bins else lambda v: v)  # type: ignore[arg-type]
-        return Domain(attribute.name, (*known, *([None] if None in values else [])))
+        return Domain(attribute.name, in_order(values, attribute))
 
     def cells(self, domain: SensitiveDomain) -> tuple[Codes, npt.NDArray[np.int64]]:
         """Return the combinations in the domain's order, and their records."""

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Schema, Value
 from sfumato.engines.arrays import first_null
-from sfumato.engines.encoding import Encoder, NotANumber, Refusal
+from sfumato.engines.encoding import Encoder, Refusal
 from sfumato.engines.identity import missing_identifier
 from sfumato.engines.mapping import changed_table, checking_encoder, missing_values
+from sfumato.engines.recoding import Unfit
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import Addressed, AnyBatch, Refused, TaskSource
@@ -45,7 +46,7 @@ def explained(source: SparkSource, schema: Schema, parts: Sequence[Domain] = ())
     attribute = schema[name]
     if name in domains:
         complain(source, Encoder(attribute, domains[name]))
-    elif attribute.bins or attribute.declared:
+    elif attribute.recoding or attribute.declared:
         complain(source, checking_encoder(attribute, source))
     if lacking := _found(source, name, _Missing())[0].get(None):
         raise missing_values(name, lacking)
@@ -86,7 +87,7 @@ def _found(source: SparkSource, name: str, look: _Encoded | _Missing) -> tuple[d
     found: dict[Value, Refusal] = {}
     for line in told:
         value, is_odd = json.loads(line["text"])
-        found[NotANumber(value) if is_odd else value] = Refusal(line["number"], line["first"])
+        found[Unfit(value) if is_odd else value] = Refusal(line["number"], line["first"])
     if len(told) < MOST_TOLD:
         return found, (0, 0)
     values, rows = (column[0].as_py() for column in collected(added.agg(f.count("*"), f.sum("number"))).columns)
@@ -135,7 +136,7 @@ class _InTable:
 
 
 def _text(value: Value) -> str:
-    return json.dumps([value, isinstance(value, NotANumber)])
+    return json.dumps([value, isinstance(value, Unfit)])
 
 
 def _row_number(batch: AnyBatch, row: int) -> int:
