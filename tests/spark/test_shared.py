@@ -23,6 +23,16 @@ from tests.engines.test_missing_and_bins import (  # noqa: F401, pytest finds th
     test_missing_values,
 )
 from tests.engines.test_publish_groups import check_published, wards
+from tests.engines.test_recoded import (  # noqa: F401
+    test_a_value_that_never_occurs_is_told_in_private,
+    test_dates_in_bins,
+    test_learned_names_and_numbers_are_in_order,
+    test_merged_sensitive_values,
+    test_missing_dates,
+    test_recoded_columns_under_every_method,
+    test_sensitive_dates,
+    test_times_in_bins,
+)
 from tests.engines.test_sub_tables import check_quotas, workers
 from tests.engines.tools import read_by_spark
 
