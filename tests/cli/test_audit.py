@@ -124,3 +124,15 @@ def test_members_and_registers_go_with_other_tables_too() -> None:
     told = {(finding["attacker"], finding["about"]): finding for finding in found["findings"]}
     assert told["corruption", ""]["records"] == 295
     assert told["register", "row"]["records"] == 5
+
+
+def test_words_that_were_used_twice_are_found_and_end_in_exit_code_1() -> None:
+    """A seed gives two releases the same words; a fresh key does not."""
+    for name in ("a", "b"):
+        assert run("publish", "t.parquet", "policy.toml", "-o", name, "--seed", "5")[0] == 0
+    code, out, _ = run("audit", "t.parquet", "b", "--policy", "policy.toml", "--earlier", "a")
+    assert code == 1
+    assert "The same words were used in both releases" in " ".join(out.split())
+    assert run(*AUDIT, "--earlier", "a")[0] == 0
+    code, _, err = run(*AUDIT, "--earlier", "r")
+    assert (code, "The earlier release is the audited one" in err) == (2, True)

@@ -22,7 +22,7 @@ def chance_finding(
     """Return the finding of all counts together. `level` is their share of `stated_level`, which readers are told."""
     tails = tallies.log_tails
     beyond = tails < tallies.log_level(level)
-    order = np.argsort(tails, kind="stable")[: SHOWN if beyond.any() else 1].tolist()
+    order = np.argsort(tails, kind="stable")[: min(SHOWN, max(1, int(beyond.sum())))].tolist()
     worst = order[0]
     return Finding(
         attacker=attacker,

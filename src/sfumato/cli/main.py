@@ -199,6 +199,8 @@ def publish(
         print(listed(manifest.computed_from_table))
     for limit in manifest.guarantee.limits:
         print(f"Limit: {limit}")
+    if opened.policy.record_key:
+        print(manifest.second_release)
     if manifest.status != "release":
         print("NOT FOR RELEASE: drawn from a test seed, which anyone can repeat.")
 

@@ -158,10 +158,9 @@ def _finding(case: Case, linked: Linked, own: Mechanism, other: Mechanism, level
         return found
     if equal.mean() < least:
         return found.with_remark("Fewer are equal than independent draws give: the draws avoid each other.")
-    gain = (
-        f"Equal values in both raise the odds of a value that lasts by up to {told_factor(equal_twice(own.matrix))}. "
-        f"The {int((~equal).sum()):,} rows that differ have none of the values that never change."
-    )
+    gain = f"Equal values in both raise the odds of a value that lasts by up to {told_factor(equal_twice(own.matrix))}."
+    if different := int((~equal).sum()):
+        gain += f" The {different:,} rows that differ have none of the values that never change."
     if case.table.policy.record_key is None or not same_column:
         return found.with_remark(USED_TWICE, gain)
     return replace(found, promised=None, stated=found.promised, broken=None).with_remark(AS_STATED, gain)
