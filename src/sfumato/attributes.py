@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import PolicyError, TableError
+from sfumato.number_texts import ColumnType
 from sfumato.recoding import Recoding
 
 Role = Literal["identifier", "drop", "quasi_identifier", "sensitive", "other"]
@@ -45,6 +46,7 @@ class Attribute:
     missing: Missing = "error"
     declared: tuple[Value, ...] | None = None
     recoding: Recoding | None = None
+    type: ColumnType | None = None  # of text in a CSV file; None where its values decide
 
     @property
     def is_published(self) -> bool:

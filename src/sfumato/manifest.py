@@ -21,6 +21,7 @@ from sfumato.computed import Strength
 from sfumato.groups import GroupClaim
 from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
+from sfumato.number_texts import Holds
 from sfumato.release_parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts, parts_rows, parts_sha256
 from sfumato.requirement import GroupLimit, RiskLimit
 
@@ -51,6 +52,16 @@ Parts = Annotated[
 ]
 
 
+HeldNumbers = Annotated[
+    Holds | None,
+    Field(
+        description="What numbers its text holds, in all rows: they are compared, grouped and summed as these. Left "
+        "out or null where it holds none, or is no text.",
+        exclude_if=_is_none,
+    ),
+]
+
+
 class DataFile(Part):
     """The published rows."""
 
@@ -76,6 +87,7 @@ class Column(Part):
     name: str
     type: str = Field(description="Arrow type of the values.")
     treatment: Treatment
+    holds: HeldNumbers = None
 
 
 class DomainPart(Part):
@@ -83,6 +95,7 @@ class DomainPart(Part):
 
     name: str
     values: tuple[str | bool | int | None, ...]
+    holds: HeldNumbers = None
 
 
 class Noise(Part):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from sfumato.attributes import LEFT_OUT_ROLES, MISSING_LABEL, Attribute, Missing, Role, Value
 from sfumato.errors import PolicyError
+from sfumato.number_texts import ColumnType
 from sfumato.recoding import DATE_UNITS, Bins, DateBins, DateUnit, Merge, Recoding
 from sfumato.requirement import (
     Amplification,
@@ -117,6 +118,7 @@ class ColumnRule(Section):
     missing: Missing = "error"
     publish_as_is: str | None = None
     from_table: bool = False
+    type: Annotated[ColumnType | None, Field(exclude_if=_is_none)] = None
 
     @field_validator("bins", mode="before")
     @classmethod
@@ -190,7 +192,7 @@ class ColumnRule(Section):
             raise PolicyError(f"{name!r}: {problem.message}", problem.hint) from None
         if declared is not None and self.missing == "category":
             declared = (*declared, None)
-        return Attribute(name, self.role, self.missing, declared, recoding)
+        return Attribute(name, self.role, self.missing, declared, recoding, self.type)
 
     def _recoding(self) -> Recoding | None:
         if self.merge is not None:

@@ -20,6 +20,7 @@ from sfumato.engines.anatomy import for_once
 from sfumato.engines.dealing import dealt, table_rows
 from sfumato.engines.mapping import CountedValues, Dealt, RowMapper
 from sfumato.engines.memory import kept_memory
+from sfumato.engines.number_columns import holds
 from sfumato.engines.one_file import Progress, reported, write_file
 from sfumato.engines.shuffle import shuffled
 from sfumato.engines.spark.source import SparkSource
@@ -58,7 +59,16 @@ from sfumato.release import (
 from sfumato.release_readme import readme
 from sfumato.requirement import RhoPrivacy, exact
 from sfumato.response_plan import RESPONSE, ResponsePlan
-from sfumato.table import Table, check_identities, drawn_rows, no_progress, profile, widened
+from sfumato.table import (
+    Table,
+    check_identities,
+    drawn_rows,
+    held_by_domain,
+    no_progress,
+    profile,
+    watched_numbers,
+    widened,
+)
 
 
 def publish(
@@ -196,9 +206,10 @@ def _write_data(
     published = reported(mapper.batches(reading_ahead=not plan.shuffle), progress, stopped)
     if plan.shuffle:
         published = shuffled(published, plan.rows, key, folder)
-    file = write_file(published, path, kind, stopped)
+    numbers = watched_numbers(table, source, [name for m in plan.mechanisms for name in m.domain.names])
+    file = write_file(numbers.watched(published), path, kind, stopped)
     data = DataFile(file=path.name, format=format, rows=file.rows, sha256=file.sha256, shuffled=plan.shuffle)
-    return data, file.schema
+    return data, numbers.noted(file.schema)
 
 
 def _dealt(table: Table, plan: Plan | ResponsePlan, key: SecretKey) -> Dealt | None:
@@ -257,7 +268,7 @@ def _response(plan: AnyPlan) -> ResponsePart | None:
 
 def _columns(table: Table, plan: AnyPlan, schema: Any) -> tuple[Column, ...]:
     mechanisms = () if isinstance(plan, GroupPlan) else plan.mechanisms
-    randomized = {name for mechanism in mechanisms for name in mechanism.domain.names}
+    randomized = {part.name: part for mechanism in mechanisms for part in mechanism.domain.parts}
     labels = {mechanism.label for mechanism in mechanisms}
 
     def treatment(name: str) -> Treatment:
@@ -270,7 +281,15 @@ def _columns(table: Table, plan: AnyPlan, schema: Any) -> tuple[Column, ...]:
         recoding = table.schema[name].recoding
         return "untouched" if recoding is None else "merged" if isinstance(recoding, Merge) else "binned"
 
-    return tuple(Column(name=f.name, type=value_type(f.type), treatment=treatment(f.name)) for f in schema)
+    return tuple(
+        Column(
+            name=f.name,
+            type=value_type(f.type),
+            treatment=treatment(f.name),
+            holds=held_by_domain(table, randomized[f.name]) if f.name in randomized else holds(f),
+        )
+        for f in schema
+    )
 
 
 def _merged(table: Table) -> dict[str, dict[str, tuple[str, ...]]] | None:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.attributes import SensitiveDomain
+from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.engines.allocation import Codes
 from sfumato.engines.anatomy import (
     TwoTables,
@@ -42,7 +42,7 @@ from sfumato.profiles import Profile, counts_hash
 from sfumato.randomness import SecretKey, Step, WordArray
 from sfumato.release_parts import FilePart
 from sfumato.requirement import Diversity, Robustness
-from sfumato.table import Table, profile, widened
+from sfumato.table import Table, held_by_domain, profile, watched_numbers, widened
 
 IntArray = npt.NDArray[np.int64]
 FileFormat = Literal["parquet", "csv"]
@@ -67,8 +67,11 @@ def write_groups(
     deal = _robust if plan.method == "robust-anatomy" else _plain
     dealt = deal(table, plan, rows, key, folder, stopped, progress)
     kind, plain = (CsvFormat(source.wide), CsvFormat()) if format == "csv" else (ParquetFormat(), ParquetFormat())
-    data, lines = _write_both(dealt.tables, folder, format, (kind, plain), stopped)
+    numbers = watched_numbers(table, source)
+    tables = dealt.tables._replace(rows=numbers.watched(dealt.tables.rows))
+    data, lines = _write_both(tables, folder, format, (kind, plain), stopped)
     part = groups_part(
+        table,
         plan,
         file=f"groups.{format}",
         lines=lines.rows,
@@ -78,10 +81,11 @@ def write_groups(
         rows=data.rows,
     )
     file = DataFile(file=f"data.{format}", format=format, rows=data.rows, sha256=data.sha256, shuffled=True)
-    return file, data.schema, part
+    return file, numbers.noted(data.schema), part
 
 
 def groups_part(
+    table: Table,
     plan: GroupPlan,
     *,
     file: str,
@@ -97,7 +101,7 @@ def groups_part(
         file=file,
         lines=lines,
         sha256=sha256,
-        domain=tuple(_shown_domain(plan, published)),
+        domain=tuple(_shown_domain(table, plan, published)),
         group_column=GROUP,
         count_column=COUNT,
         number=number,
@@ -150,12 +154,13 @@ def _values(
         yield codes, words
 
 
-def _shown_domain(plan: GroupPlan, published: IntArray) -> Iterator[DomainPart]:
+def _shown_domain(table: Table, plan: GroupPlan, published: IntArray) -> Iterator[DomainPart]:
     """Give the sensitive columns. Of a domain that was read off the table only values of published records are told."""
     codes = plan.domain.split(np.flatnonzero(published).astype(np.int32))
     for part, of_part in zip(plan.domain.parts, codes, strict=True):
         used = set(of_part.tolist()) if part.name in plan.observed else range(len(part.values))
-        yield DomainPart(name=part.name, values=tuple(v for code, v in enumerate(part.values) if code in used))
+        shown = Domain(part.name, tuple(v for code, v in enumerate(part.values) if code in used))
+        yield DomainPart(name=part.name, values=shown.values, holds=held_by_domain(table, shown))
 
 
 # --- what was asked -------------------------------------------------------------------------------------------------

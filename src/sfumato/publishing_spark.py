@@ -174,6 +174,7 @@ def write_groups(
         written = write(table, plan, rows, key, folder)
     parts = _parts(written.values)
     groups = publishing_groups.groups_part(
+        table,
         plan,
         file=GROUPS_FOLDER,
         lines=written.values.rows,

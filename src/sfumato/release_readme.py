@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.attributes import MISSING_LABEL, Domain
 from sfumato.computed import STRENGTHS, listed
-from sfumato.manifest import Column, DataFile, GroupsPart, Manifest
+from sfumato.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest
 
 SHOWN_VALUES = 40
 
@@ -16,6 +16,8 @@ TREATMENTS = {
     "sub-table": "tells which values and which matrix the record was randomized with",
     "group": "number of the record's group",
 }
+HOLDING = {None: "", "integer": ", whole numbers", "decimal": ", numbers"}
+"""What is said of a column of text that holds numbers."""
 
 
 def readme(manifest: Manifest) -> str:
@@ -55,7 +57,7 @@ def readme(manifest: Manifest) -> str:
             "| column | type | treatment |",
             "|---|---|---|",
             *(_row(column) for column in manifest.columns),
-            *(_grouped_row(part, _file(manifest.groups)) for part in manifest.domain.parts if manifest.groups),
+            *(_grouped_rows(manifest.groups) if manifest.groups else []),
             "",
             *(line for part in manifest.domain.parts for line in _values(part)),
             "",
@@ -187,14 +189,17 @@ def _verified(manifest: Manifest) -> str:
 
 
 def _row(column: Column) -> str:
-    return f"| {_cell(column.name)} | {column.type} | {TREATMENTS[column.treatment]} |"
+    return f"| {_cell(column.name)} | {column.type}{HOLDING[column.holds]} | {TREATMENTS[column.treatment]} |"
 
 
-def _grouped_row(part: Domain, file: str) -> str:
-    return f"| {_cell(part.name)} | {_kind(part)} | by groups: in `{file}` only |"
+def _grouped_rows(groups: GroupsPart) -> list[str]:
+    return [
+        f"| {_cell(part.name)} | {_kind(part)}{HOLDING[part.holds]} | by groups: in `{_file(groups)}` only |"
+        for part in groups.domain
+    ]
 
 
-def _kind(part: Domain) -> str:
+def _kind(part: DomainPart) -> str:
     kinds = {type(value) for value in part.values if value is not None}
     return "bool" if kinds == {bool} else "integer" if kinds == {int} else "string"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, Schema
+from sfumato.attributes import Attribute, Domain, Schema
 from sfumato.computed import Facts, left_out
 from sfumato.engines.base import RESERVED, Source
 from sfumato.engines.by_record import RecordKey
@@ -18,15 +19,20 @@ from sfumato.engines.counting import Progress, count_sensitive
 from sfumato.engines.csv_source import CsvSource
 from sfumato.engines.encoding import fitted
 from sfumato.engines.identity import index_column
+from sfumato.engines.number_columns import NumberColumns, no_number
 from sfumato.engines.selection import Mask, draw_persons
 from sfumato.engines.sources import open_source
 from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
-from sfumato.errors import TableError
+from sfumato.errors import PolicyError, TableError
+from sfumato.number_texts import Holds, any_spelling_of, held_by
 from sfumato.policy import Policy
 from sfumato.policy_rules import KEEPING_ONE
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey
+from sfumato.release import value_type
 
+NUMBERS = ("int", "uint", "halffloat", "float", "double", "decimal")
+"""How the names of Arrow's types of numbers begin."""
 RESULT_NAMES = ("estimate", "standard_error", "lower", "upper")
 """What an answer puts beside the columns; a column of that name would be overwritten."""
 
@@ -80,6 +86,7 @@ def _opened(source: Source, policy: Policy) -> Table:
     policy.attributes.check_columns(source.names)
     _check_names([name for name in source.names if policy.attributes[name].is_published])
     _check_kinds(source, policy.attributes)
+    _check_types(source, policy.attributes)
     if isinstance(source, CsvSource):
         source.coded = frozenset([*policy.linked, *policy.attributes.names("sensitive")])
     return Table(source, policy)
@@ -117,6 +124,22 @@ def _check_kinds(source: Source, schema: Schema) -> None:
             fitted(attribute, kind)
 
 
+def _check_types(source: Source, schema: Schema) -> None:
+    """Raise if a declared type is not the column's own: only text of a CSV file has none."""
+    for attribute in schema.attributes:
+        if attribute.type is None or isinstance(source, CsvSource):
+            continue
+        kind = value_type(source.column_type(attribute.name))
+        is_number = kind.startswith(NUMBERS)
+        if is_number != (attribute.type == "number") or (not is_number and kind != "string"):
+            raise PolicyError(
+                f"{attribute.name!r} is declared to be {'a number' if attribute.type == 'number' else 'text'}, and the "
+                f"table has it as {kind}.",
+                "A declared type is for CSV files, which hold text only. Change the column's type in the table, or "
+                "leave `type` out.",
+            )
+
+
 def _is_opaque(kind: Any) -> bool:
     return bool(
         pa.types.is_binary(kind)
@@ -147,6 +170,7 @@ def profile(table: Table, progress: Progress = no_progress, *, key: SecretKey | 
     else:
         drawn = drawn_rows(table, key or SecretKey.fresh())
         counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked, checked)
+    _check_declared_numbers(table, counted)
     return replace(counted, read_off=read_off(table.policy))
 
 
@@ -184,6 +208,36 @@ def widened(table: Table) -> tuple[Source, Schema]:
     source = table.source.widened(untouched)
     runs = {name: Attribute(name, "other", untouched[run[0]]) for name, run in source.wide.items()}
     return source, Schema(tuple(runs.get(name) or table.schema[name] for name in source.names))
+
+
+def watched_numbers(table: Table, source: Source, randomized: Collection[str] = ()) -> NumberColumns:
+    """Return what finds out which columns of text hold numbers that are published as they are; only CSV has such."""
+    if not isinstance(table.source, CsvSource):
+        return NumberColumns({})
+    shown = [a for a in table.schema.attributes if a.role in ("quasi_identifier", "other") and not a.recoding]
+    return NumberColumns({a.name: a.type for a in shown if a.name not in randomized}, source.wide)
+
+
+def held_by_domain(table: Table, domain: Domain) -> Holds | None:
+    """Return what numbers the texts of a column hold that is not published as it is: its domain alone tells."""
+    attribute = table.schema[domain.name]
+    texts = [value for value in domain.values if isinstance(value, str)]
+    if attribute.recoding or not isinstance(table.source, CsvSource):
+        return None
+    held = held_by(texts, attribute.type)
+    if attribute.type == "number" and held is None and texts:
+        raise no_number(domain.name, next(text for text in texts if any_spelling_of(text) is None))
+    return held
+
+
+def _check_declared_numbers(table: Table, counted: Profile) -> None:
+    """Raise if a column that is declared to be a number holds other texts, before anything is planned for it."""
+    for part in counted.domain.parts:
+        held_by_domain(table, part)
+    numbers = watched_numbers(table, table.source, counted.domain.names)
+    if names := [a.name for a in table.schema.attributes if a.type == "number" and numbers.watches(a.name)]:
+        for _ in numbers.watched(batch.rows for batch in table.source.batches(names)):
+            pass
 
 
 def drawn_rows(table: Table, key: SecretKey) -> Mask | None:

@@ -200,7 +200,7 @@ def test_wrong_questions_are_2(folder: Path) -> None:
         (["--level", "0"], "between 0 and 1"),
         (["--level", "nan"], "between 0 and 1"),
         (["--where", "disease = 'flu'"], "is randomized"),
-        (["--where", "age = 'x'"], "does not fit"),
+        (["--where", "age = 'x'"], "'age' holds numbers, and 'x' is none"),
     ):
         code, _, err = run("estimate", "r", *question)
         assert (code, match in err) == (2, True), err

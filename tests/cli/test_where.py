@@ -79,7 +79,7 @@ ATTACKS = [
     "sex = ANY(SELECT 'F')",
     "age > ALL (SELECT 1)",
     "1 = 1; DROP VIEW release",
-    "1 = 1; COPY release TO '/tmp/x'",
+    "1 = 1; COPY release TO '/tmp/written-by-a-condition'",
     "1 = 1 UNION SELECT 1",
     "1 = 1 LIMIT 1",
     "1 = 1 ORDER BY age",
@@ -90,9 +90,9 @@ ATTACKS = [
     "1 = 1 WINDOW w AS ()",
     "1 = 1) OR (1 = 1",
     "1 = 1) FROM read_csv('/etc/passwd') --",
-    "COPY release TO '/tmp/x'",
+    "COPY release TO '/tmp/written-by-a-condition'",
     "PRAGMA version",
-    "ATTACH '/tmp/x'",
+    "ATTACH '/tmp/written-by-a-condition'",
     "SET memory_limit = '1GB'",
     "INSTALL httpfs",
     "lower(sex) = 'f'",
@@ -152,7 +152,7 @@ def test_what_cannot_be_asked(where: str, release: Release) -> None:
     with pytest.raises(UsageError) as caught:
         release.count("s", where)
     assert caught.value.hint
-    assert not Path("/tmp/x").exists()
+    assert not Path("/tmp/written-by-a-condition").exists()
 
 
 @settings(max_examples=300, deadline=None)

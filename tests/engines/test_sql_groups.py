@@ -66,7 +66,7 @@ def people(seed: int = 3) -> pa.Table:
             "age": column(rng.integers(18, 80, ROWS)),
             "income": column(rng.normal(500, 700, ROWS).round(2)),
             "hours": column(rng.integers(1, 60, ROWS)),
-            "w": column(rng.choice([0.5, 1.0, 2.5], ROWS), 0.04),
+            "w": column(rng.choice([0.5, 1.0, 2.5], ROWS), 0),  # missing weights are refused
             "job": [JOBS[k] for k in job],
             "ill": (rng.random(ROWS) < 0.4).tolist(),
         }

@@ -65,7 +65,7 @@ def table(sub_tables: bool, compound: bool) -> pa.Table:
         "age": column(rng.integers(18, 80, ROWS)),
         "income": column(rng.normal(500, 700, ROWS).round(2)),
         "hours": column(rng.integers(1, 60, ROWS)),
-        "w": column(rng.choice([0.5, 1.0, 2.5], ROWS), 0.04),
+        "w": column(rng.choice([0.5, 1.0, 2.5], ROWS), 0),  # missing weights are refused
         "job": [secret[k][0] for k in value],
         "ill": [secret[k][1] for k in value] if compound else column(rng.random(ROWS) < 0.4),
     }

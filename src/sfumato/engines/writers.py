@@ -91,7 +91,7 @@ class ParquetWriter:
     def __init__(self, path: Path, schema: Any) -> None:
         whole = [f.name for f in schema if _delta_encoded(f.type)]
         coded = [f.name for f in schema if f.name not in whole and not _is_plain_text(f.type)]
-        ordered = [f.name for f in schema if not pa.types.is_dictionary(f.type) and not _is_plain_text(f.type)]
+        ordered = [f.name for f in schema if _has_bounds(f.type)]
         self._path = path
         self._writer = pq.ParquetWriter(
             path,
@@ -267,6 +267,11 @@ def _is_empty_somewhere(texts: Any) -> bool:
 def _delta_encoded(kind: Any) -> bool:
     wide = pa.types.is_integer(kind) and kind.bit_width >= 32
     return bool(wide or pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
+
+
+def _has_bounds(kind: Any) -> bool:
+    """Whether minima and maxima are written. NaN has no place in them: a reader who trusts them miscounts w < 3."""
+    return not (pa.types.is_dictionary(kind) or _is_plain_text(kind) or pa.types.is_floating(kind))
 
 
 def _is_plain_text(kind: Any) -> bool:

@@ -13,7 +13,7 @@ quotient is that of its linear part, sqrt(Var[top - r bottom])/bottom.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -25,6 +25,7 @@ import numpy.typing as npt
 from sfumato.attributes import label
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
+from sfumato.reconstruct.bin_order import are_bins, bin_place
 from sfumato.report.files import NUMBERS, document, write_answer
 
 Estimator = Literal["inverse", "projected", "em", "classical"]
@@ -61,8 +62,7 @@ class Key:
         import pyarrow as pa
 
         values = [v if v is None else label(v) for v in self.values] if ALL in self.values else list(self.values)
-        large = any(isinstance(v, int) and v >= 2**63 for v in values)
-        return pa.array(values, type=pa.uint64() if large else None).take(pa.array(self.codes))
+        return values_array(values).take(pa.array(self.codes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +81,11 @@ class Quotient:
 
     def interval(self, z: float) -> tuple[FloatArray, FloatArray]:
         """Return the ends of Fieller's interval; infinite where it has none (also where a gap would be left out)."""
-        a = self.bottom**2 - z**2 * self.bottom_variance
-        b = self.top * self.bottom - z**2 * self.covariance
-        c = self.top**2 - z**2 * self.top_variance
-        bounded = (a > 0) & (self.bottom > 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            a = self.bottom**2 - z**2 * self.bottom_variance
+            b = self.top * self.bottom - z**2 * self.covariance
+            c = self.top**2 - z**2 * self.top_variance
+            bounded = (a > 0) & (self.bottom > 0)
             half = np.sqrt(np.maximum(b**2 - a * c, 0))
             return np.where(bounded, (b - half) / a, -np.inf), np.where(bounded, (b + half) / a, np.inf)
 
@@ -170,12 +170,26 @@ class Answer:
         return dict(zip(NUMBERS, (self.value, self.standard_error, *self.interval()), strict=True))
 
     def __repr__(self) -> str:
+        more = self.value.size - SHOWN
+        rest = (
+            f"\n... and {more:,} more: .rows(), .to_arrow() or .save(FILE) give all {self.value.size:,}."
+            if more > 0
+            else ""
+        )
         numbers = zip(*(column[:SHOWN].tolist() for column in self.numbers().values()), strict=True)
         lines = [
             f"{', '.join(label(v) for v in group) or 'all'}: {value:,.5g} ± {error:,.5g} [{low:,.5g}, {high:,.5g}]"
             for group, (value, error, low, high) in zip(self.groups, numbers, strict=False)
         ]
-        return f"Answer({self.method}, {self.target}, {self.level:.0%})\n" + "\n".join(lines)
+        return f"Answer({self.method}, {self.target}, {self.level:.0%})\n" + "\n".join(lines) + rest
+
+
+def values_array(values: Sequence[Any]) -> Any:
+    """Return values as an Arrow array; integers of 64 bits without a sign keep all of these."""
+    import pyarrow as pa
+
+    large = any(isinstance(v, int) and v >= 2**63 for v in values)
+    return pa.array(values, type=pa.uint64() if large else None)
 
 
 def check_target(target: str, level: float) -> None:
@@ -187,9 +201,9 @@ def check_target(target: str, level: float) -> None:
 
 
 def sorted_key(name: str, values: Sequence[Any], codes: IntArray) -> Key:
-    """Return a column with each value once, in order: values, then NaN, then the missing value."""
+    """Return a column with each value once, in order: values (bins in theirs), then NaN, then the missing value."""
     known = dict.fromkeys(NAN if is_nan(v) else v for v in values)
-    ordered = sorted(known, key=_place_of)
+    ordered = sorted(known, key=_place_in(known))
     place = {value: k for k, value in enumerate(ordered)}
     new = np.array([place[NAN if is_nan(v) else v] for v in values], dtype=np.int64)
     return Key(name, tuple(ordered), new[codes] if new.size else codes)
@@ -200,8 +214,16 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _place_of(value: Any) -> tuple[bool, bool, Any]:
-    return value is None, is_nan(value), "" if value is None or is_nan(value) else value
+def _place_in(values: Iterable[Any]) -> Callable[[Any], tuple[bool, bool, Any]]:
+    """Return what gives the place of a value among these."""
+    binned = are_bins(values)
+
+    def place(value: Any) -> tuple[bool, bool, Any]:
+        if value is None or is_nan(value):
+            return value is None, is_nan(value), ("", "") if binned else ""
+        return False, False, bin_place(value) if binned else value
+
+    return place
 
 
 def _without_nan(column: FloatArray) -> list[float | None]:
@@ -211,6 +233,7 @@ def _without_nan(column: FloatArray) -> list[float | None]:
 def value_order(values: Sequence[Any], descending: bool = False) -> FloatArray:
     """Return the place of each value in the order; the missing value comes last in any case, then (all)."""
     known = [value for value in values if value is not None and value is not ALL]
-    place: dict[Any, float] = {v: float(k) for k, v in enumerate(sorted(known, key=_place_of, reverse=descending))}
+    ordered = sorted(known, key=_place_in(known), reverse=descending)
+    place: dict[Any, float] = {v: float(k) for k, v in enumerate(ordered)}
     place[None] = float(len(known))
     return np.array([place[v] if v is not ALL else len(known) + 1.0 for v in values])

@@ -14,12 +14,20 @@ from sfumato.matrix import FloatArray
 from sfumato.reconstruct import buckets
 from sfumato.reconstruct.answer import ALL, Answer, Estimator, IntArray, Key, Target, sorted_key, value_order
 from sfumato.reconstruct.cells import Estimates, Partition, cells_of
-from sfumato.reconstruct.conditions import Condition, check_numbers, column_names, not_too_deep, split_condition
+from sfumato.reconstruct.conditions import (
+    Condition,
+    check_numbers,
+    column_names,
+    counted,
+    not_too_deep,
+    split_condition,
+)
+from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.estimate import NO_ROW, check_method
 from sfumato.reconstruct.figures import UNBIASED
 from sfumato.reconstruct.measures import Values, evaluate, products_of, totals_of
 from sfumato.reconstruct.query import NUMERIC, Query, parse_query
-from sfumato.reconstruct.reading import manifest_types
+from sfumato.reconstruct.reading import manifest_types, quoted
 from sfumato.reconstruct.sources import Question, Source, hidden_columns, origin_of
 from sfumato.release import Release
 
@@ -43,6 +51,8 @@ def sql(
     query = parse_query(text, types, hidden)
     _check_numbers(release, query, weight, types, tuple(hidden))
     asked = _Asked.of(release, query, weight, target, method)
+    if weight:
+        _check_weights(release, weight, asked.condition.rows)
     try:
         parts = [asked.part(names) for names in query.sets]
     except SingularMatrix as problem:
@@ -90,6 +100,26 @@ def _check_numbers(
     for name in sorted(summed):
         if types[name] == "string":
             check_numbers(release, name)
+
+
+def _check_weights(release: Release, weight: str, where: str) -> None:
+    """Raise unless every record that is asked about has a weight, and none is negative or infinite."""
+    number = f"CAST({quoted(weight)} AS DOUBLE)"
+    wrong = {
+        "no weight": f"{number} IS NULL",
+        "a negative weight": f"{number} < 0",
+        "a weight that is not finite": f"NOT isfinite({number})",
+    }
+    asked = Counting((), tuple((f"count(*) FILTER (WHERE {sql})", "sum") for sql in wrong.values()), where)
+    (counts,) = counted(release, asked, "")
+    for what, rows in zip(wrong, counts, strict=True):
+        if rows:
+            raise UsageError(
+                f"{rows:,} published record(s) have {what} ({weight!r}): an estimate would silently leave them out or "
+                "take them off.",
+                f"Say in the query which records are meant, e.g. WHERE {quoted(weight)} >= 0"
+                + (f" AND {quoted(weight)} < 1e300." if "finite" in what else "."),
+            )
 
 
 # --- one grouping set -------------------------------------------------------------------------------------------------
@@ -159,6 +189,11 @@ class _Asked:
 def _joined(name: str, parts: Sequence[tuple[Key | None, int]]) -> Key:
     """Return one column of all grouping sets; a set without it has (all) there."""
     present = [key for key, _ in parts if key is not None]
+    if len(present) < len(parts) and any(ALL in key.values for key in present):
+        raise UsageError(
+            f"{name!r} has a value {ALL!r}, and so have the totals: they could not be told apart.",
+            "Ask for the groups and for their totals in queries of their own.",
+        )
     if len(present) == len(parts) == 1:
         return present[0]
     values: dict[Any, int] = {}
@@ -208,5 +243,8 @@ def _notes(query: Query, shown: Values, parts: Sequence[_Part]) -> list[str]:
     if any(quotients):
         notes.append("A quotient of two estimates is unbiased only nearly; its interval is Fieller's.")
     if np.isnan(shown.value).any():
-        notes.append("No figure where the estimated total to divide by is not positive, or a number is NaN.")
+        notes.append(
+            "No figure where the estimated total to divide by is negative, or zero up to rounding, or where a number "
+            "is NaN or infinite."
+        )
     return notes

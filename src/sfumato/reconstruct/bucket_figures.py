@@ -123,6 +123,12 @@ class BucketFigures:
         """Return the estimated sums of a number."""
         return self._total(self._sides_of(number), self.tally)
 
+    def magnitude(self, number: Number) -> FloatArray:
+        """Return how large the sum of a number over the published rows of each group can be, [groups]: sqrt(n s2)."""
+        squares = self.tally.sums[(number * number).summed(self.tally.weight)]
+        summed = np.bincount(self.tally.group_of[self.tally.row], squares, self.tally.groups)
+        return np.sqrt(self.records * summed)
+
     def published(self) -> FloatArray:
         """Return the classical counts: what someone estimates who takes value and condition as independent."""
         return self._added([side.classical for side in self._sides_of(COUNT)], self.tally)

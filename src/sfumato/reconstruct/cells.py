@@ -136,6 +136,9 @@ class Estimates(Protocol):
     def total(self, number: Number) -> FloatArray:
         """Return the estimated sums of a number."""
 
+    def magnitude(self, number: Number) -> FloatArray:
+        """Return how large the sum of a number over the published rows of each group can be, [groups]: sqrt(n s2)."""
+
     def published(self) -> FloatArray:
         """Return what someone counts who does not correct."""
 

@@ -21,10 +21,20 @@ from sqlglot import exp
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import UsageError
 from sfumato.reconstruct import on_spark
+from sfumato.reconstruct.answer import values_array
+from sfumato.reconstruct.bin_order import are_bins, bin_place
 from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.database import connection
-from sfumato.reconstruct.reading import CONDITION_ERRORS, Piece, connected, first_line, manifest_types, quoted
-from sfumato.reconstruct.where import EXAMPLE, as_sql, check, compared_as_numbers
+from sfumato.reconstruct.reading import (
+    CONDITION_ERRORS,
+    Piece,
+    connected,
+    first_line,
+    hidden_numbers,
+    manifest_types,
+    quoted,
+)
+from sfumato.reconstruct.where import EXAMPLE, TextualOrder, as_sql, check, compared_as_numbers, textual_orders
 from sfumato.release import Release
 
 _Given = ParamSpec("_Given")
@@ -96,7 +106,7 @@ def split_condition(
     """
     if tree is None:
         return Condition("", "", (), {}, {}, (), domain.size)
-    types = manifest_types(release)
+    types, in_text = manifest_types(release), hidden_numbers(release)
     check(tree, types)
     check_comparisons(release, tree)
     rows: list[exp.Expression] = []
@@ -109,7 +119,7 @@ def split_condition(
     for part in trees:
         for leaf in _leaves(part, domain):
             if _hidden(leaf, domain):
-                leaves[id(leaf)] = _truth_of_values(leaf, domain, types)
+                leaves[id(leaf)] = _truth_of_values(leaf, as_sql(leaf, types, in_text), domain)
             else:
                 atom_of[id(leaf)] = len(atoms)
                 atoms.append(as_sql(leaf, types))
@@ -119,7 +129,7 @@ def split_condition(
             f"{MOST_ATOMS} are possible.",
             "Ask in several queries.",
         )
-    where, values = (" AND ".join(f"({as_sql(part, types)})" for part in parts) for parts in (rows, trees))
+    where, values = (" AND ".join(f"({as_sql(part, types, in_text)})" for part in parts) for parts in (rows, trees))
     named = frozenset(column_names(tree))
     return Condition(where, values, tuple(atoms), leaves, atom_of, tuple(trees), domain.size, named)
 
@@ -160,17 +170,17 @@ def _leaves(tree: exp.Expression, domain: SensitiveDomain) -> Iterator[exp.Expre
         )
 
 
-def _truth_of_values(leaf: exp.Expression, domain: SensitiveDomain, types: dict[str, str]) -> Truth:
-    """Ask a condition of every value of the domain."""
+def _truth_of_values(leaf: exp.Expression, sql: str, domain: SensitiveDomain) -> Truth:
+    """Ask a condition of every value of the domain; `sql` is the condition, rebuilt."""
     columns = {
-        part.name: pa.array([part.values[c] for c in codes.tolist()])
+        part.name: values_array(part.values).take(pa.array(codes))
         for part, codes in zip(domain.parts, domain.split(np.arange(domain.size, dtype=np.int32)), strict=True)
     }
     place = "place" + "_" * max(map(len, columns))  # the name of no column
     values = pa.table({**columns, place: pa.array(range(domain.size))})
     with connection() as opened:
         opened.register("domain", values)
-        query = f"SELECT CAST(({as_sql(leaf, types)}) AS BOOLEAN) FROM domain ORDER BY {place}"
+        query = f"SELECT CAST(({sql}) AS BOOLEAN) FROM domain ORDER BY {place}"
         try:
             found = opened.sql(query).fetchall()
         except CONDITION_ERRORS as problem:
@@ -182,18 +192,36 @@ def _truth_of_values(leaf: exp.Expression, domain: SensitiveDomain, types: dict[
 
 
 def check_comparisons(release: Release, tree: exp.Expression) -> None:
-    """Raise if a text is compared as a number that is none, or bins are put in order: they would silently not match."""
+    """Raise if a text is compared as a number that is none, or numbers in text, or bins, would be put in its order."""
     binned = {c.name for c in release.manifest.columns if c.treatment == "binned"}
-    for name in compared_as_numbers(tree, manifest_types(release), binned):
-        if name in binned:
+    binned |= {part.name for part in release.manifest.domain.parts if are_bins(part.values)}
+    types = manifest_types(release)
+    for name in compared_as_numbers(tree, types, binned):
+        if name in binned and are_bins(_texts(release, name)):  # years, quarters and months are in order as text
             raise _about_bins(release, name)
-        check_numbers(release, name)
+        if name not in binned or name in compared_as_numbers(tree, types, ()):
+            check_numbers(release, name)
+    for order in textual_orders(tree, types):
+        lengths = {len(literal) for literal in order.literals}
+        for name in order.columns:
+            lengths |= _lengths_of_numbers(release, name)
+        if len(lengths) > 1 and 0 not in lengths:  # of one length, texts are in the order of their numbers
+            raise _about_order(order)
+
+
+def _about_order(order: TextualOrder) -> UsageError:
+    names = " and ".join(map(repr, order.columns))
+    literals = ", ".join(literal.strip() for literal in order.literals)
+    columns = ", ".join(f"{name} + 0" for name in order.columns)
+    remedy = f"Leave the quotes away: {literals}" if literals else f"Write {columns}"
+    return UsageError(
+        f"{order.text} compares text that holds numbers: as text, '9' comes after '10'.",
+        f"{remedy}, and {names} {'is' if len(order.columns) == 1 else 'are'} compared as a number.",
+    )
 
 
 def _about_bins(release: Release, name: str) -> UsageError:
-    column = quoted(name)
-    bins = sorted(label for (label,) in counted(release, Counting((column,), where=f"{column} IS NOT NULL"), ""))
-    shown = ", ".join(map(_literal, bins[:4]))
+    shown = ", ".join(map(_literal, sorted(_texts(release, name), key=bin_place)[:4]))
     return UsageError(
         f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
         f"Name the bins that you want, e.g. {quoted(name)} IN ({shown}); `--by {name}` lists all of them.",
@@ -201,17 +229,54 @@ def _about_bins(release: Release, name: str) -> UsageError:
 
 
 def check_numbers(release: Release, name: str) -> None:
-    """Raise if a column of text holds something that is no number."""
+    """Raise if a column of text holds something that is no number, or numbers that would not be told apart."""
+    for what, sql in (("no number", _NO_NUMBER), ("a number of more than 15 digits", _LONG_NUMBER)):
+        rows, example = _counted_texts(release, name, sql.format(text=quoted(name)))
+        if rows:
+            held = f"{rows:,} row(s) hold" if name in release.column_names else f"{rows:,} value(s) are"
+            raise UsageError(
+                f"{name!r} is text, and {held} {what} there, e.g. {example!r}: it cannot be taken as a number.",
+                f"Compare it with texts in quotes, e.g. {quoted(name)} = {_literal(example)}.",
+            )
+
+
+_NO_NUMBER = "{text} IS NOT NULL AND NOT coalesce(isfinite(TRY_CAST({text} AS DOUBLE)), false)"
+_LONG_NUMBER = "length(regexp_replace({text}, '^[-+0.]+|[eE].*$|[^0-9]', '', 'g')) > 15"
+"""Beyond so many digits two numbers may be one in double precision."""
+
+
+def _lengths_of_numbers(release: Release, name: str) -> set[int]:
+    """Return the shortest and the longest length of a column's texts; 0 if not all of them are numbers."""
     column = quoted(name)
-    is_none = f"{column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL"
-    asked = Counting((), (("count(*)", "sum"), (f"min({column})", "min")), is_none)
-    ((texts, example),) = counted(release, asked, "")
-    if texts:
-        raise UsageError(
-            f"{name!r} is text, and {texts:,} row(s) hold no number there, e.g. {example!r}: "
-            "it cannot be taken as a number.",
-            f"Compare it with texts in quotes, e.g. {column} = {_literal(example)}.",
-        )
+    if _counted_texts(release, name, _NO_NUMBER.format(text=column))[0]:
+        return {0}
+    asked = Counting((), ((f"min(length({column}))", "min"), (f"max(length({column}))", "max")))
+    (ends,) = _asked_of_texts(release, name, asked)
+    return {int(end or 0) for end in ends}
+
+
+def _counted_texts(release: Release, name: str, where: str) -> tuple[int, str]:
+    """Return how many texts of a column satisfy a condition, and the first of them."""
+    asked = Counting((), (("count(*)", "sum"), (f"min({quoted(name)})", "min")), where)
+    ((rows, example),) = _asked_of_texts(release, name, asked)
+    return rows, example
+
+
+def _texts(release: Release, name: str) -> list[str]:
+    """Return the different texts of a column."""
+    column = quoted(name)
+    return [text for (text,) in _asked_of_texts(release, name, Counting((column,), where=f"{column} IS NOT NULL"))]
+
+
+def _asked_of_texts(release: Release, name: str, asked: Counting) -> list[tuple[Any, ...]]:
+    """Ask of the published rows; of a hidden column, of its domain."""
+    part = next((part for part in release.manifest.domain.parts if part.name == name), None)
+    if part is None:
+        return counted(release, asked, "")
+    with connection() as opened:
+        opened.register("release", pa.table({name: values_array(part.values)}))
+        rows: list[tuple[Any, ...]] = opened.sql(asked.counted).fetchall()
+        return rows
 
 
 def _literal(text: str) -> str:
@@ -246,4 +311,4 @@ def fetched(release: Release, asked: Counting, what: str, **tables: Any) -> Any:
 
 def _opened(release: Release) -> AbstractContextManager[Any]:
     """Return a connection to all rows; of a release on Spark to its first file, which tells the types."""
-    return connected(release, None if release.spark is None else Piece(release.data_files[0]))
+    return connected(release, None if release.spark is None else Piece(release.data_files[0]), as_numbers=True)

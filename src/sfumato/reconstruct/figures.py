@@ -195,6 +195,11 @@ class Figures:
         """Return the estimated sums of a number."""
         return self._summed(number, lambda weights, sums, likely: weights.totals(sums))
 
+    def magnitude(self, number: Number) -> FloatArray:
+        """Return how large the sum of a number over the published rows of each group can be, [groups]: sqrt(n s2)."""
+        squares = sum(array.sum(axis=1) for array in self.tally.sums[(number * number).summed(self.weight)])
+        return np.sqrt(self.records * np.bincount(self.tally.group_of, squares, self.tally.groups))
+
     def published(self) -> FloatArray:
         """Return the published rows of each cell: what someone counts who does not correct."""
         return self._summed(ROWS, lambda weights, sums, likely: weights.inside(sums))

@@ -13,6 +13,9 @@ from sfumato.reconstruct.cells import Estimates, Partition, PartTotals
 from sfumato.reconstruct.query import Measure
 from sfumato.reconstruct.tally import Number
 
+NEGLIGIBLE = 1e-9
+"""Of what was summed: a total below that is nothing but rounding, and nothing can be divided by it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Values:
@@ -53,7 +56,14 @@ def products_of(measure: Measure) -> list[Number]:
 
 
 def evaluate(figures: Estimates, measure: Measure, partition: Partition, shown: IntArray) -> Values:
-    """Return value and standard error of every group and cell that is shown."""
+    """Return value and standard error of every group and cell that is shown; NaN where a number is infinite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = _evaluated(figures, measure, partition, shown)
+    is_none = ~np.isfinite(found.value)
+    return Values(np.where(is_none, np.nan, found.value), np.where(is_none, np.nan, found.error), found.quotient)
+
+
+def _evaluated(figures: Estimates, measure: Measure, partition: Partition, shown: IntArray) -> Values:
     top, variance = figures.total(measure.top), figures.covariance(measure.top, measure.top)
     slack = figures.slack(measure.top)
     f = measure.factor
@@ -68,8 +78,12 @@ def evaluate(figures: Estimates, measure: Measure, partition: Partition, shown: 
             figures.covariance(measure.bottom, measure.bottom),
             figures.slack(measure.bottom),
         )
+        nothing = NEGLIGIBLE * np.repeat(figures.magnitude(measure.bottom)[:, None], top.shape[1], axis=1)
     else:
         below = figures.of_parts(measure.top, partition)
+        each = NEGLIGIBLE * figures.magnitude(measure.top)[:, None] / top.shape[1]
+        nothing = partition.sums(np.repeat(each, top.shape[1], axis=1))
+    below = below._replace(total=np.where(np.abs(below.total) <= nothing, 0, below.total))
     parts = [f * top, below.total, f**2 * variance, f * below.covariance, below.variance]
     quotient = Quotient(*(array[:, shown].ravel() for array in parts))
     return _quotient_figure(widened(quotient, *(array[:, shown].ravel() for array in (abs(f) * slack, below.slack))))

@@ -98,7 +98,7 @@ def count_pieces(release: Release, pieces: Sequence[Piece], query: str, batches:
 
 
 def _counted(release: Release, piece: Piece, query: str) -> Iterator[Any]:
-    with connected(release, piece) as connection:
+    with connected(release, piece, as_numbers=True) as connection:
         try:
             yield from connection.sql(query).to_arrow_reader(ROWS_AT_ONCE)
         except duckdb.Error as problem:

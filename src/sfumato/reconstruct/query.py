@@ -22,6 +22,7 @@ from sqlglot.errors import SqlglotError
 
 from sfumato.errors import UsageError
 from sfumato.reconstruct.tally import Number
+from sfumato.reconstruct.where import NUMBERS
 
 EXAMPLE = "A query looks like: SELECT sex, diagnosis, COUNT(*) FROM release WHERE age > 40 GROUP BY sex, diagnosis"
 PARTS = {"expressions", "from_", "from", "where", "group", "order", "limit", "offset"}
@@ -39,7 +40,7 @@ POSSIBLE = (
     "COUNT(*), SUM(column), AVG(column), quotients of counts and sums, and shares, "
     "COUNT(*) / SUM(COUNT(*)) OVER (), can."
 )
-NUMERIC = ("int", "uint", "float", "double", "decimal", "halffloat", "bool")
+NUMERIC = (*NUMBERS, "bool")
 MOST_SETS = 64
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import duckdb
 
 from sfumato.errors import ReleaseError
+from sfumato.manifest import Column, DomainPart
+from sfumato.number_texts import Holds
 from sfumato.reconstruct.database import connection
 from sfumato.release import Release
 
@@ -25,6 +27,9 @@ CSV_TYPES = {
     "time32[s]": "TIME", "time32[ms]": "TIME", "time64[us]": "TIME", "time64[ns]": "TIME_NS",
 }  # fmt: skip
 """How the text of a CSV release is read, by the (Arrow) type in the manifest; see `csv_type` for those with numbers."""
+HELD_TYPES: dict[Holds, str] = {"integer": "int64", "decimal": "double"}
+"""The Arrow types of numbers that text holds."""
+SQL_TYPES: dict[Holds, str] = {"integer": "BIGINT", "decimal": "DOUBLE"}
 LARGEST_DECIMAL = 38
 """Digits of a decimal that DuckDB holds."""
 
@@ -53,10 +58,11 @@ class Piece:
 
 
 @contextmanager
-def connected(release: Release, piece: Piece | None = None) -> Iterator[Any]:
+def connected(release: Release, piece: Piece | None = None, *, as_numbers: bool = False) -> Iterator[Any]:
     """Give a DuckDB connection with the view `release`, by groups `compositions` too, and a locked configuration.
 
-    With a piece the view has its rows only, and one thread reads them.
+    With a piece the view has its rows only, and one thread reads them. With `as_numbers` text that holds numbers is
+    read as these, but for hidden columns: what was published of them is a value of their domain, as it is written.
     """
     files = {"release": [piece.file] if piece else release.data_files}
     if release.groups_files and not piece:
@@ -64,7 +70,7 @@ def connected(release: Release, piece: Piece | None = None) -> Iterator[Any]:
     every = [path for paths in files.values() for path in paths]
     need_files(release, every)
     allowed = sorted({form for path in every for form in (_literal(str(path.absolute())), _pattern(path))})
-    rows = {view: _select(release, view, paths) for view, paths in files.items()}
+    rows = {view: _select(release, view, paths, as_numbers) for view, paths in files.items()}
     views = [f"CREATE VIEW {view} AS {selected}{_of_piece(piece)}" for view, selected in rows.items()]
     try:
         with connection(allowed, views, every, 1 if piece else None, keep=_is_small(release, piece)) as found:
@@ -88,7 +94,7 @@ def need_files(release: Release, files: Sequence[Path]) -> None:
 
 def read_rows(release: Release) -> Any:
     """Return all published rows as an Arrow table."""
-    with connected(release) as opened:
+    with connected(release, as_numbers=True) as opened:
         return opened.sql("SELECT * FROM release").to_arrow_table()
 
 
@@ -122,11 +128,24 @@ def csv_type(arrow: str) -> str:
 def manifest_types(release: Release) -> dict[str, str]:
     """Return the type of each column that can be asked for, also of those that only groups have.
 
-    "string" stands for those of a CSV release that are read as text.
+    "string" stands for those of a CSV release that are read as text. Text that holds numbers has their type.
     """
     is_csv = release.manifest.data.format == "csv"
     types = {name: "string" if is_csv and csv_type(kind) == "VARCHAR" else kind for name, kind in _data_types(release)}
-    return {**types, **dict(_sensitive_types(release))}
+    return {**types, **dict(_sensitive_types(release)), **{n: HELD_TYPES[h] for n, h in held_numbers(release).items()}}
+
+
+def held_numbers(release: Release) -> dict[str, Holds]:
+    """Return the columns of text that hold numbers, also those that only groups have."""
+    groups = release.manifest.groups
+    columns: list[Column | DomainPart] = [*release.manifest.columns, *(groups.domain if groups else ())]
+    return {column.name: column.holds for column in columns if column.holds is not None}
+
+
+def hidden_numbers(release: Release) -> dict[str, str]:
+    """Return the hidden columns whose text holds numbers, with the SQL type of these."""
+    hidden = release.manifest.randomized
+    return {name: SQL_TYPES[holds] for name, holds in held_numbers(release).items() if name in hidden}
 
 
 def _data_types(release: Release) -> list[tuple[str, str]]:
@@ -152,13 +171,19 @@ def _composition_types(release: Release) -> list[tuple[str, str]]:
     return [(groups.group_column, "int64"), *_sensitive_types(release), (groups.count_column, "int64")]
 
 
-def _select(release: Release, view: str, files: Sequence[Path]) -> str:
+def _select(release: Release, view: str, files: Sequence[Path], as_numbers: bool) -> str:
     """Return the query of all rows: those of the first file, then those of the next (DuckDB keeps their order)."""
     paths = f"[{', '.join(map(_pattern, files))}]"  # folders named x=y are no columns
+    hidden = hidden_numbers(release)
+    shown = held_numbers(release) if as_numbers and view == "release" else {}
+    held = {name: SQL_TYPES[holds] for name, holds in shown.items() if name not in hidden}
     if release.manifest.data.format == "parquet":
-        return f"SELECT * FROM read_parquet({paths}, hive_partitioning = false)"
+        read = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in held.items())
+        columns = f"* REPLACE ({read})" if held else "*"
+        return f"SELECT {columns} FROM read_parquet({paths}, hive_partitioning = false)"
     types = _data_types(release) if view == "release" else _composition_types(release)
-    columns = ", ".join(f"CAST({quoted(name)} AS {csv_type(kind)}) AS {quoted(name)}" for name, kind in types)
+    sql_types = {name: held.get(name, csv_type(kind)) for name, kind in types}
+    columns = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in sql_types.items())
     return (
         f"SELECT {columns} FROM read_csv({paths}, all_varchar = true, header = true, delim = ',', quote = '\"', "
         "escape = '\"', nullstr = '', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 import sqlglot
@@ -16,6 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sfumato.errors import UsageError
+from sfumato.number_texts import any_spelling_of
 
 _Part = TypeVar("_Part", bound=exp.Expression)
 
@@ -25,6 +27,8 @@ ALLOWED: tuple[type[exp.Expression], ...] = (
     exp.Mul, exp.Div, exp.Mod,
 )  # fmt: skip
 
+NUMBERS = ("int", "uint", "float", "double", "decimal", "halffloat")
+"""How the names of Arrow's types of numbers begin."""
 ORDERINGS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
 EXAMPLE = "A condition looks like: sex = 'F' AND age BETWEEN 40 AND 60"
@@ -38,6 +42,26 @@ def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str,
         return as_sql(tree, columns)
     except RecursionError:
         raise UsageError("The condition is nested too deeply.", EXAMPLE) from None
+
+
+@dataclass(frozen=True)
+class TextualOrder:
+    """A comparison by order whose sides are text: of columns alone, or of columns with texts that are numbers."""
+
+    text: str
+    columns: tuple[str, ...]
+    literals: tuple[str, ...]
+
+
+def textual_orders(tree: exp.Expression, columns: Mapping[str, str]) -> Iterator[TextualOrder]:
+    """Give the comparisons of a (checked) condition that put text in order: numbers among it would be in none."""
+    for comparison in tree.find_all(*ORDERINGS):
+        literals, named = _operands(comparison, exp.Literal), _operands(comparison, exp.Column)
+        if not all(literal.is_string and any_spelling_of(literal.name.strip()) for literal in literals):
+            continue
+        if named and all(columns.get(column.name) == "string" for column in named):
+            names = tuple(dict.fromkeys(column.name for column in named))
+            yield TextualOrder(comparison.sql(dialect="duckdb"), names, tuple(literal.name for literal in literals))
 
 
 def compared_as_numbers(tree: exp.Expression, columns: Mapping[str, str], binned: Collection[str]) -> tuple[str, ...]:
@@ -65,11 +89,24 @@ def check(tree: exp.Expression, columns: Mapping[str, str], refused: tuple[str, 
             raise UsageError("A sub-query is not allowed in a condition.", EXAMPLE)
         if isinstance(node, exp.Column):
             _check_column(node, columns, refused)
+    for like in tree.find_all(exp.Like, exp.ILike):
+        if number := next((c.name for c in like.find_all(exp.Column) if is_number(columns.get(c.name, ""))), None):
+            raise UsageError(
+                f"{number!r} holds numbers: LIKE is for text.",
+                f"Compare it with numbers, e.g. {number} BETWEEN 10 AND 19.",
+            )
 
 
-def as_sql(tree: exp.Expression, columns: Mapping[str, str]) -> str:
-    """Return a checked condition as SQL, rebuilt from its parts."""
-    return _numbers_as_numbers(tree.copy(), columns).sql(dialect="duckdb", identify=True, comments=False)
+def as_sql(tree: exp.Expression, columns: Mapping[str, str], in_text: Mapping[str, str] | None = None) -> str:
+    """Return a checked condition as SQL, rebuilt from its parts.
+
+    `in_text` has the columns whose text holds numbers where the condition is asked, with the SQL type of these.
+    """
+    # a root of its own: parts are replaced by others, also the condition itself
+    whole = exp.Paren(this=tree.copy())
+    _texts_as_numbers(whole, columns)
+    _numbers_as_numbers(whole, columns, in_text or {})
+    return str(whole.this.sql(dialect="duckdb", identify=True, comments=False))
 
 
 def parsed(where: str) -> exp.Expression:
@@ -112,11 +149,35 @@ def _check_column(node: exp.Column, columns: Mapping[str, str], randomized: tupl
         raise UsageError(f"The release has no column {name!r}.", hint)
 
 
-def _numbers_as_numbers(tree: exp.Expression, columns: Mapping[str, str]) -> exp.Expression:
-    """Compare a text column with numbers as a number: columns from CSV are text, and '9' > '10' as text."""
+def _numbers_as_numbers(tree: exp.Expression, columns: Mapping[str, str], in_text: Mapping[str, str]) -> None:
+    """Compare a text column with numbers as a number: '9' > '10' as text."""
     for column in list(_numeric_columns(tree, columns)):
         column.replace(exp.TryCast(this=column.copy(), to=exp.DataType.build("double")))
-    return tree
+    for column in list(tree.find_all(exp.Column)):
+        if column.name in in_text:
+            column.replace(exp.Cast(this=column.copy(), to=exp.DataType.build(in_text[column.name])))
+
+
+def _texts_as_numbers(tree: exp.Expression, columns: Mapping[str, str]) -> None:
+    """Compare a column of numbers with texts as the numbers that they are: DuckDB would round '18.5' to an integer."""
+    for comparison in list(tree.find_all(*COMPARISONS)):
+        number = next((c.name for c in _operands(comparison, exp.Column) if is_number(columns.get(c.name, ""))), None)
+        for literal in _operands(comparison, exp.Literal) if number else ():
+            if literal.is_string:
+                literal.replace(_as_number(literal.name.strip(), str(number)))
+
+
+def _as_number(text: str, column: str) -> exp.Expression:
+    if any_spelling_of(text) is None:
+        hint = f"Ask for {column} IS NULL." if not text else "Compare it with numbers, without quotes."
+        raise UsageError(f"{column!r} holds numbers, and {text!r} is none.", hint)
+    literal = exp.Literal.number(text.lstrip("+-"))
+    return exp.Neg(this=literal) if text.startswith("-") else literal
+
+
+def is_number(kind: str) -> bool:
+    """Whether an Arrow type is one of numbers."""
+    return kind.startswith(NUMBERS)
 
 
 def _numeric_columns(tree: exp.Expression, columns: Mapping[str, str]) -> Iterator[exp.Column]:
