@@ -199,8 +199,15 @@ def test_a_prior_of_a_file_by_hand() -> None:
     assert found.beliefs == pytest.approx([3 / 12, 4 / 12])
     assert found.limits == pytest.approx([1 / 4, 3 * 4 / (6 + 3 * 4)])  # 4/10 is above rho1: its odds grow by 3
     finding = randomized_finding(mechanism(3), true, published, known)
-    assert (finding.attacker, finding.verdict, finding.promised) == ("background", "within the bound", 0.25)
-    assert finding.worst == pytest.approx(0.25)
+    assert (finding.attacker, finding.verdict) == ("background", "within the bound")
+    assert (finding.worst, finding.promised) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert (finding.who, finding.baseline) == ("Female: 'b', published 'a'", 0.4)
+    assert "its odds grow by at most 3" in finding.why_bound
+    assert finding.nearest is not None
+    assert (finding.nearest.who, finding.nearest.risk, finding.nearest.bound, finding.nearest.prior) == (
+        "Female: 'a', published 'a'", pytest.approx(0.25), 0.25, 0.1,
+    )  # fmt: skip
+    assert finding.excess == pytest.approx(0)
     assert "the requirement says nothing" not in finding.remark
     assert finding.exposed[0].who == "Female"
 

@@ -56,7 +56,7 @@ def test_a_risk_that_was_bounded_only_is_marked() -> None:
     known = Knowledge("age", signatures, Prior(weights, weights.sum(axis=1)))
     found = background_finding(GroupTables.of(np.zeros(4000, dtype=np.int64), values), [known], 2, False)
     assert found.is_bound
-    assert _row(found)[3] == f"<= {found.worst:.4g}"
+    assert _row(found)[2] == f"<= {found.worst:.4g}"
     assert any(f"worst <= {found.worst:.4g}" in line for line in _told(found))
     small = background_finding(
         GroupTables.of(np.repeat([0, 1], 2), np.array([0, 1, 0, 1])),
@@ -65,7 +65,7 @@ def test_a_risk_that_was_bounded_only_is_marked() -> None:
         False,
     )
     assert not small.is_bound
-    assert _row(small)[3] == f"{small.worst:.4g}"
+    assert _row(small)[2] == f"{small.worst:.4g}"
 
 
 # --- registers --------------------------------------------------------------------------------------------------------

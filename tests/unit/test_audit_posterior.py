@@ -228,8 +228,10 @@ def test_records_above_the_bound_are_counted_and_shown() -> None:
     assert finding.worst == pytest.approx(0.8 * 0.1 / (0.8 * 0.1 + 0.2 * 0.9))
     assert (finding.verdict, finding.at_risk) == ("above the bound", 8)
     assert finding.promised == 0.25
-    assert (finding.exposed[0].who, finding.exposed[0].records) == ("'v1', published 'v1'", 72)
+    assert (finding.exposed[0].who, finding.exposed[0].records) == ("'v0', published 'v0'", 8)
+    assert (finding.who, finding.exposed[0].risk) == ("'v0', published 'v0'", finding.worst)
     assert "Of 90 record(s) the requirement says nothing" in finding.remark
+    assert "('v1', published 'v1')" in finding.remark
 
 
 def test_groups_are_named_and_single_valued_ones_teach_nothing() -> None:

@@ -167,7 +167,7 @@ def test_the_publisher_sees_every_finding_with_its_size(method: str) -> None:
 def test_a_broken_bound_is_told_by_word_and_symbol() -> None:
     of = made("fine-grain")
     record = deepcopy(of.record)
-    record["findings"][0] |= {"verdict": "above the bound", "worst": 0.9}
+    next(f for f in record["findings"] if f["scale"] == "risk").update(verdict="above the bound", worst=0.9)
     text = html_of(private_page(of.release, record))
     assert 'class="badge above"><span aria-hidden="true">✗</span> above the bound' in text
     assert "1 are above the bound" in text

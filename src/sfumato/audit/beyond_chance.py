@@ -45,4 +45,6 @@ def chance_finding(
         remark=f"{int(beyond.sum()):,} of {tallies.tests:,} counts are beyond chance. {seen}".strip(),
         broken=bool(beyond.any()),
         about=about,
+        scale="chance",
+        who=tallies.told(worst),
     )

@@ -30,8 +30,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.audit.frequencies import limits_at
+from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
+from sfumato.audit.frequencies import limits_at, why_bound
 from sfumato.errors import UsageError
 from sfumato.matrix import WORDS, FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
@@ -244,9 +244,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class PublishedRisk:
-    """Records of a sub-table that are published with one value, and the value whose belief is nearest to its bound.
+    """Records of a sub-table that are published with one value, and a belief in a value of theirs.
 
-    Where no value has a bound, the one believed in most; its limit is infinite.
+    It is the belief that is nearest to its bound, or the largest. Where no value has a bound, the limit is infinite.
     """
 
     table: int
@@ -255,6 +255,7 @@ class PublishedRisk:
     records: int
     belief: float
     prior: float
+    share: float  # of the value in the whole sub-table, from which the limit is stated
     limit: float  # that is stated for one who takes the records for independent draws
 
     @property
@@ -273,31 +274,47 @@ class PublishedRisk:
         return self.is_bounded and self.excess > ROUNDING * self.limit
 
 
-def published_risks(
-    number: int, table: SubTable, counts: Counts, whole: Counts
-) -> tuple[tuple[PublishedRisk, ...], float]:
-    """Return the risk of every published value of a sub-table, and how far a belief may be off; none for one value.
+@dataclass(frozen=True)
+class PublishedRisks:
+    """Of every published value of a sub-table the belief nearest to its bound, and the largest of a value with one."""
+
+    nearest: tuple[PublishedRisk, ...] = ()
+    largest: tuple[PublishedRisk, ...] = ()
+    error: float = 0.0  # how far a belief may be off
+
+
+def published_risks(number: int, table: SubTable, counts: Counts, whole: Counts) -> PublishedRisks:
+    """Return the risks of a sub-table; none where all records have one value.
 
     `whole` are the counts from which the bound is stated, where `counts` are only those of some members.
     """
     if not sum(counts.true):
-        return (), 0.0
+        return PublishedRisks()
     found = composition_beliefs(table.matrix, counts.published, counts.true)
     shares = np.array(whole.true) / sum(whole.true)
     if shares.max() == 1:
-        return (), 0.0  # nothing to learn
+        return PublishedRisks()  # nothing to learn
     limits = limits_at(table.bounds, np.arange(shares.size, dtype=np.int32), shares)
-    return tuple(_risks(number, table, counts, found.beliefs, limits)), found.error
+    own = np.where(np.isfinite(limits), limits, 0.0)
+    nearest, largest = (_risks(number, table, counts, found.beliefs, shares, limits, less) for less in (own, 0 * own))
+    return PublishedRisks(tuple(nearest), tuple(largest), found.error)
 
 
 def _risks(
-    number: int, table: SubTable, counts: Counts, beliefs: FloatArray, limits: FloatArray
+    number: int,
+    table: SubTable,
+    counts: Counts,
+    beliefs: FloatArray,
+    shares: FloatArray,
+    limits: FloatArray,
+    less: FloatArray,
 ) -> Iterator[PublishedRisk]:
+    """Yield of each published value the belief that is largest, less what is to be taken off it."""
     protected = np.isfinite(limits)
     pool = np.flatnonzero(protected) if protected.any() else np.arange(limits.size)
     for y, records in enumerate(counts.published):
         if records:
-            x = int(pool[(beliefs[y] - np.where(protected, limits, 0.0))[pool].argmax()])
+            x = int(pool[(beliefs[y] - less)[pool].argmax()])
             yield PublishedRisk(
                 table=number,
                 published=int(table.codes[y]),
@@ -305,6 +322,7 @@ def _risks(
                 records=records,
                 belief=float(beliefs[y, x]),
                 prior=counts.true[x] / sum(counts.true),
+                share=float(shares[x]),
                 limit=float(limits[x]),
             )
 
@@ -313,14 +331,13 @@ def composition_finding(
     mechanism: Mechanism, counts: Sequence[Counts], whole: Sequence[Counts] | None = None
 ) -> Finding:
     """Return what this release tells one who knows the composition of every sub-table: no guarantee is about that."""
-    found: list[PublishedRisk] = []
-    error = 0.0
-    for number, (table, own, all_own) in enumerate(zip(mechanism.tables, counts, whole or counts, strict=True)):
-        risks, off = published_risks(number, table, own, all_own)
-        found, error = found + list(risks), max(error, off)
+    tables = enumerate(zip(mechanism.tables, counts, whole or counts, strict=True))
+    parts = [published_risks(number, table, own, all_own) for number, (table, own, all_own) in tables]
+    error = max((part.error for part in parts), default=0.0)
     records = sum(sum(own.true) for own in counts)
-    found = [risk for risk in found if risk.is_bounded] or found
-    ranked = sorted(found, key=lambda risk: (risk.excess, risk.belief), reverse=True)
+    found, largest = (_bounded([risk for part in parts for risk in getattr(part, of)]) for of in ("nearest", "largest"))
+    critical = max(found, key=lambda risk: (risk.excess, risk.belief), default=None)
+    ranked = sorted(largest, key=lambda risk: risk.belief, reverse=True)
     worst = ranked[0] if ranked else None
     return Finding(
         attacker="composition",
@@ -330,8 +347,8 @@ def composition_finding(
             "value. Prior: every way to give these values to the records is equally likely."
         ),
         measured=(
-            "the belief in a value of a record, by what is published of it: nearest to its bound (worst), on average "
-            "(mean); exact"
+            "the belief in a value of a record, by what is published of it: the largest (worst), and on average of "
+            "those nearest to their bounds (mean); exact"
         ),
         worst=worst.belief if worst else 0.0,
         mean=sum(risk.records * risk.belief for risk in found) / max(sum(risk.records for risk in found), 1),
@@ -340,8 +357,22 @@ def composition_finding(
         stated=worst.limit if worst and worst.is_bounded else None,
         baseline=worst.prior if worst else None,
         exposed=tuple(Exposed(_told(mechanism, risk), risk.records, risk.belief) for risk in ranked[:SHOWN]),
-        remark=_remark(worst, error),
+        remark=_remark(critical, error),
+        who=_told(mechanism, worst) if worst else "",
+        nearest=nearer(_nearest(mechanism, critical), worst.belief, worst.limit)
+        if critical and worst and worst.is_bounded
+        else None,
+        why_bound=why_bound(mechanism, worst.limit, worst.share) if worst and worst.is_bounded else "",
     )
+
+
+def _bounded(risks: list[PublishedRisk]) -> list[PublishedRisk]:
+    """Return those with a bound; all, where none has one."""
+    return [risk for risk in risks if risk.is_bounded] or risks
+
+
+def _nearest(mechanism: Mechanism, risk: PublishedRisk) -> Nearest:
+    return Nearest(_told(mechanism, risk), risk.belief, risk.limit, risk.prior)
 
 
 def _told(mechanism: Mechanism, risk: PublishedRisk) -> str:

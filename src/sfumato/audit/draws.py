@@ -301,4 +301,5 @@ def coincidence_finding(sets: Sequence[Sequence[Margin]], records: int, level: f
         ),
         broken=bool(same.all()),
         about="coincidence",
+        scale="chance",
     )

@@ -1,4 +1,7 @@
-"""What an attacker found: a measured risk beside what was promised. A finding never says that a release is safe.
+"""What an attacker found: a measured risk beside what was promised. A finding never says that all is well.
+
+`worst` is the largest risk (where beliefs must not fall: the smallest), with its own bound. Where bounds differ from
+record to record, another one may come nearer to its bound, or be further beyond it: that one is `nearest`.
 
 within the bound                    the guarantee is about this attacker, and the worst risk keeps it
 above the bound                     the guarantee is about this attacker, and does not hold
@@ -13,10 +16,14 @@ from typing import Any, Literal
 Direction = Literal["at most", "at least"]
 Verdict = Literal["within the bound", "above the bound", "not covered by the guarantee"]
 
+Scale = Literal["risk", "chance"]
+
 SHOWN = 10
 """The most exposed groups that a finding names."""
 ROUNDING = 1e-12
 """Relative distance from the bound that floating point may be off, where it was not decided in fractions."""
+CLOSE = 1e-9
+"""Two distances from bounds that differ by less are the same."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +36,28 @@ class Exposed:
 
 
 @dataclass(frozen=True)
+class Nearest:
+    """The risk that is nearest to its own bound, or furthest beyond it."""
+
+    who: str
+    risk: float
+    bound: float
+    prior: float | None = None  # what was believed beforehand
+
+
+def nearer(found: Nearest, worst: float, bound: float) -> Nearest | None:
+    """Return it if it is nearer to its bound than the worst to its own, beyond rounding."""
+    return found if found.risk - found.bound > worst - bound + CLOSE else None
+
+
+@dataclass(frozen=True)
 class Finding:
     """One attack, its assumptions and its outcome.
 
     Risks are beliefs in a true value of a record (or success rates where it says so), between 0 and 1. `promised` is
     the bound of the guarantee on `worst`; None where it has none. `worst` and `mean` are exact, or as `measured` says;
-    `interval` gives the confidence limits of `worst`, where it is from a simulation or a test.
+    `interval` gives the confidence limits of `worst`, where it is from a simulation or a test. On the scale "chance"
+    no risk is measured, but a count that chance alone must explain if the release was made as it says.
     """
 
     attacker: str  # its name
@@ -55,24 +78,40 @@ class Finding:
     broken: bool | None = None  # whether the bound is, where that was decided in fractions
     is_bound: bool = False  # whether `worst` is an upper bound of a risk that was not computed
     about: str = ""  # what tells it from other findings of the same attacker, such as an attribute set
+    scale: Scale = "risk"
+    who: str = ""  # which records or values have the worst risk
+    nearest: Nearest | None = None  # None: the worst is the nearest
+    why_bound: str = ""  # why the bound of the worst is what it is, where it is not that of the promise itself
+    why_not_covered: str = ""  # why the guarantee says nothing of this attacker; see `reason`
 
     @property
     def verdict(self) -> Verdict:
         """How the outcome stands to the guarantee."""
         if self.promised is None:
             return "not covered by the guarantee"
-        beyond = self.excess > ROUNDING * self.promised if self.broken is None else self.broken
+        bound = self.promised if self.nearest is None else self.nearest.bound
+        beyond = self.excess > ROUNDING * bound if self.broken is None else self.broken
         return "above the bound" if beyond else "within the bound"
 
     @property
+    def reason(self) -> str:
+        """Why the guarantee says nothing of this attacker; nothing where it does."""
+        if self.promised is not None:
+            return ""
+        return self.why_not_covered or NOT_COVERED.get(self.attacker, NOTHING_PROMISED)
+
+    @property
     def excess(self) -> float:
-        """How far the worst risk is beyond the bound, promised or stated; of a simulation the surer limit counts.
+        """How far a risk is beyond its bound, promised or stated, at most; of a simulation the surer limit counts.
 
         A simulation is above the bound only if its whole confidence interval is.
         """
         bound = self.stated if self.promised is None else self.promised
         if bound is None:
             return 0.0
+        if self.nearest is not None:
+            beyond = self.nearest.risk - self.nearest.bound
+            return -beyond if self.direction == "at least" else beyond
         if self.direction == "at least":
             return bound - (self.interval[1] if self.interval else self.worst)
         return (self.interval[0] if self.interval else self.worst) - bound
@@ -87,4 +126,28 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-ready values. Keys: docs/json.md."""
-        return {**asdict(self), "exposed": [asdict(group) for group in self.exposed], "verdict": self.verdict}
+        exposed = [asdict(group) for group in self.exposed]
+        return {**asdict(self), "exposed": exposed, "verdict": self.verdict, "why_not_covered": self.reason}
+
+
+NOTHING_PROMISED = "Nothing was promised of it."
+NOT_COVERED = {
+    "posterior": "The guarantee bounds how far a belief rises, not how far it falls.",
+    "label": "The guarantee bounds beliefs once a record's sub-table is seen, not what the sub-table itself tells.",
+    "frequencies": "Nothing is required of any value of which something can be learnt.",
+    "background": "The guarantee is about someone whose belief does not depend on other columns.",
+    "composition": "The guarantee takes records for independent draws. Someone who knows the exact counts does not.",
+    "column": "The guarantee is about combinations of the sensitive columns, not about one column alone.",
+    "corruption": "The guarantee is not about someone who knows the values of other records.",
+    "averaging": "The guarantee is about one release.",
+    "row": "The limit is on what quasi-identifiers tell, not on what a whole row tells.",
+    "distribution": "No method keeps someone from knowing how values depend on other columns.",
+    "guesser": "No method keeps a release from telling how values depend on other columns.",
+    "linking": "The guarantee is not about whose row is whose.",
+    "reidentification": "The guarantee is about sensitive values, not about whose row is whose.",
+    "eligibility": "How often each value is published is public, and the guarantee does not hide what follows from it.",
+    "missing": "The guarantee is about records that are published. It does not bound what somebody's absence tells.",
+    "register": "The guarantee is about sensitive values, not about whose row is whose.",
+    "order": "The rows are in the order of the table. The guarantee is about values, not about places.",
+}
+"""Why the guarantee says nothing of an attacker, in one sentence, unless the finding has its own reason."""

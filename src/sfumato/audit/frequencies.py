@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
-from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.audit.posterior import QUESTION
 from sfumato.matrix import CodeArray, FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism
@@ -220,7 +220,8 @@ def beliefs_finding(
     covered = found.covered
     pool = np.flatnonzero(covered) if covered.any() else np.arange(true.size)
     excess = found.beliefs - np.where(covered, found.limits, 0.0)
-    worst = int(pool[excess[pool].argmax()])
+    nearest = int(pool[excess[pool].argmax()])
+    worst = int(pool[found.beliefs[pool].argmax()])
     limit = float(found.limits[worst]) if covered[worst] else None
     shown = true.astype(np.int64) * mechanism.domain.size + published if groups is None else groups
 
@@ -229,13 +230,17 @@ def beliefs_finding(
             return _pair(mechanism.domain, group)
         return names[group] if names else f"group {group + 1}"
 
+    def who(line: int) -> str:
+        pair = _pair(mechanism.domain, int(true[line]) * mechanism.domain.size + int(published[line]))
+        return pair if groups is None else f"{told(int(groups[line]))}: {pair}"
+
     return Finding(
         attacker="frequencies",
         question=QUESTION,
         assumption=_assumption(mechanism, groups is not None),
         measured=(
-            "the belief in the record's true value, where it is nearest to its bound or beyond it (worst), and on "
-            "average over the records that have a bound (mean); exact"
+            "the belief in the record's true value: the largest (worst), and on average (mean), over the records that "
+            "have a bound; exact"
         ),
         worst=float(found.beliefs[worst]),
         mean=float(np.average(found.beliefs[pool], weights=found.numbers[pool])),
@@ -244,8 +249,33 @@ def beliefs_finding(
         promised=limit if promised else None,
         stated=None if promised else limit,
         baseline=float(found.priors[worst]),
-        exposed=tuple(_most_exposed(shown, told, found)),
-        remark=_remark(found),
+        exposed=tuple(_most_exposed(shown, told, found, pool)),
+        remark=_remark(found, who),
+        who=who(worst),
+        nearest=None
+        if limit is None
+        else nearer(
+            Nearest(
+                who(nearest), float(found.beliefs[nearest]), float(found.limits[nearest]), float(found.priors[nearest])
+            ),
+            float(found.beliefs[worst]),
+            limit,
+        ),
+        why_bound=why_bound(mechanism, limit, float(found.priors[worst])) if limit is not None else "",
+    )
+
+
+def why_bound(mechanism: Mechanism, limit: float, prior: float) -> str:
+    """Return why a bound is another one than the promise's own: that is on beliefs of at most rho1 beforehand."""
+    stated = {bound for table in mechanism.tables for bound in table.bounds if bound.gamma is not None}
+    if any(bound.rho2 is not None and abs(float(bound.rho2) - limit) <= ROUNDING for bound in stated):
+        return ""
+    factor = limit / (1 - limit) * (1 - prior) / prior
+    if not any(bound.rho2 is not None for bound in stated):
+        return f"From a belief of {prior:.4g} beforehand: its odds grow by at most {factor:.4g}."
+    return (
+        f"This one was believed by {prior:.4g} beforehand, more than the belief that the promise starts from. So its "
+        f"own bound is higher: its odds grow by at most {factor:.4g}."
     )
 
 
@@ -263,24 +293,27 @@ def _pair(domain: SensitiveDomain, number: int) -> str:
     return f"{domain.labels[own]!r}, published {domain.labels[shown]!r}"
 
 
-def _remark(found: RecordBeliefs) -> str:
+def _remark(found: RecordBeliefs, who: Callable[[int], str]) -> str:
     text = f"Before the release it believes in the true value by {found.mean(found.priors):.4g} on average."
     free = ~found.covered
     if free.any():
         records = round(float(found.numbers[free].sum()))
+        most = int(np.where(free, found.beliefs, -1.0).argmax())
         text += (
             f" Of {records:,} record(s) the requirement says nothing, or there is nothing to learn; there the largest "
-            f"belief is {found.beliefs[free].max():.4g}."
+            f"belief is {found.beliefs[most]:.4g} ({who(most)})."
         )
     return text
 
 
-def _most_exposed(groups: IntArray, told: Callable[[int], str], found: RecordBeliefs) -> Iterator[Exposed]:
-    """Yield the groups with the largest beliefs, where there was something to learn."""
+def _most_exposed(
+    groups: IntArray, told: Callable[[int], str], found: RecordBeliefs, pool: IntArray
+) -> Iterator[Exposed]:
+    """Yield the groups with the largest beliefs, of those that `worst` is taken from."""
     numbers, place = np.unique(groups, return_inverse=True)
     sizes = np.bincount(place, found.numbers)
-    largest, learns = np.zeros(numbers.size), found.priors < 1
-    np.maximum.at(largest, place[learns], found.beliefs[learns])
+    largest = np.zeros(numbers.size)
+    np.maximum.at(largest, place[pool], found.beliefs[pool])
     for k in np.argsort(-largest, kind="stable")[:SHOWN]:
         if largest[k]:
             yield Exposed(told(int(numbers[k])), round(float(sizes[k])), float(largest[k]))

@@ -14,6 +14,7 @@ Several releases have other factors: `sfumato.second_release`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
-from sfumato.audit.finding import SHOWN, Exposed, Finding
+from sfumato.audit.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
 from sfumato.guarantee import Direction
 from sfumato.matrix import PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
@@ -51,11 +52,17 @@ class WorstPrior:
     limit: Fraction
     factor: Fraction | None
     gamma: Fraction
+    is_by_rho: bool = True  # stated by rho1 and rho2, not by gamma alone
 
     @property
     def is_broken(self) -> bool:
         """Whether the bound does not hold, exactly."""
         return self.factor is None or self.factor > self.gamma
+
+    @property
+    def used(self) -> float:
+        """How much of its gamma is used up."""
+        return math.inf if self.factor is None else float(self.factor / self.gamma)
 
     def told(self, domain: SensitiveDomain) -> str:
         """Return it in words."""
@@ -104,6 +111,7 @@ def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor) -> I
             limit=limit,
             factor=factor,
             gamma=bound.gamma,
+            is_by_rho=bound.rho1 is not None,
         )
 
 
@@ -146,13 +154,15 @@ def worst_prior_finding(
     ranked = most_critical(found)
     if not ranked:
         return _nothing_required(mechanism, quotas, attacker)
-    worst, held = ranked[0], _held(mechanism, quotas)
+    critical, held = ranked[0], _held(mechanism, quotas)
+    furthest = sorted(found, key=lambda w: -w.posterior if direction == "upward" else w.posterior)
+    worst = furthest[0]
     limit, seen = float(worst.limit), "" if mechanism.label is None else SUB_TABLE_SEEN
     return Finding(
         attacker=attacker,
         question=QUESTION,
         assumption=KNOWS + PRIORS[direction] + seen,
-        measured="the belief in a value whose odds change most, for its allowance; exact",
+        measured=f"the {'largest' if direction == 'upward' else 'smallest'} belief in a value that has a bound; exact",
         worst=float(worst.posterior),
         mean=None,
         records=sum(held.values()),
@@ -161,10 +171,21 @@ def worst_prior_finding(
         stated=None if promised else limit,
         baseline=float(worst.prior),
         direction="at most" if direction == "upward" else "at least",
-        exposed=tuple(Exposed(w.told(mechanism.domain), held[w.code], float(w.posterior)) for w in ranked[:SHOWN]),
-        remark=_remark(worst),
-        broken=worst.is_broken,
+        exposed=tuple(Exposed(w.told(mechanism.domain), held[w.code], float(w.posterior)) for w in furthest[:SHOWN]),
+        remark=_remark(critical),
+        broken=critical.is_broken,
+        who=worst.told(mechanism.domain),
+        nearest=_nearest(critical, worst, mechanism.domain),
+        why_bound="" if worst.is_by_rho else "The requirement is by gamma: the bound is told from even odds.",
     )
+
+
+def _nearest(critical: WorstPrior, worst: WorstPrior, domain: SensitiveDomain) -> Nearest | None:
+    """Return the one that uses up most of its gamma, if the worst uses up less, beyond rounding."""
+    if worst.used >= critical.used - CLOSE:
+        return None
+    belief, bound, prior = (float(part) for part in (critical.posterior, critical.limit, critical.prior))
+    return Nearest(critical.told(domain), belief, bound, prior)
 
 
 PRIORS = {
@@ -203,4 +224,5 @@ def _nothing_required(mechanism: Mechanism, quotas: Quotas, attacker: str) -> Fi
         records=records,
         at_risk=0,
         baseline=1.0,
+        why_not_covered="No value has a bound.",
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from textwrap import fill
 from typing import Any
 
-from sfumato.audit.finding import Finding, Verdict
+from sfumato.audit.finding import Finding, Nearest, Verdict
 from sfumato.audit.usefulness import Utility
 from sfumato.text import WIDTH, indented, table
 
@@ -86,7 +86,9 @@ class Audit:
         """Return the audit in plain words: all findings in a table, then one by one, then what analysts keep."""
         parts = [
             "\n".join(self._head()),
-            table(COLUMNS, [_row(finding) for finding in self.findings], [False, False, *[True] * 4]),
+            "\n".join(self._made_as_stated()),
+            table(COLUMNS, [_row(finding) for finding in self.risks], [False, False, *[True] * 5]),
+            "\n".join(_key(self.risks)),
             *("\n".join(_told(finding)) for finding in self.findings),
             "\n".join(self._not_tried()),
             self.utility.explain(),
@@ -104,23 +106,58 @@ class Audit:
         yield f"{self.published}: {how}; {self.published_rows:,} rows of {self.rows:,} records."
         if self.guarantee:
             yield fill(f"{'Asked for' if self.release_id is None else 'Guaranteed'}: {self.guarantee}", WIDTH)
-        above = sum(finding.verdict == "above the bound" for finding in self.findings)
-        beyond = sum(finding.verdict == "not covered by the guarantee" for finding in self.findings)
+        above = sum(finding.verdict == "above the bound" for finding in self.risks)
+        beyond = sum(finding.verdict == "not covered by the guarantee" for finding in self.risks)
         yield (
-            f"{len(self.findings)} attacks: {above} above the bound, {len(self.findings) - above - beyond} within it, "
+            f"{len(self.risks)} attacks: {above} above the bound, {len(self.risks) - above - beyond} within it, "
             f"{beyond} that the guarantee does not cover."
         )
+
+    def _made_as_stated(self) -> Iterator[str]:
+        """Tell whether the release was made as it says, which all risks believe."""
+        if self.checks:
+            wrong = [finding for finding in self.checks if finding.verdict == "above the bound"]
+            names = ", ".join(map(_name, wrong or self.checks))
+            told = f"NOT MADE AS IT SAYS: beyond chance in {names}." if wrong else f"Nothing beyond chance in {names}."
+            yield fill(f"Was it made as it says? {told}", WIDTH)
+
+    @property
+    def checks(self) -> tuple[Finding, ...]:
+        """The findings of whether the release was made as it says: they measure no risk."""
+        return tuple(finding for finding in self.findings if finding.scale == "chance")
+
+    @property
+    def risks(self) -> tuple[Finding, ...]:
+        """The findings of what attackers reach."""
+        return tuple(finding for finding in self.findings if finding.scale == "risk")
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
-COLUMNS = ("attacker", "verdict", "bound", "worst", "mean", "at risk")
+COLUMNS = ("attacker", "verdict", "worst", "its bound", "nearest", "mean", "at risk")
 
 
 def _row(finding: Finding) -> list[str]:
     mean = "-" if finding.mean is None else f"{finding.mean:.4g}"
     at_risk = f"{finding.at_risk:,} of {finding.records:,}"
-    return [_name(finding), finding.verdict, _bound(finding), _worst(finding), mean, at_risk]
+    return [_name(finding), finding.verdict, _worst(finding), _bound(finding), _nearest(finding), mean, at_risk]
+
+
+def _nearest(finding: Finding) -> str:
+    return "-" if finding.nearest is None else f"{finding.nearest.risk:.4g} of {finding.nearest.bound:.4g}"
+
+
+def _key(found: Sequence[Finding]) -> Iterator[str]:
+    """Explain what the table shows, as far as it shows it."""
+    yield fill("Worst: the largest belief in a value, or rate of success, beside its own bound.", WIDTH)
+    if any(finding.stated is not None for finding in found):
+        yield fill("A bound in brackets is for comparison: nothing is promised there.", WIDTH)
+    if any(finding.why_bound for finding in found):
+        yield fill(
+            "*: they were believed by more beforehand than the promise starts from, so the bound is higher.", WIDTH
+        )
+    if any(finding.nearest for finding in found):
+        yield fill("Nearest: another one, which comes nearest to its own bound, or is furthest beyond it.", WIDTH)
 
 
 def _worst(finding: Finding) -> str:
@@ -132,33 +169,47 @@ def _name(finding: Finding) -> str:
 
 
 def _bound(finding: Finding) -> str:
-    sign = "" if finding.direction == "at most" else ">= "
+    sign, star = "" if finding.direction == "at most" else ">= ", "*" if finding.why_bound else ""
     if finding.promised is not None:
-        return f"{sign}{finding.promised:.4g}"
-    return "-" if finding.stated is None else f"({sign}{finding.stated:.4g})"
+        return f"{sign}{finding.promised:.4g}{star}"
+    return "-" if finding.stated is None else f"({sign}{finding.stated:.4g}{star})"
 
 
 def _told(finding: Finding) -> Iterator[str]:
     yield f"{_name(finding)}: {finding.verdict}"
     yield indented(f"{finding.question} {finding.assumption}")
-    yield indented(f"{_promise(finding)} Measured: {_measured(finding)}.")
+    yield indented(f"Measured: {_measured(finding)}.")
+    yield indented(_promise(finding))
+    if finding.nearest is not None:
+        yield indented(_nearest_told(finding.nearest))
+    if finding.scale == "risk" and finding.promised is not None and not finding.at_risk:
+        yield indented("No record is at risk: none is beyond its own bound.")
     if finding.exposed:
         groups = "; ".join(f"{group.who} ({group.risk:.4g}, {group.records:,})" for group in finding.exposed[:SHOWN])
-        yield indented(f"Most exposed (risk, records): {groups}.")
+        yield indented(f"Largest (risk, records): {groups}.")
     if finding.remark:
         yield indented(finding.remark)
 
 
 def _promise(finding: Finding) -> str:
+    if finding.scale == "chance":
+        return f"Chance allows {finding.direction} {finding.promised:.4g}."
     if finding.promised is not None:
-        return f"Promised: {finding.direction} {finding.promised:.4g}."
+        return f"Promised of it: {finding.direction} {finding.promised:.4g}. {finding.why_bound}".strip()
+    reason = f"Nothing is promised. {finding.reason}"
     if finding.stated is not None:
-        return f"Nothing is promised; {finding.stated:.4g} is the bound for weaker attackers."
-    return "Nothing is promised."
+        return f"{reason} For comparison: {finding.direction} {finding.stated:.4g}. {finding.why_bound}".strip()
+    return reason
+
+
+def _nearest_told(nearest: Nearest) -> str:
+    prior = "" if nearest.prior is None else f", believed by {nearest.prior:.4g} beforehand"
+    return f"Nearest to its own bound: {nearest.who}{prior}: {nearest.risk:.4g} of {nearest.bound:.4g}."
 
 
 def _measured(finding: Finding) -> str:
-    text = f"worst {_worst(finding)}"
+    who = f" ({finding.who})" if finding.who else ""
+    text = f"worst {_worst(finding)}{who}"
     if finding.mean is not None:
         text += f", mean {finding.mean:.4g}"
     if finding.baseline is not None:

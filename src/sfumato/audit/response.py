@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest
 from sfumato.guarantee import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import Channels, IntArray
@@ -29,6 +29,7 @@ from sfumato.methods.response.risks import Posterior, Risk, RiskName
 Tell = Callable[[IntArray], str]
 """Gives the codes of a cell, or of a group, which has no sensitive value, in words."""
 QUESTION = "Which sensitive value does a person have?"
+OTHER_RISK = "The limit was asked for on another risk."
 UNTOUCHED = "The sensitive value is published untouched."
 PRIOR = "Prior: the table's own distribution, how many records have each combination of values."
 KNOWS: dict[RiskName, str] = {
@@ -53,10 +54,18 @@ class CellRisks:
     codes: IntArray
 
     @property
-    def worst(self) -> int:
+    def nearest(self) -> int:
         """The cell whose risk is largest for its limit; without any limit, largest."""
         limited = np.isfinite(self.limits).any()
         return int((self.risks / self.limits if limited else self.risks).argmax())
+
+    @property
+    def worst(self) -> int:
+        """The cell whose risk is largest, of those with a limit, or without any limit of all."""
+        limited = np.isfinite(self.limits)
+        risks = np.where(limited, self.risks, -1.0) if limited.any() else self.risks
+        nearest = self.nearest
+        return nearest if risks[nearest] == risks.max() else int(risks.argmax())
 
     @property
     def above(self) -> float:
@@ -95,7 +104,7 @@ def risk_finding(
 ) -> Finding:
     """Return the finding of one of the three risks."""
     cells = cell_risks(table, channels, limit, name)
-    worst = cells.worst
+    worst, nearest = cells.worst, cells.nearest
     bound = float(cells.limits[worst]) if np.isfinite(cells.limits[worst]) else None
     order = np.argsort(-np.where(cells.records > 0, cells.risks, 0.0), kind="stable")[:SHOWN]
     return Finding(
@@ -113,6 +122,12 @@ def risk_finding(
         exposed=tuple(
             Exposed(tell(cells.codes[k]), round(float(cells.records[k])), float(cells.risks[k])) for k in order
         ),
+        who=tell(cells.codes[worst]),
+        nearest=None
+        if worst == nearest
+        else Nearest(tell(cells.codes[nearest]), float(cells.risks[nearest]), float(cells.limits[nearest])),
+        why_bound="" if worst == nearest else "Groups have limits of their own.",
+        why_not_covered=OTHER_RISK,
     )
 
 

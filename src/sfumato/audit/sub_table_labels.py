@@ -8,13 +8,11 @@ of it, becomes certainty: the bound is on beliefs after the label is seen, and l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.audit.frequencies import limits_at
+from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
+from sfumato.audit.frequencies import limits_at, why_bound
 from sfumato.audit.posterior import Quotas
 from sfumato.matrix import FloatArray
 from sfumato.mechanism import Mechanism
@@ -25,7 +23,9 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
     records, beliefs, priors, limits = _told(mechanism, quotas)
     protected = np.isfinite(limits)
     pool = np.flatnonzero((records > 0) & (protected | (not protected[records > 0].any())))
-    worst = int(pool[(beliefs - np.where(protected, limits, 0.0))[pool].argmax()])
+    nearest = int(pool[(beliefs - np.where(protected, limits, 0.0))[pool].argmax()])
+    worst = int(pool[beliefs[pool].argmax()])
+    names = _names(mechanism)
     above = beliefs > np.where(protected, limits, priors) * (1 + ROUNDING)
     return Finding(
         attacker="label",
@@ -35,8 +35,8 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
             "at its published value. Prior: the shares of the values in the table."
         ),
         measured=(
-            "the belief in a record's true value: nearest to its bound (worst), on average over records whose value "
-            "has one (mean); exact"
+            "the belief in a record's true value: the largest (worst), and on average (mean), over records whose "
+            "value has a bound; exact"
         ),
         worst=float(beliefs[worst]),
         mean=float(np.average(beliefs[pool], weights=records[pool])),
@@ -44,8 +44,20 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
         at_risk=int(records[pool][above[pool]].sum()),
         stated=float(limits[worst]) if protected[worst] else None,
         baseline=float(priors[worst]),
-        exposed=tuple(_exposed(mechanism, records, beliefs, pool)),
+        exposed=tuple(
+            Exposed(names[k], int(records[k]), float(beliefs[k]))
+            for k in pool[np.argsort(-beliefs[pool], kind="stable")][:SHOWN].tolist()
+        ),
         remark=_remark(mechanism),
+        who=names[worst],
+        nearest=nearer(
+            Nearest(names[nearest], float(beliefs[nearest]), float(limits[nearest]), float(priors[nearest])),
+            float(beliefs[worst]),
+            float(limits[worst]),
+        )
+        if protected[worst]
+        else None,
+        why_bound=why_bound(mechanism, limits[worst], priors[worst]) if protected[worst] else "",
     )
 
 
@@ -64,16 +76,12 @@ def _told(mechanism: Mechanism, quotas: Quotas) -> tuple[npt.NDArray[np.int64], 
     return records, beliefs, priors, limits
 
 
-def _exposed(
-    mechanism: Mechanism, records: npt.NDArray[np.int64], beliefs: FloatArray, pool: npt.NDArray[np.int64]
-) -> Iterator[Exposed]:
-    names = [
+def _names(mechanism: Mechanism) -> list[str]:
+    return [
         f"sub-table {number + 1}: {mechanism.domain.labels[code]!r}"
         for number, table in enumerate(mechanism.tables)
         for code in table.codes.tolist()
     ]
-    for k in pool[np.argsort(-beliefs[pool], kind="stable")][:SHOWN].tolist():
-        yield Exposed(names[k], int(records[k]), float(beliefs[k]))
 
 
 def _remark(mechanism: Mechanism) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.manifest import Manifest
-from sfumato.report.page import Badge, Block, Card, Drawing, Facts, Section, Table, Text, table
+from sfumato.report.page import Badge, Block, Card, Drawing, Facts, Items, Section, Table, Text, table
 from sfumato.report.page_coverage import coverage
 from sfumato.report.page_figures import RISKS, Point, Risk, keys_of, risks, trade_off
 from sfumato.report.page_svg import figure
@@ -72,17 +72,17 @@ ATTACKERS = {
 
 def findings(audit: Record) -> Section:
     """Return all verdicts with their sizes, then every attacker by itself."""
-    found = list(audit["findings"])
-    names = _names(found)
-    blocks: list[Block] = [Text(_summary(found)), _sizes(names, found)]
-    drawn = [_risk(name, finding) for name, finding in zip(names, found, strict=True)]
+    found = sorted(audit["findings"], key=_is_check)  # risks first
+    named = list(zip(_names(found), found, strict=True))
+    risky, checks = ([pair for pair in named if _is_check(pair[1]) == kind] for kind in (False, True))
+    blocks: list[Block] = [Text(_summary([finding for _, finding in risky])), _sizes(risky), *_size_key(risky)]
+    drawn = [_risk(name, finding) for name, finding in risky]
     if drawn:
         alt = f"Risks of {len(drawn)} attackers, beside their bounds. The numbers are in the table above."
-        caption = "The worst risk of a record or group, the mean, the bound, and what is reached without the release."
+        caption = "The worst risk, its own bound, the mean, and what is believed or reached without the release."
         keys = keys_of(RISKS, drawn)
         blocks.append(Drawing(figure("Risks beside their bounds", alt, lambda size: risks(drawn, size), caption, keys)))
-    blocks += [_card(name, finding) for name, finding in zip(names, found, strict=True)]
-    blocks += _not_tried(audit)
+    blocks += [*_checks(checks), *(_card(name, finding) for name, finding in named), *_not_tried(audit)]
     return Section("attackers", "What attackers reach", tuple(blocks))
 
 
@@ -148,20 +148,62 @@ def _names(found: list[Record]) -> list[str]:
     return told
 
 
-def _sizes(names: list[str], found: list[Record]) -> Block:
+def _is_check(finding: Record) -> bool:
+    """Whether a finding is of how the release was made; records of older audits do not say, and name them."""
+    return str(finding.get("scale", "chance" if finding["attacker"] == "draws" else "risk")) == "chance"
+
+
+def _sizes(named: Sequence[tuple[str, Record]]) -> Block:
     rows = [
         (
             name,
             VERDICTS[f["verdict"]],
-            _bound(f),
             _worst(f),
+            _bound(f),
+            _nearest(f),
             risk(f["mean"]),
             f"{f['at_risk']:,} of {f['records']:,}",
         )
-        for name, f in zip(names, found, strict=True)
+        for name, f in named
     ]
-    columns = ("attacker", "verdict", "bound", "worst risk", "mean risk", "records at risk")
-    return table("Verdicts; bounds in brackets are for weaker attackers", columns, rows, 2)
+    columns = ("attacker", "verdict", "worst risk", "its own bound", "nearest to its bound", "mean risk", "at risk")
+    return table("Verdicts", columns, rows, 2)
+
+
+def _size_key(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
+    """Explain the table, as far as it shows something to explain."""
+    found = [finding for _, finding in named]
+    lines = ["Worst risk: the largest belief in a value, or rate of success. Beside it stands its own bound."]
+    if any(f["stated"] is not None for f in found):
+        lines.append("A bound in brackets is for comparison: nothing is promised there.")
+    if any(f.get("why_bound") for f in found):
+        lines.append(
+            "A star: they were believed by more beforehand than the promise starts from. So the bound is higher."
+        )
+    if any(f.get("nearest") for f in found):
+        lines.append("Nearest to its bound: another belief, with its own bound, that comes nearer to it.")
+    lines.append("At risk are records whose risk is beyond their own bound.")
+    yield Items(tuple(lines))
+
+
+def _checks(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
+    """Tell whether the release was made as it says: these counts are no risks of anybody."""
+    if named:
+        yield Text(
+            "All risks above believe that the release was made as it says. These counts were held against what chance "
+            "allows if it was."
+        )
+        rows = [
+            (name, VERDICTS[f["verdict"]], f.get("who") or "–", risk(f["worst"]), risk(f["promised"]))
+            for name, f in named
+        ]
+        columns = ("check", "verdict", "the count that chance explains least", "share", "chance allows")
+        yield table("Was it made as it says?", columns, rows, 3)
+
+
+def _nearest(finding: Record) -> str:
+    nearest = finding.get("nearest")
+    return "–" if not nearest else f"{risk(nearest['risk'])} of {risk(nearest['bound'])}"
 
 
 def _worst(finding: Record) -> str:
@@ -169,10 +211,10 @@ def _worst(finding: Record) -> str:
 
 
 def _bound(finding: Record) -> str:
-    sign = "≥ " if finding["direction"] == "at least" else "≤ "
+    sign, star = "≥ " if finding["direction"] == "at least" else "≤ ", "*" if finding.get("why_bound") else ""
     if finding["promised"] is not None:
-        return sign + risk(finding["promised"])
-    return "none" if finding["stated"] is None else f"({sign}{risk(finding['stated'])})"
+        return f"{sign}{risk(finding['promised'])}{star}"
+    return "none" if finding["stated"] is None else f"({sign}{risk(finding['stated'])}{star})"
 
 
 def risk(number: float | None) -> str:
@@ -196,16 +238,23 @@ def _card(name: str, finding: Record) -> Card:
         ("Asks", finding["question"]),
         ("Knows", finding["assumption"]),
         ("Measured", _measured(finding)),
-        ("Promised", _promised(finding)),
+        ("Chance allows" if _is_check(finding) else "Promised", _promised(finding)),
     ]
+    if nearest := finding.get("nearest"):
+        prior = "" if nearest["prior"] is None else f", believed by {risk(nearest['prior'])} beforehand"
+        told = f"{nearest['who']}{prior}: {risk(nearest['risk'])}, where its bound is {risk(nearest['bound'])}."
+        facts.append(("Nearest to its bound", told))
+    if not _is_check(finding) and finding["promised"] is not None and not finding["at_risk"]:
+        facts.append(("At risk", "No record: none is beyond its own bound."))
     facts += [("Remark", finding["remark"])] if finding["remark"] else []
     rows = [(group["who"], f"{group['records']:,}", risk(group["risk"])) for group in finding["exposed"][:SHOWN]]
-    exposed = (table("The most exposed", ("who", "records", "risk"), rows),) if rows else ()
+    exposed = (table("The largest", ("who", "records", "risk"), rows),) if rows else ()
     return Card(name, VERDICTS[finding["verdict"]], (Facts(tuple(facts)), *exposed))
 
 
 def _measured(finding: Record) -> str:
-    parts = [f"worst {_worst(finding)}"]
+    who = finding.get("who")
+    parts = [f"worst {_worst(finding)} ({who})" if who else f"worst {_worst(finding)}"]
     if finding["interval"]:
         parts.append("confidence limits {} to {}".format(*map(risk, finding["interval"])))
     if finding["mean"] is not None:
@@ -217,13 +266,20 @@ def _measured(finding: Record) -> str:
 
 def _promised(finding: Record) -> str:
     points = 100 * (finding["excess"] or 0.0)
-    side = "beyond" if points > 0 else "inside"
-    over = f" It is {abs(points):.3g} percentage points {side} that." if abs(points) > VISIBLE else ""
+    side, which = "beyond" if points > 0 else "inside", "The nearest one" if finding.get("nearest") else "It"
+    over = f"{which} is {abs(points):.3g} percentage points {side} its bound." if abs(points) > VISIBLE else ""
+    why = finding.get("why_bound", "")
     if finding["promised"] is not None:
-        return f"{finding['direction']} {risk(finding['promised'])}.{over}"
+        return _sentences(f"{finding['direction']} {risk(finding['promised'])}.", why, over)
+    nothing = _sentences("Nothing.", finding.get("why_not_covered", ""))
     if finding["stated"] is not None:
-        return f"Nothing. The bound for weaker attackers is {risk(finding['stated'])}.{over}"
-    return "Nothing."
+        compared = f"For comparison: {finding['direction']} {risk(finding['stated'])}."
+        return _sentences(nothing, compared, why, over)
+    return nothing
+
+
+def _sentences(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
 
 
 def _not_tried(audit: Record) -> Iterator[Block]:

@@ -80,6 +80,9 @@ def _of_table(case: Case, names: Sequence[str]) -> Knowledge:
 def _background(case: Case, known: Sequence[Knowledge], promised: bool) -> Finding:
     found = background_finding(case.group_tables, known, _bound(case), promised, case.values.labels)
     found = found.named("; ".join(each.name for each in known))
+    if sets := case.group_claim.attribute_sets:
+        about = "; ".join(", ".join(names) for names in sets)
+        found = replace(found, why_not_covered=f"The guarantee is about what is known of {about}.")
     return found.with_remark(PI_CLAIM) if promised and not case.is_proved else found
 
 

@@ -32,7 +32,8 @@ def promised(case: Case) -> Promised | None:
         return None
     worst = max(found, key=lambda finding: (round(finding.excess, 9), finding.worst))
     assert worst.promised is not None
-    return Promised(worst.attacker, worst.promised, worst.worst, worst.verdict, worst.direction)
+    risk, bound = (worst.worst, worst.promised) if worst.nearest is None else (worst.nearest.risk, worst.nearest.bound)
+    return Promised(worst.attacker, bound, risk, worst.verdict, worst.direction)
 
 
 def _findings(case: Case) -> Iterator[Finding]:
