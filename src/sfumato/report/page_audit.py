@@ -154,19 +154,21 @@ def _is_check(finding: Record) -> bool:
 
 
 def _sizes(named: Sequence[tuple[str, Record]]) -> Block:
+    differ = any(f.get("nearest") for _, f in named)
     rows = [
         (
             name,
             VERDICTS[f["verdict"]],
             _worst(f),
             _bound(f),
-            _nearest(f),
+            *([_nearest(f)] if differ else []),
             risk(f["mean"]),
             f"{f['at_risk']:,} of {f['records']:,}",
         )
         for name, f in named
     ]
-    columns = ("attacker", "verdict", "worst risk", "its own bound", "nearest to its bound", "mean risk", "at risk")
+    nearest = ["nearest to its bound"] if differ else []
+    columns = ("attacker", "verdict", "worst risk", "its own bound", *nearest, "mean risk", "at risk")
     return table("Verdicts", columns, rows, 2)
 
 
