@@ -155,7 +155,7 @@ def _is_check(finding: Record) -> bool:
 
 def _sizes(named: Sequence[tuple[str, Record]]) -> Block:
     differ = any(f.get("nearest") for _, f in named)
-    rows = [
+    rows: list[tuple[str | Badge, ...]] = [
         (
             name,
             VERDICTS[f["verdict"]],
