@@ -228,9 +228,11 @@ def test_known_members_move_anatomy_and_no_randomized_release(clinic: pa.Table, 
     (moved,) = by(audited(clinic, anatomy, tmp_path / "a"), "corruption")
     assert (moved.verdict, moved.stated, moved.worst) == ("not covered by the guarantee", 0.5, 1)
     assert "With no member known the largest belief is 0.5." in moved.remark
-    in_no_order = T.take(
-        np.random.default_rng(1).permutation(T.num_rows)
-    )  # else rows are shuffled, and nobody is known
-    (small,) = by(audited(in_no_order, SDR, tmp_path / "s"), "corruption")
+    # nobody is known among shuffled rows without quasi-identifiers
+    in_no_order = T.take(np.random.default_rng(1).permutation(T.num_rows))
+    kept = make_policy(
+        {"d": "sensitive"}, 'rho1 = "1/3"\nrho2 = "2/3"\n[output]\norder = "keep"', "small-domain", "", AS_PUBLISHED
+    )
+    (small,) = by(audited(in_no_order, kept, tmp_path / "s"), "corruption")
     assert small.verdict == "not covered by the guarantee"
     assert "Known members move the worst belief from" in small.remark

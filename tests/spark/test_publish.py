@@ -11,6 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.spark import writing
+from sfumato.errors import Infeasible
 from sfumato.randomness import SecretKey
 from sfumato.table import scan_on_spark
 from tests.conftest import make_policy
@@ -227,7 +228,7 @@ def test_a_record_keeps_its_draw_wherever_it_is_read(hard: Path, tmp_path: Path,
 
 
 def test_a_sorted_table_is_shuffled(tmp_path: Path, spark: SparkSession) -> None:
-    """It is sorted over all files, and each file is one by itself."""
+    """It is sorted over all files, and each file is one by itself; its order cannot be kept."""
     table = pa.table({"n": range(900), "s": [f"s{k // 300}" for k in range(900)]})
     path = stored(table, tmp_path / "in", {f"{k}.parquet": 300 for k in range(3)})
     opened = scan_on_spark(path, make_policy({"n": "other", "s": "sensitive"}), spark)
@@ -237,6 +238,9 @@ def test_a_sorted_table_is_shuffled(tmp_path: Path, spark: SparkSession) -> None
     numbers = [int(n) for n, _ in rows_of(release)]
     assert sorted(numbers) == list(range(900))
     assert abs(np.corrcoef(numbers, range(900))[0, 1]) < 0.2  # 6 standard deviations
+    kept = make_policy({"n": "other", "s": "sensitive"}, 'rho1 = 0.2\nrho2 = 0.5\n[output]\norder = "keep"')
+    with pytest.raises(Infeasible, match="cannot keep their order"):
+        planned(scan_on_spark(path, kept, spark))
     mixed = table.take(np.random.default_rng(3).permutation(900))
     path = stored(mixed, tmp_path / "mixed", {f"{k}.parquet": 300 for k in range(3)})
-    assert not planned(scan_on_spark(path, opened.policy, spark)).shuffle
+    assert not planned(scan_on_spark(path, kept, spark)).shuffle
