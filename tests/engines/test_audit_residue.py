@@ -18,7 +18,7 @@ from sfumato.audit.residue import find_residues, residue
 from sfumato.release import Release, open_release
 from sfumato.table import scan
 from tests.conftest import make_policy
-from tests.engines.test_residues import POLICY, planted_table
+from tests.engines.test_residues import MOMENT, POLICY, RECODED, planted_table, recoded_table
 from tests.engines.tools import released
 
 
@@ -49,6 +49,22 @@ def test_what_slips_into_a_file_is_found(tmp_path: Path) -> None:
         found = find_residues(scan(planted_table(), POLICY), release).found
         assert token in found[name], what
         assert residue(scan(planted_table(), POLICY), release).verdict == "above the bound"
+
+
+def test_values_behind_bins_and_names_belong_in_the_manifest_only(tmp_path: Path) -> None:
+    release = released(recoded_table(), RECODED, folder=tmp_path / "r")
+    opened = scan(recoded_table(), RECODED)
+    assert residue(opened, release).at_risk == 0
+    rows = pq.read_table(release.data)
+    spoiled = {
+        "a merged text": ("ward", rows.set_column(3, "ward", pa.array(["ward-planted"] * rows.num_rows))),
+        "a merged number": ("code", rows.append_column("code_exact", pa.array([987654321] * rows.num_rows))),
+        "a text that is binned": ("iso", rows.replace_schema_metadata({"iso": "1987-11-23T04:56"})),
+        "an exact moment": ("moment", rows.append_column("at", pa.array([MOMENT] * rows.num_rows, pa.timestamp("us")))),
+    }
+    for what, (name, table) in spoiled.items():
+        pq.write_table(table, release.data, compression="zstd")
+        assert name in find_residues(opened, release).found, what
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])

@@ -5,8 +5,10 @@ Pages are decompressed; dictionaries, statistics, schema, footer, manifest and R
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 from pyarrow import csv as pacsv
 
 from sfumato.audit.parquet_pages import everything, pages
+from sfumato.release import MANIFEST_NAME, Release
 from tests.conftest import make_policy
 from tests.engines.tools import released
 
@@ -185,3 +188,90 @@ def test_statistics_are_those_of_the_published_rows(tmp_path: Path) -> None:
     release = released(table, policy, folder=tmp_path / "r")
     column = pq.read_metadata(release.data).row_group(0).column(0)
     assert (column.statistics.min, column.statistics.max) == (1, 3)
+
+
+# --- bins of dates, merged values -----------------------------------------------------------------------------------
+
+MOMENT = dt.datetime(1987, 11, 23, 4, 56, 7, 890123)
+BEHIND = {
+    "a day": b"1987-11-23",
+    "a day, as a file has it": struct.pack("<i", (MOMENT.date() - dt.date(1970, 1, 1)).days) * 2,
+    "a moment": struct.pack("<q", int((MOMENT - dt.datetime(1970, 1, 1)) / dt.timedelta(microseconds=1))),
+    "a text that is merged": b"ward-planted",
+    "a number that is merged": b"987654321",
+    "a number that is merged, as a file has it": struct.pack("<q", 987654321),
+    "a sensitive text that is merged": b"syndrome-planted",
+    "a text that no row has": b"unused-planted",
+    "under a null": b"beneath-planted",
+}
+RECODED = make_policy(
+    {
+        "day": "quasi_identifier; bins = 'year'",
+        "moment": "other; bins = 'month'",
+        "iso": "other; bins = { breaks = [1987-01-01, 1988-01-01] }",
+        "ward": "other; missing = 'category'; "
+        "merge = { inner = ['ward-planted', 'unused-planted', 'beneath-planted'] }",
+        "code": "quasi_identifier; merge = { rare = [987654321] }",
+        "disease": "sensitive; merge = { other = ['syndrome-planted', 'gout'] }",
+    }
+)
+
+
+def recoded_table() -> pa.Table:
+    """Return a table whose every value behind a bin or a name is a token, and two values that no row has."""
+    ward = pa.DictionaryArray.from_arrays(
+        pa.Array.from_buffers(
+            pa.int32(),
+            ROWS,
+            [
+                pa.py_buffer(np.packbits([k % 5 != 4 for k in range(ROWS)], bitorder="little")),
+                pa.py_buffer(np.array([[0, 1, 0, 1, 3][k % 5] for k in range(ROWS)], dtype=np.int32)),
+            ],
+        ),
+        pa.array(["ward-planted", "north", "unused-planted", "beneath-planted"]),
+    )
+    return pa.table(
+        {
+            "day": pa.array([MOMENT.date()] * ROWS),
+            "moment": pa.array([MOMENT] * ROWS, pa.timestamp("us")),
+            "iso": pa.array(["1987-11-23T04:56"] * ROWS).dictionary_encode(),
+            "ward": ward,
+            "code": pa.array([987654321, 5] * (ROWS // 2)),
+            "disease": ["asthma", "gout", "syndrome-planted", "flu"] * (ROWS // 4),
+        }
+    )
+
+
+def behind_in(release: Release) -> set[str]:
+    """Return what lies in any file but the manifest, or anywhere in it but where the policy's merging is told."""
+    manifest = json.loads((release.folder / MANIFEST_NAME).read_text())
+    manifest.pop("merged")
+    paths = [path for path in release.folder.rglob("*") if path.is_file() and path.name != MANIFEST_NAME]
+    content = b"\n".join(part for path in paths for part in everything(path)) + json.dumps(manifest).encode()
+    return {what for what, token in BEHIND.items() if token in content}
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+@pytest.mark.parametrize("source", ["arrow", "parquet", "csv"])
+def test_no_value_behind_a_bin_or_a_name_is_in_a_release(source: str, format: str, tmp_path: Path) -> None:
+    given: object = recoded_table()
+    if source == "parquet":
+        given = tmp_path / "t.parquet"
+        pq.write_table(recoded_table(), given)
+    elif source == "csv":
+        given = tmp_path / "t.csv"
+        pacsv.write_csv(recoded_table(), given)
+    release = released(given, RECODED, folder=tmp_path / "r", format=format)
+    assert behind_in(release) == set()
+    # positive control: what is published is found by the same search
+    content = all_bytes(release.folder)
+    shown = (b"1987", b"1987-11", b"[1987-01-01, 1988-01-01)", b"inner", b"north", b"rare", b"other", b"flu")
+    assert all(token in content for token in shown)
+    assert release.manifest.merged is not None
+    assert "unused-planted" in release.manifest.merged["ward"]["inner"]  # stated by the policy, whatever rows have
+
+
+def test_the_search_finds_values_behind_bins_and_names_in_a_plain_copy(tmp_path: Path) -> None:
+    release = released(recoded_table(), RECODED, folder=tmp_path / "r")
+    pq.write_table(recoded_table(), release.folder / "data.parquet", use_dictionary=["ward", "iso", "disease"])
+    assert behind_in(release) >= set(BEHIND) - {"a number that is merged", "under a null"}

@@ -9,6 +9,7 @@ the words with which a release is written, cannot be told from chance and is pas
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -46,8 +47,9 @@ WRITERS = (
     "manifest.py", "release_parts.py", "release_readme.py", "guarantee.py", "group_guarantee.py", "publishing.py",
 )  # fmt: skip
 """Where the words of a release stand."""
-FREE_TEXT = ("guarantee", "second_release", "software")
-"""What the manifest says in sentences: only words of the software belong there, and what is published anyway."""
+FREE_TEXT = ("guarantee", "second_release", "software", "merged")
+"""What the manifest says in sentences: only words of the software belong there, and what is published anyway; and what
+is merged, whose values belong in no other file."""
 
 Words = npt.NDArray[np.uint64]
 
@@ -63,15 +65,13 @@ class Residues:
 
 def find_residues(table: Table, release: Release) -> Residues:
     """Search all files of a release for values of the table that it does not publish."""
-    shown = {column.name for column in release.manifest.columns if column.treatment != "binned"}
+    shown = {column.name for column in release.manifest.columns if column.treatment not in ("binned", "merged")}
     shown |= set(release.manifest.domain.names)  # runs of values of these may be published, or drawn
     held = {name: _held(table.source, name, name not in shown) for name in table.source.names}
     published = _published(release, held)
     tokens = {name: own - published for name, own in held.items()}
-    paths = sorted(path for path in release.folder.rglob("*") if path.is_file())
-    hits = _search(paths, sorted(set().union(*tokens.values())))
-    known = b"\n".join([*sorted(published), *_published_runs(release), _known_text(release)])
-    found = {name: tuple(sorted(token for token in own & hits if token not in known)) for name, own in tokens.items()}
+    hits = _hits(release, sorted(set().union(*tokens.values())), published)
+    found = {name: tuple(sorted(own & hits)) for name, own in tokens.items()}
     return Residues(
         {name: len(own) for name, own in tokens.items()},
         {name: own for name, own in found.items() if own},
@@ -165,12 +165,15 @@ def _is_four_bytes(kind: Any) -> bool:
 def _published(release: Release, held: dict[str, set[bytes]]) -> set[bytes]:
     """Return all that the release is meant to tell: the values of its columns, and domains.
 
-    An untouched column may have no value but those that it has in the table: others slipped in.
+    An untouched column may have no value but those that it has in the table: others slipped in. A column whose values
+    are merged may have none of those that are.
     """
     rows, tokens = release.to_arrow(), set[bytes]()
     for column in release.manifest.columns:
         values = set(_written(pc.unique(rows.column(column.name))))
-        tokens |= values & held[column.name] if column.treatment == "untouched" else values
+        names = (release.manifest.merged or {}).get(column.name, {})
+        merged = {value.encode() for listed in names.values() for value in listed if value not in names}
+        tokens |= values & held[column.name] if column.treatment == "untouched" else values - merged
     for part in release.manifest.domain.parts:
         tokens.update(form for value in part.values for form in _forms(value))
     return tokens
@@ -210,6 +213,19 @@ def _empty_file(names: list[str]) -> bytes:
 
 
 # --- the search -----------------------------------------------------------------------------------------------------
+
+
+def _hits(release: Release, tokens: list[bytes], published: set[bytes]) -> set[bytes]:
+    """Return the tokens that lie in a file and do not belong there.
+
+    Values that are merged belong in the manifest, which tells what the policy merges, and in no other file.
+    """
+    manifest = release.folder / MANIFEST_NAME
+    others = sorted(path for path in release.folder.rglob("*") if path.is_file() and path != manifest)
+    known = b"\n".join([*sorted(published), *_published_runs(release), _known_text(release)])
+    merged = json.dumps(release.manifest.merged, ensure_ascii=False).encode()
+    beside = {token for token in _search(others, tokens) if token not in known}
+    return beside | {token for token in _search([manifest], tokens) if token not in known and token not in merged}
 
 
 def _search(files: Iterable[Path], tokens: list[bytes]) -> set[bytes]:
