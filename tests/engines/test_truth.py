@@ -443,3 +443,30 @@ def test_the_distance_of_a_noisy_release_of_adult(real_data: Callable[[str], Pat
     assert cube.by_columns[-1] == relative_errors(truth, estimates)
     assert cube.by_columns[0].mean == pytest.approx(0, abs=1e-9)
     assert cube.by_columns[1].mean < cube.by_columns[2].mean < cube.by_columns[3].mean
+
+
+# --- bins of dates, merged values -------------------------------------------------------------------------------------
+
+DATES = [dt.date(1969, 7, 20), dt.date(2024, 2, 29), None, dt.date(2024, 3, 31), dt.date(2024, 4, 1)] * 12
+RECODED: dict[str, tuple[list[Any], str]] = {
+    "years": (DATES, "bins = 'year'"),
+    "quarters": (DATES, "bins = 'quarter'"),
+    "months": (DATES, "bins = 'month'"),
+    "between days": (DATES, "bins = { breaks = [1970-01-01, 2024-03-31] }"),
+    "moments": ([d and dt.datetime(d.year, d.month, d.day, 23, 59) for d in DATES], "bins = 'month'"),
+    "texts": (["COPD", "asthma", "flu", None] * 15, "merge = { respiratory = ['asthma', 'COPD', 'croup'] }"),
+    "whole numbers": ([1, 2, 3, 30, None] * 12, "merge = { low = [1, 2] }"),
+    "truth values": ([True, False, None, False] * 15, "merge = { yes = [true] }"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("role", ["other", "sensitive"])
+@pytest.mark.parametrize("case", RECODED)
+def test_recoded_columns(case: str, role: str, kind: str, tmp_path: Path) -> None:
+    """The true table is given as it was before it was recoded, in other types than it was published from."""
+    values, rule = RECODED[case]
+    table = pa.table({"x": values, "s": ["a", "b"] * 30})
+    rules = {"x": f"{role}; missing = 'category'; {rule}", "s": "other" if role == "sensitive" else "sensitive"}
+    release = released(table, make_policy(rules, ALMOST_NO_NOISE), folder=tmp_path / "r")
+    assert_estimates_are_the_truth(release, written(table, kind, tmp_path), ["x", "s"])

@@ -2,7 +2,8 @@
 
 A table need not have the types that it was published in: numbers and dates may be text in one and not in the other. So
 a value and the labels of its axis are read as values of one kind before they are compared; where both are text, they
-must agree to the letter. Numbers of a column that was published in bins fall between the bounds that its labels state.
+must agree to the letter. Numbers and dates of a column that was published in bins fall between the bounds that its
+labels state, or in the year, quarter or month; merged values count as the manifest tells.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ import pyarrow as pa
 
 from sfumato.engines.arrays import codes_of
 from sfumato.engines.base import Source
+from sfumato.engines.recoding import NO_DAY, day_of_text
 from sfumato.engines.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.manifest import Column
 from sfumato.matrix import FloatArray
 from sfumato.policy_rules import InputRule
+from sfumato.recoding import DATE_UNITS, EPOCH, DateBins
 from sfumato.reconstruct.answer import NAN
 from sfumato.reconstruct.reading import manifest_types
 from sfumato.release import Release, value_type
@@ -173,8 +176,9 @@ def _axis(release: Release, source: Source, name: str, labels: Sequence[Any]) ->
     if name not in source.names:
         raise _no_column("table", name, source.names)
     read = _reader(types[name], value_type(source.column_type(name)))
-    bins = [] if column.treatment == "untouched" else _bins(labels)
-    return _Axis(column, labels, partial(_place, _index(name, labels, read), bins, read))
+    merged = {read(v): new for new, values in (release.manifest.merged or {}).get(name, {}).items() for v in values}
+    recoded = None if column.treatment == "untouched" else _Recoded(merged, _bins(labels))
+    return _Axis(column, labels, partial(_place, _index(name, labels, read), recoded, read))
 
 
 def _no_column(what: str, name: str, names: Sequence[str]) -> UsageError:
@@ -198,21 +202,33 @@ def _index(name: str, labels: Sequence[Any], read: Reader) -> dict[Any, int]:
     return index
 
 
-def _place(index: dict[Any, int], bins: list[tuple[float, float, int]], read: Reader, value: Any) -> int:
+def _place(index: dict[Any, int], recoded: _Recoded | None, read: Reader, value: Any) -> int:
     """Return the place of a value of the table. NaN is a missing value where it is no label of its own."""
     key = None if value is None else read(value)
+    if recoded is not None and key in recoded.merged:
+        return index.get(read(recoded.merged[key]), STRANGE)
     if key is NAN and NAN not in index:
         key = None
     if key in index:
         return index[key]
-    return MISSING if key is None else _bin_of(value, bins)
+    if key is None:
+        return MISSING
+    return STRANGE if recoded is None else _bin_of(value, index, recoded.bins)
 
 
-# --- bins -------------------------------------------------------------------------------------------------------------
+# --- bins and merged values -------------------------------------------------------------------------------------------
 
-_NUMBER = r"(-?\d+(?:\.\d+)?(?:e[+-]\d+)?)"
-BIN = re.compile(rf"\[{_NUMBER}, {_NUMBER}\)|< {_NUMBER}|>= {_NUMBER}")
-"""How `recoding.Bins` labels a bin."""
+_END = r"(\d{4}-\d\d-\d\d|-?\d+(?:\.\d+)?(?:e[+-]\d+)?)"
+BIN = re.compile(rf"\[{_END}, {_END}\)|< {_END}|>= {_END}")
+"""How `recoding.Bins` and `recoding.DateBins` label a bin that has ends."""
+
+
+@dataclass(frozen=True)
+class _Recoded:
+    """How values were recoded."""
+
+    merged: dict[Any, str]  # value, as it is read -> name
+    bins: list[tuple[float, float, int]]  # lower end, upper end, place
 
 
 def _bins(labels: Sequence[Any]) -> list[tuple[float, float, int]]:
@@ -226,14 +242,30 @@ def _bins(labels: Sequence[Any]) -> list[tuple[float, float, int]]:
 def _bounds(match: re.Match[str]) -> tuple[float, float]:
     low, high, below, least = match.groups()
     if below is not None:
-        return -math.inf, float(below)
-    return (float(low), float(high)) if least is None else (float(least), math.inf)
+        return -math.inf, _end(below)
+    return (_end(low), _end(high)) if least is None else (_end(least), math.inf)
 
 
-def _bin_of(value: Any, bins: list[tuple[float, float, int]]) -> int:
-    """Return the place of the bin that a number falls in."""
+def _end(text: str) -> float:
+    day = day_of_text(text)
+    return float(text) if day == NO_DAY else day
+
+
+def _day(value: Any) -> int:
+    """Return the day of a date or a time, or of a text that names one, as a number; NO_DAY for all else."""
+    if isinstance(value, date):  # a datetime is one
+        return (date(value.year, value.month, value.day) - EPOCH).days
+    return day_of_text(value) if isinstance(value, str) else NO_DAY
+
+
+def _bin_of(value: Any, index: dict[Any, int], bins: list[tuple[float, float, int]]) -> int:
+    """Return the place of the bin that a number or a day falls in."""
+    day = _day(value)
+    if day != NO_DAY and not bins:
+        labels = [by.label(int(by.numbers(np.array([day]))[0])) for by in map(DateBins, DATE_UNITS)]
+        return next((index[label] for label in labels if label in index), STRANGE)
     try:
-        number = float(value)
+        number = float(value) if day == NO_DAY else day
     except (TypeError, ValueError):
         return STRANGE
     k = bisect_right(bins, number, key=lambda low_high_place: low_high_place[0]) - 1

@@ -125,7 +125,7 @@ def _days_of(dictionary: Any) -> Days:
     """Return the day of each value, NO_DAY where it is none."""
     kind = dictionary.type
     if _is_text(kind):
-        return np.array([_day_of_text(text) for text in dictionary.to_pylist()], dtype=np.int64)
+        return np.array([day_of_text(text) for text in dictionary.to_pylist()], dtype=np.int64)
     if pa.types.is_date32(kind):
         days = dictionary.cast(pa.int32()).cast(pa.int64()).fill_null(NO_DAY).to_numpy()
         return np.asarray(days, dtype=np.int64)
@@ -134,12 +134,12 @@ def _days_of(dictionary: Any) -> Days:
     return np.where(_missing(dictionary), NO_DAY, moments // length)  # the floor, before 1970 too
 
 
-def _day_of_text(text: str | None) -> int:
+def day_of_text(text: str | None) -> int:
     """Return the day that a text names, in UTC where it has an offset.
 
-    >>> [_day_of_text(text) for text in ("1970-01-02", "1970-01-01T23:30:00-01:00", "1969-12-31 23:59:59.999999999")]
+    >>> [day_of_text(text) for text in ("1970-01-02", "1970-01-01T23:30:00-01:00", "1969-12-31 23:59:59.999999999")]
     [1, 1, -1]
-    >>> {_day_of_text(text) for text in ("1970-02-30", "1970-1-2", "19700102", "1970-01-01T24:00", "0000-01-01")}
+    >>> {day_of_text(text) for text in ("1970-02-30", "1970-1-2", "19700102", "1970-01-01T24:00", "0000-01-01")}
     {-4611686018427387904}
     """
     match = ISO_DATE.fullmatch(text or "")
