@@ -58,7 +58,7 @@ def _what(plan: Plan) -> list[str]:
     return [
         f"{plan.rows:,} records; {plan.domain.name} has {plan.domain.size:,} values. "
         f"Method {plan.method}, assurance {plan.assurance}.",
-        f"{_how(plan)} All other published columns stay as they are, but for bins. {order}",
+        f"{_how(plan)} All other published columns stay as they are, but for bins and merged values. {order}",
     ]
 
 

@@ -44,7 +44,8 @@ def _what(plan: GroupPlan) -> list[str]:
         f"{plan.rows:,} records; {plan.domain.name} has {plan.domain.size:,} values. "
         f"Method {plan.method}, assurance {plan.assurance}.",
         f"{published} are {_put(plan)} {plan.groups:,} groups{_size(plan)}{nearly}. Two tables are published: one with "
-        "the number of each record's group and all other columns, which stay as they are but for bins; and one with "
+        "the number of each record's group and all other columns, which stay as they are but for bins and "
+        "merged values; and one with "
         f"each group's values of {plan.domain.name}, which are true. Which record of a group has which value is "
         "hidden.",
     ]

@@ -49,7 +49,7 @@ def _what(plan: ResponsePlan) -> list[str]:
         f"Method {plan.method}, assurance {plan.assurance}.",
         f"Each record keeps its {', its '.join(_randomized(plan))} each with a probability of its own, and otherwise "
         "gets another value, all others alike; each by itself. All other published columns stay as they are, but for "
-        "bins. Then the rows are shuffled.",
+        "bins and merged values. Then the rows are shuffled.",
     ]
 
 

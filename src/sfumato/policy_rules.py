@@ -67,7 +67,7 @@ class Section(BaseModel):
 class BinRule(Section):
     """Bins of numbers: `width` (and `origin`), or `breaks`. Bins of dates: `breaks` that are dates, or a unit.
 
-    The unit is written by itself: bins = "year".
+    The unit may be written by itself: bins = "year".
     """
 
     unit: Annotated[DateUnit | None, Field(exclude_if=_is_none)] = None  # left out: other bins are hashed as before

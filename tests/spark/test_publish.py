@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,63 @@ def test_a_compound_of_booleans_integers_and_bins(tmp_path: Path, spark: SparkSe
     }
     path, policy = stored(table, tmp_path / "in"), make_policy(roles, "epsilon = 3")
     check_same(*on_both(path, policy, spark, tmp_path, shuffle=False))
+
+
+@pytest.mark.parametrize("method", ["uniform", "anatomy"])
+def test_dates_in_bins_and_merged_values(method: str, tmp_path: Path, spark: SparkSession) -> None:
+    """Days from year 1 to 9999, leap days, times before 1970 and in a zone, texts, numbers, truth values, gaps."""
+    rng, rows = np.random.default_rng(4), 1500
+    days = [dt.date(1, 1, 1), dt.date(1582, 10, 10), dt.date(1900, 2, 28), dt.date(1969, 12, 31), dt.date(2000, 2, 29)]
+    days += [dt.date(2024, 2, 29), dt.date(2024, 12, 31), dt.date(9999, 12, 31)]
+    moments = [dt.datetime.combine(day, dt.time(23, 59, 59, 999999)) for day in days[2:-1]]
+
+    def column(values: list[Any], kind: Any = None) -> Any:
+        return pa.array([values[k] for k in rng.integers(0, len(values), rows)], kind)
+
+    table = pa.table(
+        {
+            "n": rng.permutation(rows),
+            "day": column([*days, None]),
+            "moment": column(moments, pa.timestamp("us")),
+            "zone": column(moments, pa.timestamp("us", "America/New_York")),
+            "iso": column(["2024-02-29", "2024-03-01T00:30:00+01:00", "0001-01-01", None]),
+            "town": column(["Ulm", "Bonn", "Kiel", None]).dictionary_encode(),
+            "code": column([1, 2, 30, 4], pa.int16()),
+            "flag": column([True, False, None]),
+            "seen": column(days),
+            "ill": column(["flu", "gout", "COPD", "asthma"]),
+        }
+    )
+    two = method == "uniform"
+    policy = make_policy(
+        {
+            "n": "other; publish_as_is = 'a number'",
+            "day": "quasi_identifier; bins = 'year'; missing = 'category'",
+            "moment": "other; bins = 'quarter'",
+            "zone": "other; bins = 'month'",
+            "iso": "other; bins = { breaks = [2024-02-29, 2024-03-01] }; missing = 'category'",
+            "town": "quasi_identifier; merge = { south = ['Ulm', 'Rom'] }; missing = 'drop'",
+            "code": "other; merge = { low = [1, 2], '4' = [4] }",
+            "flag": "other; merge = { yes = [true] }; missing = 'category'",
+            "seen": f"{'sensitive' if two else 'other'}; bins = 'year'",
+            "ill": "sensitive; merge = { respiratory = ['asthma', 'COPD'] }",
+        },
+        "rho1 = 0.2\nrho2 = 0.6" if two else "l = 2",
+        method,
+    )
+    path = stored(table, tmp_path / "in", {f"{k}.parquet": 500 for k in range(3)})
+    one, other = on_both(path, policy, spark, tmp_path)
+    check_same(one, other)
+    kept = [town is not None for town in table.column("town").to_pylist()]
+    true = table.filter(pa.array(kept)).to_pylist()
+    for name, label in {
+        "moment": lambda row: f"{row['moment'].year}-Q{(row['moment'].month + 2) // 3}",
+        "zone": lambda row: f"{row['zone'].astimezone(dt.UTC):%Y-%m}",
+        "day": lambda row: "(missing)" if row["day"] is None else f"{row['day'].year:04}",
+        "code": lambda row: {1: "low", 2: "low"}.get(row["code"], str(row["code"])),
+    }.items():
+        place = [c.name for c in one.manifest.columns].index(name)
+        assert {row[0]: row[place] for row in rows_of(one)} == {str(row["n"]): label(row) for row in true}
 
 
 def test_a_large_domain_goes_to_the_workers(tmp_path: Path, spark: SparkSession) -> None:

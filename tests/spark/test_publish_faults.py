@@ -57,6 +57,18 @@ BAD: dict[str, tuple[str, dict[int, Any], dict[str, str], str]] = {  # column, r
         f"2 value(s) outside its declared domain, in 2 row(s): 'odd', '{PLANTED}'; first in row 11.",
     ),
     "bins": ("sex", {250: PLANTED}, {"sex": "other; bins = { width = 10 }"}, "hold no finite number: "),
+    "dates": (
+        "sex",
+        {250: PLANTED},
+        {"sex": "other; bins = 'year'"},
+        "300 row(s) hold no date of the years 1 to ",
+    ),
+    "merging": (
+        "sex",
+        {250: PLANTED, 251: PLANTED},
+        {"sex": f"other; merge = {{ '{PLANTED}' = ['F'] }}"},
+        f"2 row(s) hold already: '{PLANTED}'; first in row 251.",
+    ),
     "missing": ("sex", {250: None, 251: None}, {}, "'sex' is missing in 2 row(s), first in row 251."),
     "missing, sensitive": ("disease", {250: None, 20: None}, {}, "'disease' is missing in 2 row(s), first in row 21."),
 }

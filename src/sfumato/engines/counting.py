@@ -114,7 +114,7 @@ def _check_size(sensitive: SensitiveDomain) -> None:
     if sensitive.size > MOST_VALUES:
         raise PolicyError(
             f"{sensitive.name!r} has {many(sensitive.size)} combinations of values, more than {MOST_VALUES:,}.",
-            "Bin the columns, or give some of them another role.",
+            "Bin the columns or merge values, or give some of them another role.",
         )
 
 

@@ -94,17 +94,17 @@ def _unique(survey: Survey, policy: Policy) -> Iterator[str]:
     if policy.method.name in GROUPING:
         yield (
             f"{alone}: whoever knows these finds the record and its group, and only the other records of the group "
-            "protect it. Coarser bins help."
+            "protect it. Coarser bins or merged values help."
         )
     elif policy.linked:
         yield (
             f"{alone}: a group of one record has one sensitive value, and it takes much noise in the quasi-identifiers "
-            "to hide it. Coarser bins help."
+            "to hide it. Coarser bins or merged values help."
         )
     else:
         yield (
             f"{alone}: whoever knows these finds the record, and only the noise on the sensitive value protects it. "
-            "Coarser bins help."
+            "Coarser bins or merged values help."
         )
 
 
@@ -130,7 +130,7 @@ def _predicted(prediction: Prediction, sensitive: Sensitive) -> Iterator[str]:
         f"{len(telling)} `other` column(s) tell {' / '.join(sensitive.columns)!r}: {shown}. So often a guess by the "
         f"column is right (by the most common value: {telling[0].baseline:.1%}), and so much it shifts the odds. "
         "They are published as they "
-        'are, and undo the blur. Drop them (role = "drop"), coarsen them (bins), or make them '
+        'are, and undo the blur. Drop them (role = "drop"), coarsen them (bins, merge), or make them '
         "sensitive "
         "too; if attackers know them anyway, they are quasi-identifiers."
     )
@@ -144,7 +144,7 @@ def _rare(sensitive: Sensitive) -> Iterator[str]:
     yield (
         f"{len(sensitive.rare):,} value(s) of {' / '.join(sensitive.observed)!r} have fewer than 5 records: "
         f"{shown}{more}. The domain is read off the table, so it tells that somebody has them. Declare the "
-        "domain, or merge them."
+        "domain, or merge them (merge = { NAME = [VALUES] })."
     )
 
 
