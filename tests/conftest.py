@@ -82,12 +82,14 @@ def make_policy(
 ) -> Policy:
     """Return a policy from roles ("sensitive", or "sensitive; missing = 'drop'" with more keys after semicolons).
 
-    `extra` are lines at the top, `options` more lines of the method's section.
+    `extra` are lines at the top, `options` more lines of the method's section. Columns that tell rows apart are
+    published as they are: tests follow rows by them; `tests/unit/test_stops.py` has what a plan says of such columns.
     """
     lines = [extra]
     for name, role in roles.items():
         first, *more = role.split(";")
         lines += [f'[columns."{name}"]', f'role = "{first}"', *(part.strip() for part in more)]
+        lines += ['publish_as_is = "a test follows rows by it"'] if first in ("quasi_identifier", "other") else []
     lines += ["[method]", f'name = "{method}"', options, "[requirement]", requirement]
     return Policy.parse("\n".join(lines))
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.computed import Facts, observed_domain
+from sfumato.looks import ENOUGH_ROWS, NEARLY_UNIQUE, Stop
 from sfumato.row_order import OrderTest
 
 RARE = 5
@@ -34,6 +35,7 @@ class Profile:
     quasi_identifiers: tuple[str, ...] = ()  # the first columns of the domain, where they are counted too
     recoding_notes: tuple[str, ...] = ()  # what to know of how columns are recoded, also those that are not counted
     read_off: Facts = ()  # what else of the policy or of the rows was read off the table
+    stops: tuple[Stop, ...] = ()  # other columns, which must not be published as the policy asks
 
     @property
     def computed_from_table(self) -> Facts:
@@ -66,6 +68,18 @@ class Profile:
     def frequency(self) -> npt.NDArray[np.float64]:
         """f_i, the share of each value."""
         return self.counts / max(1, self.rows)
+
+    def nearly_unique(self) -> list[tuple[str, int]]:
+        """Return the sensitive columns of an observed domain in which about every second record has its own value.
+
+        With the number of values. A domain that was declared tells nothing of the table, however large it is.
+        """
+        first = len(self.quasi_identifiers)
+        return [
+            (part.name, len(part.values))
+            for part in self.domain.parts[first:]
+            if part.name in self.observed and self.rows >= ENOUGH_ROWS and len(part.values) >= NEARLY_UNIQUE * self.rows
+        ]
 
     def rare(self, below: int = RARE) -> list[str]:
         """Return the values of observed domains that fewer than `below` records have: the domain tells of them."""

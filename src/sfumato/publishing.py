@@ -29,6 +29,7 @@ from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
 from sfumato.group_plan import GroupPlan
 from sfumato.groups import GROUP
 from sfumato.guarantee import Guarantee
+from sfumato.looks import refuse
 from sfumato.manifest import (
     Column,
     DataFile,
@@ -87,6 +88,7 @@ def publish(
     many rows were read, `rows_read(plan)` in all.
     """
     key = _checked_key(key, table)
+    refuse(table.stops)
     if plan.table_hash:  # a plan that was signed off
         plan.require(table.hash(), table.policy.hash())
     _check_asked(table, plan)

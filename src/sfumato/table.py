@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,11 +19,13 @@ from sfumato.engines.counting import Progress, count_sensitive
 from sfumato.engines.csv_source import CsvSource
 from sfumato.engines.encoding import fitted
 from sfumato.engines.identity import index_column
+from sfumato.engines.looking import see
 from sfumato.engines.number_columns import NumberColumns, no_number
 from sfumato.engines.selection import Mask, draw_persons
 from sfumato.engines.sources import open_source
 from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
 from sfumato.errors import PolicyError, TableError
+from sfumato.looks import Seen, Stop, look_at
 from sfumato.number_texts import Holds, any_spelling_of, held_by
 from sfumato.policy import Policy
 from sfumato.policy_rules import KEEPING_ONE
@@ -59,6 +61,16 @@ class Table:
         policy = self.policy
         return RecordKey(policy.record_key, policy.series) if policy.record_key and policy.series else None
 
+    @cached_property
+    def stops(self) -> tuple[Stop, ...]:
+        """The columns that must not be published as they are, unless the policy says why."""
+        judged = [a for a in self.schema.attributes if self._is_judged(a)]
+        return tuple(Stop(s.name, look) for s in _seen(self.source, judged) if (look := look_at(s)))
+
+    def _is_judged(self, attribute: Attribute) -> bool:
+        as_is = attribute.role in ("quasi_identifier", "other")
+        return as_is and self.policy.columns[attribute.name].publish_as_is is None
+
     def hash(self) -> str:
         """Return a sha256 of the content."""
         return self.source.fingerprint()
@@ -66,6 +78,15 @@ class Table:
     def under(self, policy: Policy) -> Table:
         """Return the same table under another policy, which is not opened again."""
         return _opened(copy(self.source), policy)
+
+
+def _seen(source: Source, attributes: Sequence[Attribute]) -> list[Seen]:
+    """Look at columns on the engine that the table is on."""
+    if isinstance(source, SparkSource):
+        from sfumato.engines.spark import looking as spark
+
+        return spark.see(source, attributes)
+    return see(source, attributes)
 
 
 def scan(table: Any, policy: Policy) -> Table:
@@ -171,7 +192,7 @@ def profile(table: Table, progress: Progress = no_progress, *, key: SecretKey | 
         drawn = drawn_rows(table, key or SecretKey.fresh())
         counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked, checked)
     _check_declared_numbers(table, counted)
-    return replace(counted, read_off=read_off(table.policy))
+    return replace(counted, read_off=read_off(table.policy), stops=table.stops)
 
 
 def read_off(policy: Policy) -> Facts:

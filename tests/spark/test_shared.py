@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.errors import PolicyError
 from tests.engines.test_dropped import (  # noqa: F401
     test_a_dropped_column_is_left_out_like_an_identifier,
 )
@@ -35,6 +36,8 @@ from tests.engines.test_recoded import (  # noqa: F401
 )
 from tests.engines.test_sub_tables import check_quotas, workers
 from tests.engines.tools import read_by_spark
+from tests.unit.test_stops import HARMLESS, TELLING, asked, patients
+from tests.unit.test_stops import planned as stops_planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,3 +66,20 @@ def test_every_sub_table_gets_exactly_its_quotas(shuffled: bool, tmp_path: Path,
 
 def test_one_row_of_each_person_every_one_equally_likely(tmp_path: Path, spark: SparkSession) -> None:
     check_persons(on_spark(visits(), tmp_path), tmp_path / "r")
+
+
+@pytest.mark.parametrize("case", ["notes", "birth date", "record number by its name", "amount"])
+def test_t3_1_a_column_that_tells_who_people_are_is_refused(case: str, tmp_path: Path, spark: SparkSession) -> None:
+    name, values, said = TELLING[case]
+    table = patients(**{name: values})
+    with pytest.raises(PolicyError) as error:
+        stops_planned(on_spark(table, tmp_path), asked(table))
+    assert said in error.value.message
+
+
+@pytest.mark.parametrize("case", ["a binned amount", "names of products"])
+def test_columns_of_categories_and_coarse_ones_are_planned(case: str, tmp_path: Path, spark: SparkSession) -> None:
+    name, values, rule = HARMLESS[case]
+    table = patients(**{name: values})
+    policy = asked(table, **{name: f'role = "quasi_identifier"\n{rule}'})
+    assert stops_planned(on_spark(table, tmp_path), policy).rows == table.num_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import tomllib
@@ -10,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.engines.base import RESERVED
 from sfumato.engines.sources import open_source
-from sfumato.errors import TableError
+from sfumato.errors import PolicyError, TableError
 from sfumato.methods import plan
 from sfumato.policy import Policy
 from sfumato.proposal import figures, propose, toml
@@ -42,11 +45,17 @@ def clinic(**changes: Any) -> pa.Table:
 def proposed(table: Any) -> tuple[str, Policy]:
     """The text, and the policy after it was fitted to the table."""
     text = propose(open_source(table))
-    policy = Policy.parse(text)
+    policy = Policy.parse(decided(text))
     scanned = scan(table, policy)
     if policy.person is None:
         profile(scanned)
     return text, policy
+
+
+def decided(text: str) -> str:
+    """What is open is decided by the first choice of each place; of rho1, by the one that is offered."""
+    first = re.sub(r'^role = "DECIDE: (\w+).*"$', r'role = "\1"', text, flags=re.MULTILINE)
+    return re.sub(r'^rho1 = "DECIDE: rho1 = ([0-9.]+) .*"$', r"rho1 = \1", first, flags=re.MULTILINE)
 
 
 def roles(policy: Policy) -> dict[str, str]:
@@ -72,7 +81,7 @@ def test_a_clinic_gets_the_roles_a_reader_would_give() -> None:
         "shoe_size": "quasi_identifier",
         "diagnosis": "sensitive",
     }
-    assert "200 different values in 200 rows. Named like an identifier; it will be dropped." in reason(
+    assert "200 different values in 200 rows. It is named like an identifier; it is left out." in reason(
         text, "patient_id"
     )
     assert "Named like a secret" in reason(text, "diagnosis")
@@ -114,10 +123,11 @@ def test_names_decide(name: str, expected: str) -> None:
 def test_nearly_unique_columns_are_dropped_whatever_their_name() -> None:
     table = clinic(token=[f"t{k}" for k in range(ROWS)], exact=np.arange(ROWS) * 7, measure=np.arange(ROWS) / 7)
     text, policy = proposed(table)
-    assert policy.columns["token"].role == policy.columns["exact"].role == "identifier"
-    assert "looks like an identifier" in reason(text, "token")
-    assert policy.columns["measure"].role == "quasi_identifier"  # a number is no name, but it is said
-    assert "NEARLY UNIQUE" in reason(text, "measure")
+    assert policy.columns["token"].role == "drop"
+    for name in ("token", "exact", "measure"):
+        assert "It is nearly unique" in reason(text, name)
+    for name in ("exact", "measure"):  # amounts or numbers of persons: who knows?
+        assert f'[columns.{name}]\nrole = "DECIDE: drop, or quasi_identifier with bins"' in text
 
 
 def test_an_id_with_few_values_is_a_code() -> None:
@@ -131,21 +141,23 @@ def test_one_secret_is_chosen_and_the_others_are_dropped_until_decided() -> None
     text, policy = proposed(table)
     assert [name for name, role in roles(policy).items() if role == "sensitive"] == ["diagnosis"]
     for name in ("income", "diag_2"):
-        assert policy.columns[name].role == "identifier"
+        assert f'[columns.{name}]\nrole = "DECIDE: drop, sensitive or quasi_identifier"' in text
         assert "LOOKS SENSITIVE TOO" in reason(text, name)
 
 
-def test_without_a_likely_secret_the_last_categorical_column_is_a_placeholder() -> None:
+def test_without_a_likely_secret_the_publisher_chooses_one() -> None:
     table = clinic().drop_columns(["diagnosis"]).append_column("serial", pa.array([f"s{k}" for k in range(ROWS)]))
     text, policy = proposed(table)
     assert policy.columns["shoe_size"].role == "sensitive"
-    assert "NO COLUMN LOOKS SENSITIVE: this one is only a placeholder" in reason(text, "shoe_size")
+    assert "No column looks sensitive, and this one stands for yours" in reason(text, "shoe_size")
+    with pytest.raises(PolicyError, match="leaves 1 decision"):
+        Policy.parse(text)
 
 
 def test_what_cannot_be_published_is_dropped() -> None:
     table = clinic(blob=[b"x"] * ROWS, tags=[["a"]] * ROWS, void=pa.nulls(ROWS))
     _, policy = proposed(table)
-    assert {roles(policy)[name] for name in ("blob", "tags", "void")} == {"identifier"}
+    assert {roles(policy)[name] for name in ("blob", "tags", "void")} == {"drop"}
 
 
 def test_a_table_without_a_column_to_randomize_is_refused() -> None:
@@ -167,9 +179,9 @@ def test_missing_values_are_a_category_with_their_count() -> None:
 
 
 def test_ages_are_binned_other_numbers_only_by_suggestion() -> None:
-    text, policy = proposed(clinic(dose=np.arange(ROWS) % 150))
+    text, policy = proposed(clinic(dose=np.arange(ROWS) % 80))
     assert policy.columns["dose"].bins is None
-    assert "# bins = { width = 20 }" in text
+    assert "# bins = { width = 10 }" in text
     few = proposed(clinic(age=np.arange(ROWS) % 25))[1]
     assert few.columns["age"].bins is None
 
@@ -207,12 +219,12 @@ def test_repeated_persons_stop_until_the_publisher_decides() -> None:
 
 
 def test_suggestions_are_valid_when_switched_on() -> None:
-    text, _ = proposed(clinic(dose=np.arange(ROWS) % 150))
-    switched = text.replace("# bins = { width = 20 }", "bins = { width = 20 }")
+    text, _ = proposed(clinic(dose=np.arange(ROWS) % 80))
+    switched = text.replace("# bins = { width = 10 }", "bins = { width = 10 }")
     switched = switched.replace("# record_key", "record_key").replace("# series", "series")
     policy = Policy.parse(switched)
     assert policy.record_key == "patient_id"
-    profile(scan(clinic(dose=np.arange(ROWS) % 150), policy))
+    profile(scan(clinic(dose=np.arange(ROWS) % 80), policy))
     for alternative in ("epsilon = 1", "gamma = 3"):
         rho = re.sub(r"^rho[12] = .*\n", "", text, flags=re.MULTILINE)
         Policy.parse(rho.replace(f"# {alternative}", alternative))
@@ -222,7 +234,10 @@ def test_blurred_quasi_identifiers_are_offered_and_can_be_had() -> None:
     """In place of both sections; without quasi-identifiers there is nothing to offer."""
     text, _ = proposed(clinic())
     without = re.sub(
-        r'^(\[method\]\nname = "uniform"|\[requirement\]\nrho1 = .*\nrho2 = .*)$', "", text, flags=re.MULTILINE
+        r'^(\[method\]\nname = "uniform"|\[requirement\]\nrho1 = .*\nrho2 = .*\nfrom_table = .*)$',
+        "",
+        text,
+        flags=re.MULTILINE,
     )
     offered = re.search(
         r'^# \[method\]\n# name = "randomized-response"\n# \[requirement\]\n# risk_limit.*$', text, re.MULTILINE
@@ -234,6 +249,69 @@ def test_blurred_quasi_identifiers_are_offered_and_can_be_had() -> None:
     assert made.randomized
     alone, _ = proposed(pa.table({"diagnosis": ["flu", "gout", "hiv"] * 20}))
     assert "randomized-response" not in alone
+
+
+# --- what was read off the table, and what cannot be promised -------------------------------------------------
+
+
+def test_t7_init_marks_what_it_read_off_the_table() -> None:
+    """60 salaries, one of them 30 or 900,000: the breaks differ, so the domain tells of one record."""
+    rng = np.random.default_rng(2)
+    wages = np.exp(rng.normal(10, 0.5, ROWS))
+    one, other = (proposed(clinic(salary=np.append(wages[1:], x)).drop_columns(["diagnosis"])) for x in (30, 9e9))
+    assert one[1].columns["salary"].bins != other[1].columns["salary"].bins
+    for text, policy in (one, other):
+        assert policy.columns["salary"].from_table
+        assert policy.requirement.from_table
+        assert policy.facts_from_table == ("the bins of salary", "rho1 and rho2 of the requirement")
+        confirmed = Policy.parse(re.sub(r"^from_table = true.*\n", "", text, flags=re.MULTILINE))
+        assert confirmed.facts_from_table == ()
+
+
+def test_t7_a_domain_that_is_pasted_and_missing_values_count_as_read_off_the_table() -> None:
+    text, _ = proposed(clinic(diagnosis=[None, "flu", "gout", "hiv"] * (ROWS // 4)))
+    pasted = text.replace('domain = "observed"', 'domain = ["flu", "gout", "hiv"]')
+    assert Policy.parse(pasted).facts_from_table[:2] == (
+        "the domain of diagnosis, as the policy lists it",
+        "that diagnosis has missing values",
+    )
+
+
+def test_t3_2_dates_are_left_open_from_csv_and_parquet_alike(tmp_path: Path) -> None:
+    born = [datetime.date(1950, 1, 1) + datetime.timedelta(days=97 * k) for k in range(ROWS)]
+    table = clinic(born=born)
+    csv.write_csv(table, tmp_path / "t.csv")
+    pq.write_table(table, tmp_path / "t.parquet")
+    for place in (table, tmp_path / "t.csv", tmp_path / "t.parquet"):
+        text = propose(open_source(place))
+        assert '''[columns.born]\nrole = "DECIDE: drop, or quasi_identifier with bins = \\"year\\""''' in text
+        with pytest.raises(PolicyError, match=r"columns\.born\.role: drop, or quasi_identifier with bins"):
+            Policy.parse(text)
+
+
+def test_t3_8_nothing_is_proposed_where_one_value_has_nearly_all_records() -> None:
+    """It was: rho .95 to .98."""
+    text, policy = proposed(clinic(diagnosis=["healthy"] * 188 + ["flu", "gout", "hiv"] * 4))
+    assert "94.0% of the records have one value" in text
+    assert "no promise about it can be of use" in " ".join(text.replace("\n#", "").split())
+    with pytest.raises(PolicyError, match=r"requirement\.rho1: rho1 = 0\.1 and rho2 = 0\.3 protect rare values only"):
+        Policy.parse(text)
+    assert policy.requirement.rho1 == 0.1
+
+
+def test_t3_9_uniform_is_not_proposed_where_its_counts_are_noise() -> None:
+    """200 values: uniform keeps 2% of them. Sub-tables keep more, and the proposal says by how much counts are off."""
+    rng = np.random.default_rng(3)
+    codes = np.minimum(rng.zipf(1.3, 20_000) - 1, 199)
+    table = pa.table({"sex": ["F", "M"] * 10_000, "diagnosis": [f"d{k:03d}" for k in codes]})
+    text, policy = proposed(table)
+    assert policy.method.name == "small-domain"
+    assert "is off by about" in text
+    many = pa.table({"sex": ["F", "M"] * 500, "diagnosis": [f"d{k % 90}" for k in range(1000)]})
+    text, policy = proposed(many)
+    assert policy.method.name == "uniform"
+    assert "THAT IS MOSTLY NOISE" in text
+    assert "THAT IS MOSTLY NOISE" not in proposed(clinic())[0]
 
 
 def test_csv_delimiter_and_missing_texts(tmp_path: Path) -> None:
@@ -259,7 +337,7 @@ def test_odd_column_names_survive() -> None:
 def test_names_that_cannot_be_published_are_dropped() -> None:
     pair = ["x", "y"] * (ROWS // 2)
     text, policy = proposed(clinic(**dict.fromkeys(["tab\tnew\nline", "del\x7f", "Age"], pair)))
-    assert {roles(policy)[name] for name in ("tab\tnew\nline", "del\x7f", "Age")} == {"identifier"}
+    assert {roles(policy)[name] for name in ("tab\tnew\nline", "del\x7f", "Age")} == {"drop"}
     assert 'Differs from "age" in case only' in reason(text, "Age")
     with pytest.raises(TableError, match="No column can be randomized"):
         propose(open_source(pa.table({"\x7f": pair})))
@@ -353,7 +431,7 @@ def test_real_tables_get_a_policy_that_fits_and_a_survey(real: Path) -> None:
     assert found.explain()
     if policy.person is not None:  # patients and reports with several rows: the policy stops until it is decided
         assert any("Publishing would stop" in warning for warning in found.warnings)
-        decided = Policy.parse(text.replace('repeated = "error"', 'repeated = "per-row"'))
-        profile(scan(real, decided))
+        per_row = Policy.parse(decided(text).replace('repeated = "error"', 'repeated = "per-row"'))
+        profile(scan(real, per_row))
     else:
         assert not any("Publishing would stop" in warning for warning in found.warnings)

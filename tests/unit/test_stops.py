@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
 import pytest
 
+import sfumato as sf
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.response.joint import JointTable
 from sfumato.policy import Policy
@@ -92,3 +99,129 @@ def test_publish_as_is_needs_a_reason_and_a_column_that_is_published_so(rule: st
     with pytest.raises(PolicyError) as error:
         Policy.parse(f'[columns.a]\nrole = "sensitive"\n[columns.b]\n{rule}\n{UNIFORM}')
     assert said in error.value.message
+
+
+# --- columns that tell who people are -------------------------------------------------------------------------------
+
+N = 400
+DAY_ONE = datetime.date(1950, 1, 1)
+
+
+def patients(**more: object) -> pa.Table:
+    columns = {
+        "age": np.arange(N) % 60,
+        "sex": ["F", "M"] * (N // 2),
+        "illness": [("flu", "gout", "HIV", "asthma")[k % 4] for k in range(N)],
+    }
+    return pa.table(columns | more)
+
+
+def asked(table: pa.Table, **rules: str) -> Policy:
+    """All columns that are not told otherwise are quasi-identifiers."""
+    known = {"illness": 'role = "sensitive"\ndomain = ["flu", "gout", "HIV", "asthma"]'} | rules
+    text = "".join(
+        f'[columns."{name}"]\n' + known.get(name, 'role = "quasi_identifier"') + "\n" for name in table.column_names
+    )
+    return Policy.parse(text + UNIFORM)
+
+
+TELLING: dict[str, tuple[str, object, str]] = {
+    "record number by its name": ("patient_nbr", np.arange(N) % 200, "is named like an identifier"),
+    "name": ("last name", [f"Smith {k % 90}" for k in range(N)], "tells who a person is"),
+    "e-mail by its contents": ("x", [f"p{k % 90}@example.org" for k in range(N)], "holds e-mail addresses"),
+    "telephone": ("x", [f"+44 20 7946 {k % 90:04d}" for k in range(N)], "telephone numbers"),
+    "street": ("x", [f"{k % 90 + 1} High Street, Leeds" for k in range(N)], "street addresses"),
+    "account": ("x", [f"GB29NWBK601613319268{k % 90:02d}" for k in range(N)], "numbers of persons, accounts"),
+    "notes": ("x", [f"came again on day {k % 150} with a cough" for k in range(N)], "holds free text"),
+    "birth date": (
+        "x",
+        [DAY_ONE + datetime.timedelta(days=7 * (k % 150)) for k in range(N)],
+        "holds dates to the day: 150 different ones",
+    ),
+    "moment": (
+        "x",
+        [datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=7 * (k % 150)) for k in range(N)],
+        "holds dates to the day: 150 different ones",
+    ),
+    "amount": ("x", np.arange(N) * 0.37, "is nearly unique: 400 different values in 400 rows"),
+    "3,211 values in 4,000 rows": ("x", [min(k, 320) for k in range(N)], "is nearly unique: 321 different values"),
+}
+
+
+@pytest.mark.parametrize("role", ["quasi_identifier", "other"])
+@pytest.mark.parametrize("case", TELLING)
+def test_t3_1_and_4_a_column_that_tells_who_people_are_is_refused(case: str, role: str, tmp_path: Path) -> None:
+    """By plan and publish, from memory, Parquet and CSV alike; unless the policy says why it is published."""
+    name, values, said = TELLING[case]
+    table = patients(**{name: values})
+    policy = asked(table, **{name: f'role = "{role}"'})
+    pq.write_table(table, tmp_path / "t.parquet")
+    csv.write_csv(table, tmp_path / "t.csv")
+    for place in (table, tmp_path / "t.parquet", tmp_path / "t.csv"):
+        with pytest.raises(PolicyError) as error:
+            planned(place, policy)
+        assert said in error.value.message
+        assert "publish_as_is" in error.value.hint
+    as_is = asked(table, **{name: f'role = "{role}"\npublish_as_is = "drawn anew for the release"'})
+    made = planned(table, as_is)
+    with pytest.raises(PolicyError, match="can tell who people are"):
+        sf.publish(sf.scan(table, policy), made, tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    assert sf.publish(sf.scan(table, as_is), made, tmp_path / "release").manifest.data.rows == N
+
+
+def planned(place: object, policy: Policy) -> sf.Plan:
+    return sf.plan(sf.profile(sf.scan(place, policy)), **policy.plan_arguments())
+
+
+HARMLESS: dict[str, tuple[str, object, str]] = {
+    "a code that is named like an identifier": ("admission_type_id", np.arange(N) % 8, ""),
+    "a binned amount": ("salary", np.arange(N) * 0.37, "bins = { width = 20 }"),
+    "an id in few bins": ("patient_id", np.arange(N), "bins = { width = 100 }"),
+    "a few days of visits": ("day", [DAY_ONE + datetime.timedelta(days=k % 20) for k in range(N)], ""),
+    "the years of birth, as dates": ("born", [datetime.date(1940 + k % 60, 1, 1) for k in range(N)], ""),
+    "names of products": ("product", [f"vitamin tablets of kind {k % 60} for adults" for k in range(N)], ""),
+    "postal codes": ("zip", [f"{10000 + k % 150}" for k in range(N)], ""),
+    "whether there is an e-mail": ("email", ["yes", "no"] * (N // 2), ""),
+    "codes with dots": ("icd", [f"{k % 15}.{k % 7}" for k in range(N)], ""),
+}
+
+
+@pytest.mark.parametrize("case", HARMLESS)
+def test_columns_of_categories_and_coarse_ones_are_planned(case: str) -> None:
+    name, values, rule = HARMLESS[case]
+    table = patients(**{name: values})
+    assert planned(table, asked(table, **{name: f'role = "quasi_identifier"\n{rule}'})).rows == N
+
+
+def test_all_columns_that_stop_are_told_at_once() -> None:
+    table = patients(phone=[f"{k}" for k in range(N)], note=[f"seen by doctor {k} in ward two" for k in range(N)])
+    with pytest.raises(PolicyError) as error:
+        planned(table, asked(table))
+    assert error.value.message.startswith("The policy publishes 2 column(s) that can tell who people are:")
+    assert "'phone'" in error.value.message
+    assert "'note'" in error.value.message
+
+
+def test_a_small_table_says_nothing_of_uniqueness() -> None:
+    table = patients(x=np.arange(N)).slice(0, 20)
+    assert planned(table, asked(table)).rows == 20
+
+
+def test_near_uniqueness_is_counted_over_the_whole_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many values among the first rows are no proof: here each of 150 comes back in the rows that follow."""
+    monkeypatch.setattr("sfumato.engines.looking.FIRST_ROWS", 100)
+    table = pa.concat_tables([patients(x=np.arange(N) % 150).slice(k, 100) for k in (0, 100, 200, 300)])
+    assert planned(table, asked(table)).rows == N
+    table = pa.concat_tables([patients(x=np.arange(N)).slice(k, 100) for k in (0, 100, 200, 300)])
+    with pytest.raises(PolicyError, match="400 different values in 400 rows"):
+        planned(table, asked(table))
+
+
+def test_t3_6_free_text_as_the_sensitive_column_is_refused() -> None:
+    table = patients(illness=[f"patient {k} complains of a cough" for k in range(300)] + ["no complaints today"] * 100)
+    with pytest.raises(PolicyError) as error:
+        planned(table, asked(table, illness='role = "sensitive"'))
+    assert "'illness' is nearly unique: 301 different values in 400 records" in error.value.message
+    for way in ("bins", 'role = "drop"', "another sensitive column"):
+        assert way in error.value.hint

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.engines import duck, published
+from sfumato.engines.published import PublishedRows
 from sfumato.engines.sources import open_source
 from sfumato.errors import TableError
 from sfumato.policy import Policy
-from sfumato.survey import Survey, counting, published, survey
+from sfumato.survey import Survey, survey
 from sfumato.survey.predictors import column_codes, information, prediction
-from sfumato.survey.published import PublishedRows
 from sfumato.table import scan
 
 METHOD = '[method]\nname = "uniform"\n[requirement]\nepsilon = 1\n'
@@ -89,7 +90,7 @@ def test_many_columns_with_many_values_are_counted_in_bounded_memory(monkeypatch
     table = pa.table({f"x{k}": (np.arange(400_000) * (k + 1)) % 399_989 for k in range(8)})
     roomy = survey(open_source(table)).columns
     assert {c.distinct for c in roomy} == {399_989}
-    monkeypatch.setattr(counting, "MEMORY", "30MB")
+    monkeypatch.setattr(duck, "MEMORY", "30MB")
     assert survey(open_source(table)).columns == roomy
 
 
@@ -442,7 +443,7 @@ def test_the_sample_is_even_and_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"place": np.arange(rows), "disease": np.arange(rows) % 3}), path, row_group_size=999)
     scanned = scan(path, policy(place=role("other"), disease=role("sensitive")))
-    sample = PublishedRows(scanned, ["place"]).sample(rows, lambda n: None)
+    sample = PublishedRows(scanned.source, scanned.schema, ["place"]).sample(rows, lambda n: None)
     places = sample["place"].to_numpy()
     stride = -(-rows // 1_000)
     assert np.array_equal(places // stride, np.arange(-(-rows // stride)))  # one of each stretch, in order

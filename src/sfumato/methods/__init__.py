@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.groups import SuppressionVariant
+from sfumato.looks import refuse
 from sfumato.methods import groups, perturbation, small_domain
 from sfumato.methods.groups import ANATOMY
 from sfumato.methods.perturbation import Assurance, Weights
@@ -70,6 +71,8 @@ def plan(
         raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")
     if profile.rows == 0:
         raise TableError("The table has no rows to publish.")
+    refuse(profile.stops)
+    _check_domain(profile)
     if method == RESPONSE:
         return _noted(planner.plan(profile, requirement, assurance, scope, risk, fixed, objective), keyed)
     if method == ROBUST:
@@ -102,3 +105,14 @@ P = TypeVar("P", Plan, ResponsePlan)
 def _noted(made: P, keyed: bool) -> P:
     """Return the plan with what is assumed if records keep their draws in later releases."""
     return replace(made, notes=(assumed(made.mechanisms), *made.notes)) if keyed else made
+
+
+def _check_domain(profile: Profile) -> None:
+    """Refuse a sensitive column such as notes or exact amounts: its domain would be a list of people's values."""
+    for name, values in profile.nearly_unique():
+        raise PolicyError(
+            f"The sensitive column {name!r} is nearly unique: {values:,} different values in {profile.rows:,} records. "
+            "The release lists the values, and noise over so many leaves nothing of a record.",
+            f'Make {name!r} coarser (bins = ... for numbers and dates), leave it out (role = "drop"), or choose '
+            "another sensitive column.",
+        )

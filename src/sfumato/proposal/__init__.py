@@ -1,34 +1,40 @@
 """`sfumato init`: a complete policy for a table, with the reason for every choice as a comment.
 
-Nothing is guessed silently: what the tool cannot know gets the cautious choice, and the comment says so.
+Nothing is guessed silently. What the tool cannot know is left open, as a text that no policy takes (`DECIDE: ...`);
+what it reads off the table is marked (`from_table = true`) until somebody confirms it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from sfumato.attributes import Schema
+from sfumato.attributes import LEFT_OUT_ROLES, Attribute, Schema
 from sfumato.engines.base import Source
 from sfumato.engines.counting import count_sensitive
 from sfumato.engines.csv_source import CsvSource
+from sfumato.engines.duck import rough_median
+from sfumato.engines.looking import see
 from sfumato.errors import TableError
+from sfumato.looks import PERSON_WORDS, Look, look_at, words
+from sfumato.policy import UNDECIDED
 from sfumato.policy_rules import BinRule, ColumnRule, InputRule
 from sfumato.profiles import Profile
 from sfumato.proposal import figures, toml
+from sfumato.proposal.choosing import Choice, choose
 from sfumato.proposal.roles import (
     AMOUNT_WORDS,
     MANY_NUMBERS,
     MOST_CATEGORIES,
-    PERSON_WORDS,
+    PLAIN_TYPES,
     Guess,
     guess_roles,
     is_all_numbers,
-    words,
 )
 from sfumato.recoding import Bins
 from sfumato.survey import check_names
-from sfumato.survey.counting import describe_columns, rough_median
+from sfumato.survey.counting import describe_columns
 from sfumato.survey.model import Column
 from sfumato.table import no_progress
 
@@ -37,7 +43,7 @@ __all__ = ["propose"]
 DELIMITERS = (";", "\t", "|")
 LISTED = 60
 """A domain with at most so many values is listed, ready to be declared."""
-MANY_VALUES = 20
+FROM_TABLE = "from_table = true    # confirm what stands above, then remove this line"
 
 
 def propose(source: Source) -> str:
@@ -47,23 +53,29 @@ def propose(source: Source) -> str:
     rows, columns = describe_columns(source, no_progress)
     if not rows:
         raise TableError(f"{source.description!r} has no rows: nothing can be proposed.")
-    guesses = guess_roles(columns, rows)
+    guesses = guess_roles(columns, rows, _looks(source, rows, columns))
     sensitive = next(g for g in guesses if g.role == "sensitive")
     breaks = _breaks(source, sensitive.column)
     bins = Bins(breaks=breaks) if breaks and _needs_bins(sensitive.column) else None
     profile = _counted(source, sensitive.column, bins)
+    choice = choose(profile)
     sections = [
         _head(source, rows),
         *_top_level(source, guesses),
         *_input(source, delimiter, columns),
         *(_column(g) if g is not sensitive else _sensitive(g, bins, breaks, profile) for g in guesses),
         *_person(guesses),
-        _method(profile, [g.column.name for g in guesses if g.role == "quasi_identifier"]),
-        _requirement(profile),
+        _method(profile, choice, _known(guesses)),
+        _requirement(profile, choice),
         *_linking(guesses, profile),
         _output(profile),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def _known(guesses: Sequence[Guess]) -> list[str]:
+    """Return the columns that others are taken to know."""
+    return [g.column.name for g in guesses if g.role == "quasi_identifier" and not g.decision]
 
 
 def _with_delimiter(source: Source) -> tuple[Source, str]:
@@ -73,6 +85,16 @@ def _with_delimiter(source: Source) -> tuple[Source, str]:
         if found in source.names[0]:
             return CsvSource(source.path, InputRule(delimiter=found)), found
     return source, source.rule.delimiter if isinstance(source, CsvSource) else ","
+
+
+def _looks(source: Source, rows: int, columns: Sequence[Column]) -> dict[str, Look | None]:
+    """Judge the columns as a plan would, by their exact counts."""
+    plain = [c for c in columns if c.type in (*PLAIN_TYPES, "date or time")]
+    seen = {s.name: s for s in see(source, [Attribute(c.name, "other") for c in plain])}
+    found: dict[str, Look | None] = dict.fromkeys(c.name for c in columns)
+    for c in plain:
+        found[c.name] = look_at(replace(seen[c.name], present=rows - c.missing, distinct=c.distinct))
+    return found
 
 
 def _counted(source: Source, column: Column, bins: Bins | None) -> Profile:
@@ -91,13 +113,18 @@ def _head(source: Source, rows: int) -> list[str]:
     return [
         toml.comment(f"A proposal for {source.description} ({rows:,} rows), made by `sfumato init`."),
         toml.comment(
-            "Read every comment: roles were guessed from names and counts, and you know more. Words in "
-            "CAPITALS need your decision. The comments hold figures of the table: keep this file private."
+            "Read every comment: roles were guessed from names and counts, and you know more. Texts that begin with "
+            "DECIDE are yours to replace; until then the policy is refused. The comments hold figures of the table: "
+            "keep this file private."
         ),
         toml.comment(
-            "identifier: dropped. quasi_identifier: others may know it of a person; published as it is, but for bins. "
-            "sensitive: the secret, randomized. other: published as it is, for what nobody outside knows and what does "
-            "not tell the secret; choose it only if you are sure."
+            "identifier, drop: left out. quasi_identifier: others may know it of a person; published as it is, but for "
+            "bins. sensitive: the secret, randomized. other: published as it is, for what nobody outside knows and "
+            "what does not tell the secret; choose it only if you are sure."
+        ),
+        toml.comment(
+            "from_table = true: what stands there was read off the table, so the release tells of it, and less can be "
+            "promised. Put what you would have put without looking, and remove the line."
         ),
         toml.comment("Next: `sfumato profile TABLE POLICY` shows what this policy means for the table."),
         "version = 1",
@@ -151,16 +178,18 @@ def _input(source: Source, delimiter: str, columns: Sequence[Column]) -> list[li
 
 def _column(guess: Guess) -> list[str]:
     column = guess.column
-    lines = [toml.comment(f"{guess.reason}."), f"[columns.{toml.key(column.name)}]", f'role = "{guess.role}"']
-    if guess.role == "identifier":
+    lines = [toml.comment(f"{guess.reason}."), f"[columns.{toml.key(column.name)}]", _role(guess)]
+    if guess.role in LEFT_OUT_ROLES:
         return lines
     return [*lines, *_bins(column), *_missing(column)]
 
 
+def _role(guess: Guess) -> str:
+    return f"role = {toml.quote(f'{UNDECIDED}: {guess.decision}' if guess.decision else guess.role)}"
+
+
 def _bins(column: Column) -> list[str]:
     """Bins for ages; for other numbers a suggestion."""
-    if column.type == "date or time" and column.distinct > MANY_NUMBERS:
-        return [toml.comment("Exact dates single people out: publish the year, or drop it.")]
     if not is_all_numbers(column) or column.distinct <= MANY_NUMBERS or column.low is None or column.high is None:
         return []
     if "age" in words(column.name) and column.whole:
@@ -205,7 +234,7 @@ def _needs_bins(column: Column) -> bool:
 
 def _sensitive(guess: Guess, bins: Bins | None, breaks: tuple[float, ...], profile: Profile) -> list[str]:
     column, name = guess.column, f"[columns.{toml.key(guess.column.name)}]"
-    lines = [toml.comment(f"{guess.reason.rstrip('.')}."), name, 'role = "sensitive"']
+    lines = [toml.comment(f"{guess.reason.rstrip('.')}."), name, _role(guess)]
     if bins is not None:
         lines += [
             toml.comment("Numbers are randomized in bins; these are round and mine: put yours. They are the domain."),
@@ -213,7 +242,7 @@ def _sensitive(guess: Guess, bins: Bins | None, breaks: tuple[float, ...], profi
         ]
     else:
         lines += _domain(breaks, profile)
-    return [*lines, *_missing(column)]
+    return [*lines, *_missing(column), FROM_TABLE]
 
 
 def _domain(breaks: tuple[float, ...], profile: Profile) -> list[str]:
@@ -256,16 +285,12 @@ def _person(guesses: Sequence[Guess]) -> list[list[str]]:
     ]
 
 
-def _method(profile: Profile, known: Sequence[str]) -> list[str]:
+def _method(profile: Profile, choice: Choice, known: Sequence[str]) -> list[str]:
     eligible = profile.rows // int(profile.counts.max())
     return [
-        toml.comment(
-            "uniform: every value is kept with the same probability, and the guarantee holds for any "
-            'statement about a record. "fine-grain" can protect some values more than others, and holds for '
-            "single values."
-        ),
+        *map(toml.comment, choice.about_method()),
         "[method]",
-        'name = "uniform"',
+        f"name = {toml.quote(choice.method)}",
         toml.comment(
             "If values must stay true, records can be published in groups instead: who is in a group and which values "
             "it has, but not who has which. These take one sensitive column, and l or r in place of the requirement "
@@ -274,39 +299,20 @@ def _method(profile: Profile, known: Sequence[str]) -> list[str]:
         *toml.commented(
             [
                 f'name = "{"anatomy" if eligible > 1 else "suppression"}"    # with l = {max(2, min(eligible, 3))}',
-                'name = "robust-anatomy"    # with r = 2, against who knows how the secret depends on these columns:',
+                'name = "robust-anatomy"    # with r = 2, against those who know how the secret depends on these:',
                 f"attribute_sets = [[{', '.join(map(toml.quote, known[:2] or ['NAME']))}]]",
             ]
         ),
     ]
 
 
-def _requirement(profile: Profile) -> list[str]:
-    share, m = float(profile.frequency.max()), profile.domain.size
-    asked = figures.requirement(share)
-    rho1, rho2 = figures.number(asked.rho1 / 1000), figures.number(asked.rho2 / 1000)
-    retention = (asked.gamma - 1) / (m - 1 + asked.gamma)  # SDR Eq. (4)
-    lines = [
-        toml.comment(
-            "Whoever believes a value of a record with at most rho1 must not believe it with more than rho2 "
-            f"after seeing the release. rho1: the most frequent value has {share:.1%}, rounded up. rho2: "
-            "at most three times that, and so that no odds rise more than fivefold. HOW MUCH MAY BE LEARNED IS "
-            "YOUR DECISION."
-        ),
-        toml.comment(
-            f"On this table: odds change by at most the factor {asked.gamma:.3g}; of the {m:,} values each "
-            f"is kept with probability {retention:.2%}, and {retention + (1 - retention) / m:.1%} of the "
-            "records stay unchanged."
-        ),
-    ]
-    if m > MANY_VALUES:
-        lines.append(
-            toml.comment(
-                f"{m:,} values are many: noise spreads over all of them, and little of each record is left. "
-                "Fewer, broader values (merged before publishing) help more than any setting here."
-            )
-        )
-    return [*lines, "[requirement]", f"rho1 = {rho1}", f"rho2 = {rho2}", *_alternatives()]
+def _requirement(profile: Profile, choice: Choice) -> list[str]:
+    lines = [*map(toml.comment, choice.about_requirement()), "[requirement]"]
+    if choice.asked is None:
+        advice = "rho1 = 0.1 and rho2 = 0.3 protect rare values only; or other breaks, or another column"
+        return [*lines, f"rho1 = {toml.quote(f'{UNDECIDED}: {advice}')}", "rho2 = 0.3", *_alternatives()]
+    rho1, rho2 = figures.number(choice.asked.rho1 / 1000), figures.number(choice.asked.rho2 / 1000)
+    return [*lines, f"rho1 = {rho1}", f"rho2 = {rho2}", FROM_TABLE, *_alternatives()]
 
 
 def _alternatives() -> list[str]:
@@ -329,7 +335,7 @@ def _alternatives() -> list[str]:
 
 def _linking(guesses: Sequence[Guess], profile: Profile) -> list[list[str]]:
     """Offer to blur the quasi-identifiers instead, if there are any."""
-    names = ", ".join(toml.quote(g.column.name) for g in guesses if g.role == "quasi_identifier")
+    names = ", ".join(map(toml.quote, _known(guesses)))
     if not names:
         return []
     limit = figures.requirement(float(profile.frequency.max())).rho2 / 1000
@@ -337,9 +343,9 @@ def _linking(guesses: Sequence[Guess], profile: Profile) -> list[list[str]]:
         [
             toml.comment(
                 "Another way, in place of both sections above, if the danger is that rows are linked to people by "
-                f"{names}: these are randomized instead, just so much that of a row no value of the sensitive column "
-                "is believed by more than risk_limit by one who sees the published quasi-identifiers. The sensitive "
-                "column is then published AS IT IS. For few quasi-identifiers with few values."
+                f"{names}: these are randomized instead, just so much that someone who sees the published "
+                "quasi-identifiers believes no sensitive value of a row by more than risk_limit. The sensitive column "
+                "is then published AS IT IS. For few quasi-identifiers with few values."
             ),
             *toml.commented(
                 ["[method]", 'name = "randomized-response"', "[requirement]", f"risk_limit = {figures.number(limit)}"]

@@ -6,17 +6,14 @@ dropped; what is left is taken as known to the attacker.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sfumato.attributes import Role
+from sfumato.attributes import LEFT_OUT_ROLES, Role
 from sfumato.errors import TableError
+from sfumato.looks import HOUSEHOLD_WORDS, Look, is_id, words
 from sfumato.survey.model import Column
 
-NEARLY_UNIQUE = 0.9
-ENOUGH_ROWS = 30
-"""In a smaller table that all values differ means nothing."""
 MOST_CATEGORIES = 100
 MANY_NUMBERS = 30
 PLAIN_TYPES = ("text", "text (whole numbers)", "text (numbers)", "whole numbers", "numbers", "true/false")
@@ -26,18 +23,6 @@ def _listed(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PERSON_WORDS = _listed(
-    "patient person subject member client customer user employee case report respondent participant individual student"
-)
-HOUSEHOLD_WORDS = _listed("household family hid hhid")
-ID_ENDINGS = _listed("id ids nr no nbr key uuid guid hid hhid pid")
-NUMBER_ENDINGS = _listed("number num code")
-JOINED_ID = re.compile(rf"({'|'.join(sorted(PERSON_WORDS | HOUSEHOLD_WORDS))})(id|nr|no|nbr|num|number|key)")
-PERSONAL_WORDS = _listed(
-    "surname firstname lastname fullname forename username ssn nin email mail phone telephone mobile fax address "
-    "street passport iban mrn login url ip latitude longitude"
-)
-NAME_OWNERS = PERSON_WORDS | _listed("first last full given family sur middle maiden")
 KNOWN_WORDS = _listed(
     "age birth birthday birthdate birthyear dob yob sex gender race ethnicity ethnic hispanic region zip zipcode "
     "postcode postal state county city town municipality district province area urban rural education school degree "
@@ -57,41 +42,34 @@ COUNT_WORDS = _listed("number num count n")
 
 @dataclass(frozen=True)
 class Guess:
-    """The proposed role of a column, and why."""
+    """The proposed role of a column, and why. `decision`: what the publisher must choose from, "" if nothing."""
 
     column: Column
     role: Role
     reason: str
+    decision: str = ""
     rank: int | None = None  # of a column that looks sensitive, 0 the most
     repeated_id: bool = False  # tells persons or cases apart, and some have several rows
     unique_id: bool = False  # tells every row apart
     unpublishable: bool = False  # by its name
 
 
-def words(name: str) -> list[str]:
-    """Return the words of a column name, without numbers at their ends.
-
-    >>> words("diag_1"), words("ICD10 code"), words("maritalStatus"), words("NET.PROFIT")
-    (['diag'], ['icd', 'code'], ['marital', 'status'], ['net', 'profit'])
-    """
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()
-    stems = [re.sub(r"\d+$", "", word) for word in re.split(r"[\W_]+", spaced)]
-    return [stem for stem in stems if stem]
-
-
-def guess_roles(columns: Sequence[Column], rows: int) -> list[Guess]:
+def guess_roles(columns: Sequence[Column], rows: int, looks: Mapping[str, Look | None]) -> list[Guess]:
     """Return a guess for every column, exactly one of them sensitive."""
-    guesses = [_guess_name(column, columns[:k]) or _guess(column, rows) for k, column in enumerate(columns)]
+    guesses = [
+        _guess_name(column, columns[:k]) or _guess(column, rows, looks[column.name]) for k, column in enumerate(columns)
+    ]
     candidates = [g for g in guesses if g.rank is not None]
     if candidates:
         chosen = min(candidates, key=lambda g: g.rank or 0)
         return [_settled(g, chosen) for g in guesses]
     placeholder = _placeholder(guesses)
     reason = (
-        f"{_counted(placeholder.column, rows)}. NO COLUMN LOOKS SENSITIVE: this one is only a placeholder. "
-        "Choose yourself which column is the secret, and what this one is."
+        f"{_counted(placeholder.column, rows)}. No column looks sensitive, and this one stands for yours: choose which "
+        "column is the secret, and what this one is"
     )
-    return [replace(g, role="sensitive", reason=reason) if g is placeholder else g for g in guesses]
+    choice = "sensitive, or quasi_identifier or drop once another column is sensitive"
+    return [replace(g, role="sensitive", reason=reason, decision=choice) if g is placeholder else g for g in guesses]
 
 
 def is_usable(column: Column) -> bool:
@@ -123,79 +101,62 @@ def _guess_name(column: Column, before: Sequence[Column]) -> Guess | None:
         why = "Its name holds a character that cannot be seen"
     else:
         return None
-    return Guess(column, "identifier", f"{why}: it will be dropped. RENAME IT to publish it", unpublishable=True)
+    return Guess(column, "drop", f"{why}, so it is left out. RENAME IT to publish it", unpublishable=True)
 
 
-def _guess(column: Column, rows: int) -> Guess:
-    counted, found = _counted(column, rows), words(column.name)
+def _guess(column: Column, rows: int, look: Look | None) -> Guess:
+    counted = _counted(column, rows)
     if column.distinct == 0:
-        return Guess(column, "identifier", "No value in any row: it will be dropped")
+        return Guess(column, "drop", "No value in any row: it is left out")
     if column.type not in (*PLAIN_TYPES, "date or time"):
-        return Guess(column, "identifier", f"Of type {column.type}, which is not published: it will be dropped")
-    if _is_personal(found):
-        text = f"{counted}. Named like something that tells who a person is; it will be dropped"
-        return Guess(column, "identifier", text)
-    if _is_id(found):
-        return _guess_id(column, rows, counted)
-    rank = _sensitive_rank(found)
-    if rank is not None and is_usable(column) and not _is_free_text(column, rows):
-        return Guess(column, "sensitive", counted, rank)
-    if _is_nearly_unique(column, rows) and column.type not in ("numbers", "text (numbers)", "date or time"):
-        or_amount = " (or a precise amount, which tells as much)" if is_all_numbers(column) else ""
-        text = f"{counted}: looks like an identifier{or_amount}; it will be dropped"
-        return Guess(column, "identifier", text)
-    named = bool(set(found) & KNOWN_WORDS)
-    why = (
-        "Named like something that others know of a person" if named else "Not recognized, so taken as known to others"
-    )
-    alone = ". NEARLY UNIQUE: whoever knows it finds the record" if _is_nearly_unique(column, rows) else ""
-    return Guess(column, "quasi_identifier", f"{counted}. {why}{alone}")
+        return Guess(column, "drop", f"Of type {column.type}, which is not published: it is left out")
+    if look is not None and look.kind in ("identifier", "contact"):
+        return _guess_id(column, rows, f"{counted}. It {look.brief}; it is left out")
+    rank = _sensitive_rank(words(column.name))
+    is_texts = column.type == "text" and look is not None
+    if rank is not None and is_usable(column) and not is_texts:
+        return Guess(column, "sensitive", counted, rank=rank)
+    return _guess_known(column, counted) if look is None else _guess_telling(column, counted, look)
 
 
-def _guess_id(column: Column, rows: int, counted: str) -> Guess:
-    if column.distinct <= max(50, rows // 100):
-        text = f"{counted}. Named like an identifier, but with so few values it is a code; taken as known"
-        return Guess(column, "quasi_identifier", text)
+def _guess_known(column: Column, counted: str) -> Guess:
+    if is_id(words(column.name)):
+        why = "Named like an identifier, but with so few values it is a code; taken as known to others"
+    elif set(words(column.name)) & KNOWN_WORDS:
+        why = "Named like something that others know of a person"
+    else:
+        why = "Not recognized, so taken as known to others"
+    return Guess(column, "quasi_identifier", f"{counted}. {why}")
+
+
+def _guess_telling(column: Column, counted: str, look: Look) -> Guess:
+    """Return the guess for a column that tells who people are by its contents."""
+    reason = f"{counted}. It {look.brief}"
+    if look.kind == "precise date":
+        return Guess(column, "quasi_identifier", reason, 'drop, or quasi_identifier with bins = "year"')
+    if look.kind == "nearly unique" and is_all_numbers(column):
+        return Guess(column, "quasi_identifier", reason, "drop, or quasi_identifier with bins")
+    return Guess(column, "drop", f"{reason}; it is left out")
+
+
+def _guess_id(column: Column, rows: int, reason: str) -> Guess:
     found = words(column.name)
-    if HOUSEHOLD_WORDS & set(found):
-        text = f"{counted}. Looks like the number of a household; it will be dropped"
-        return Guess(column, "identifier", text)
+    if not is_id(found) or HOUSEHOLD_WORDS & set(found):
+        return Guess(column, "identifier", reason)
     repeated = column.distinct < rows - column.missing
     return Guess(
         column,
         "identifier",
-        f"{counted}. Named like an identifier; it will be dropped",
+        reason,
         repeated_id=repeated and not column.missing,
         unique_id=not repeated and not column.missing,
     )
-
-
-def _is_personal(found: Sequence[str]) -> bool:
-    if set(found) & PERSONAL_WORDS:
-        return True
-    return "name" in found and (len(found) == 1 or bool(set(found) & NAME_OWNERS))
-
-
-def _is_id(found: Sequence[str]) -> bool:
-    if not found:
-        return False
-    if found[-1] in ID_ENDINGS or any(JOINED_ID.fullmatch(word) for word in found):
-        return True
-    return found[-1] in NUMBER_ENDINGS and bool(set(found) & PERSON_WORDS)
 
 
 def _sensitive_rank(found: Sequence[str]) -> int | None:
     if set(found) & COUNT_WORDS:
         return None
     return next((rank for rank, group in enumerate(SENSITIVE_WORDS) if group & set(found)), None)
-
-
-def _is_nearly_unique(column: Column, rows: int) -> bool:
-    return rows >= ENOUGH_ROWS and column.distinct >= NEARLY_UNIQUE * (rows - column.missing)
-
-
-def _is_free_text(column: Column, rows: int) -> bool:
-    return column.type == "text" and _is_nearly_unique(column, rows)
 
 
 def _settled(guess: Guess, chosen: Guess) -> Guess:
@@ -206,18 +167,16 @@ def _settled(guess: Guess, chosen: Guess) -> Guess:
         reason = f"{guess.reason}. Named like a secret; it will be randomized"
         return replace(guess, reason=reason)
     reason = (
-        f"{guess.reason}. LOOKS SENSITIVE TOO. Published as it is, it would tell the secret, so it is "
-        "dropped until "
-        'you decide: role = "sensitive" randomizes it together with the other (their values multiply), '
-        '"quasi_identifier" publishes it'
+        f"{guess.reason}. LOOKS SENSITIVE TOO. Published as it is, it would tell the secret. As a second sensitive "
+        "column it is randomized together with the first (their values multiply)"
     )
-    return replace(guess, role="identifier", reason=reason)
+    return replace(guess, role="drop", reason=reason, decision="drop, sensitive or quasi_identifier")
 
 
 def _placeholder(guesses: Sequence[Guess]) -> Guess:
     """Return the last categorical column, else the last that can be randomized at all."""
     usable = [g for g in guesses if is_usable(g.column) and not g.unpublishable]
-    kept = [g for g in usable if g.role != "identifier"]
+    kept = [g for g in usable if g.role not in LEFT_OUT_ROLES]
     categorical = [g for g in kept if g.column.distinct <= MOST_CATEGORIES]
     if not usable:
         raise TableError(

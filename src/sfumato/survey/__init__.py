@@ -21,9 +21,11 @@ import numpy as np
 from sfumato.attributes import Attribute, Schema
 from sfumato.engines.base import Source
 from sfumato.engines.counting import count_sensitive
+from sfumato.engines.duck import Progress, group_sizes, shared
+from sfumato.engines.published import PublishedRows
 from sfumato.errors import TableError
 from sfumato.profiles import Profile
-from sfumato.survey.counting import Progress, describe_columns, group_sizes, shared
+from sfumato.survey.counting import describe_columns
 from sfumato.survey.feasibility import survey_feasibility
 from sfumato.survey.model import (
     Persons,
@@ -35,7 +37,6 @@ from sfumato.survey.model import (
     ValueShare,
 )
 from sfumato.survey.predictors import find_predictors
-from sfumato.survey.published import PublishedRows
 from sfumato.survey.warnings import column_warnings, policy_warnings
 from sfumato.table import Table, no_progress
 
@@ -72,7 +73,7 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
     linked = table.policy.linked
     joint = count_sensitive(table.source, table.schema, progress, None, linked) if linked else profile
     uniqueness = _uniqueness(table, progress)
-    published = PublishedRows(table, table.schema.names("other", "quasi_identifier", "sensitive"))
+    published = PublishedRows(table.source, table.schema, table.schema.names("other", "quasi_identifier", "sensitive"))
     prediction = find_predictors(published, table, profile, columns, rows, progress)
     found = Survey(
         table=table.source.description,
@@ -96,7 +97,7 @@ def _uniqueness(table: Table, progress: Progress) -> Uniqueness | None:
     names = table.schema.names("quasi_identifier")
     if not names:
         return None
-    published = PublishedRows(table, names)
+    published = PublishedRows(table.source, table.schema, names)
     sizes = group_sizes(published.batches(progress), published.kinds)
     return uniqueness(tuple(names), sizes)
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attributes import Domain
+from sfumato.engines.duck import Progress, is_text
 from sfumato.engines.encoding import Encoder
+from sfumato.engines.published import SEED, PublishedRows
 from sfumato.profiles import Profile
 from sfumato.randomness import simulation
-from sfumato.survey.counting import Progress, is_text
 from sfumato.survey.model import Column, Prediction, Predictor
-from sfumato.survey.published import SEED, PublishedRows
 from sfumato.table import Table
 
 QUANTILES = 50

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Attribute
+from sfumato.attributes import Attribute, Schema
+from sfumato.engines.base import Source
 from sfumato.engines.counting import recoding_notes
+from sfumato.engines.duck import Progress, plain_kind
 from sfumato.engines.encoding import LEFT_OUT, Encoder, fitted, new_encoder
 from sfumato.engines.mapping import positioned
 from sfumato.errors import TableError
 from sfumato.randomness import simulation
-from sfumato.survey.counting import Progress, plain_kind
-from sfumato.table import Table
 
 SAMPLE = 200_000
 SEED = 1  # the sample is the same at every call: a survey can be repeated
@@ -25,13 +25,13 @@ SEED = 1  # the sample is the same at every call: a survey can be repeated
 class PublishedRows:
     """Streams some columns of the rows that would be published, recoded ones as the codes of their labels."""
 
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        self._source, self._columns = table.source, list(columns)
-        attributes = [a for a in table.schema.attributes if a.is_published]
+    def __init__(self, source: Source, schema: Schema, columns: Sequence[str]) -> None:
+        self._source, self._columns = source, list(columns)
+        attributes = [a for a in schema.attributes if a.is_published]
         self._dropping = [a.name for a in attributes if a.missing == "drop"]
         needed = {*columns, *self._dropping}
         coded = [a for a in attributes if a.name in needed and (a.recoding or a.declared)]
-        self._encoders = {a.name: _encoder(a, table) for a in coded}
+        self._encoders = {a.name: _encoder(a, source) for a in coded}
 
     @property
     def kinds(self) -> list[Any]:
@@ -102,8 +102,8 @@ class PublishedRows:
         return recoding_notes(self._source, [encoder.attribute for encoder in self._encoders.values()], unseen)
 
 
-def _encoder(attribute: Attribute, table: Table) -> Encoder:
-    return new_encoder(fitted(attribute, table.source.column_type(attribute.name)))
+def _encoder(attribute: Attribute, source: Source) -> Encoder:
+    return new_encoder(fitted(attribute, source.column_type(attribute.name)))
 
 
 def _cast(batch: Any, schema: Any) -> Any:
