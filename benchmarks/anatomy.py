@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import publish
-from publish import CODECS, ROLES, generate
+from publish import CODECS, ROLES, generate, stated
 
 COPIES = [(name, codec) for codec in CODECS for name in ("pyarrow", "polars", "duckdb")]
 LARGEST_SHARE = 5.2
@@ -35,7 +35,7 @@ def anatomy(source: Path, target: Path, diversity: str) -> Callable[[], None]:
     import sfumato as sf
 
     scan, profile, plan, publish = sf.scan, sf.profile, sf.plan, sf.publish  # loads them, as the copies' engines are
-    columns = "\n".join(f'[columns.{name}]\nrole = "{role}"' for name, role in ROLES.items())
+    columns = stated(ROLES)
     method = "anatomy" if int(diversity) < LARGEST_SHARE else "suppression"
     policy = sf.Policy.parse(f'{columns}\n[method]\nname = "{method}"\n[requirement]\nl = {diversity}')
 

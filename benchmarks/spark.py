@@ -35,7 +35,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from publish import ROLES, generate
+from publish import ROLES, generate, stated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ def policy_for(method: str, order: str = "keep") -> Policy:
     import sfumato as sf
 
     requirement, others = METHODS[method]
-    roles = "\n".join(f'[columns.{name}]\nrole = "{role}"' for name, role in (ROLES | others).items())
+    roles = stated(ROLES | others)
     known = 'attribute_sets = [["sex", "education"]]\n' if method == "robust-anatomy" else ""
     asked = f'[method]\nname = "{method}"\n{known}[requirement]\n{requirement}'
     return sf.Policy.parse(f'{roles}\n{asked}\n[output]\norder = "{order}"')

@@ -13,6 +13,7 @@ from sfumato.computed import STRENGTHS, Facts, listed
 if TYPE_CHECKING:
     from sfumato.guarantee import Guarantee
     from sfumato.plans import PartitionFigures, Plan
+    from sfumato.uniqueness import Uniqueness
 
 SHOWN_MATRIX = 8
 SHOWN_VALUES = 15
@@ -23,6 +24,7 @@ def explain_plan(plan: Plan) -> str:
     return "\n".join(
         [
             *_what(plan),
+            *alone(plan.uniqueness, ALONE_IN_NOISE),
             "",
             *guarantee_lines(plan.guarantee, plan.computed_from_table),
             "",
@@ -37,6 +39,14 @@ def explain_plan(plan: Plan) -> str:
             *(f"  - {note}" for note in plan.notes),
         ]
     )
+
+
+ALONE_IN_NOISE = "Someone who knows these finds the record; only the noise protects it. Coarser bins help."
+
+
+def alone(found: Uniqueness | None, meaning: str) -> list[str]:
+    """Return the part of every plan that says how many records can be found; nothing if that was not counted."""
+    return [] if found is None else [f"{found.sentence} {meaning if found.unique_records else ''}".rstrip()]
 
 
 def guarantee_lines(guarantee: Guarantee, computed: Facts) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.explain import SHOWN_VALUES, guarantee_lines
+from sfumato.explain import SHOWN_VALUES, alone, guarantee_lines
 
 if TYPE_CHECKING:
     from sfumato.group_plan import GroupPlan, RobustFigures, SuppressionFigures, WithheldCell
@@ -21,10 +21,16 @@ COSTS = {
 }
 
 
+ALONE_IN_GROUPS = (
+    "Someone who knows these finds the record and its group; only the other records of the group protect it. Coarser "
+    "bins help."
+)
+
+
 def explain_groups(plan: GroupPlan) -> str:
     """Return what will happen, what is limited, what is withheld, what is left to believe."""
     parts = [
-        _what(plan),
+        [*_what(plan), *alone(plan.uniqueness, ALONE_IN_GROUPS)],
         guarantee_lines(plan.guarantee, plan.computed_from_table),
         _suppression(plan, plan.suppression) if plan.suppression else [],
         _robustness(plan, plan.robustness) if plan.robustness else [],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.explain import guarantee_lines
+from sfumato.explain import alone, guarantee_lines
 from sfumato.guarantee import percent
 from sfumato.requirement import exact
 
@@ -18,11 +18,17 @@ RISKS = {
 }
 
 
+ALONE_IN_RESPONSE = (
+    "Before the noise, someone who knows these finds the record. It takes much noise to hide it; coarser bins help."
+)
+
+
 def explain_response(plan: ResponsePlan) -> str:
     """Return what will happen, what is limited, what binds, what it costs."""
     return "\n".join(
         [
             *_what(plan),
+            *alone(plan.uniqueness, ALONE_IN_RESPONSE),
             "",
             *guarantee_lines(plan.guarantee, plan.computed_from_table),
             "",

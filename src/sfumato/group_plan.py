@@ -19,6 +19,7 @@ from sfumato.errors import PlanMismatch
 from sfumato.groups import GroupClaim, GroupMethod
 from sfumato.guarantee import Guarantee
 from sfumato.plan_files import PLAN_VERSION, listed, sealed, written
+from sfumato.uniqueness import Uniqueness, read_uniqueness
 
 IntArray = npt.NDArray[np.int64]
 
@@ -105,6 +106,7 @@ class GroupPlan:
     computed_from_table: Facts = ()
     table_hash: str = ""
     policy_hash: str = ""
+    uniqueness: Uniqueness | None = None
 
     shuffle = True
     from_table = True
@@ -197,6 +199,7 @@ class GroupPlan:
                 "priors": [_written(prior) for prior in self.priors],
                 "counts_hash": self.counts_hash,
                 "table_hash": self.table_hash,
+                "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
                 "policy_hash": self.policy_hash,
             }
         )
@@ -235,6 +238,7 @@ class GroupPlan:
             computed_from_table=tuple(raw["computed_from_table"]),
             table_hash=raw["table_hash"],
             policy_hash=raw["policy_hash"],
+            uniqueness=read_uniqueness(raw["uniqueness"]),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -28,6 +28,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.plan_files import PLAN_VERSION, sealed, written
 from sfumato.requirement import Bound
 from sfumato.response_plan import RESPONSE, ResponsePlan
+from sfumato.uniqueness import Uniqueness, read_uniqueness
 
 TIGHT = 1e-9
 """A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
@@ -96,6 +97,7 @@ class Plan:
     computed_from_table: Facts = ()
     table_hash: str = ""
     policy_hash: str = ""
+    uniqueness: Uniqueness | None = None
 
     @property
     def from_table(self) -> bool:
@@ -276,6 +278,7 @@ class Plan:
             "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
             "partition": None if self.partition is None else _listed(self.partition),
             "table_hash": self.table_hash,
+            "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
             "policy_hash": self.policy_hash,
         }
         return sealed(content)
@@ -310,6 +313,7 @@ class Plan:
             computed_from_table=tuple(raw["computed_from_table"]),
             table_hash=raw["table_hash"],
             policy_hash=raw["policy_hash"],
+            uniqueness=read_uniqueness(raw["uniqueness"]),
         )
 
     @classmethod

@@ -13,6 +13,7 @@ from sfumato.attributes import SensitiveDomain
 from sfumato.computed import Facts, observed_domain
 from sfumato.looks import ENOUGH_ROWS, NEARLY_UNIQUE, Stop
 from sfumato.row_order import OrderTest
+from sfumato.uniqueness import Uniqueness
 
 RARE = 5
 """Records below which a value is rare: that it occurs at all tells of few people."""
@@ -36,6 +37,7 @@ class Profile:
     recoding_notes: tuple[str, ...] = ()  # what to know of how columns are recoded, also those that are not counted
     read_off: Facts = ()  # what else of the policy or of the rows was read off the table
     stops: tuple[Stop, ...] = ()  # other columns, which must not be published as the policy asks
+    uniqueness: Uniqueness | None = None  # of the quasi-identifiers, where there are any and they were counted
 
     @property
     def computed_from_table(self) -> Facts:

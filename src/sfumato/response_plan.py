@@ -17,6 +17,7 @@ from sfumato.guarantee import Guarantee, ResponseClaim
 from sfumato.mechanism import Mechanism
 from sfumato.plan_files import PLAN_VERSION, listed, sealed, written
 from sfumato.requirement import GroupLimit, RiskLimit
+from sfumato.uniqueness import Uniqueness, read_uniqueness
 
 RESPONSE: Literal["randomized-response"] = "randomized-response"
 
@@ -95,6 +96,7 @@ class ResponsePlan:
     computed_from_table: Facts = ()
     table_hash: str = ""
     policy_hash: str = ""
+    uniqueness: Uniqueness | None = None
 
     method = RESPONSE
     shuffle = True
@@ -169,6 +171,7 @@ class ResponsePlan:
                 ],
                 "counts_hash": self.counts_hash,
                 "table_hash": self.table_hash,
+                "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
                 "policy_hash": self.policy_hash,
             }
         )
@@ -202,6 +205,7 @@ class ResponsePlan:
             computed_from_table=tuple(raw["computed_from_table"]),
             table_hash=raw["table_hash"],
             policy_hash=raw["policy_hash"],
+            uniqueness=read_uniqueness(raw["uniqueness"]),
         )
 
 

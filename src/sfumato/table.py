@@ -17,10 +17,12 @@ from sfumato.engines.base import RESERVED, Source
 from sfumato.engines.by_record import RecordKey
 from sfumato.engines.counting import Progress, count_sensitive
 from sfumato.engines.csv_source import CsvSource
+from sfumato.engines.duck import group_sizes
 from sfumato.engines.encoding import fitted
 from sfumato.engines.identity import index_column
 from sfumato.engines.looking import see
 from sfumato.engines.number_columns import NumberColumns, no_number
+from sfumato.engines.published import PublishedRows
 from sfumato.engines.selection import Mask, draw_persons
 from sfumato.engines.sources import open_source
 from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
@@ -32,11 +34,18 @@ from sfumato.policy_rules import KEEPING_ONE
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey
 from sfumato.release import value_type
+from sfumato.uniqueness import Uniqueness
+from sfumato.uniqueness import uniqueness as summary
 
 NUMBERS = ("int", "uint", "halffloat", "float", "double", "decimal")
 """How the names of Arrow's types of numbers begin."""
 RESULT_NAMES = ("estimate", "standard_error", "lower", "upper")
 """What an answer puts beside the columns; a column of that name would be overwritten."""
+
+
+SMALL_TABLE = 1_000_000
+SMALL_FILE = 50_000_000
+"""Rows, or bytes of a CSV file, up to which records that are alone are counted unasked."""
 
 
 def no_progress(rows: int) -> None:
@@ -70,6 +79,14 @@ class Table:
     def _is_judged(self, attribute: Attribute) -> bool:
         as_is = attribute.role in ("quasi_identifier", "other")
         return as_is and self.policy.columns[attribute.name].publish_as_is is None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether another pass over the quasi-identifiers takes no time to speak of."""
+        if isinstance(self.source, CsvSource):
+            return self.source.path.stat().st_size <= SMALL_FILE
+        rows = getattr(self.source, "rows", None)
+        return rows is not None and rows <= SMALL_TABLE
 
     def hash(self) -> str:
         """Return a sha256 of the content."""
@@ -172,11 +189,15 @@ def _is_opaque(kind: Any) -> bool:
     )
 
 
-def profile(table: Table, progress: Progress = no_progress, *, key: SecretKey | None = None) -> Profile:
+def profile(
+    table: Table, progress: Progress = no_progress, *, key: SecretKey | None = None, uniqueness: bool = False
+) -> Profile:
     """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it.
 
-    For randomized response the quasi-identifiers are counted too: the joint table. Where one row of each person is
-    published, `key` draws those that are counted; on Spark they are drawn anew each time.
+    Records that are alone with their quasi-identifiers are counted in tables of up to a million rows (CSV: 50 MB), and
+    in larger ones if `uniqueness` asks for it. The other columns are looked at: those that tell who people are stop a
+    plan. For randomized response the quasi-identifiers are counted too: the joint table. Where one row of each person
+    is published, `key` draws those that are counted; on Spark they are drawn anew each time.
     """
     check_identities(table)
     checked = _checked(table)
@@ -192,7 +213,21 @@ def profile(table: Table, progress: Progress = no_progress, *, key: SecretKey | 
         drawn = drawn_rows(table, key or SecretKey.fresh())
         counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked, checked)
     _check_declared_numbers(table, counted)
-    return replace(counted, read_off=read_off(table.policy), stops=table.stops)
+    alone = count_alone(table) if table.is_small or uniqueness else None
+    return replace(counted, read_off=read_off(table.policy), stops=table.stops, uniqueness=alone)
+
+
+def count_alone(table: Table) -> Uniqueness | None:
+    """Return how many records are alone with their quasi-identifiers, as they would be published; None without any."""
+    names = tuple(table.schema.names("quasi_identifier"))
+    if not names:
+        return None
+    if isinstance(table.source, SparkSource):
+        from sfumato.engines.spark.alone import group_sizes as on_spark
+
+        return summary(names, on_spark(table.source, table.schema, names))
+    published = PublishedRows(table.source, table.schema, names)
+    return summary(names, group_sizes(published.batches(no_progress), published.kinds))
 
 
 def read_off(policy: Policy) -> Facts:

@@ -322,16 +322,16 @@ def _probability(text: str) -> tuple[str, str]:
     return name, number
 
 
-def _counted(table: Table, quiet: bool) -> Profile:
+def _counted(table: Table, quiet: bool, uniqueness: bool = False) -> Profile:
     from sfumato.table import profile
 
     with show.progress_bar("Counting", getattr(table.source, "rows", None), quiet) as report:
-        return profile(table, report)
+        return profile(table, report, uniqueness=uniqueness)
 
 
 def _planned(table: Table, quiet: bool, shuffle: bool = False, key: SecretKey | None = None) -> AnyPlan:
     """Count and plan as the policy asks; what a plan draws comes from the key, if there is one."""
     from sfumato.methods import plan
 
-    counted, arguments = _counted(table, quiet), table.policy.plan_arguments()
+    counted, arguments = _counted(table, quiet, uniqueness=True), table.policy.plan_arguments()
     return plan(counted, key=key, **(arguments | {"shuffle": True} if shuffle else arguments))

@@ -112,6 +112,7 @@ class ArrowSource:
             given = pa.table(table)
             self._table = pa.table([_with_plain_text(c) for c in given.columns], names=given.column_names)
         self.names: list[str] = list(self._table.column_names)
+        self.rows: int = self._table.num_rows
         self.wide: dict[str, tuple[str, ...]] = {}
 
     def column_type(self, name: str) -> Any:

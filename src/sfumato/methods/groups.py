@@ -52,6 +52,7 @@ def in_groups(profile: Profile, claim: GroupClaim, withheld: IntArray, groups: i
         counts_hash=counts_hash(profile),
         notes=(TRUE_VALUES, *domain_notes(profile)),
         dropped=profile.dropped,
+        uniqueness=profile.uniqueness,
         observed=profile.observed,
         computed_from_table=(*profile.computed_from_table, *of_groups(claim)),
     )

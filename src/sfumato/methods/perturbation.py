@@ -68,6 +68,7 @@ def plan(
         loosenings=_loosenings(profile, method, assurance, gamma, weight, floor),
         other_assurance=_other(profile, method, assurance, gamma, weight, floor),
         dropped=profile.dropped,
+        uniqueness=profile.uniqueness,
         observed=profile.observed,
         discloses_frequencies=discloses,
         computed_from_table=computed,

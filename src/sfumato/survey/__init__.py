@@ -33,12 +33,12 @@ from sfumato.survey.model import (
     RowOrder,
     Sensitive,
     Survey,
-    Uniqueness,
     ValueShare,
 )
 from sfumato.survey.predictors import find_predictors
 from sfumato.survey.warnings import column_warnings, policy_warnings
 from sfumato.table import Table, no_progress
+from sfumato.uniqueness import Uniqueness, uniqueness
 
 __all__ = ["Survey", "survey"]
 
@@ -100,39 +100,6 @@ def _uniqueness(table: Table, progress: Progress) -> Uniqueness | None:
     published = PublishedRows(table.source, table.schema, names)
     sizes = group_sizes(published.batches(progress), published.kinds)
     return uniqueness(tuple(names), sizes)
-
-
-def uniqueness(names: tuple[str, ...], sizes: dict[int, int]) -> Uniqueness:
-    """Return the summary of group sizes (size -> groups).
-
-    >>> u = uniqueness(("age",), {1: 2, 2: 1, 6: 1})
-    >>> u.records, u.combinations, u.unique_share, u.median_group, u.median_record_group
-    (10, 4, 0.2, 1.5, 6)
-    """
-    ordered = sorted(sizes)
-    groups, records = sum(sizes.values()), sum(size * number for size, number in sizes.items())
-    alone = sizes.get(1, 0)
-    return Uniqueness(
-        quasi_identifiers=names,
-        records=records,
-        combinations=groups,
-        unique_records=alone,
-        unique_share=alone / max(1, records),
-        smallest_group=ordered[0] if ordered else 0,
-        median_group=_median(ordered, [sizes[s] for s in ordered]),
-        median_record_group=_lower_median(ordered, [s * sizes[s] for s in ordered]),
-    )
-
-
-def _lower_median(values: list[int], weights: list[int]) -> int:
-    below = np.cumsum(weights)
-    return values[int(np.searchsorted(below, below[-1] / 2))] if values else 0
-
-
-def _median(values: list[int], weights: list[int]) -> float:
-    upwards = _lower_median(values, weights)
-    downwards = _lower_median(values[::-1], weights[::-1])
-    return (upwards + downwards) / 2
 
 
 def _sensitive(profile: Profile) -> Sensitive:

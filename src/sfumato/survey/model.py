@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from sfumato.attributes import Role
+from sfumato.uniqueness import Uniqueness
 
 
 @dataclass(frozen=True)
@@ -23,20 +24,6 @@ class Column:
     whole: bool  # these are whole numbers, all of them
     low: float | None  # of the numbers
     high: float | None
-
-
-@dataclass(frozen=True)
-class Uniqueness:
-    """How records share their quasi-identifiers as published: after bins, without the rows left out."""
-
-    quasi_identifiers: tuple[str, ...]
-    records: int
-    combinations: int
-    unique_records: int  # alone in their combination
-    unique_share: float
-    smallest_group: int
-    median_group: float  # of the groups
-    median_record_group: int  # half of the records are in groups of at most this size
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from sfumato.survey.model import Column, Feasible, Persons, Prediction, Sensitive, Survey, Uniqueness
+from sfumato.survey.model import Column, Feasible, Persons, Prediction, Sensitive, Survey
+from sfumato.uniqueness import Uniqueness
 
 WIDTH = 110
 SHOWN = 12

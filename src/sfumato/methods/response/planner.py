@@ -73,6 +73,7 @@ def plan(
         counts_hash=counts_hash(profile),
         notes=tuple(_notes(profile, claim, scope, figures, found.channels[-1])),
         dropped=profile.dropped,
+        uniqueness=profile.uniqueness,
         observed=profile.observed,
         computed_from_table=(*profile.computed_from_table, RESPONSE_MATRICES),
     )

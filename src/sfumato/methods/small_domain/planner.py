@@ -65,6 +65,7 @@ def plan(
         ),
         other_assurance=(other, _record_utility(rival)),
         dropped=profile.dropped,
+        uniqueness=profile.uniqueness,
         observed=profile.observed,
         discloses_frequencies=True,
         computed_from_table=(
