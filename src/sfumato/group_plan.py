@@ -198,8 +198,8 @@ class GroupPlan:
                 "parts": codec.domains(self.domain),
                 "priors": [_written(prior) for prior in self.priors],
                 "counts_hash": self.counts_hash,
-                "table_hash": self.table_hash,
                 "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
+                "table_hash": self.table_hash,
                 "policy_hash": self.policy_hash,
             }
         )

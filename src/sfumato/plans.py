@@ -277,8 +277,8 @@ class Plan:
             "sub_table_column": self.mechanism.label,
             "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
             "partition": None if self.partition is None else _listed(self.partition),
-            "table_hash": self.table_hash,
             "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
+            "table_hash": self.table_hash,
             "policy_hash": self.policy_hash,
         }
         return sealed(content)

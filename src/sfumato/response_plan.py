@@ -170,8 +170,8 @@ class ResponsePlan:
                     {"parts": codec.domains(m.domain), "sub_tables": codec.sub_tables(m)} for m in self.mechanisms
                 ],
                 "counts_hash": self.counts_hash,
-                "table_hash": self.table_hash,
                 "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
+                "table_hash": self.table_hash,
                 "policy_hash": self.policy_hash,
             }
         )

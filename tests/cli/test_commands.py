@@ -23,6 +23,7 @@ POLICY = """
 role = "identifier"
 [columns.age]
 role = "quasi_identifier"
+publish_as_is = "a test follows rows by it"
 [columns.sex]
 role = "quasi_identifier"
 [columns.disease]

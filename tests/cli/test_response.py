@@ -74,6 +74,7 @@ def test_risks_are_estimated_and_called_so(folder: Path) -> None:
     """A domain too large for a plan is refused with its price; what remains is an estimate that says what it is."""
     large = POLICY.replace("bins = { width = 100 }", f"domain = {list(range(20_000))}")
     large = large.replace("[columns.sex]", f"[columns.sex]\ndomain = {['F', 'M', *map(str, range(4000))]}")
+    large = large.replace("[columns.age]", '[columns.age]\npublish_as_is = "for its size"')
     (folder / "large.toml").write_text(large)
     code, _, err = run("plan", "t.parquet", "large.toml")
     assert (code, "80,040,000 cells, above 67,108,864" in err, "`sfumato risk`" in err) == (1, True, True)

@@ -85,7 +85,7 @@ MISSING = {"a": "category", "b": "category", "c": "error", "d": "error", "e": "d
 
 
 POLICY = (
-    "\n".join(f'[columns.{n}]\nrole = "other"\nmissing = "{m}"' for n, m in MISSING.items())
+    "\n".join(f'[columns.{n}]\nrole = "other"\npublish_as_is = "-"\nmissing = "{m}"' for n, m in MISSING.items())
     + """
 [columns.id]
 role = "identifier"

@@ -42,6 +42,7 @@ def test_prior_files(tmp_path: Path) -> None:
     lines = [f"{sex},{disease},0.25" for sex in "FM" for disease in DISEASES]
     (tmp_path / "sex.csv").write_text("\n".join(["sex,value,probability", *lines]))
     columns = "\n".join(f'[columns.{name}]\nrole = "{role}"' for name, role in ROLES.items())
+    columns = columns.replace("[columns.age]", '[columns.age]\npublish_as_is = "a test follows rows by it"')
     (tmp_path / "p.toml").write_text(
         f'{columns}\n[method]\nname = "robust-anatomy"\nattribute_sets = [["sex"]]\nprior = ["sex.csv"]\n'
         "[requirement]\nr = 2\n"
@@ -73,6 +74,7 @@ def small_policy(options: str, folder: Path) -> sf.Policy:
     lines = [f"{ward},{disease},{share}" for ward, shares in known for disease, share in shares.items()]
     (folder / "beliefs.csv").write_text("\n".join(["ward,value,probability", *lines]))
     columns = "".join(f'[columns.{name}]\nrole = "{role}"\n' for name, role in SMALL_ROLES.items())
+    columns = columns.replace("[columns.n]", '[columns.n]\npublish_as_is = "a test follows rows by it"')
     method = f'[method]\nname = "robust-anatomy"\nattribute_sets = [["ward"]]\n{options}\n'
     (folder / "policy.toml").write_text(f"{columns}{method}[requirement]\nr = 2\n")
     return sf.Policy.load(folder / "policy.toml")

@@ -50,6 +50,7 @@ def people(rows: int = 1500) -> pa.Table:
 def policy(method: str = "uniform") -> Policy:
     more = "assurance = 'as-published'" if method == "small-domain" else ""
     columns = "\n".join(f"[columns.{c}]\nrole = 'other'\nmissing = 'category'" for c in ("sex", "age", "income", "w"))
+    columns = columns.replace("[columns.income]", "[columns.income]\npublish_as_is = 'exact figures are asked for'")
     return Policy.parse(
         f"{columns}\n[columns.job]\nrole = 'sensitive'\nmissing = 'category'\n"
         f"[method]\nname = '{method}'\n{more}\n[requirement]\nrho1 = 0.32\nrho2 = 0.75"

@@ -35,6 +35,7 @@ def policy_text(assurance: str = "proved", rho: tuple[str, str] = ("1/5", "1/2")
     return f"""
 [columns.n]
 role = "other"
+publish_as_is = "a test follows rows by it"
 [columns.sex]
 role = "quasi_identifier"
 [columns.job]

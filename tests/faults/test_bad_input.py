@@ -208,7 +208,8 @@ def test_a_header_over_two_lines(tmp_path: Path) -> None:
     policy = Policy.model_validate(
         {
             "columns": {"na\nme": {"role": "identifier"}}
-            | {name: {"role": role} for name, role in ROLES.items() if name != "name"},
+            | {name: {"role": role} for name, role in ROLES.items() if name != "name"}
+            | {"age": {"role": "quasi_identifier", "publish_as_is": "a test follows rows by it"}},
             "method": {"name": "uniform"},
             "requirement": {"rho1": 0.2, "rho2": 0.5},
         }

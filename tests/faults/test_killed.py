@@ -25,8 +25,10 @@ POLICY = """
 role = "identifier"
 [columns.age]
 role = "other"
+publish_as_is = "a test follows rows by it"
 [columns.sex]
 role = "other"
+publish_as_is = "a test follows rows by it"
 [columns.disease]
 role = "sensitive"
 [method]

@@ -235,7 +235,7 @@ def test_a_limit_on_the_size_of_files(shuffle_rows: bool, tmp_path: Path) -> Non
     """RLIMIT_FSIZE, in a process of its own: exit code 1, a message, nothing left."""
     pq.write_table(incompressible(20_000), tmp_path / "t.parquet")
     (tmp_path / "policy.toml").write_text(
-        "[columns.text]\nrole = 'other'\n[columns.s]\nrole = 'sensitive'\n"
+        "[columns.text]\nrole = 'other'\npublish_as_is = 'a test'\n[columns.s]\nrole = 'sensitive'\n"
         "[method]\nname = 'uniform'\n[requirement]\ngamma = 3\n"
     )
     command = [sys.executable, "-c", "from sfumato.cli.main import main; main()"]

@@ -71,6 +71,7 @@ main()
 POLICY = """
 columns.name.role = "identifier"
 columns.age.role = "other"
+columns.age.publish_as_is = "a test follows rows by it"
 columns.sex.role = "quasi_identifier"
 columns.ward.role = "quasi_identifier"
 columns.disease = { role = "sensitive", missing = "drop" }

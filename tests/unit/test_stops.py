@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.response.joint import JointTable
+from sfumato.plans import load_plan
 from sfumato.policy import Policy
 
 UNIFORM = """
@@ -225,3 +228,36 @@ def test_t3_6_free_text_as_the_sensitive_column_is_refused() -> None:
     assert "'illness' is nearly unique: 301 different values in 400 records" in error.value.message
     for way in ("bins", 'role = "drop"', "another sensitive column"):
         assert way in error.value.hint
+
+
+# --- how many records can be found ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["uniform", "small-domain", "anatomy", "randomized-response"])
+def test_t3_4_a_plan_says_how_many_records_are_alone(method: str, tmp_path: Path) -> None:
+    """The figure is the survey's; it is kept in the plan, and is nowhere in the release."""
+    table = patients(village=[("hill", "lake", "mill")[k % 3] if k % 40 else f"farm {k}" for k in range(N)])
+    asked_for = "l = 2" if method in ("anatomy", "randomized-response") else "rho1 = 0.3\nrho2 = 0.7"
+    stated = asked(table).model_dump()
+    stated |= {"method": {"name": method}, "requirement": tomllib.loads(asked_for)}
+    policy = Policy.model_validate(stated)
+    opened = sf.scan(table, policy)
+    made = sf.plan(sf.profile(opened), **policy.plan_arguments())
+    counts = Counter(zip(*(table[c].to_pylist() for c in ("age", "sex", "village")), strict=True))
+    alone = sum(n == 1 for n in counts.values())
+    assert alone >= 10
+    sentence = f"{alone / N:.1%} of the records ({alone} of {N}) are alone with their (age, sex, village)."
+    assert sentence in made.explain()
+    (tmp_path / "plan.json").write_text(made.to_json())
+    assert load_plan(tmp_path / "plan.json").uniqueness == made.uniqueness
+    release = sf.publish(opened, made, tmp_path / "r")
+    assert "alone" not in release.manifest.to_json()
+
+
+def test_records_that_are_alone_are_counted_unasked_in_small_tables_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = patients()
+    opened = sf.scan(table, asked(table))
+    assert sf.profile(opened).uniqueness is not None
+    monkeypatch.setattr("sfumato.table.SMALL_TABLE", N - 1)
+    assert sf.profile(opened).uniqueness is None
+    assert sf.profile(opened, uniqueness=True).uniqueness is not None

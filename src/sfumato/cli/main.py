@@ -195,6 +195,8 @@ def publish(
     print(f"Published {manifest.data.rows:,} records to {output} (release {manifest.release_id}).")
     print(manifest.guarantee.sentence)
     print(f"Strength: {STRENGTHS[manifest.guarantee.strength]}.")
+    if made.uniqueness is not None:
+        print(f"Private, of the table: {made.uniqueness.sentence}")
     if manifest.computed_from_table:
         print(listed(manifest.computed_from_table))
     for limit in manifest.guarantee.limits:
