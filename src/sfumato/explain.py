@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -107,6 +108,7 @@ def _sub_tables(plan: Plan, figures: PartitionFigures) -> list[str]:
     other = "as-published" if plan.assurance == "proved" else "proved"
     return [
         *lines,
+        *_alone(figures),
         f"  mean retention: {figures.mean_retention:.4%} over sub-tables, {figures.record_retention:.4%} over records; "
         f"plain uniform perturbation of the values that occur: {figures.uniform_retention:.4%}",
         f"  error of one value's estimated share, {confidence}: at most {figures.valid_bound:.4g} "
@@ -115,6 +117,18 @@ def _sub_tables(plan: Plan, figures: PartitionFigures) -> list[str]:
         f"{figures.other['mean_retention']:.4%} over sub-tables, {figures.other['record_retention']:.4%} over records; "
         f"bound {figures.other['valid_bound']:.4g}, eps(Part) {figures.other['published_bound']:.4g}",
     ]
+
+
+def _alone(figures: PartitionFigures) -> Iterator[str]:
+    """Yield how far beliefs in one of several columns can go, by the shares of the sub-tables."""
+    if figures.alone:
+        yield "  one column alone: the largest belief by the shares of a sub-table, before and after a published value"
+    for of_column in figures.alone:
+        kind = "protected" if of_column.protected else "not protected"
+        yield (
+            f"    {of_column.column} = {of_column.value} ({kind}): {of_column.share:.4f}, {of_column.belief:.4f} "
+            f"(sub-table {of_column.sub_table:,})"
+        )
 
 
 def _tables(number: float) -> str:

@@ -20,6 +20,7 @@ from sfumato.computed import Facts, Strength, adversary_of_noise, strength_of_no
 from sfumato.matrix import PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
 from sfumato.requirement import Bound, RiskLimit
+from sfumato.single_columns import worst_factor
 
 Direction = Literal["upward", "downward"]
 Scope = Literal["any predicate", "single values"]
@@ -125,19 +126,25 @@ def state_guarantee(
         scope=scope,
         directions=directions,
         strength=strength_of_noise(computed) if directions == BOTH else "as published",
-        limits=tuple(_limits(domain, bounds, matrix, directions, computed)),
+        limits=tuple(_limits(domain, bounds, matrix, directions, computed, scope)),
     )
 
 
-def state_partition_guarantee(mechanism: Mechanism, assurance: str) -> Guarantee:
-    """Return the guarantee of small domain randomization: SDR Def. 2, with what SOUNDNESS.md says of it."""
+def state_partition_guarantee(mechanism: Mechanism, assurance: str, rho1: Fraction) -> Guarantee:
+    """Return the guarantee of small domain randomization: SDR Def. 2, with what docs/methods/small-domain.md adds.
+
+    `rho1` is that of the requirement: values with a share of at most this are protected, of one column alone too.
+    """
     domain, bounds = mechanism.domain, mechanism.bounds
+    alone = f", and each value x of {' or '.join(domain.names)} alone that at most {percent(rho1)} of the records have"
+    also = alone if assurance == "proved" and len(domain.parts) > 1 else ""
     rho2 = max((b.rho2 for b in bounds if b.rho2 is not None), default=None)
     promised = f"believes in it by at most {percent(rho2)} after seeing" if rho2 else "may learn all from"
     return Guarantee(
         sentence=(
-            f"For each protected value x of {domain.name} (those with a bound, listed with the matrices): who believes "
-            f"that a record has x by as much as the share of x in the record's sub-table {promised} the release."
+            f"For each protected value x of {domain.name} (those with a bound, listed with the matrices){also}: who "
+            f"believes that a record has x by as much as the share of x in the record's sub-table {promised} the "
+            "release."
         ),
         adversary=TAKES_SHARES,
         prior=PRIOR_OF_SUB_TABLE,
@@ -165,6 +172,14 @@ def _partition_limits(mechanism: Mechanism, bounds: Sequence[Bound], assurance: 
             "A record's sub-table excludes every value that is not in it: there is no local differential privacy, and "
             "a prior other than the sub-table's frequencies is not covered."
         )
+    if len(mechanism.domain.parts) > 1:
+        yield (
+            "A value of one column alone that more of the records have is not protected: a sub-table may hold no other "
+            "value of that column, and its number then tells it."
+            if assurance == "proved"
+            else "Only statements about combinations are bounded, not those about one of these columns alone: a "
+            "sub-table may hold one value of a column only, and its number then tells it."
+        )
     free = sum(bounds[code].gamma is None for code in {c for t in mechanism.tables for c in t.codes.tolist()})
     if free:
         yield f"{free} value(s) that occur have no bound; they are not protected and can become easier to infer."
@@ -187,7 +202,7 @@ class ResponseClaim:
 
 
 def state_response_guarantee(claim: ResponseClaim, mechanisms: Sequence[Mechanism]) -> Guarantee:
-    """Return the guarantee of randomized response: AD, with what SOUNDNESS.md says of it."""
+    """Return the guarantee of randomized response: AD, with what docs/methods/randomized-response.md says of it."""
     adversary = {"posterior": SEES_QUASI_IDENTIFIERS, "link": LINKS, "reconstruction": RECONSTRUCTS}
     return Guarantee(
         sentence=_risk_sentence(claim),
@@ -287,15 +302,30 @@ def _limits(
     matrix: PerturbationMatrix,
     directions: Sequence[Direction],
     computed: Facts,
+    scope: Scope,
 ) -> Iterator[str]:
     if "downward" not in directions:
         yield downward_limit(domain, matrix, bounds)
+    if scope == "single values" and len(domain.parts) > 1:
+        yield _alone_limit(domain, matrix)
     if computed:
         yield "Someone who knows all other records may learn from what was computed from the table, by that alone."
     yield PER_ROW
     yield NOT_OF
     if any(b.gamma is None for b in bounds):
         yield "Values without a requirement are not protected."
+
+
+def _alone_limit(domain: SensitiveDomain, matrix: PerturbationMatrix) -> str:
+    """Say how far statements about one of several columns can move, which the factors of combinations do not bound."""
+    worst = worst_factor(domain, matrix)
+    if worst is None:
+        return "The factors are those of combinations."
+    told = f"{worst.column} = {worst.value!r}"
+    text = "The factors are those of combinations. Statements about one column alone are not held to them"
+    if worst.largest is None:
+        return f"{text}: the odds of {told} are not bounded."
+    return f"{text}: their odds change by at most the factor {rounded_up(worst.largest)}, which {told} can reach."
 
 
 def downward_limit(domain: SensitiveDomain, matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> str:

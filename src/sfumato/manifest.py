@@ -151,6 +151,10 @@ class MechanismPart(Part):
     minimum_sub_table: Annotated[int, Field(ge=1)] | None = Field(
         description="Rows of every sub-table, at least; null for no minimum, or where the table stayed one."
     )
+    rho1: Annotated[str, Field(pattern=FRACTION)] | None = Field(
+        None,
+        description="The rho1 that sub-tables are made for: what at most this share of the table has is protected.",
+    )
     sub_tables: tuple[SubTablePart, ...]
     epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
 
@@ -376,11 +380,14 @@ def response_part(claim: ResponseClaim, scope: str) -> ResponsePart:
     )
 
 
-def mechanism_part(mechanism: Mechanism, kind: Kind, minimum_sub_table: int | None) -> MechanismPart:
+def mechanism_part(
+    mechanism: Mechanism, kind: Kind, minimum_sub_table: int | None = None, rho1: str | None = None
+) -> MechanismPart:
     """Return the mechanism as it is written."""
     return MechanismPart(
         kind=kind,
         minimum_sub_table=minimum_sub_table,
+        rho1=rho1,
         domain=tuple(DomainPart(name=part.name, values=part.values) for part in mechanism.domain.parts),
         sub_table_column=mechanism.label,
         sub_tables=tuple(SubTablePart.model_validate(table) for table in codec.sub_tables(mechanism)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -28,6 +29,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.plan_files import PLAN_VERSION, sealed, written
 from sfumato.requirement import Bound
 from sfumato.response_plan import RESPONSE, ResponsePlan
+from sfumato.single_columns import beliefs
 from sfumato.uniqueness import Uniqueness, read_uniqueness
 
 TIGHT = 1e-9
@@ -55,6 +57,18 @@ class Loosening:
 
 
 @dataclass(frozen=True)
+class AloneFigures:
+    """The largest belief in a value of one of several columns, by itself, among the protected ones or the others."""
+
+    column: str
+    value: str
+    protected: bool  # whether at most rho1 of the records have it
+    sub_table: int
+    share: float  # what the number of the sub-table alone tells
+    belief: float
+
+
+@dataclass(frozen=True)
 class PartitionFigures:
     """What small domain randomization makes of the table: SDR section 5."""
 
@@ -73,6 +87,7 @@ class PartitionFigures:
     uniform_retention: float  # of plain uniform perturbation under the same requirement
     protected: int  # values in SA'
     unprotected: tuple[str, ...]  # values that occur and are not in SA'
+    alone: tuple[AloneFigures, ...]  # of each column, where there are several
     other: dict[str, float]  # sub_tables, published_bound, valid_bound and retentions of the other assurance
 
 
@@ -230,6 +245,11 @@ class Plan:
                 raise PlanMismatch("A quota of the plan breaks the rho1 of its sub-table.", "Plan again.")
         if not np.array_equal(total, self.counts):
             raise PlanMismatch("The plan's sub-tables do not make up its table.", "Plan again.")
+        if self.assurance == "proved" and self.partition is not None:
+            rho1, rho2 = Fraction(self.partition.rho1), Fraction(self.partition.rho2)
+            told = beliefs(self.mechanism, self.quotas)
+            if any(belief.overall <= rho1 and belief.belief > rho2 for belief in told):
+                raise PlanMismatch("A sub-table of the plan tells too much of one column alone.", "Plan again.")
 
     def explain(self) -> str:
         """Return, in plain words, what will happen to the table, why, and at what cost."""
@@ -301,9 +321,7 @@ class Plan:
             quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
             guarantee=codec.read_guarantee(raw["guarantee"]),
             shuffle=raw["shuffle"],
-            partition=None
-            if partition is None
-            else PartitionFigures(**{**partition, "unprotected": tuple(partition["unprotected"])}),
+            partition=None if partition is None else _read_partition(partition),
             notes=tuple(raw["notes"]),
             loosenings=tuple(Loosening(**{**x, "values": tuple(x["values"])}) for x in raw["loosening"]),
             other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
@@ -342,4 +360,10 @@ def load_plan(path: str | Path) -> AnyPlan:
 
 
 def _listed(figures: PartitionFigures) -> dict[str, Any]:
-    return {**vars(figures), "unprotected": list(figures.unprotected)}
+    alone = [vars(of_column) for of_column in figures.alone]
+    return {**vars(figures), "unprotected": list(figures.unprotected), "alone": alone}
+
+
+def _read_partition(raw: dict[str, Any]) -> PartitionFigures:
+    alone = tuple(AloneFigures(**of_column) for of_column in raw["alone"])
+    return PartitionFigures(**{**raw, "unprotected": tuple(raw["unprotected"]), "alone": alone})

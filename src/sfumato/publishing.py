@@ -256,12 +256,12 @@ def _mechanisms(plan: AnyPlan) -> Iterator[MechanismPart]:
     if isinstance(plan, GroupPlan):
         return
     if isinstance(plan, ResponsePlan):
-        yield from (mechanism_part(mechanism, RESPONSE, None) for mechanism in plan.mechanisms)
+        yield from (mechanism_part(mechanism, RESPONSE) for mechanism in plan.mechanisms)
     elif plan.partition is None:
-        yield mechanism_part(plan.mechanism, "perturbation", None)
+        yield mechanism_part(plan.mechanism, "perturbation")
     else:
         least = plan.partition.minimum_size if plan.mechanism.label else 0
-        yield mechanism_part(plan.mechanism, "small-domain", least or None)
+        yield mechanism_part(plan.mechanism, "small-domain", least or None, plan.partition.rho1)
 
 
 def _response(plan: AnyPlan) -> ResponsePart | None:

@@ -161,7 +161,8 @@ def _kept(mechanism: Mechanism, direction: Direction) -> Check:
 def _due_guarantee(release: Release, mechanism: Mechanism) -> Guarantee:
     manifest = release.manifest
     if manifest.method == SMALL_DOMAIN:
-        return state_partition_guarantee(mechanism, manifest.assurance)
+        rho1 = Fraction(manifest.mechanism.rho1 or 0)
+        return state_partition_guarantee(mechanism, manifest.assurance, rho1)
     table = mechanism.tables[0]
     return state_guarantee(
         mechanism.domain, table.bounds, table.matrix, manifest.method, manifest.assurance, manifest.computed_from_table
@@ -218,6 +219,7 @@ def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
         has_minimum = manifest.mechanism.minimum_sub_table is not None
         due_minimum = manifest.assurance == "proved" and mechanism.label is not None
         wrong += [] if has_minimum == due_minimum else ["minimum_sub_table"]
+        wrong += [] if manifest.mechanism.rho1 else ["rho1"]
     kind = "small-domain" if manifest.method == SMALL_DOMAIN else "perturbation"
     known = len(mechanisms) == 1 and manifest.mechanism.kind == kind
     known &= manifest.method == SMALL_DOMAIN or (manifest.method in PERTURBATIONS and mechanism.is_whole)

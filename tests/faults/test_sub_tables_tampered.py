@@ -101,7 +101,7 @@ def test_the_release_holds_no_quota(tmp_path: Path) -> None:
     release = publish(opened, made, tmp_path / "r", key=SecretKey.from_seed(1))
     content = json.loads((release.folder / "manifest.json").read_text())
     assert set(content["mechanisms"][0]) == {
-        "kind", "domain", "sub_table_column", "minimum_sub_table", "sub_tables", "epsilon",
+        "kind", "domain", "sub_table_column", "minimum_sub_table", "rho1", "sub_tables", "epsilon",
     }  # fmt: skip
     assert all(set(table) == {"values", "noise", "bounds"} for table in content["mechanisms"][0]["sub_tables"])
     assert content["discloses_frequencies"]

@@ -31,10 +31,10 @@ import numpy.typing as npt
 
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.matrix import amplification, uniform_retention
+from sfumato.methods.small_domain.alone import NO_STATEMENTS, Statements, block_gamma, merged_until_bounded
 from sfumato.methods.small_domain.groups import BoolArray, Groups, IntArray, initial_groups
 from sfumato.methods.small_domain.merging import (
     Merging,
-    Shape,
     breaches,
     cheapest_merging,
     printed_cost,
@@ -165,11 +165,14 @@ def partition(
     delta: Fraction = Fraction(1, 20),
     minimum_size: int = MINIMUM_SIZE,
     work: int = WORK,
+    columns: Sequence[int] = (),
 ) -> Partition:
     """Return the sub-tables of a table with these counts (value -> records) under (rho1, rho2)-privacy.
 
     SA' = {x : 0 < f_x/|T| <= rho1} are the values protected, in exact integers. Raises `Infeasible` if SA' is empty or
     rho1 >= rho2. With fewer records than `minimum_size` the table stays whole. `work` bounds the local search.
+    `columns` are the numbers of values of several sensitive columns, whose combinations are counted: then proved
+    sub-tables also bound each value of one column whose share is at most rho1.
 
     >>> found = partition([12, 8, 6, 5, 4, 3, 1, 1, 1, 1], Fraction(1, 3), Fraction(2, 3), assurance="as-published")
     >>> [(b.size, b.domain_size, str(b.gamma)) for b in found.blocks]  # SDR Example 1
@@ -181,10 +184,12 @@ def partition(
     _check_feasible(table, protected, rho1, rho2)
     groups = initial_groups(table, protected)
     least = 0 if assurance == "as-published" else minimum_size
+    statements = Statements.of(columns if assurance == "proved" else (), table, rho1)
     result = _as_published(groups, rho2) if assurance == "as-published" else _proved(groups, rho2, least, work)
+    result = _bounding_columns(groups, result, rho2, statements) if statements.values else result
     return Partition(
-        blocks=tuple(_block(groups, members, rho2) for members in result.members),
-        whole=_block(groups, balancing_order(groups), rho2),
+        blocks=tuple(_block(groups, members, rho2, statements) for members in result.members),
+        whole=_block(groups, balancing_order(groups), rho2, statements),
         assurance=assurance,
         rho1=rho1,
         rho2=rho2,
@@ -252,6 +257,26 @@ def _proved(groups: Groups, rho2: Fraction, minimum_size: int, work: int) -> _Re
     return _Result(best.members, [*notes, *_search_notes(tries)], optimal=best.optimal)
 
 
+def _bounding_columns(groups: Groups, result: _Result, rho2: Fraction, statements: Statements) -> _Result:
+    """Return sub-tables that can bound statements about one column, with what that costs."""
+    members = merged_until_bounded(groups, result.members, rho2, statements)
+    before = [_block(groups, block, rho2) for block in result.members]
+    after = [_block(groups, block, rho2, statements) for block in members]
+    if [block.gamma for block in before] == [block.gamma for block in after]:
+        return result
+    note = (
+        "Each sensitive column is bounded by itself too: "
+        f"{len(before):,} sub-tables became {len(after):,}, and the records keep their values with "
+        f"{_mean_retention(after):.4%} on average, not {_mean_retention(before):.4%}. They were merged one by one; a "
+        "better partition may exist."
+    )
+    return _Result(members, [*(note for note in result.notes if "smaller bound" not in note), note])
+
+
+def _mean_retention(blocks: Sequence[Block]) -> float:
+    return sum(block.retention * block.size for block in blocks) / sum(block.size for block in blocks)
+
+
 def _window_notes(merging: Merging, groups: Groups) -> list[str]:
     if merging.window >= groups.number:
         return []
@@ -270,14 +295,13 @@ def _search_notes(tries: Sequence[Found]) -> list[str]:
     return [f"Local search gave up after {spent:,} cells of work; a better partition may exist."]
 
 
-def _block(groups: Groups, members: IntArray, rho2: Fraction) -> Block:
+def _block(groups: Groups, members: IntArray, rho2: Fraction, statements: Statements = NO_STATEMENTS) -> Block:
     codes, counts = groups.union(members)
     codes.flags.writeable = counts.flags.writeable = False
-    shape = Shape(*(part[0] for part in shape_of(groups, members)))
-    if shape.top == 0:
+    gamma = block_gamma(groups, codes, counts, rho2, statements)
+    if gamma is None:
         return Block(codes, counts, None, None, 1.0)
-    rho1 = Fraction(int(shape.top), int(shape.size))
-    gamma = amplification(rho1, rho2)
+    rho1 = rho2 / (rho2 + gamma * (1 - rho2))  # the largest share of an SA' value, or more if a column asks for it
     return Block(codes, counts, rho1, gamma, float((gamma - 1) / (codes.size - 1 + gamma)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -16,9 +17,10 @@ from sfumato.mechanism import LABEL, Mechanism, SubTable
 from sfumato.methods.notes import some
 from sfumato.methods.row_order import row_order_facts
 from sfumato.methods.small_domain.partition import Assurance, Block, Partition, partition
-from sfumato.plans import PartitionFigures, Plan
+from sfumato.plans import AloneFigures, PartitionFigures, Plan
 from sfumato.profiles import RARE, Profile
 from sfumato.requirement import Bound, Requirement, RhoPrivacy, exact
+from sfumato.single_columns import Belief, beliefs
 
 METHOD = "small-domain"
 
@@ -40,23 +42,32 @@ def plan(
     rho1, rho2 = exact(requirement.rho1, "rho1"), exact(requirement.rho2, "rho2")
     other: Assurance = "as-published" if assurance == "proved" else "proved"
     found, rival = (
-        partition(profile.counts, rho1, rho2, assurance=kind, delta=delta, minimum_size=minimum_size)
+        partition(
+            profile.counts,
+            rho1,
+            rho2,
+            assurance=kind,
+            delta=delta,
+            minimum_size=minimum_size,
+            columns=profile.domain.sizes,
+        )
         for kind in (assurance, other)
     )
     protected = np.zeros(profile.domain.size, dtype=np.bool_)
     protected[list(found.protected)] = True
     tables = tuple(_sub_table(block, protected, rho2) for block in found.blocks)
     mechanism = Mechanism(profile.domain, tables, LABEL if found.pays else None)
+    quotas = tuple(block.counts for block in found.blocks)
     unprotected = [profile.domain.labels[c] for c in np.flatnonzero((profile.counts > 0) & ~protected)]
     return Plan(
         method=METHOD,
         assurance=assurance,
         counts=profile.counts,
         mechanism=mechanism,
-        quotas=tuple(block.counts for block in found.blocks),
-        guarantee=state_partition_guarantee(mechanism, assurance),
+        quotas=quotas,
+        guarantee=state_partition_guarantee(mechanism, assurance, rho1),
         shuffle=shuffle,
-        partition=_figures(found, rival, unprotected),
+        partition=_figures(found, rival, unprotected, list(beliefs(mechanism, quotas))),
         notes=(
             *_notes(found, unprotected),
             *_disclosures(profile, mechanism, [block.size for block in found.blocks]),
@@ -97,7 +108,7 @@ def uniform_matrix(gamma: Fraction | None, m: int) -> PerturbationMatrix:
     return PerturbationMatrix(np.full(m, noise, dtype=np.uint64))
 
 
-def _figures(found: Partition, rival: Partition, unprotected: list[str]) -> PartitionFigures:
+def _figures(found: Partition, rival: Partition, unprotected: list[str], alone: list[Belief]) -> PartitionFigures:
     return PartitionFigures(
         rho1=str(found.rho1),
         rho2=str(found.rho2),
@@ -109,9 +120,20 @@ def _figures(found: Partition, rival: Partition, unprotected: list[str]) -> Part
         protected=len(found.protected),
         unprotected=tuple(unprotected),
         uniform_retention=found.uniform_retention,
+        alone=tuple(_alone(alone, found.rho1)),
         other=_compared(rival),
         **_compared(found),  # type: ignore[arg-type]
     )
+
+
+def _alone(told: list[Belief], rho1: Fraction) -> Iterator[AloneFigures]:
+    """Yield the largest belief in a value of each column, among those that are protected and among the others."""
+    for column in dict.fromkeys(belief.column for belief in told):
+        for protected in (True, False):
+            of_kind = [b for b in told if b.column == column and (b.overall <= rho1) == protected]
+            if worst := max(of_kind, key=lambda b: b.belief, default=None):
+                share, belief = float(worst.share), float(worst.belief)
+                yield AloneFigures(column, worst.value, protected, worst.sub_table, share, belief)
 
 
 def _compared(made: Partition) -> dict[str, float]:
