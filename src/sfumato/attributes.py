@@ -8,7 +8,7 @@ several sensitive attributes are one compound attribute).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import PolicyError, TableError
+from sfumato.errors import PolicyError
 from sfumato.number_texts import ColumnType
 from sfumato.recoding import Recoding
 
@@ -67,27 +67,6 @@ class Schema:
         """Return the names of the columns with one of these roles (all of them without a role)."""
         return [a.name for a in self.attributes if not roles or a.role in roles]
 
-    def check_columns(self, present: Sequence[str]) -> None:
-        """Raise unless the table has exactly the stated columns, each once."""
-        twice = sorted({name for name in present if list(present).count(name) > 1})
-        if twice:
-            raise TableError(f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one.")
-        unnamed = [i for i, name in enumerate(present, start=1) if not name.strip()]
-        if unnamed:
-            raise TableError(f"Column {unnamed[0]} of the table has no name.", "Every column needs a name.")
-        stated = set(self.names())
-        if unstated := [name for name in present if name not in stated]:
-            raise PolicyError(
-                f"The policy states no role for {_quoted(unstated)}.",
-                "Give each column a role: identifier or drop (both leave it out), quasi_identifier, sensitive or other "
-                "(kept).",
-            )
-        if absent := [name for name in self.names() if name not in set(present)]:
-            raise TableError(
-                f"The table has no column {_quoted(absent)}, which the policy names.",
-                f"It has {_quoted(present)}.",
-            )
-
 
 @dataclass(frozen=True)
 class Domain:
@@ -102,7 +81,11 @@ class Domain:
 
     def __post_init__(self) -> None:
         if len(self.index) != len(self.values):
-            raise PolicyError(f"The domain of {self.name!r} names a value more than once.")
+            twice = next(v for k, v in enumerate(self.values) if v in self.values[:k])
+            raise PolicyError(
+                f"The domain of {self.name!r} names a value more than once: {label(twice)!r}.",
+                "Leave it in the list once.",
+            )
 
     @cached_property
     def index(self) -> dict[Value, int]:
@@ -178,7 +161,3 @@ class SensitiveDomain:
         if len(self.parts) == 1:
             return (codes,)
         return tuple(c.astype(np.int32) for c in np.unravel_index(codes, self.sizes))
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in names)

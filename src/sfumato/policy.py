@@ -6,11 +6,10 @@ and their meaning are documented in docs/policy.md.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +20,8 @@ from sfumato.attributes import Schema
 from sfumato.errors import PolicyError, UsageError
 from sfumato.groups import COUNT, GROUP
 from sfumato.mechanism import LABEL
+from sfumato.nearest import near_file, nearest
+from sfumato.policy_mistakes import explained, not_toml, reason
 from sfumato.policy_rules import (
     GROUPING,
     RESPONSE,
@@ -36,7 +37,7 @@ from sfumato.policy_rules import (
     Section,
     ValueRule,
 )
-from sfumato.requirement import Requirement, exact
+from sfumato.requirement import Requirement, exact, probability_hint
 
 UNDECIDED = "DECIDE"
 """How a text begins that `init` puts where it does not know what the publisher wants."""
@@ -59,13 +60,15 @@ class Policy(Section):
     @model_validator(mode="after")
     def _names_fit(self) -> Policy:
         if not any(rule.role == "sensitive" for rule in self.columns.values()):
-            raise ValueError("no column is sensitive: give at least one column the role sensitive")
+            raise ValueError('no column is sensitive: give at least one column role = "sensitive"')
         for what, name in (
             ("person.column", self.person and self.person.column),
             ("record_key", self.record_key),
         ):
             if name and name not in self.columns:
-                raise ValueError(f"{what} names {name!r}, which is not among the columns")
+                raise ValueError(
+                    f"{what} names {name!r}, which is not among the columns{_did_you_mean(name, self.columns)}"
+                )
             if name and self.columns[name].role == "sensitive":
                 raise ValueError(f"{what} names {name!r}, which is sensitive; it must be another column")
         if self.method.name == "small-domain":
@@ -104,7 +107,10 @@ class Policy(Section):
                 "is known only when they are drawn"
             )
         if LABEL in {name.lower() for name in self.columns}:
-            raise ValueError(f"the column name {LABEL!r} is taken: small-domain adds a column of that name")
+            raise ValueError(
+                f"the column name {LABEL!r} is taken: small-domain adds a column of that name; rename it in the table "
+                "and in the policy"
+            )
 
     def _check_response(self) -> None:
         """What is linked by, and what is limited, must be among the columns; and the table must be the one counted."""
@@ -114,7 +120,9 @@ class Policy(Section):
                 "no column is a quasi_identifier: randomized-response limits what is learned by linking on these"
             )
         if wrong := [name for name in self.method.fixed if name not in names]:
-            raise ValueError(f"method.fixed names {wrong[0]!r}, which is not a quasi_identifier")
+            raise ValueError(
+                f"method.fixed names {wrong[0]!r}, which is not a quasi_identifier{_did_you_mean(wrong[0], names)}"
+            )
         if set(names) <= set(self.method.fixed) and (
             self.method.scope == "quasi-identifiers" or self.method.limited_risk != "reconstruction"
         ):
@@ -124,6 +132,7 @@ class Policy(Section):
             if wrong := [name for name in group.where if name not in linked]:
                 raise ValueError(
                     f"requirement.groups names {wrong[0]!r}, which is neither a quasi_identifier nor sensitive"
+                    f"{_did_you_mean(wrong[0], linked)}"
                 )
         for what, name in (("person.column", self.person and self.person.column), ("record_key", self.record_key)):
             if name in names:
@@ -151,21 +160,37 @@ class Policy(Section):
                 "known only when they are drawn"
             )
         if taken := {GROUP, COUNT} & {column.lower() for column in self.columns}:
-            raise ValueError(f"the column name {min(taken)!r} is taken: {name} adds a column of that name")
+            raise ValueError(
+                f"the column name {min(taken)!r} is taken: {name} adds a column of that name; rename it in the table "
+                "and in the policy"
+            )
         if wrong := [c for c in self.known_columns if self.columns.get(c, None) is None]:
-            raise ValueError(f"method.attribute_sets names {wrong[0]!r}, which is not among the columns")
+            raise ValueError(
+                f"method.attribute_sets names {wrong[0]!r}, which is not among the columns"
+                f"{_did_you_mean(wrong[0], self.columns)}"
+            )
         if wrong := [c for c in self.known_columns if self.columns[c].role not in ("quasi_identifier", "other")]:
-            raise ValueError(f"method.attribute_sets names {wrong[0]!r}, which is not published as it is")
+            raise ValueError(
+                f"method.attribute_sets names {wrong[0]!r}, which is not published as it is: name columns with the "
+                "role quasi_identifier or other"
+            )
 
     def _check_requirement(self) -> None:
         """Some methods take a requirement of their own kind, and no other."""
         method, rule = self.method.name, self.requirement
         own = next((key for key in ("l", "r", "risk_limit") if getattr(rule, key) is not None), None)
         if method in TAKEN and own not in TAKEN[method]:
-            raise ValueError(f"the method {method} takes {' or '.join(TAKEN[method])}, and takes no other requirement")
+            keys = TAKEN[method]
+            raise ValueError(
+                f"the method {method} takes {' or '.join(keys)}, and takes no other requirement: write for instance "
+                f"{keys[0]} = 3 alone in [requirement]"
+            )
         if method not in TAKEN and own:
             takers = [name for name, keys in TAKEN.items() if own in keys]
-            raise ValueError(f"{own} goes with the method {' or '.join(takers)}; the method is {method}")
+            raise ValueError(
+                f"{own} goes with the method {' or '.join(takers)}; the method is {method}, for which you state "
+                "rho1 and rho2, values, a tolerance, gamma or epsilon"
+            )
         if rule.groups and method != RESPONSE:
             raise ValueError(f"groups go with the method randomized-response; the method is {method}")
 
@@ -190,7 +215,10 @@ class Policy(Section):
         """The floor on every retention probability, 0 for none."""
         floor = exact(self.method.retention_floor, "method.retention_floor")
         if not 0 <= floor <= 1:
-            raise PolicyError(f"method.retention_floor must lie between 0 and 1, not {float(floor):g}.")
+            raise PolicyError(
+                f"method.retention_floor must lie between 0 and 1, not {float(floor):g}.",
+                probability_hint("retention_floor", floor),
+            )
         return floor
 
     @property
@@ -198,7 +226,10 @@ class Policy(Section):
         """The error bounds of small domain randomization hold with confidence 1 - delta."""
         delta = exact(self.method.delta, "method.delta")
         if not 0 < delta < 1:
-            raise PolicyError(f"method.delta must lie strictly between 0 and 1, not {float(delta):g}.")
+            raise PolicyError(
+                f"method.delta must lie strictly between 0 and 1, not {float(delta):g}.",
+                probability_hint("delta", delta),
+            )
         return delta
 
     @classmethod
@@ -207,9 +238,15 @@ class Policy(Section):
         try:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise PolicyError(f"There is no policy file {str(path)!r}.", "Make one: sfumato init TABLE.") from None
+            raise PolicyError(
+                f"There is no policy file {str(path)!r}.",
+                near_file(path) or "Make one: sfumato init TABLE -o policy.toml.",
+            ) from None
         except (OSError, UnicodeDecodeError) as problem:
-            raise PolicyError(f"The policy file {str(path)!r} cannot be read: {problem}.") from None
+            raise PolicyError(
+                f"The policy file {str(path)!r} cannot be read: {problem}.",
+                "A policy is a file of text, in TOML and UTF-8: sfumato init TABLE -o policy.toml makes one.",
+            ) from None
         policy = cls.parse(text, str(path))
         policy._folder = Path(path).parent
         return policy
@@ -220,7 +257,7 @@ class Policy(Section):
         try:
             raw = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
-            raise PolicyError(f"{source} is not valid TOML: {problem}.") from None
+            raise PolicyError(*not_toml(text, source, str(problem))) from None
         if undecided := list(_undecided(raw)):
             raise PolicyError(
                 f"{source} leaves {len(undecided)} decision(s) to you:\n"
@@ -230,7 +267,7 @@ class Policy(Section):
         try:
             return cls.model_validate(raw)
         except ValidationError as problem:
-            raise PolicyError(f"{source} is not a valid policy:\n" + _explained(problem)) from None
+            raise PolicyError(f"{source} is not a valid policy:\n" + explained(problem, _SECTIONS)) from None
         except UsageError as problem:
             raise PolicyError(f"{source} is not a valid policy: {problem.message}", problem.hint) from None
 
@@ -244,7 +281,7 @@ class Policy(Section):
         try:
             policy = type(self).model_validate({**kept, "method": method, "requirement": requirement})
         except ValidationError as problem:
-            reasons = dict.fromkeys(map(_reason, problem.errors()))
+            reasons = dict.fromkeys(reason(error, _SECTIONS) for error in problem.errors())
             raise PolicyError(f"The policy does not fit: {'; '.join(reasons)}.") from None
         policy._folder = self._folder
         return policy
@@ -293,6 +330,11 @@ class Policy(Section):
         return hashlib.sha256(content.encode()).hexdigest()
 
 
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
 def _undecided(raw: Any, place: str = "") -> Iterator[str]:
     """Give the places that `init` left open, each with the choice."""
     if isinstance(raw, dict):
@@ -303,52 +345,6 @@ def _undecided(raw: Any, place: str = "") -> Iterator[str]:
             yield from _undecided(value, f"{place}.{number}")
     elif isinstance(raw, str) and raw.startswith(UNDECIDED):
         yield f"{place}: {raw.removeprefix(UNDECIDED).lstrip(': ')}"
-
-
-def _explained(problem: ValidationError) -> str:
-    """One line per mistake: where, what, and for an unknown key the nearest known one."""
-    lines: dict[str, None] = {}
-    for error in problem.errors():
-        # pydantic names the branches of a union in the path; the publisher's own keys are what helps
-        where = ".".join(str(part) for part in error["loc"] if _is_key(part)) or "policy"
-        lines[f"  {where}: {_reason(error)}"] = None
-    return "\n".join(lines)
-
-
-def _is_key(part: str | int) -> bool:
-    return isinstance(part, int) or not any(mark in part for mark in "[]()")
-
-
-def _reason(error: Any) -> str:
-    kind, message = error["type"], error["msg"].removeprefix("Value error, ")
-    if kind == "extra_forbidden":
-        return _unknown(str(error["loc"][-1]), tuple(str(part) for part in error["loc"][:-1]))
-    if kind == "missing":
-        return "is required"
-    if kind == "tuple_type":
-        return f"must be a list, not {error['input']!r}"
-    if kind == "greater_than_equal" and (key := str(error["loc"][-1])) in ("l", "r"):
-        return f"must be at least 2, not {error['input']}: it limits what is believed to 1/{key}, and 1 is no limit"
-    if kind == "literal_error":
-        return f"must be {error['ctx']['expected']}, not {error['input']!r}"
-    return str(message[0].lower() + message[1:])
-
-
-def _unknown(key: str, place: tuple[str, ...]) -> str:
-    """Say where a key belongs that is known elsewhere, or which one was meant."""
-    homes = [home for home, section in _SECTIONS.items() if key in section.model_fields]
-    if homes:
-        return f"this key does not belong {_here(place)}; it goes {' or '.join(map(_within, homes))}"
-    near = difflib.get_close_matches(key, {k for section in _SECTIONS.values() for k in section.model_fields}, n=1)
-    return "this key is not known" + (f"; did you mean {near[0]!r}?" if near else "")
-
-
-def _here(place: tuple[str, ...]) -> str:
-    return f"into [{'.'.join(place)}]" if place else "at the top of the policy, outside all sections"
-
-
-def _within(home: str) -> str:
-    return f"into {home}" if home else "to the top of the policy, before all sections"
 
 
 _SECTIONS: dict[str, type[Section]] = {

@@ -120,15 +120,30 @@ class ColumnRule(Section):
     from_table: bool = False
     type: Annotated[ColumnType | None, Field(exclude_if=_is_none)] = None
 
+    @field_validator("domain", mode="before")
+    @classmethod
+    def _is_observed_or_list(cls, domain: object) -> object:
+        if domain != "observed" and not isinstance(domain, list | tuple):
+            listed = f'"{domain}"' if isinstance(domain, str) else domain
+            raise ValueError(f'a domain is "observed", or a list of all values: write domain = [{listed}, ...]')
+        wrong = [v for v in domain if not isinstance(v, str | int)] if isinstance(domain, list) else []
+        if wrong:
+            raise ValueError(
+                f"a domain lists texts, whole numbers and truth values, not {wrong[0]!r}: decimal numbers and dates "
+                "need bins"
+            )
+        return domain
+
     @field_validator("bins", mode="before")
     @classmethod
     def _is_word_or_table(cls, bins: object) -> object:
         if bins in DATE_UNITS:
             return {"unit": bins}
         if isinstance(bins, str | int | float | list):
+            meant = f"{{ breaks = {bins} }}" if isinstance(bins, list) else f"{{ width = {bins} }}"
             raise ValueError(
                 f'bins are "year", "quarter" or "month" (of dates), {{ width = 10 }} or {{ breaks = [18, 65] }}; '
-                f"not {bins!r}"
+                f"not {bins!r}" + ("" if isinstance(bins, str) else f": write bins = {meant}")
             )
         return bins
 
@@ -338,9 +353,12 @@ class MethodRule(Section):
         if not self.attribute_sets or not all(self.attribute_sets):
             raise ValueError('robust-anatomy needs what the adversary knows of: attribute_sets = [["sex", "age"]]')
         if any(len(set(names)) < len(names) for names in self.attribute_sets):
-            raise ValueError("an attribute set names a column twice")
+            raise ValueError("an attribute set names a column twice: name each once")
         if isinstance(self.prior, tuple) and len(self.prior) != len(self.attribute_sets):
-            raise ValueError(f"{len(self.prior)} files of priors for {len(self.attribute_sets)} attribute sets")
+            raise ValueError(
+                f"{len(self.prior)} files of priors for {len(self.attribute_sets)} attribute sets: name one for each "
+                "set, in the same order"
+            )
         if self.assurance == "as-published" and self.prior == "none":
             raise ValueError(
                 'the paper\'s condition is about a prior: say prior = "table", or name a file for each set'
@@ -376,7 +394,7 @@ class GroupRule(Section):
     @model_validator(mode="after")
     def _one_limit(self) -> GroupRule:
         if (self.l is None) == (self.risk_limit is None):
-            raise ValueError("give either l or risk_limit")
+            raise ValueError("give either l or risk_limit: l = 4 and risk_limit = 0.25 mean the same")
         return self
 
     def limit(self) -> GroupLimit:
@@ -421,6 +439,11 @@ class RequirementRule(Section):
             "rho2 or values": self.rho2 is not None or bool(self.values),
         }
         stated = [kind for kind, given in kinds.items() if given]
+        if not stated and self.rho1 is not None:
+            raise ValueError(
+                "rho1 and rho2 go together: rho1 is the highest belief beforehand that is protected, and rho2, above "
+                "it, the highest belief allowed afterwards; add rho2"
+            )
         if len(stated) != 1:
             raise ValueError(
                 f"state one requirement; this states {' and '.join(stated) if stated else 'none'} "
@@ -432,13 +455,16 @@ class RequirementRule(Section):
                 "because publishing the matrix then discloses the table's own frequencies"
             )
         if self.tolerance is None and (isinstance(self.rho1, dict) or self.rho1 == "observed"):
-            raise ValueError('rho1 = "observed" or a table of rho1 goes with a tolerance')
+            raise ValueError(
+                'rho1 = "observed" or a table of rho1 goes with a tolerance: add tolerance = 3, or write one number, '
+                "such as rho1 = 0.2"
+            )
         if stated[0] in ("gamma", "epsilon", "l", "r", "risk_limit") and self.rho1 is not None:
             raise ValueError("gamma or epsilon stand alone, without rho1; so do l, r and risk_limit")
         if self.groups and stated[0] not in ("l", "risk_limit"):
             raise ValueError("groups go with an l or a risk_limit for all other records")
         if self.tolerance is None and (self.rho1 is None) != (self.rho2 is None):
-            raise ValueError("rho1 and rho2 go together")
+            raise ValueError("rho1 and rho2 go together: add rho1, the highest belief beforehand that is protected")
         if self.others and (self.rho2 is not None or not self.values):
             raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')
         return self
@@ -501,5 +527,8 @@ class InputRule(Section):
     @model_validator(mode="after")
     def _one_character(self) -> InputRule:
         if len(self.delimiter.encode()) != 1 or self.delimiter in '"\n\r\0':
-            raise ValueError("the delimiter is one character, and no quote or line break")
+            raise ValueError(
+                f'the delimiter is one character, and no quote or line break, not {self.delimiter!r}: "," or ";", '
+                'or "\\t" for tabs'
+            )
         return self

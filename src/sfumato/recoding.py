@@ -44,13 +44,14 @@ class Bins:
     def __post_init__(self) -> None:
         numbers = [*self.breaks, self.origin] + ([] if self.width is None else [self.width])
         if not all(math.isfinite(x) for x in numbers):
-            raise PolicyError("bins: width, origin and breaks must be finite numbers.")
+            raise PolicyError("bins: width, origin and breaks must be finite numbers.", "E.g. bins = { width = 10 }.")
         if (self.width is None) == (not self.breaks):
             raise PolicyError("bins: give either a width or breaks.", "E.g. bins = { width = 10 }.")
         if self.width is not None and self.width <= 0:
-            raise PolicyError(f"bins: the width must be positive, not {self.width:g}.")
+            raise PolicyError(f"bins: the width must be positive, not {self.width:g}.", "E.g. bins = { width = 10 }.")
         if list(self.breaks) != sorted(set(self.breaks)):
-            raise PolicyError("bins: breaks must be ascending, each once.")
+            ascending = ", ".join(_plain(x) for x in sorted(set(self.breaks)))
+            raise PolicyError("bins: breaks must be ascending, each once.", f"Write breaks = [{ascending}].")
 
     def numbers(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return the number of the bin of each (finite) value, as decimal arithmetic has it.
@@ -143,7 +144,8 @@ class DateBins:
 
     def __post_init__(self) -> None:
         if list(self.breaks) != sorted(set(self.breaks)):
-            raise PolicyError("bins: breaks must be ascending, each once.")
+            ascending = ", ".join(x.isoformat() for x in sorted(set(self.breaks)))
+            raise PolicyError("bins: breaks must be ascending, each once.", f"Write breaks = [{ascending}].")
 
     def numbers(self, days: Days) -> npt.NDArray[np.int64]:
         """Return the number of the bin of each day; months, quarters and years count from 1970."""

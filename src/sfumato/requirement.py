@@ -25,11 +25,13 @@ from typing import Literal
 from sfumato.attributes import SensitiveDomain, Value, label
 from sfumato.errors import PolicyError
 from sfumato.matrix import amplification
+from sfumato.nearest import meant
 
 Number = int | float | str | Fraction
 Key = Value | tuple[Value, ...]
 
 
+NUMBERS_HINT = 'Write a number such as 0.2, or a fraction in quotes such as "1/5".'
 LARGEST_EXPONENT = 1000
 LARGEST_GAMMA = 10**30
 LEAST_LIMIT = Fraction(1, 10**30)
@@ -42,14 +44,50 @@ def exact(number: Number, name: str = "number") -> Fraction:
     (Fraction(1, 10), Fraction(1, 7))
     """
     if isinstance(number, bool):
-        raise PolicyError(f"{name} must be a number, not {number}.")
+        raise PolicyError(f"{name} must be a number, not {str(number).lower()}.", NUMBERS_HINT)
     exponent = re.search(r"[eE]([+-]?[0-9_]+)\s*$", str(number))
     try:
         if exponent and abs(int(exponent[1])) > LARGEST_EXPONENT:
             raise PolicyError(f"{name} = {number} is beyond all that can be computed.", "Write a number of usual size.")
         return Fraction(str(number))
     except (ValueError, ZeroDivisionError):
-        raise PolicyError(f"{name} must be a finite number or a fraction such as '1/7', not {number!r}.") from None
+        raise PolicyError(
+            f"{name} must be a finite number or a fraction such as '1/7', not {number!r}.", _meant(str(number), name)
+        ) from None
+
+
+def _meant(text: str, name: str) -> str:
+    """Return what to write for a text that is no number: a percentage, a decimal comma.
+
+    >>> _meant("30%", "rho1"), _meant("0,2", "rho1")
+    ('30% is 0.3: write rho1 = 0.3.', 'Write a point, not a comma: rho1 = 0.2.')
+    """
+    with_point = text.strip().replace(",", ".", 1)
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?\s*%", with_point):
+        return percent_hint(name, Fraction(with_point.rstrip("% "))) or NUMBERS_HINT
+    if re.fullmatch(r"[0-9]*\.[0-9]+", with_point):
+        return f"Write a point, not a comma: {_key(name)} = {_shown(Fraction(with_point))}."
+    return NUMBERS_HINT
+
+
+def percent_hint(name: str, number: Fraction) -> str:
+    """Return what to write for a percentage, if the number can be one.
+
+    >>> percent_hint("rho1", Fraction(30))
+    '30% is 0.3: write rho1 = 0.3.'
+    """
+    share = _shown(number / 100)
+    return f"{_shown(number)}% is {share}: write {_key(name)} = {share}." if 0 < number < 100 else ""
+
+
+def probability_hint(name: str, number: Fraction) -> str:
+    """Return what to write in the place of a number that is no probability."""
+    return (number > 1 and percent_hint(name, number)) or 'Write a probability, such as 0.2 or "1/5".'
+
+
+def _key(name: str) -> str:
+    """Return the key of a number that is named with its section or its value: method.delta, rho1 of 'flu'."""
+    return name.split(" ")[0].split(".")[-1]
 
 
 def gamma_of_epsilon(epsilon: Number) -> Fraction:
@@ -87,16 +125,29 @@ class Bound:
         r1, r2 = exact(rho1, f"rho1{where}"), exact(rho2, f"rho2{where}")
         for name, r in (("rho1", r1), ("rho2", r2)):
             if not 0 < r < 1:
-                raise PolicyError(f"{name}{where} must lie strictly between 0 and 1, not {_shown(r)}.")
+                raise PolicyError(
+                    f"{name}{where} must lie strictly between 0 and 1, not {_shown(r)}.", _rho_hint(r1, r2, name, r)
+                )
         if r1 >= r2:
             raise PolicyError(
                 f"rho1{where} = {_shown(r1)} is not below rho2 = {_shown(r2)}.",
-                "rho1 is the largest prior that is still protected, rho2 the largest posterior allowed: "
+                "rho1 is the highest belief beforehand that is protected, rho2 the highest one allowed afterwards: "
                 f"ask for a rho2 above {_shown(r1)}, or for a rho1 below {_shown(r2)}.",
             )
         gamma = amplification(r1, r2)
         _check_gamma(gamma, f"rho1{where} = {_shown(r1)} and rho2 = {_shown(r2)}", "rho2 is so close to rho1")
         return cls(gamma, r1, r2, given)
+
+
+def _rho_hint(rho1: Fraction, rho2: Fraction, name: str, number: Fraction) -> str:
+    """Return what to write for a rho that is no probability: the percentages that were meant, if they fit."""
+    shares = [r / 100 if r > 1 else r for r in (rho1, rho2)]
+    if number > 1 and not 0 < shares[0] < shares[1] < 1:
+        return "Both are probabilities, rho1 the smaller one: 20% is 0.2, so write for instance rho1 = 0.2, rho2 = 0.5."
+    if rho1 > 1 and rho2 > 1:
+        first, second = map(_shown, shares)
+        return f"{_shown(rho1)}% is {first} and {_shown(rho2)}% is {second}: write rho1 = {first} and rho2 = {second}."
+    return probability_hint(name, number)
 
 
 NO_BOUND = Bound(None)
@@ -130,7 +181,10 @@ class Amplification:
     def __post_init__(self) -> None:
         gamma = exact(self.gamma, "gamma")
         if gamma <= 1:
-            raise PolicyError(f"gamma must be above 1, not {_shown(gamma)}.", "gamma = 1 would publish pure noise.")
+            raise PolicyError(
+                f"gamma must be above 1, not {_shown(gamma)}.",
+                "gamma = 3 lets the odds of a value change threefold; gamma = 1 would publish pure noise.",
+            )
         _check_gamma(gamma, f"gamma = {_shown(gamma)}", "gamma is so close to 1")
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
@@ -222,10 +276,17 @@ class Tolerance:
     def __post_init__(self) -> None:
         theta = exact(self.theta, "tolerance")
         if theta <= 1:
-            raise PolicyError(f"tolerance must be above 1, not {_shown(theta)}.", "3 means: at most three times.")
+            raise PolicyError(
+                f"tolerance must be above 1, not {_shown(theta)}.",
+                "tolerance = 3 lets a belief become at most three times as strong.",
+            )
         _check_gamma(theta, f"tolerance = {_shown(theta)}", "tolerance is so close to 1")
-        if not isinstance(self.rho1, str) and any(not 0 <= exact(p, "rho1") < 1 for p in self.rho1.values()):
-            raise PolicyError("Every rho1 must be at least 0 and below 1.")
+        for value, p in () if isinstance(self.rho1, str) else self.rho1.items():
+            if not 0 <= exact(p, f"rho1 of {value!r}") < 1:
+                raise PolicyError(
+                    f"Every rho1 must be at least 0 and below 1; that of {value!r} is {_shown(exact(p))}.",
+                    "Write shares of 1: 30% is 0.3.",
+                )
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Return gamma_i from theta and rho1_i."""
@@ -282,7 +343,10 @@ class RiskLimit:
     def __post_init__(self) -> None:
         object.__setattr__(self, "limit", _risk_limit(self.limit))
         if min(self.limits) == 1:
-            raise PolicyError("A limit of 1 on a risk is none: nothing would be required.")
+            raise PolicyError(
+                "A limit of 1 on a risk is none: nothing would be required.",
+                "Write a risk_limit below 1, such as 0.25, or l = 4, which means the same.",
+            )
 
     @property
     def limits(self) -> tuple[Fraction, ...]:
@@ -307,7 +371,7 @@ class Diversity:
         if self.l < 2:
             raise PolicyError(
                 f"l must be at least 2, not {self.l}.",
-                "No value has more than 1/l of a group.",
+                "No value has more than 1/l of a group: write l = 2 (half of it) or more.",
             )
 
     @property
@@ -330,7 +394,7 @@ class Robustness:
         if self.r < 2:
             raise PolicyError(
                 f"r must be at least 2, not {self.r}.",
-                "Nothing is believed by more than 1/r.",
+                "Nothing is believed by more than 1/r: write r = 2 or more.",
             )
 
     @property
@@ -369,7 +433,7 @@ def find_value(domain: SensitiveDomain, key: Key) -> int:
         return domain.labels.index(written)
     raise PolicyError(
         f"The requirement names {written!r}, which is not a value of {domain.name!r}.",
-        f"Its values are {', '.join(domain.labels[:10])}{', ...' if domain.size > 10 else ''}.",
+        meant(written, domain.labels, "Its values are"),
     )
 
 
@@ -384,7 +448,7 @@ def _risk_limit(number: Number, where: str = "") -> Fraction:
     if not 0 < limit <= 1:
         raise PolicyError(
             f"risk_limit{where} must be above 0 and at most 1, not {_shown(limit)}.",
-            "It is a probability; l = 3 means a limit of 1/3.",
+            f"{probability_hint('risk_limit', limit)} A limit of 1/3 can also be written l = 3.",
         )
     if limit < LEAST_LIMIT or (limit < 1 and float(limit) == 1):
         raise PolicyError(

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Schema
+from sfumato.column_names import check_columns
 from sfumato.computed import Facts, left_out
 from sfumato.engines.base import RESERVED, Source
 from sfumato.engines.by_record import RecordKey
@@ -121,7 +122,7 @@ def scan_on_spark(path: str | Path, policy: Policy, session: Any) -> Table:
 
 
 def _opened(source: Source, policy: Policy) -> Table:
-    policy.attributes.check_columns(source.names)
+    check_columns(policy.attributes.names(), source.names)
     _check_names([name for name in source.names if policy.attributes[name].is_published])
     _check_kinds(source, policy.attributes)
     _check_types(source, policy.attributes)
@@ -144,7 +145,10 @@ def _check_names(published: list[str]) -> None:
             raise TableError(f"The column name {name!r} is taken: columns of the work begin like it.", "Rename it.")
         twin = known.setdefault(name.lower(), name)
         if twin != name:
-            raise TableError(f"The columns {twin!r} and {name!r} differ in case only.", "Rename one.")
+            raise TableError(
+                f"The columns {twin!r} and {name!r} differ in case only, which a database does not tell apart.",
+                "Rename one in the table and in the policy.",
+            )
         if "\0" in name:
             raise TableError(f"The column name {name!r} holds a zero byte.", "Rename the column.")
 

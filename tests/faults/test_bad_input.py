@@ -286,7 +286,7 @@ def test_a_parquet_file_with_a_damaged_page(column: str, checksums: bool, tmp_pa
         ("rho1 = 'a tenth'\nrho2 = 0.2", "finite number"),
         ("rho1 = true\nrho2 = 0.2", "rho1"),
         ("rho2 = 0.2", "rho1 and rho2 go together"),
-        ("rho1 = 0.2", "state one requirement"),
+        ("rho1 = 0.2", "rho1 and rho2 go together"),
         ("gamma = 1", "gamma must be above 1"),
         ("gamma = -2", "gamma must be above 1"),
         ("gamma = nan", "finite number"),

@@ -27,7 +27,7 @@ app = typer.Typer(
     "Exit codes: 0 fine, 1 a request that cannot be met, 2 wrong use.",
 )
 
-TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV, CSV.gz, or a folder of Parquet files.")]
+TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV or TSV (also .gz), or a folder of Parquet files.")]
 PolicyPath = Annotated[Path, typer.Argument(help="The policy, in TOML.")]
 ReleasePath = Annotated[Path, typer.Argument(help="The folder of a release.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys (docs/json.md).")]

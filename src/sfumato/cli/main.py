@@ -177,7 +177,10 @@ def publish(
     from sfumato.randomness import SecretKey
 
     if seed is not None and key_file is not None:
-        raise UsageError("--seed and --key-file exclude each other.")
+        raise UsageError(
+            "--seed and --key-file exclude each other.",
+            'A seed is for tests, and marks the release "not for release"; to publish, give --key-file alone.',
+        )
     if plan_file is not None and shuffle:
         raise UsageError("--shuffle cannot change a plan that was signed off.", "Plan with it instead.")
     check_new(output)
@@ -286,7 +289,9 @@ def _opened(table: Path, policy: Path, engine: str, master: str | None, conf: li
 
     stated, address = Policy.load(policy), _address(table)  # before Spark starts, which takes long
     if "://" not in address and not table.exists():
-        raise UsageError(f"There is no table {address!r}.")
+        from sfumato.engines.sources import no_table
+
+        raise no_table(table)
     if engine == "spark":
         from sfumato.publishing_spark import check_format
 

@@ -124,7 +124,8 @@ def _domain(encoder: Encoder) -> Domain:
         return encoder.domain
     if not encoder.learned:
         raise TableError(
-            f"{encoder.attribute.name!r} has no value in any row.", "The table is empty, or all is missing."
+            f"{encoder.attribute.name!r} has no value in any row.",
+            "The table is empty, or all is missing: give a table with rows, or choose another sensitive column.",
         )
     return Domain(encoder.attribute.name, encoder.learned_in_order())
 

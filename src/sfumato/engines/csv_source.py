@@ -59,7 +59,10 @@ class CsvSource:
         except (*DAMAGE, csv.Error) as problem:
             raise TableError(f"{self.description!r} cannot be read: {_said(problem)}.") from None
         if not header:
-            raise TableError(f"{self.description!r} is empty: it has no header line.")
+            raise TableError(
+                f"{self.description!r} is empty: it has no header line.",
+                "Export it again: the first line names the columns, and each further line is a record.",
+            )
         return header, reader.line_num
 
     @cached_property
@@ -196,11 +199,28 @@ class CsvSource:
     def _not_utf8(self) -> TableError:
         with self._bytes() as raw:
             line = next(n for n, text in enumerate(raw, start=1) if not _is_utf8(text))
-        return TableError(f"{self.description!r}, line {line}: not UTF-8 text.", "Convert the file to UTF-8 first.")
+            raw.seek(0)
+            start = raw.read(4)
+        remedy = next((remedy for mark, remedy in _MARKS if start.startswith(mark)), None)
+        return TableError(
+            f"{self.description!r}, line {line}: not UTF-8 text.",
+            remedy or "Save it as UTF-8 first; `iconv -f latin1 -t utf-8` does so for a file of Western Europe.",
+        )
 
     def fingerprint(self) -> str:
         """Return a sha256 over the bytes of the file."""
         return hash_files([self.path])
+
+
+_MARKS = (
+    (b"PK", "It is a zip file or an Excel workbook: unpack it, or save the sheet as CSV (UTF-8)."),
+    (b"\xd0\xcf\x11\xe0", "It is an Excel workbook: save the sheet as CSV (UTF-8)."),
+    (b"PAR1", "It is a Parquet file: rename it to .parquet."),
+    (b"\x1f\x8b", "It is gzipped: rename it to .csv.gz."),
+    (b"\xff\xfe", "It is UTF-16 (Excel's Unicode text): save it as CSV UTF-8, or convert it to UTF-8."),
+    (b"\xfe\xff", "It is UTF-16: convert it to UTF-8."),
+)
+"""How files begin that are no CSV, and what to do with them."""
 
 
 def _said(problem: Exception) -> str:

@@ -16,10 +16,13 @@ import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Value, label
 from sfumato.engines.arrays import codes_of
-from sfumato.engines.recoding import Unfit, as_text, check_recoding, recoded
+from sfumato.engines.recoding import ISO_DATE, Unfit, as_text, check_recoding, recoded
 from sfumato.errors import PolicyError, TableError
+from sfumato.nearest import nearest
 from sfumato.recoding import DateBins, Merge
 
+NAMED = 5
+"""Values that a message names."""
 LEFT_OUT = -1
 """The code of a row that is left out because the value is missing."""
 REFUSED = -2
@@ -146,6 +149,13 @@ class Encoder:
         return " ".join(message for message, _ in parts), " ".join(hint for _, hint in parts)
 
     def _about_missing(self, lacking: Refusal) -> tuple[str, str]:
+        if not self._codes and len(self.refused) == 1:  # nothing was learned: to call it a category would not help
+            return (
+                f"{self.attribute.name!r} is missing in all {lacking.rows:,} row(s).",
+                'Leave the column out (role = "drop"), or fill it in the table.'
+                if self.attribute.role != "sensitive"
+                else "Fill it in the table, or choose another sensitive column.",
+            )
         return (
             f"{self.attribute.name!r} is missing in {lacking.rows:,} row(s){first_row(',', lacking.first)}.",
             'Say what a missing value means: missing = "category" (a value of its own) '
@@ -156,8 +166,15 @@ class Encoder:
         number, rows, where = _told(refused, self.untold)
         return (
             f"{self.attribute.name!r} has {number:,} value(s) outside its declared domain, in {rows:,} row(s): {where}",
-            "Add them to the domain in the policy, or mend the table.",
+            self._on_outside([label(value) for value in refused]),
         )
+
+    def _on_outside(self, values: list[str]) -> str:
+        """Return what to do about values outside the domain; what is spelled nearly like one may be meant by it."""
+        known = [label(value) for value in self._codes if value is not None]
+        pairs = ((value, nearest(value, known) or _same_number(value, known)) for value in values[:NAMED])
+        alike = next((f" Is {value!r} the same as {near!r} of the domain?" for value, near in pairs if near), "")
+        return f"Add them to the domain in the policy, as they are written, or mend the table.{alike}"
 
     def _about_unfit(self, refused: Mapping[Value, Refusal], untold: tuple[int, int]) -> tuple[str, str]:
         """Return what is wrong with values that cannot be recoded, and what to do."""
@@ -178,16 +195,31 @@ class Encoder:
             )
         return (
             f"{name!r} has bins, but {rows:,} row(s) hold no finite number: {where}",
-            "Mend them, or take the bins away.",
+            _ON_NO_NUMBER[any(ISO_DATE.fullmatch(str(value)) for value in refused)],
         )
+
+
+_ON_NO_NUMBER = {
+    True: 'Dates take bins = "year", "quarter" or "month".',
+    False: "Mend these rows, or take the bins away: they are for numbers, and merge = { NAME = [...] } joins texts. A "
+    "text of a CSV file that means a missing value is named in [input] missing_values.",
+}
+"""What to do about values that have no bin, by whether they are dates."""
 
 
 def _told(refused: Mapping[Value, Refusal], untold: tuple[int, int]) -> tuple[int, int, str]:
     """Return how many values are refused, in how many rows, and the first of them with the first row."""
     number, rows = len(refused) + untold[0], sum(r.rows for r in refused.values()) + untold[1]
-    named = [repr(label(v)) for v in list(refused)[:5]]
+    named = [repr(label(v)) for v in list(refused)[:NAMED]]
     shown = ", ".join([*named, *(["..."] if number > len(named) else [])])
     return number, rows, f"{shown}{first_row(';', min(r.first for r in refused.values()))}."
+
+
+def _same_number(value: str, known: Iterable[str]) -> str | None:
+    """Return the known value that is the same number, written otherwise: 007 and 7."""
+    return next(
+        (other for other in known if value.isdecimal() and other.isdecimal() and int(value) == int(other)), None
+    )
 
 
 def sources(attribute: Attribute) -> tuple[str, ...]:
@@ -285,7 +317,10 @@ def _integer(value: Value, name: str) -> Value:
     try:
         return None if value is None else int(value)
     except ValueError:
-        raise PolicyError(f"{name!r} holds integers, but its declared domain has {value!r}.") from None
+        raise PolicyError(
+            f"{name!r} holds integers, but its declared domain has {value!r}.",
+            "List whole numbers: domain = [1, 2, 3].",
+        ) from None
 
 
 def _text(value: Value, name: str) -> Value:

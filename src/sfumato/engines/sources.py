@@ -1,4 +1,4 @@
-"""The tables that can be read: Parquet, folders of Parquet, CSV (also gzipped), and anything that speaks Arrow.
+"""The tables that can be read: Parquet, folders of Parquet, CSV and TSV (also gzipped), and anything that speaks Arrow.
 
 CSV is read as text: 007 stays 007. Strings are read as dictionaries where the file has them, which is fast and small.
 """
@@ -17,8 +17,11 @@ import pyarrow.parquet as pq
 from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
 from sfumato.engines.csv_source import CsvSource
 from sfumato.errors import TableError, UsageError
+from sfumato.nearest import near_file
 from sfumato.policy_rules import InputRule
 
+TEXTS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""How the names of text files end. What stands between values is the policy's to say, whatever the name."""
 LARGEST_DICTIONARY = 1 << 19
 """Bytes of a Parquet dictionary above which a string column is read as plain strings (many distinct values)."""
 
@@ -34,18 +37,52 @@ def open_source(table: Any, rule: InputRule | None = None) -> Source:
         )
     path = Path(table)
     if not path.exists():
-        raise UsageError(f"There is no table {str(path)!r}.")
+        raise no_table(path)
     if path.is_dir():
         return ParquetSource(_parquet_files(path), str(path))
     name = path.name.lower()
-    if name.endswith((".csv", ".csv.gz")):
+    if name.endswith(TEXTS):
         return CsvSource(path, rule or InputRule())
     if name.endswith((".parquet", ".pq")):
         return ParquetSource([path], str(path))
+    remedy = next((remedy for endings, remedy in _REMEDIES if name.endswith(endings)), "")
     raise UsageError(
-        f"{str(path)!r} is of a kind that is not read.",
-        "Tables are .parquet, .csv, .csv.gz or folders of .parquet.",
+        f"{str(path)!r} is of a kind that is not read: tables are .parquet, .csv, .tsv, .csv.gz, .tsv.gz, or folders "
+        "of .parquet.",
+        remedy or "Save or export it as CSV (UTF-8) or Parquet.",
     )
+
+
+def no_table(path: str | Path) -> UsageError:
+    """Return the error of a table that is not there."""
+    return UsageError(f"There is no table {str(path)!r}.", near_file(path) or "Give the path of a file or folder.")
+
+
+_REMEDIES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        (".xlsx", ".xls", ".xlsm", ".ods"),
+        "Save the sheet as CSV (UTF-8) or Parquet: one table, names in the first line.",
+    ),
+    (
+        (".txt", ".dat", ".tab", ".asc"),
+        "If it is text with one mark between values, rename it to .csv and name the mark in the policy: [input] "
+        'delimiter = "\\t" is a tab.',
+    ),
+    (
+        (".zip", ".7z", ".tar", ".tar.gz", ".tgz", ".bz2", ".xz", ".zst"),
+        "Unpack it first; CSV may stay gzipped (.csv.gz).",
+    ),
+    (
+        (".sav", ".dta", ".sas7bdat", ".xpt", ".rds", ".rda"),
+        "Export it as CSV (UTF-8) or Parquet from the program that wrote it; codes, not their labels, unless labels "
+        "are what you publish.",
+    ),
+    (
+        (".db", ".sqlite", ".sqlite3", ".duckdb"),
+        "Export one table as Parquet. In Python, sf.scan takes what DuckDB, pandas or polars read.",
+    ),
+)
+"""What to do with files of kinds that are not read, by how their names end."""
 
 
 class ParquetSource:
@@ -159,13 +196,27 @@ def _parquet_files(folder: Path) -> list[Path]:
     below = {f: f.relative_to(folder).parts for f in folder.rglob("*.parquet")}
     files = sorted(f for f, parts in below.items() if not any(p.startswith((".", "_")) for p in parts))
     if not files:
-        raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.")
+        raise UsageError(f"The folder {str(folder)!r} holds no .parquet file.", _folder_hint(folder))
     if any("=" in part for f in files for part in below[f][:-1]):
         raise UsageError(
             f"The folder {str(folder)!r} has columns in its folder names (name=value).",
             "Write such a table to plain Parquet files first; folder names are not read.",
         )
     return files
+
+
+def _folder_hint(folder: Path) -> str:
+    """Return what to do with a folder that holds no Parquet: most often CSV files."""
+    texts = sorted(file.name for file in folder.iterdir() if file.name.lower().endswith(TEXTS))
+    if len(texts) == 1:
+        return f"Name the file: {str(folder / texts[0])!r}."
+    if texts:
+        query = f"COPY (FROM read_csv('{folder}/*{Path(texts[0]).suffix}', all_varchar = true)) TO 'table.parquet'"
+        return (
+            f"It holds {len(texts)} text files, and only one is read at a time: join them to one table. DuckDB does it "
+            f"by {query}."
+        )
+    return "Name a file, or a folder of .parquet files."
 
 
 def _is_text(kind: Any) -> bool:

@@ -72,8 +72,8 @@ def asked(requirement: Requirement, kind: type[Asked], method: str) -> Asked:
     return requirement
 
 
-def check_values(profile: Profile, number: int, letter: Literal["l", "r"]) -> None:
-    """Raise if fewer than l (or r) values occur."""
+def check_values(profile: Profile, number: int, letter: Literal["l", "r"], *, withholding: bool = False) -> None:
+    """Raise if fewer than l (or r) values occur. Where nothing is withheld, the most frequent one limits l too."""
     name, occurring = profile.domain.name, int(np.count_nonzero(profile.counts))
     if occurring == 1:
         raise TableError(
@@ -81,10 +81,12 @@ def check_values(profile: Profile, number: int, letter: Literal["l", "r"]) -> No
             "Choose another sensitive column.",
         )
     if occurring < number:
+        largest = occurring if withholding else min(occurring, profile.rows // int(profile.counts.max()))
+        less = f"Ask for {letter} <= {largest}, or c" if largest > 1 else "C"
         raise Infeasible(
             f"Only {occurring} values of {name!r} occur, fewer than {letter} = {number}: one of them has more than "
             f"1/{number} of whatever is published.",
-            f"Ask for {letter} <= {occurring}, or choose a column with more values.",
+            f"{less}hoose a column with more values.",
         )
 
 

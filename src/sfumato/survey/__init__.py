@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attributes import Attribute, Schema
+from sfumato.column_names import check_columns
 from sfumato.engines.base import Source
 from sfumato.engines.counting import count_sensitive
 from sfumato.engines.duck import Progress, group_sizes, shared
@@ -60,7 +60,7 @@ def survey(source: Source, table: Table | None = None, progress: Progress = no_p
 
 def check_names(source: Source) -> None:
     """Raise if a column has no name, or two have the same."""
-    Schema(tuple(Attribute(name, "other") for name in source.names)).check_columns(source.names)
+    check_columns(source.names, source.names)
 
 
 def _under_policy(table: Table, progress: Progress) -> Survey:

@@ -33,7 +33,7 @@ def plan(
     """Return the plan: see `sfumato.methods.plan`. Each one draws anew which values take which places."""
     ell = asked(requirement, Diversity, SUPPRESSION).l
     _check_variant(variant, assurance)
-    check_values(profile, ell, "l")
+    check_values(profile, ell, "l", withholding=True)
     drawn = SecretKey.fresh() if key is None or key.kept else key
     found = suppress(profile.counts, ell, variant, draw=drawn.drawing(Step.SUPPRESS), always=always)
     if found.kept.sum() < ell:
