@@ -21,7 +21,6 @@ from tests.conftest import make_policy
 from tests.statistical.whole_release.observing import leaves
 from tests.statistical.whole_release.publishing import memory
 
-WHO = "quasi_identifier; publish_as_is = 'the test tells rows apart by it'"
 DRAWN = re.compile(r"release_id|created|sha256|groups\.lines|parts")
 """Leaves of a manifest that are names, dates and checksums, or that the data tell besides."""
 
@@ -40,7 +39,7 @@ def policy(
 ) -> Policy:
     """Return a policy for such a table; `known` are further quasi-identifiers."""
     declared = f"; domain = {list(domain)}" if domain else ""
-    roles = {"who": WHO, **dict.fromkeys(known, "quasi_identifier"), "disease": f"sensitive{declared}"}
+    roles = {"who": "quasi_identifier", **dict.fromkeys(known, "quasi_identifier"), "disease": f"sensitive{declared}"}
     return make_policy(roles, requirement, method, options=options)
 
 

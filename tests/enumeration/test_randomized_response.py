@@ -83,7 +83,7 @@ class Worlds:
         self.content = pa.table(named | {"n": list(range(len(rows)))})
         roles = dict.fromkeys(case.quasi, "quasi_identifier") | {
             "illness": "sensitive",
-            "n": "other; publish_as_is = 'a number'",
+            "n": "other",
         }
         assured = "" if case.risk != "reconstruction" else '\nassurance = "as-published"'
         asked = make_policy(
