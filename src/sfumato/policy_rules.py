@@ -183,6 +183,8 @@ class ColumnRule(Section):
                 "bins and merge do not go together: bins make new values, and merge names those of the table; "
                 "coarser bins need a larger width or fewer breaks"
             )
+        if self.type and (self.merge or isinstance(self._recoding(), DateBins)):
+            raise ValueError("type does not go with merge or bins of dates: what these publish is text")
         return self
 
     def facts_from_table(self, name: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ SHOWN_VALUES = 40
 TREATMENTS = {
     "randomized": "randomized; estimate counts, do not count rows",
     "binned": "binned, otherwise as collected",
-    "merged": "some values merged, otherwise as collected",
+    "merged": "some values merged (`merged` in manifest.json tells which), otherwise as collected",
     "untouched": "as collected",
     "sub-table": "tells which values and which matrix the record was randomized with",
     "group": "number of the record's group",

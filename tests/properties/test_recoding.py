@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.recoding import Unfit, recoded
+from sfumato.attributes import Attribute
+from sfumato.engines.encoding import Encoder
+from sfumato.engines.recoding import Unfit, in_days, recoded
 from sfumato.recoding import DATE_UNITS, DateBins, Merge
 
 EPOCH = dt.datetime(1970, 1, 1)
@@ -45,7 +47,8 @@ def slow_label(day: dt.date, bins: DateBins) -> str:
 
 
 def labels(array: Any, recoding: Any) -> list[Any]:
-    values, places = recoded(array, recoding)
+    is_dated = isinstance(recoding, DateBins) and not pa.types.is_string(array.type)
+    values, places = recoded(in_days(array) if is_dated else array, recoding)
     return [values[k] for k in places]
 
 
@@ -79,6 +82,19 @@ def test_times_count_in_utc_where_they_have_a_zone(unit: str, zone: str | None, 
     days = [(EPOCH + dt.timedelta(seconds=moment // per_second)).date() for moment in moments]
     found = labels(pa.array(moments, pa.int64()).cast(pa.timestamp(unit, zone)), bins)
     assert found == [slow_label(day, bins) for day in days]
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), pa.timestamp("ns"), pa.string()], ids=str)
+def test_columns_with_gaps_in_pieces(kind: Any) -> None:
+    """An encoder reads slices one after another; what lies under a gap is nobody's value."""
+    rng = np.random.default_rng(5)
+    days = [None if rng.random() < 0.2 else dt.date(1960 + int(rng.integers(30)), 2, 28) for _ in range(500)]
+    column = pa.array(days, pa.date32()).cast(kind)
+    encoder = Encoder(Attribute("x", "other", "category", None, DateBins("year")))
+    pieces = [encoder.encode(column[start : start + 37], start) for start in range(0, 500, 37)]
+    found = [encoder.learned[code] for piece in pieces for code in piece]
+    assert found == [None if day is None else str(day.year) for day in days]
+    assert not encoder.refused
 
 
 def test_days_beyond_the_calendar_are_named_not_binned() -> None:

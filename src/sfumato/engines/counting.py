@@ -85,7 +85,8 @@ def recoding_notes(
             notes.append(f"The times of {name!r} have a zone: its bins count days in UTC.")
         if values := unseen.get(name):
             listed = ", ".join(map(repr, values[:MOST_NAMED])) + (", ..." if len(values) > MOST_NAMED else "")
-            notes.append(f"merge of {name!r}: {listed} never occur(s) in the table. Is the spelling right?")
+            occur = "occurs" if len(values) == 1 else "occur"
+            notes.append(f"merge of {name!r}: {listed} never {occur} in the table. Is the spelling right?")
     return tuple(notes)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfumato.attributes import Attribute, Domain, Value, label
 from sfumato.engines.arrays import codes_of
-from sfumato.engines.recoding import ISO_DATE, Unfit, as_text, check_recoding, recoded
+from sfumato.engines.recoding import ISO_DATE, Unfit, as_text, check_recoding, in_days, recoded
 from sfumato.errors import PolicyError, TableError
 from sfumato.nearest import nearest
 from sfumato.recoding import DateBins, Merge
@@ -54,6 +54,7 @@ class Encoder:
         self._values: list[Value] = []  # as they are published
         self._places: npt.NDArray[np.int64] | None = None  # of the dictionary's values among them; None: the same
         self._table: Codes = np.empty(0, dtype=np.int32)  # the code of each value, and of a missing one
+        self._direct = self._table  # the same for the dictionary's values
         self._unseen = set(sources(self.attribute))
         if self.domain is None and self.attribute.declared is not None:
             raise ValueError("a declared domain is not learned")
@@ -80,9 +81,7 @@ class Encoder:
         positions = codes_of(coded, len(coded.dictionary))
         if self._unseen:
             self._note_sources(positions)
-        if self._places is not None:
-            positions = self._places.take(positions)
-        codes = self._table.take(positions)
+        codes = self._direct.take(positions)
         return self._settle(codes, positions, position) if (self._table == REFUSED).any() else codes
 
     def _look_up(self, dictionary: Any) -> None:
@@ -94,6 +93,7 @@ class Encoder:
             values, places = recoded(dictionary, self.attribute.recoding)
             self._values, self._places = [*values, None], np.append(places, len(values))
         self._table = np.array([self._code(value) for value in self._values], dtype=np.int32)
+        self._direct = self._table if self._places is None else self._table.take(self._places)
 
     def _note_sources(self, positions: npt.NDArray[Any]) -> None:
         """Take note of which values that are merged rows really have."""
@@ -116,7 +116,8 @@ class Encoder:
         open_rows = np.flatnonzero(codes == REFUSED)
         if not open_rows.size:
             return codes
-        which, first, count = np.unique(positions[open_rows], return_index=True, return_counts=True)
+        open_places = positions[open_rows] if self._places is None else self._places.take(positions[open_rows])
+        which, first, count = np.unique(open_places, return_index=True, return_counts=True)
         for place, at, times in sorted(
             zip(which.tolist(), first.tolist(), count.tolist(), strict=True), key=lambda x: x[1]
         ):
@@ -126,7 +127,8 @@ class Encoder:
             else:
                 refusal = self.refused.setdefault(value, Refusal(0, start + int(open_rows[at]) + 1))
                 refusal.rows += times
-        return self._table.take(positions)
+        self._direct = self._table if self._places is None else self._table.take(self._places)
+        return self._direct.take(positions)
 
     def _may_learn(self, value: Value) -> bool:
         if self.domain is not None or isinstance(value, Unfit):
@@ -260,6 +262,8 @@ def _as_dictionary(column: Any, attribute: Attribute) -> Any:
     check_kind(column.type, attribute)
     if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
+    if isinstance(attribute.recoding, DateBins) and not pa.types.is_string(column.type):
+        column = in_days(column)
     return column.dictionary_encode()
 
 

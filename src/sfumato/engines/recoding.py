@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.attributes import Attribute, Value
-from sfumato.engines.arrays import nulls_of
+from sfumato.engines.arrays import as_numpy, from_numpy, nulls_of
 from sfumato.errors import PolicyError
 from sfumato.recoding import EPOCH, Bins, DateBins, Days, Merge, Recoding
 
@@ -59,19 +59,19 @@ class Recoded(NamedTuple):
 
 
 def recoded(dictionary: Any, recoding: Recoding) -> Recoded:
-    """Recode the distinct values of a column."""
+    """Recode the distinct values of a column; dates and times come in days (`in_days`)."""
     if isinstance(recoding, Merge):
         return _merged(dictionary, recoding)
     if isinstance(recoding, DateBins):
         days = _days_of(dictionary)
         fits, is_missing = recoding.holds(days), _missing(dictionary)
-        return _named(fits, recoding.numbers(days[fits]), recoding.label, _rest(dictionary, ~fits, is_missing))
+        return _named(fits, recoding.numbers(days[fits]), recoding.label, _rest(dictionary, ~fits, is_missing, True))
     read = _number_of_single if pa.types.is_float32(dictionary.type) else _number
     numbers = np.array([read(value) for value in dictionary.to_pylist()], dtype=np.float64)
     fits, is_missing = recoding.holds(numbers), _missing(dictionary)
     if pa.types.is_floating(dictionary.type):
         is_missing |= np.isnan(numbers)
-    return _named(fits, recoding.numbers(numbers[fits]), recoding.label, _rest(dictionary, ~fits, is_missing))
+    return _named(fits, recoding.numbers(numbers[fits]), recoding.label, _rest(dictionary, ~fits, is_missing, False))
 
 
 def _named(
@@ -85,17 +85,13 @@ def _named(
     return Recoded([*map(label, distinct.tolist()), *rest], places)
 
 
-def _rest(dictionary: Any, which: npt.NDArray[np.bool_], is_missing: npt.NDArray[np.bool_]) -> list[Value]:
-    """Return what has no bin: missing values, and those that cannot be recoded."""
-    return [None if is_missing[k] else Unfit(_written(dictionary, k)) for k in np.flatnonzero(which).tolist()]
+def _rest(dictionary: Any, which: npt.NDArray[np.bool_], is_missing: npt.NDArray[np.bool_], day: bool) -> list[Value]:
+    """Return what has no bin: missing values, and those that cannot be recoded. day: numbers are days."""
 
+    def written(value: Any) -> str:
+        return str(np.datetime64(value, "D")) if day and isinstance(value, int) else str(value)
 
-def _written(dictionary: Any, k: int) -> str:
-    """Return a value as text, also a day that Python's own dates do not hold."""
-    kind = dictionary.type
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return str(np.datetime64(int(_days_of(dictionary[k : k + 1])[0]), "D"))
-    return str(dictionary[k].as_py())
+    return [None if is_missing[k] else Unfit(written(dictionary[k].as_py())) for k in np.flatnonzero(which).tolist()]
 
 
 def _missing(dictionary: Any) -> npt.NDArray[np.bool_]:
@@ -121,17 +117,20 @@ def _number_of_single(value: Any) -> float:
 # --- dates ------------------------------------------------------------------------------------------------------------
 
 
-def _days_of(dictionary: Any) -> Days:
-    """Return the day of each value, NO_DAY where it is none."""
-    kind = dictionary.type
-    if _is_text(kind):
-        return np.array([day_of_text(text) for text in dictionary.to_pylist()], dtype=np.int64)
+def in_days(column: Any) -> Any:
+    """Return dates and times as days since 1970, of which there are fewer; missing ones stay so."""
+    kind = column.type
     if pa.types.is_date32(kind):
-        days = dictionary.cast(pa.int32()).cast(pa.int64()).fill_null(NO_DAY).to_numpy()
-        return np.asarray(days, dtype=np.int64)
+        return column.cast(pa.int32()).cast(pa.int64())
     length = DAY[kind.unit] if pa.types.is_timestamp(kind) else DAY["ms"]
-    moments = np.asarray(dictionary.cast(pa.int64()).fill_null(0).to_numpy(), dtype=np.int64)
-    return np.where(_missing(dictionary), NO_DAY, moments // length)  # the floor, before 1970 too
+    return from_numpy(as_numpy(column.cast(pa.int64())) // length, nulls_of(column))  # the floor, before 1970 too
+
+
+def _days_of(dictionary: Any) -> Days:
+    """Return the day of each text, or of each number of days; NO_DAY where it is none."""
+    if pa.types.is_integer(dictionary.type):
+        return np.where(_missing(dictionary), NO_DAY, as_numpy(dictionary))
+    return np.array([day_of_text(text) for text in dictionary.to_pylist()], dtype=np.int64)
 
 
 def day_of_text(text: str | None) -> int:
