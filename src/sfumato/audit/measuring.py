@@ -24,6 +24,7 @@ from sfumato.audit.usefulness import (
 from sfumato.audit.utility import distances
 from sfumato.errors import SfumatoError
 from sfumato.randomness import simulation
+from sfumato.reconstruct.reading import as_written
 from sfumato.reconstruct.tables import JointTable
 
 LEVEL = 0.95
@@ -110,7 +111,7 @@ def _compared(case: Case, columns: Sequence[str], notes: list[str]) -> Compared 
         notes.append(f"The table of {', '.join(columns)} has too many cells to be compared.")
         return None
     try:
-        estimated = case.release.table(columns, level=LEVEL)
+        estimated = as_written(case.release).table(columns, level=LEVEL)
     except SfumatoError as problem:
         notes.append(f"The table of {', '.join(columns)} cannot be estimated: {problem.message}")
         return None

@@ -27,7 +27,7 @@ from sfumato.reconstruct.estimate import NO_ROW, check_method
 from sfumato.reconstruct.figures import UNBIASED
 from sfumato.reconstruct.measures import Values, evaluate, products_of, totals_of
 from sfumato.reconstruct.query import NUMERIC, Query, parse_query
-from sfumato.reconstruct.reading import manifest_types, quoted
+from sfumato.reconstruct.reading import manifest_types, quoted, shown_values
 from sfumato.reconstruct.sources import Question, Source, hidden_columns, origin_of
 from sfumato.release import Release
 
@@ -139,6 +139,7 @@ class _Part:
 class _Asked:
     """A query to a release."""
 
+    release: Release
     query: Query
     condition: Condition
     domain: SensitiveDomain
@@ -154,18 +155,20 @@ class _Asked:
         question = Question(
             release, query.by, query.sets, condition, totals, products, weight, target, method == "classical"
         )
-        return cls(query, condition, origin.domain, origin.ask(question))
+        return cls(release, query, condition, origin.domain, origin.ask(question))
 
     def part(self, names: tuple[str, ...]) -> _Part:
         """Return the answer of a grouping set."""
         cells = cells_of(self.domain, names)
         self.source.require_inverse(names)
         figures = self.source.figures(names, cells.under(self.condition), cells.size)
-        shown, groups = np.flatnonzero(figures.possible), figures.groups
+        order, groups = cells.in_order(self.release), figures.groups
+        shown = order[figures.possible[order]]
         keys = {key.name: key.take(np.repeat(np.arange(groups), shown.size)) for key in figures.keys}
         for part in self.domain.parts:
             if part.name in cells.asked:
-                keys[part.name] = Key(part.name, part.values, np.tile(cells.codes(part.name)[shown], groups))
+                values = shown_values(self.release, part)
+                keys[part.name] = Key(part.name, values, np.tile(cells.codes(part.name)[shown], groups))
         numbers = [
             evaluate(figures, measure, Partition.of(figures.keys, groups, cells, measure.partition or ()), shown)
             for measure in self.query.measures

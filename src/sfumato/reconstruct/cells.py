@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from sfumato.attributes import SensitiveDomain
 from sfumato.matrix import FloatArray
-from sfumato.reconstruct.answer import IntArray, Key, Target
+from sfumato.reconstruct.answer import IntArray, Key, Target, value_order
 from sfumato.reconstruct.conditions import Condition
+from sfumato.reconstruct.reading import shown_values
 from sfumato.reconstruct.tally import Number, Truths
+from sfumato.release import Release
 
 Mask = npt.NDArray[np.bool_]
 
@@ -53,6 +55,20 @@ class Cells:
         """Return the code of each cell's value in a column that is asked for."""
         place = self.asked.index(name)
         return np.unravel_index(np.arange(self.size), self.sizes)[place].astype(np.int64)
+
+    def in_order(self, release: Release) -> IntArray:
+        """Return the cells as answers list them: in the order of the domain, but numbers that were read off the table.
+
+        Such a domain is in the order of text, where '10' comes before '9'.
+        """
+        places = []
+        for part in self.domain.parts:
+            if part.name in self.asked:
+                values = shown_values(release, part)
+                is_sorted = part.name in release.manifest.observed_domains and values != part.values
+                place = value_order(values) if is_sorted else np.arange(len(values))
+                places.append(place[self.codes(part.name)])
+        return np.lexsort(places[::-1]) if places else np.arange(self.size)
 
     def under(self, condition: Condition) -> Callable[[Truths], IntArray]:
         """Return what gives the cell of each code under a pattern of truths; -1 where the condition excludes it."""

@@ -7,7 +7,7 @@ Both may be combined by AND, OR and NOT, in SQL's logic of three values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
@@ -172,10 +172,7 @@ def _leaves(tree: exp.Expression, domain: SensitiveDomain) -> Iterator[exp.Expre
 
 def _truth_of_values(leaf: exp.Expression, sql: str, domain: SensitiveDomain) -> Truth:
     """Ask a condition of every value of the domain; `sql` is the condition, rebuilt."""
-    columns = {
-        part.name: values_array(part.values).take(pa.array(codes))
-        for part, codes in zip(domain.parts, domain.split(np.arange(domain.size, dtype=np.int32)), strict=True)
-    }
+    columns = _combinations(domain)
     place = "place" + "_" * max(map(len, columns))  # the name of no column
     values = pa.table({**columns, place: pa.array(range(domain.size))})
     with connection() as opened:
@@ -186,6 +183,14 @@ def _truth_of_values(leaf: exp.Expression, sql: str, domain: SensitiveDomain) ->
         except CONDITION_ERRORS as problem:
             raise UsageError(f"The condition {leaf.sql()!r} does not fit: {first_line(problem)}.", EXAMPLE) from None
     return np.array([0.5 if truth is None else float(truth) for (truth,) in found])
+
+
+def _combinations(domain: SensitiveDomain) -> dict[str, Any]:
+    """Return the values of each column in all combinations, in the order of their codes."""
+    codes = domain.split(np.arange(domain.size, dtype=np.int32))
+    return {
+        part.name: values_array(part.values).take(pa.array(own)) for part, own in zip(domain.parts, codes, strict=True)
+    }
 
 
 # --- checks against the release, and counting -----------------------------------------------------------------------
@@ -202,22 +207,23 @@ def check_comparisons(release: Release, tree: exp.Expression) -> None:
         if name not in binned or name in compared_as_numbers(tree, types, ()):
             check_numbers(release, name)
     for order in textual_orders(tree, types):
-        lengths = {len(literal) for literal in order.literals}
-        for name in order.columns:
-            lengths |= _lengths_of_numbers(release, name)
-        if len(lengths) > 1 and 0 not in lengths:  # of one length, texts are in the order of their numbers
-            raise _about_order(order)
+        hidden = set(order.columns) & set(release.manifest.domain.names)
+        if hidden and hidden < set(order.columns):
+            continue  # which cannot be estimated, and is told where it is split
+        differ = Counting((), (("count(*)", "sum"),), f"({order.as_text}) <> ({order.as_numbers})")
+        ((rows,),) = _asked_of_texts(release, order.columns, differ)
+        if rows:
+            raise _about_order(release, order)
 
 
-def _about_order(order: TextualOrder) -> UsageError:
-    names = " and ".join(map(repr, order.columns))
-    literals = ", ".join(literal.strip() for literal in order.literals)
-    columns = ", ".join(f"{name} + 0" for name in order.columns)
-    remedy = f"Leave the quotes away: {literals}" if literals else f"Write {columns}"
-    return UsageError(
-        f"{order.text} compares text that holds numbers: as text, '9' comes after '10'.",
-        f"{remedy}, and {names} {'is' if len(order.columns) == 1 else 'are'} compared as a number.",
-    )
+def _about_order(release: Release, order: TextualOrder) -> UsageError:
+    literals, sums = ", ".join(order.literals), ", ".join(f"{name} + 0" for name in order.columns)
+    remedy = f"Leave the quotes away ({literals}) to compare numbers."
+    if not literals:
+        remedy = f"Write {sums} to compare numbers."
+    if any(_counted_texts(release, name, _NO_NUMBER.format(text=quoted(name)))[0] for name in order.columns):
+        remedy = "Some values are no numbers. Name those that you want: IN ('...', '...')."
+    return UsageError(f"{order.text} compares text that holds numbers: as text, '9' comes after '10'.", remedy)
 
 
 def _about_bins(release: Release, name: str) -> UsageError:
@@ -245,36 +251,26 @@ _LONG_NUMBER = "length(regexp_replace({text}, '^[-+0.]+|[eE].*$|[^0-9]', '', 'g'
 """Beyond so many digits two numbers may be one in double precision."""
 
 
-def _lengths_of_numbers(release: Release, name: str) -> set[int]:
-    """Return the shortest and the longest length of a column's texts; 0 if not all of them are numbers."""
-    column = quoted(name)
-    if _counted_texts(release, name, _NO_NUMBER.format(text=column))[0]:
-        return {0}
-    asked = Counting((), ((f"min(length({column}))", "min"), (f"max(length({column}))", "max")))
-    (ends,) = _asked_of_texts(release, name, asked)
-    return {int(end or 0) for end in ends}
-
-
 def _counted_texts(release: Release, name: str, where: str) -> tuple[int, str]:
     """Return how many texts of a column satisfy a condition, and the first of them."""
     asked = Counting((), (("count(*)", "sum"), (f"min({quoted(name)})", "min")), where)
-    ((rows, example),) = _asked_of_texts(release, name, asked)
+    ((rows, example),) = _asked_of_texts(release, (name,), asked)
     return rows, example
 
 
 def _texts(release: Release, name: str) -> list[str]:
     """Return the different texts of a column."""
     column = quoted(name)
-    return [text for (text,) in _asked_of_texts(release, name, Counting((column,), where=f"{column} IS NOT NULL"))]
+    return [text for (text,) in _asked_of_texts(release, (name,), Counting((column,), where=f"{column} IS NOT NULL"))]
 
 
-def _asked_of_texts(release: Release, name: str, asked: Counting) -> list[tuple[Any, ...]]:
-    """Ask of the published rows; of a hidden column, of its domain."""
-    part = next((part for part in release.manifest.domain.parts if part.name == name), None)
-    if part is None:
+def _asked_of_texts(release: Release, names: Sequence[str], asked: Counting) -> list[tuple[Any, ...]]:
+    """Ask of the published rows; of hidden columns, of the combinations of their values."""
+    parts = [part for part in release.manifest.domain.parts if part.name in names]
+    if not parts:
         return counted(release, asked, "")
     with connection() as opened:
-        opened.register("release", pa.table({name: values_array(part.values)}))
+        opened.register("release", pa.table(_combinations(SensitiveDomain(tuple(parts)))))
         rows: list[tuple[Any, ...]] = opened.sql(asked.counted).fetchall()
         return rows
 

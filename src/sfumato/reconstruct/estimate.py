@@ -28,7 +28,7 @@ from sfumato.reconstruct.cells import Cells, Estimates, cells_of
 from sfumato.reconstruct.conditions import not_too_deep, split_condition
 from sfumato.reconstruct.figures import UNBIASED, Figures, ValueWeights
 from sfumato.reconstruct.projection import project
-from sfumato.reconstruct.reading import manifest_types
+from sfumato.reconstruct.reading import manifest_types, shown_values
 from sfumato.reconstruct.sources import Question, Source, hidden_columns, origin_of
 from sfumato.reconstruct.tally import ROWS
 from sfumato.reconstruct.where import check, parsed
@@ -56,11 +56,13 @@ def count(
     counted = Counted.of(release, by, where, target, method)
     numbers = counted.estimated(method)
     empty = (NO_ROW,) if where.strip() and not counted.rows.any() else ()
+    order = counted.cells.in_order(release)
+    rows = np.add.outer(np.arange(counted.figures.groups) * order.size, order).ravel()
     return Answer(
-        counted.keys(by),
-        numbers.value.ravel(),
-        numbers.error.ravel(),
-        numbers.unbiased.ravel(),
+        tuple(key.take(rows) for key in counted.keys(by)),
+        numbers.value.ravel()[rows],
+        numbers.error.ravel()[rows],
+        numbers.unbiased.ravel()[rows],
         np.repeat(counted.rows, counted.cells.size),
         method,
         target,
@@ -150,7 +152,8 @@ class Counted:
         keys = {key.name: key.take(np.repeat(np.arange(groups), size)) for key in self.figures.keys}
         for part in self.domain.parts:
             if part.name in self.cells.asked:
-                keys[part.name] = Key(part.name, part.values, np.tile(self.cells.codes(part.name), groups))
+                values = shown_values(self.release, part)
+                keys[part.name] = Key(part.name, values, np.tile(self.cells.codes(part.name), groups))
         return tuple(keys[name] for name in by)
 
     def notes(self, method: Estimator) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from sfumato.attributes import Domain
 from sfumato.errors import ReleaseError
 from sfumato.manifest import Column, DomainPart
 from sfumato.number_texts import Holds
@@ -140,6 +141,26 @@ def held_numbers(release: Release) -> dict[str, Holds]:
     groups = release.manifest.groups
     columns: list[Column | DomainPart] = [*release.manifest.columns, *(groups.domain if groups else ())]
     return {column.name: column.holds for column in columns if column.holds is not None}
+
+
+def shown_values(release: Release, part: Domain) -> tuple[Any, ...]:
+    """Return the values of a hidden column as answers show them: the numbers that its texts hold, if they do."""
+    holds = held_numbers(release).get(part.name)
+    if holds is None:
+        return part.values
+    read = int if holds == "integer" else float
+    return tuple(None if value is None else read(str(value)) for value in part.values)
+
+
+def as_written(release: Release) -> Release:
+    """Return the release with text as text, also where it holds numbers: for those who compare it with the table's."""
+    manifest = release.manifest
+    columns = tuple(column.model_copy(update={"holds": None}) for column in manifest.columns)
+    groups = manifest.groups
+    if groups is not None:
+        domain = tuple(part.model_copy(update={"holds": None}) for part in groups.domain)
+        groups = groups.model_copy(update={"domain": domain})
+    return replace(release, manifest=manifest.model_copy(update={"columns": columns, "groups": groups}))
 
 
 def hidden_numbers(release: Release) -> dict[str, str]:

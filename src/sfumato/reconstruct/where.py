@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlglot
 from sqlglot import exp
@@ -46,11 +46,13 @@ def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str,
 
 @dataclass(frozen=True)
 class TextualOrder:
-    """A comparison by order whose sides are text: of columns alone, or of columns with texts that are numbers."""
+    """A comparison that puts text in order: of columns alone, or of columns with texts that are numbers."""
 
-    text: str
+    text: str  # as it stands in the condition
     columns: tuple[str, ...]
     literals: tuple[str, ...]
+    as_text: str  # SQL
+    as_numbers: str
 
 
 def textual_orders(tree: exp.Expression, columns: Mapping[str, str]) -> Iterator[TextualOrder]:
@@ -61,7 +63,19 @@ def textual_orders(tree: exp.Expression, columns: Mapping[str, str]) -> Iterator
             continue
         if named and all(columns.get(column.name) == "string" for column in named):
             names = tuple(dict.fromkeys(column.name for column in named))
-            yield TextualOrder(comparison.sql(dialect="duckdb"), names, tuple(literal.name for literal in literals))
+            texts = tuple(literal.name.strip() for literal in literals)
+            yield TextualOrder(
+                comparison.sql(dialect="duckdb"), names, texts, _rebuilt(comparison), _of_numbers(comparison, names)
+            )
+
+
+def _of_numbers(comparison: exp.Condition, names: Collection[str]) -> str:
+    """Return a comparison of texts as one of the numbers that they are, null where one is none."""
+    whole = exp.Paren(this=comparison.copy())
+    _texts_as_numbers(whole, dict.fromkeys(names, "double"))
+    for column in list(whole.find_all(exp.Column)):
+        column.replace(exp.TryCast(this=column.copy(), to=exp.DataType.build("double")))
+    return _rebuilt(whole.this)
 
 
 def compared_as_numbers(tree: exp.Expression, columns: Mapping[str, str], binned: Collection[str]) -> tuple[str, ...]:
@@ -106,7 +120,11 @@ def as_sql(tree: exp.Expression, columns: Mapping[str, str], in_text: Mapping[st
     whole = exp.Paren(this=tree.copy())
     _texts_as_numbers(whole, columns)
     _numbers_as_numbers(whole, columns, in_text or {})
-    return str(whole.this.sql(dialect="duckdb", identify=True, comments=False))
+    return _rebuilt(whole.this)
+
+
+def _rebuilt(tree: Any) -> str:
+    return str(tree.sql(dialect="duckdb", identify=True, comments=False))
 
 
 def parsed(where: str) -> exp.Expression:

@@ -20,6 +20,7 @@ from sfumato.audit.usefulness import Floats
 from sfumato.audit.utility import distances
 from sfumato.errors import SingularMatrix, UsageError
 from sfumato.randomness import simulation
+from sfumato.reconstruct.reading import as_written
 from sfumato.release import Release
 
 Names = tuple[str, ...]
@@ -126,7 +127,7 @@ def of_release(original: Original, release: Release) -> Estimates:
 
     def estimates(names: Names) -> Floats:
         if names not in made:
-            made[names] = original.placed(release.table(names))
+            made[names] = original.placed(as_written(release).table(names))
             if untold := int(np.count_nonzero(~np.isfinite(made[names]))):
                 raise SingularMatrix(
                     f"The release does not tell {untold:,} of the {made[names].size:,} counts of {', '.join(names)}: "
