@@ -17,7 +17,7 @@ from sfumato.number_texts import AnySpelling, ColumnType, Holds, Spelling, any_s
 
 HOLDS = b"sfumato.holds"
 """Under which a field of an Arrow schema has what numbers its text holds; no file has it."""
-ANYTHING = "(?:[^,]*)"
+ANYTHING = "[^,]*"
 """A field of a run that nobody looks into any more."""
 NOTHING = "(?:[^\\x00-\\x{10FFFF}])"
 """Fits no text."""
@@ -91,8 +91,6 @@ class _Column:
     @property
     def pattern(self) -> str:
         """What fits the values that change nothing."""
-        if not self.is_open:
-            return ANYTHING
         return NOTHING if self._spelling is None else f"(?:{self._spelling.pattern})"
 
     def see(self, text: str) -> None:
@@ -121,9 +119,12 @@ def _look(run: list[_Column | None], texts: Any) -> None:
 
 def _unlike(run: list[_Column | None], texts: Any) -> Any:
     """Return the texts that do not fit what is known so far, none of them missing."""
-    if not any(column is not None and column.is_open for column in run):
+    patterns = [column.pattern if column is not None and column.is_open else None for column in run]
+    while patterns and patterns[-1] is None:
+        patterns.pop()
+    if not patterns:
         return texts.slice(0, 0)
-    fields = [ANYTHING if column is None else column.pattern for column in run]
-    whole = fields[0] if len(run) == 1 else ",".join(f"{field}?" for field in fields)
-    fits = pc.match_substring_regex(texts, f"^{whole}$")
+    end = "$" if len(patterns) == len(run) else ","  # nobody looks into the fields after the last open one
+    fields = ",".join(ANYTHING if pattern is None else f"{pattern}?" for pattern in patterns)
+    fits = pc.match_substring_regex(texts, f"^{fields if len(run) > 1 else patterns[0]}{end}")
     return texts.filter(pc.invert(pc.fill_null(fits, True)))
