@@ -78,7 +78,7 @@ def test_csv_tells_numbers_from_text_and_texts_that_look_missing(tmp_path: Path)
     path = tmp_path / "t.csv"
     path.write_text("code,price,word,gap\n007,1.5,a,\n012,2,?,x\n013,nan,NA,y\n")
     found = survey(open_source(path))
-    assert [c.type for c in found.columns] == ["text (whole numbers)", "text", "text", "text"]
+    assert [c.type for c in found.columns] == ["text (codes)", "text", "text", "text"]
     assert [c.looks_missing for c in found.columns] == [0, 1, 2, 0]
     assert found.columns[2].missing_texts == ("?", "NA")
     assert [c.missing for c in found.columns] == [0, 0, 0, 1]
@@ -536,3 +536,10 @@ def leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_no_temporary_file_is_left(leftovers: Path) -> None:
     surveyed(pa.table(SMALL), small_policy())
     assert list(leftovers.iterdir()) == []
+
+
+def test_t2_the_survey_states_which_columns_of_a_csv_file_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("code,age,dose,name\n007,9,1.5,a\n012,10,2,b\n100,100,7.25,c\n")
+    types = {column.name: column.type for column in survey(open_source(path)).columns}
+    assert types == {"code": "text (codes)", "age": "text (whole numbers)", "dose": "text (numbers)", "name": "text"}

@@ -16,7 +16,15 @@ from sfumato.survey.model import Column
 
 MOST_CATEGORIES = 100
 MANY_NUMBERS = 30
-PLAIN_TYPES = ("text", "text (whole numbers)", "text (numbers)", "whole numbers", "numbers", "true/false")
+PLAIN_TYPES = (
+    "text",
+    "text (codes)",
+    "text (whole numbers)",
+    "text (numbers)",
+    "whole numbers",
+    "numbers",
+    "true/false",
+)
 
 
 def _listed(text: str) -> frozenset[str]:

@@ -9,7 +9,9 @@ import duckdb
 import pyarrow as pa
 
 from sfumato.engines.base import Source
+from sfumato.engines.csv_source import CsvSource
 from sfumato.engines.duck import Progress, is_numeric, is_text, not_nan, number_of, plain_kind, run, salt, shared
+from sfumato.engines.number_columns import NumberColumns
 from sfumato.survey.model import Column
 
 TOGETHER = 8
@@ -36,12 +38,13 @@ def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Col
 
 def _describe(source: Source, names: Sequence[str], progress: Progress) -> tuple[int, list[Column]]:
     kinds = [source.column_type(name) for name in names]
-    batches = (_reported(batch.rows, progress) for batch in source.batches(names))
+    held = NumberColumns(dict.fromkeys(names) if isinstance(source, CsvSource) else {})
+    batches = held.watched(_reported(batch.rows, progress) for batch in source.batches(names))
     values = ", ".join(_values(k, plain_kind(kind)) for k, kind in enumerate(kinds))
     figures = ", ".join(_figures(k) for k in range(len(kinds)))
     (rows, *counts) = run(f"SELECT count(*), {figures} FROM (SELECT {values} FROM rows)", batches, kinds)[0]
     described = [
-        _column(name, plain_kind(kind), rows, counts[FIGURES * k : FIGURES * (k + 1)])
+        _column(name, plain_kind(kind), rows, counts[FIGURES * k : FIGURES * (k + 1)], held)
         for k, (name, kind) in enumerate(zip(names, kinds, strict=True))
     ]
     return rows, described
@@ -75,12 +78,14 @@ def _figures(k: int) -> str:
     return f"count(v{k}), {distinct}, {doubtful}, {numbers}"
 
 
-def _column(name: str, kind: Any, rows: int, counts: Sequence[Any]) -> Column:
+def _column(name: str, kind: Any, rows: int, counts: Sequence[Any], held: NumberColumns) -> Column:
     present, distinct, looks_missing, which, numbers, whole, (low, high) = counts
     all_whole = bool(numbers) and whole == numbers
+    is_number = bool(present) and numbers == present
+    is_coded = is_number and held.watches(name) and name not in held.held  # 007: digits that are published as text
     return Column(
         name=name,
-        type=_type_name(kind, bool(present) and numbers == present, all_whole),
+        type="text (codes)" if is_coded else _type_name(kind, is_number, all_whole),
         role=None,
         distinct=distinct,
         missing=rows - present,
