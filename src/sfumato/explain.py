@@ -203,6 +203,11 @@ def _cost(plan: Plan) -> list[str]:
             f"  expected total variation of the estimated distribution: {plan.total_variation:.4f}",
             f"  expected aggregate utility (FG Def. 2; divides by m, so high by itself): {plan.aggregate_utility:.4f}",
         ]
+    if plan.uniform:
+        lines.append(
+            "  plain uniform perturbation with the strictest requirement: record utility "
+            f"{plan.uniform.record_utility:.4f}, expected total variation {plan.uniform.total_variation:.4f}"
+        )
     epsilon = "infinite" if math.isinf(plan.mechanism.epsilon) else f"{plan.mechanism.epsilon:.4f}"
     return [
         *lines,

@@ -57,6 +57,17 @@ class Loosening:
 
 
 @dataclass(frozen=True)
+class UniformFigures:
+    """What plain uniform perturbation would give, with the strictest requirement for all values."""
+
+    retention: float
+    record_utility: float
+    total_variation: float  # expected, as of the plan
+    value: str  # the one whose count it would estimate better by the largest factor
+    standard_error: float  # of that count
+
+
+@dataclass(frozen=True)
 class AloneFigures:
     """The largest belief in a value of one of several columns, by itself, among the protected ones or the others."""
 
@@ -105,6 +116,7 @@ class Plan:
     partition: PartitionFigures | None = None
     notes: tuple[str, ...] = ()
     loosenings: tuple[Loosening, ...] = ()
+    uniform: UniformFigures | None = None  # for fine-grain perturbation: what it is compared with
     other_assurance: tuple[str, float] | None = None  # its name, and the record utility it would have given
     dropped: int = 0
     observed: tuple[str, ...] = ()
@@ -201,6 +213,13 @@ class Plan:
         """Expected 1 - (1/m) sum |f_i - f'_i| for the inverse estimate: FG Def. 2."""
         return None if self.total_variation is None else 1 - 2 * self.total_variation / self.domain.size
 
+    @property
+    def uniform_estimates_better(self) -> bool:
+        """Whether plain uniform perturbation is expected to estimate the distribution better."""
+        if self.uniform is None:
+            return False
+        return self.total_variation is None or self.uniform.total_variation < self.total_variation * (1 - TIGHT)
+
     @cached_property
     def bindings(self) -> tuple[Binding, ...]:
         """The constraints that hold with equality, up to the integers' rounding; for one matrix of all rows."""
@@ -286,6 +305,7 @@ class Plan:
             "other_assurance": None
             if self.other_assurance is None
             else {"assurance": self.other_assurance[0], "record_utility": self.other_assurance[1]},
+            "uniform": None if self.uniform is None else vars(self.uniform),
             "shuffle": self.shuffle,
             "notes": list(self.notes),
             "observed": list(self.observed),
@@ -324,6 +344,7 @@ class Plan:
             partition=None if partition is None else _read_partition(partition),
             notes=tuple(raw["notes"]),
             loosenings=tuple(Loosening(**{**x, "values": tuple(x["values"])}) for x in raw["loosening"]),
+            uniform=None if raw["uniform"] is None else UniformFigures(**raw["uniform"]),
             other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
             dropped=raw["dropped"],
             observed=tuple(raw["observed"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,14 +12,14 @@ import numpy as np
 from sfumato.attributes import SensitiveDomain
 from sfumato.computed import BEST_FOR_TABLE, OBSERVED_RHO1
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.guarantee import Direction, directions_of, downward_limit, state_guarantee
+from sfumato.guarantee import BOTH, Direction, directions_of, downward_limit, state_guarantee
 from sfumato.matrix import FloatArray, PerturbationMatrix, largest_noise
 from sfumato.mechanism import Mechanism
 from sfumato.methods import fine_grain, uniform
 from sfumato.methods.notes import profile_notes, some
 from sfumato.methods.rounding import round_within
 from sfumato.methods.row_order import row_order_facts
-from sfumato.plans import Loosening, Plan
+from sfumato.plans import Loosening, Plan, UniformFigures
 from sfumato.profiles import Profile
 from sfumato.requirement import Bound, Number, Requirement, Tolerance, exact, find_value
 
@@ -27,6 +28,8 @@ Assurance = Literal["proved", "as-published"]
 Weights = Literal["observed", "equal"] | Mapping[str, Number]
 
 LOOSEN = 1.1
+TINY = 1e-300
+"""In place of a standard error of 0, where everything is retained."""
 MOST_LOOSENINGS = 12
 """What loosening buys is shown for the strictest groups of values that bind; each costs one more solution."""
 
@@ -56,7 +59,7 @@ def plan(
         *([BEST_FOR_TABLE] if optimised else []),
         *row_order_facts(profile, shuffle),
     )
-    return Plan(
+    made = Plan(
         method=method,
         assurance=assurance,
         counts=profile.counts,
@@ -73,6 +76,7 @@ def plan(
         discloses_frequencies=discloses,
         computed_from_table=computed,
     )
+    return made if method == "uniform" else _beside_uniform(made, gamma)
 
 
 def _gammas(bounds: Sequence[Bound], domain: SensitiveDomain) -> FloatArray:
@@ -125,6 +129,43 @@ def _check_floor(floor: float, gamma: FloatArray, domain: SensitiveDomain) -> No
 def _record_utility(retention: FloatArray, frequency: FloatArray) -> float:
     m = retention.size
     return float(frequency @ (retention + (1 - retention) / m))
+
+
+def _beside_uniform(made: Plan, gamma: FloatArray) -> Plan:
+    """Return the plan with what plain uniform perturbation would give, and a warning where that estimates better."""
+    matrix = round_within(uniform.retention(gamma), made.bounds, BOTH, 0.0)
+    other = replace(made, mechanism=Mechanism.single(made.domain, matrix, made.bounds))
+    errors, variation = other.standard_error, other.total_variation
+    assert errors is not None  # a gamma above 1 leaves every value some retention
+    assert variation is not None
+    own = made.standard_error
+    worst = int(np.argmin(made.retention)) if own is None else int(np.argmax(own / np.maximum(errors, TINY)))
+    figures = UniformFigures(
+        retention=float(matrix.retention[0]),
+        record_utility=other.record_utility,
+        total_variation=variation,
+        value=made.domain.labels[worst],
+        standard_error=float(errors[worst]),
+    )
+    made = replace(made, uniform=figures)
+    return replace(made, notes=(_warning(made, worst), *made.notes)) if made.uniform_estimates_better else made
+
+
+def _warning(made: Plan, worst: int) -> str:
+    """Say by how much plain uniform perturbation estimates better, and what to do."""
+    assert made.uniform is not None
+    errors, figures = made.standard_error, made.uniform
+    own = (
+        "this plan's matrix gives no error bars at all"
+        if errors is None
+        else f"this plan has {made.total_variation:.4f}, and estimates the count of {figures.value!r} with a standard "
+        f"error of {errors[worst]:,.0f} in place of {figures.standard_error:,.0f}"
+    )
+    return (
+        "Plain uniform perturbation with the strictest requirement would estimate better: it has an expected total "
+        f"variation of {figures.total_variation:.4f}; {own}. Choose the method uniform, or give a retention_floor of "
+        f"at most {math.floor(figures.retention * 1e4) / 1e4:g}."
+    )
 
 
 def _other(

@@ -23,6 +23,9 @@ VERSION = 1
 SHORT = 0.01
 """The share of the people from which on a method below the target is told."""
 
+CLEARLY = 0.9
+"""Of two means over a few releases, one is clearly smaller if it is below this part of the other."""
+
 INDEPENDENCE, PLAIN = "(independence table)", "(the table itself)"
 
 
@@ -196,6 +199,7 @@ class MethodComparison:
         nothing, everything = (each.figures for each in self.references)
         assert nothing is not None
         assert everything is not None
+        yield from _uniform_better(self.methods)
         for when, outcomes in (("At this requirement", self.methods), ("At equal measured risk", self.at_equal_risk)):
             yield from _useless(when, outcomes, nothing.mean_error.mean)
             yield from _withheld(when, outcomes)
@@ -251,6 +255,17 @@ def _useless(when: str, outcomes: Sequence[Outcome], chance: float) -> Iterator[
         yield (
             f"{when}, no better than the independence table (mean error {chance:.1%}), in which values depend on "
             f"nothing: {', '.join(names)}."
+        )
+
+
+def _uniform_better(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Say that plain uniform perturbation estimates the values better than fine-grain, clearly."""
+    far = {each.method: each.figures.sensitive_distance for each in outcomes if each.figures}
+    if "uniform" in far and far["uniform"] < CLEARLY * far.get("fine-grain", 0.0):
+        yield (
+            "Plain uniform perturbation estimates the values better than fine-grain: a total variation of "
+            f"{far['uniform']:.2%} against {far['fine-grain']:.2%}. Give fine-grain a retention_floor, or choose "
+            "uniform."
         )
 
 
