@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sfumato.policy import Policy as Policy
     from sfumato.profiles import Profile as Profile
     from sfumato.publishing import publish as publish
+    from sfumato.publishing import rehearse as rehearse
     from sfumato.randomness import SecretKey as SecretKey
     from sfumato.reconstruct.answer import Answer as Answer
     from sfumato.reconstruct.comparing import Comparison as Comparison
@@ -109,6 +110,7 @@ _HOMES = {
     "plan": "methods",
     "profile": "table",
     "publish": "publishing",
+    "rehearse": "publishing",
     "report": "reporting",
     "scan": "table",
     "tolerance": "requirement",

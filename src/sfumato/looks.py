@@ -106,6 +106,12 @@ class Stop:
         return f"{self.column!r} {self.look.why}."
 
 
+REMEDY = (
+    'Leave a column out (role = "drop"), make it coarser (bins = { width = 10 }, bins = "year", merge), or say why it '
+    'may be published: publish_as_is = "the reason".'
+)
+
+
 def refuse(stops: Sequence[Stop]) -> None:
     """Raise if there are columns that must not be published as they are."""
     if not stops:
@@ -113,8 +119,7 @@ def refuse(stops: Sequence[Stop]) -> None:
     raise PolicyError(
         f"The policy publishes {len(stops)} column(s) that can tell who people are:\n"
         + "\n".join(f"  {stop}" for stop in stops),
-        'Leave a column out (role = "drop"), make it coarser (bins), or say why it may be published: '
-        'publish_as_is = "the reason".',
+        REMEDY,
     )
 
 

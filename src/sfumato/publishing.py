@@ -107,6 +107,26 @@ def publish(
     return open_release(folder)
 
 
+def rehearse(table: Table, plan: AnyPlan, progress: Progress = no_progress) -> None:
+    """Raise whatever `publish` would raise because of the table: read and recode every row, and write nothing.
+
+    `plan` knows the counts of a table, and not all of its columns: a missing value that the policy has no meaning for,
+    or a line that cannot be read, is found by reading. `sfumato plan` rehearses.
+    """
+    refuse(table.stops)
+    _check_asked(table, plan)
+    if isinstance(table.source, SparkSource):
+        from sfumato import publishing_spark as spark
+
+        spark.check(table, plan, table.policy.output.format)
+        spark.check_rows(table)
+        return
+    for read, rows in RowMapper(table.schema, table.source, (), SecretKey.fresh()).batches():
+        for column in rows.schema:
+            value_type(column.type)
+        progress(read)
+
+
 def _write(
     table: Table,
     plan: AnyPlan,

@@ -19,14 +19,15 @@ from sfumato import publishing_groups
 from sfumato.attributes import Domain
 from sfumato.engines.allocation import Codes
 from sfumato.engines.dealing import dealt
+from sfumato.engines.encoding import Refusal
 from sfumato.engines.grouping import Groups
-from sfumato.engines.mapping import changed_table, integer_types
+from sfumato.engines.mapping import changed_table, integer_types, missing_values
 from sfumato.engines.spark.dealing import spark_rows
 from sfumato.engines.spark.grouping import TwoParts, write_assigned, write_dealt
 from sfumato.engines.spark.mapping import FoundDeal, MapRows, Order, hash_of_counts, write_in_order, write_shuffled
 from sfumato.engines.spark.refusing import complete, explained
-from sfumato.engines.spark.running import Progress, told
-from sfumato.engines.spark.source import SparkSource
+from sfumato.engines.spark.running import Progress, collected, told
+from sfumato.engines.spark.source import SparkSource, quoted
 from sfumato.engines.spark.writing import Parts
 from sfumato.errors import UsageError
 from sfumato.group_plan import GroupPlan
@@ -59,6 +60,20 @@ def check(table: Table, plan: AnyPlan, format: Literal["parquet", "csv"]) -> Non
         if by_record
         else "Write the table to Parquet files, and publish these.",
     )
+
+
+def check_rows(table: Table) -> None:
+    """Raise if a column misses a value that the policy has no meaning for."""
+    from pyspark.sql import functions as f
+
+    strict = [a.name for a in table.schema.attributes if a.is_published and a.missing == "error"]
+    absent = [f.sum(f.col(quoted(name)).isNull().cast("long")).alias(f"c{k}") for k, name in enumerate(strict)]
+    if not absent:
+        return
+    found = collected(_source(table).frame.agg(*absent)).to_pylist()[0]
+    for name, rows in zip(strict, found.values(), strict=True):
+        if rows:
+            raise missing_values(name, Refusal(rows, 0))
 
 
 def check_format(format: Literal["parquet", "csv"]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from copy import deepcopy
 from functools import cache, partial
 from html.parser import HTMLParser
@@ -294,6 +295,18 @@ def test_a_public_page_depends_on_the_release_and_on_verdicts_only(method: str) 
     of = made(method)
     assert html_of(public_page(of.release, other_figures(of.record, 0.37))) == public(method)
     assert html_of(private_page(of.release, other_figures(of.record, 0.37))) != private(method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_t3_4_both_pages_say_how_many_published_records_are_alone(method: str) -> None:
+    """By what anybody can count in the release."""
+    release = made(method).release
+    names = [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned", "merged")]
+    rows = release.to_arrow().select(names).to_pylist()
+    alone = sum(n == 1 for n in Counter(tuple(row.values()) for row in rows).values())
+    sentence = f"{alone / len(rows):.1%} of the records ({alone:,} of {len(rows):,}) are alone with their"
+    for page in (private(method), public(method)):
+        assert (sentence in page) == bool(names)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -48,6 +48,7 @@ NAMES = [
     "plan",
     "profile",
     "publish",
+    "rehearse",
     "report",
     "scan",
     "tolerance",

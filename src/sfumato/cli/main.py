@@ -75,7 +75,7 @@ def init(
     if as_json:
         show.print_json({"policy": text, "file": None if output is None else str(output)})
     else:
-        print(text if output is None else f"Wrote {output}. Read the comments, and decide what they leave to you.")
+        print(text if output is None else f"Wrote {output}. {_left_open(text)}")
 
 
 @command("profile", "sfumato profile patients.parquet policy.toml")
@@ -110,10 +110,18 @@ def plan(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Explain what would be published, why, and at what cost; write nothing of it. Private."""
+    """Explain what would be published, why, and at what cost; write nothing of it. Private.
+
+    What `publish` would refuse of the table is refused here.
+    """
+    from sfumato.publishing import rehearse
+
     _check_absent(output)
     with _opened(table, policy, engine, master, conf) as opened:
-        made = _planned(opened, as_json, shuffle).bound_to(opened.hash(), opened.policy.hash())
+        made = _planned(opened, as_json, shuffle)
+        with show.progress_bar("Rehearsing", made.rows + made.dropped, as_json) as report:
+            rehearse(opened, made, report)
+        made = made.bound_to(opened.hash(), opened.policy.hash())
     if output is not None:
         output.write_text(made.to_json(), encoding="utf-8")
     if as_json:
@@ -267,6 +275,15 @@ def demo(
 
 
 # --- shared -----------------------------------------------------------------------------------------------------------
+
+
+def _left_open(policy: str) -> str:
+    from sfumato.policy import UNDECIDED
+
+    number = policy.count(f' = "{UNDECIDED}')
+    decisions = f"Replace the {number} text(s) that begin with {UNDECIDED}, and " if number else ""
+    confirm = "confirm what is marked from_table = true: it was read off the table."
+    return f"Read the comments. {decisions}{confirm if decisions else confirm.capitalize()}"
 
 
 def _check_absent(file: Path | None) -> None:

@@ -113,6 +113,6 @@ def _check_domain(profile: Profile) -> None:
         raise PolicyError(
             f"The sensitive column {name!r} is nearly unique: {values:,} different values in {profile.rows:,} records. "
             "The release lists the values, and noise over so many leaves nothing of a record.",
-            f'Make {name!r} coarser (bins = ... for numbers and dates), leave it out (role = "drop"), or choose '
-            "another sensitive column.",
+            f'Make {name!r} coarser (bins for numbers and dates, merge for texts), leave it out (role = "drop"), or '
+            "choose another sensitive column.",
         )

@@ -189,7 +189,9 @@ def _role(guess: Guess) -> str:
 
 
 def _bins(column: Column) -> list[str]:
-    """Bins for ages; for other numbers a suggestion."""
+    """Bins for ages; for other numbers, and for dates, a suggestion."""
+    if column.type == "date or time" and column.distinct > MANY_NUMBERS:
+        return toml.commented(['bins = "year"'])
     if not is_all_numbers(column) or column.distinct <= MANY_NUMBERS or column.low is None or column.high is None:
         return []
     if "age" in words(column.name) and column.whole:

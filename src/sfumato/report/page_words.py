@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from sfumato.attributes import label
@@ -144,13 +144,13 @@ def _bound(bound: BoundPart) -> tuple[str, ...]:
     return rho1, rho2 if bound.rho2 else "by gamma", f"at most {float(Fraction(bound.gamma or 0)):.4g}-fold"
 
 
-def limits(manifest: Manifest) -> Section:
-    """Return what the guarantee does not cover."""
+def limits(manifest: Manifest, further: Iterable[Block] = ()) -> Section:
+    """Return what the guarantee does not cover, and what else belongs to it."""
     first = (
         "No release makes it impossible to learn something of a person. The promise is about one adversary, with the "
         "knowledge and the beliefs that are stated. It does not cover these:"
     )
-    return Section("limits", "Limits", (Text(first), Items(manifest.guarantee.limits), *_disclosed(manifest)))
+    return Section("limits", "Limits", (Text(first), Items(manifest.guarantee.limits), *_disclosed(manifest), *further))
 
 
 def _disclosed(manifest: Manifest) -> Iterator[Block]:

@@ -24,6 +24,7 @@ from sfumato.engines.counting import count_sensitive
 from sfumato.engines.duck import Progress, group_sizes, shared
 from sfumato.engines.published import PublishedRows
 from sfumato.errors import TableError
+from sfumato.looks import REMEDY
 from sfumato.profiles import Profile
 from sfumato.survey.counting import describe_columns
 from sfumato.survey.feasibility import survey_feasibility
@@ -87,7 +88,8 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         persons=_persons(table, progress),
         feasibility=survey_feasibility(profile, table.policy, joint),
     )
-    told = [*published.problems(), *published.recoding_notes()]
+    stops = [f"Publishing would stop: {stop} {REMEDY}" for stop in table.stops]
+    told = [*stops, *published.problems(), *published.recoding_notes()]
     warnings = [*column_warnings(columns), *told, *policy_warnings(found, table.policy)]
     return replace(found, warnings=tuple(warnings))
 
