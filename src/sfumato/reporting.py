@@ -15,7 +15,7 @@ from sfumato.errors import UsageError
 from sfumato.release import Release, open_release, release_around
 from sfumato.report.files import check_new, new_file
 from sfumato.report.page import Notice, Page, Section, html_of
-from sfumato.report.page_alone import alone
+from sfumato.report.page_alone import found_alone
 from sfumato.report.page_audit import Compared, comparison, findings, public_findings, utility
 from sfumato.report.page_counts import Truth, certainty, counts
 from sfumato.report.page_mechanism import binding, blurring
@@ -95,7 +95,7 @@ def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
         title=f"Release {manifest.release_id}",
         subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {method}",
         notices=(PUBLIC if public else PRIVATE, *((TEST,) if is_test else ())),
-        sections=(*sections, limits(manifest, alone(release)), citing(release, made, software)),
+        sections=(*sections, limits(manifest, found_alone(release)), citing(release, made, software)),
     )
 
 

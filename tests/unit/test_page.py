@@ -304,7 +304,7 @@ def test_t3_4_both_pages_say_how_many_published_records_are_alone(method: str) -
     names = [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned", "merged")]
     rows = release.to_arrow().select(names).to_pylist()
     alone = sum(n == 1 for n in Counter(tuple(row.values()) for row in rows).values())
-    sentence = f"{alone / len(rows):.1%} of the records ({alone:,} of {len(rows):,}) are alone with their"
+    sentence = f"{alone:,} of the {len(rows):,} published records ({alone / len(rows):.1%}) are alone with their"
     for page in (private(method), public(method)):
         assert (sentence in page) == bool(names)
 
