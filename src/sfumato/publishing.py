@@ -354,7 +354,8 @@ def _second_release(table: Table, plan: AnyPlan) -> str:
         return second_release.second_with_key(plan.mechanisms)
     if plan.mechanism.label:
         return second_release.SECOND_DEAL
-    return second_release.second_with_fresh_noise(plan.matrix, plan.bounds, plan.guarantee.directions)
+    only = plan.mechanism.tables[0]  # it may lack values of the domain that do not occur
+    return second_release.second_with_fresh_noise(only.matrix, only.bounds, plan.guarantee.directions)
 
 
 # --- whole or absent --------------------------------------------------------------------------------------------------

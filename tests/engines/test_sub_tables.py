@@ -24,6 +24,7 @@ from sfumato.randomness import SecretKey
 from sfumato.reconstruct.figures import FEW
 from sfumato.release import Release
 from sfumato.table import scan
+from tests.conftest import make_policy
 from tests.engines import tools
 from tests.engines.tools import released
 
@@ -293,3 +294,14 @@ def dense_margin(release: Release) -> Any:
             floored = floored_counts(observed, table.matrix.dense())
             variance[grade] += weights**2 @ floored - weights @ floored
     return variance
+
+
+def test_one_sub_table_that_lacks_a_declared_value_is_published(tmp_path: Path) -> None:
+    """What a second release would tell is told of the values that the sub-table has."""
+    table = pa.table({"x": [f"x{k % 7}" for k in range(300)], "s": [["a", "b", "c"][k * k % 3] for k in range(300)]})
+    policy = make_policy(
+        {"x": "other", "s": "sensitive; domain = ['a', 'b', 'c', 'd']"}, "rho1 = 0.7\nrho2 = 0.9", "small-domain"
+    )
+    release = released(table, policy, folder=tmp_path / "r")
+    assert release.manifest.mechanism.sub_table_column is None
+    assert "in two with this matrix" in release.manifest.second_release
