@@ -49,6 +49,8 @@ def explain_response(plan: ResponsePlan) -> str:
 
 
 def _what(plan: ResponsePlan) -> list[str]:
+    value = " / ".join(plan.claim.sensitive)
+    shown = [] if value in _randomized(plan) else [f"{value} is published unchanged: every row shows the true one."]
     return [
         f"{plan.rows:,} records in {plan.figures.groups:,} groups by {', '.join(plan.claim.quasi_identifiers)}; "
         f"{plan.figures.single_valued:,} of these have a single {' / '.join(plan.claim.sensitive)}. "
@@ -56,6 +58,7 @@ def _what(plan: ResponsePlan) -> list[str]:
         f"Each record keeps its {', its '.join(_randomized(plan))} each with a probability of its own, and otherwise "
         "gets another value, all others alike; each by itself. All other published columns stay as they are, but for "
         "bins and merged values. Then the rows are shuffled.",
+        *shown,
     ]
 
 

@@ -36,7 +36,7 @@ REPEATED = (
 
 
 def state_group_guarantee(claim: GroupClaim, *, withheld: bool) -> Guarantee:
-    """Return the guarantee of a release by groups, with what SOUNDNESS.md says of it.
+    """Return the guarantee of a release by groups, with what the method's page in docs/methods says of it.
 
     `withheld` says whether records are; that is public, and after suppression it tells whether a value is too frequent.
     """

@@ -136,7 +136,9 @@ class Mechanism:
     def variance(self, quotas: tuple[npt.NDArray[np.int64], ...]) -> FloatArray | None:
         """Return the expected variance of each count's inverse estimate; None without an inverse.
 
-        Var = (P^-1 o P^-1)(P x) - x, summed over the sub-tables        SOUNDNESS, AD; x = the records of each value
+        Var = (P^-1 o P^-1)(P x) - x, summed over the sub-tables; x = the records of each value
+
+        Proved in docs/methods/randomized-response.md, "Estimates".
         """
         if not self.is_invertible:
             return None

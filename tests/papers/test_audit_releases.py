@@ -1,4 +1,4 @@
-"""What SOUNDNESS says that fails is found in releases as published; what is proved is within its bound."""
+"""What docs/methods says that fails is found in releases as published; what is proved is within its bound."""
 
 from __future__ import annotations
 

@@ -178,6 +178,18 @@ def test_every_policy_shown_is_valid(page: Path, block: Block) -> None:
     Policy.parse("\n".join([block.text, *lacking]), f"{name(page)}, line {block.line}")
 
 
+def test_what_the_program_cites_is_in_the_documentation() -> None:
+    """Every page and section of docs/ that a line of the program names is there."""
+    cited = re.compile(r'docs/[\w/-]+\.md(?:[,\s]+"([^"\n]+)")?')
+    for source in (ROOT / "src").rglob("*.py"):
+        text = source.read_text(encoding="utf-8")
+        assert "SOUNDNESS" not in text, source
+        for found in cited.finditer(text):
+            page = ROOT / f"{found[0].split('.md')[0]}.md"
+            assert page.is_file(), f"{source} cites {page}"
+            assert not found[1] or f"## {found[1]}\n" in page.read_text(encoding="utf-8"), f"{source}: {found[0]}"
+
+
 def test_the_policy_page_names_every_key() -> None:
     text = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
     definitions = Policy.model_json_schema()["$defs"]

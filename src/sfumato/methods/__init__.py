@@ -54,7 +54,7 @@ def plan(
     keyed: bool = False,
     shuffle: bool = True,
 ) -> AnyPlan:
-    """Return the optimal plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
+    """Return the plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
 
     `weights` are the frequencies for which fine-grain perturbation maximises record utility: equal ones, a table of
     public ones, or the table's own ("observed": then the matrix itself tells something of them). `retention_floor` is

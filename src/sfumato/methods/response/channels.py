@@ -144,6 +144,7 @@ def forward(channels: Sequence[Channel], x: FloatArray, first: int = 0) -> Float
 def kappa(channels: Sequence[Channel]) -> float:
     """Return kappa = prod ||P_i^-1||_F^2 / d_i.
 
-    The inverse estimate of the table has the expected error E ||pi_hat - pi||^2 = (kappa - 1)/N        SOUNDNESS, AD
+    The inverse estimate of the table has the expected error E ||pi_hat - pi||^2 = (kappa - 1)/N; proved in
+    docs/methods/randomized-response.md, "Estimates".
     """
     return math.prod(channel.kappa for channel in channels)

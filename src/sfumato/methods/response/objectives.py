@@ -1,6 +1,7 @@
 """What randomization costs: the expected error of the inverse estimate of the joint table, to be minimised.
 
-With counts, pi = counts/N and pi_hat = P^-1 (released shares), for the given table (SOUNDNESS, AD):
+With counts, pi = counts/N and pi_hat = P^-1 (released shares), for the given table, as
+docs/methods/randomized-response.md, "Estimates", proves:
 
     E ||pi_hat - pi||^2               =  (kappa - 1)/N                         kappa = prod ||P_i^-1||_F^2/d_i
     E sum_c (pi_hat_c - pi_c)^2/pi_c  =  (w^T (P^-1 o P^-1) P pi - cells)/N    over the occupied cells, w = 1/pi

@@ -175,7 +175,7 @@ def _sentences(setting: Setting, table: Joint, found: list[Found]) -> Iterator[C
 
 
 def _limit(table: Joint, one: Found) -> Comparison:
-    """Whether the printed parameters keep the limit; no cell's risk falls as a parameter grows (SOUNDNESS, AD)."""
+    """Whether the printed parameters keep the limit; no cell's risk falls as a parameter grows."""
     rounded = min(one.least, one.risk)
     explained = "so rounding explains it" if rounded <= 1 / one.l else "so it is not by rounding"
     return sentence(
