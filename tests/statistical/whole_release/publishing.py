@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv as pacsv
 
 import sfumato as sf
 from sfumato.policy import Policy
@@ -50,6 +52,18 @@ class Pair:
         table = self.table(first)
         return dict(zip(table.column("who").to_pylist(), table.column("disease").to_pylist(), strict=True))
 
+    def source(self, first: bool, folder: Path) -> Any:
+        """Return T1 or T2 as it is given: in memory, or as a file in the folder."""
+        table = self.table(first)
+        if self.stored is None:
+            return table
+        path = folder / f"table.{self.stored}"
+        if self.stored == "csv":
+            pacsv.write_csv(table, path, pacsv.WriteOptions(quoting_style="none"))
+        else:
+            pq.write_table(table, path)
+        return path
+
 
 def policy(
     requirement: str, domain: str | None, method: str = "uniform", options: str = "", sensitive: str = ""
@@ -82,28 +96,13 @@ class Publisher:
         with tempfile.TemporaryDirectory(dir=memory()) as folder:
             to = Path(folder) / "release"
             try:
-                table = sf.scan(self._source(first, Path(folder)), self.pair.policy)
+                table = sf.scan(self.pair.source(first, Path(folder)), self.pair.policy)
                 sf.publish(table, planned(table), to, format=self.format)  # with a fresh secret key
                 if self.more:
                     self.more(self.pair.truth(first), to)
             except sf.SfumatoError as problem:
                 return refused(problem)
             return observe(to, self.verified)
-
-    def _source(self, first: bool, folder: Path) -> Any:
-        table = self.pair.table(first)
-        if self.pair.stored is None:
-            return table
-        path = folder / f"table.{self.pair.stored}"
-        if self.pair.stored == "csv":
-            from pyarrow import csv
-
-            csv.write_csv(table, path)
-        else:
-            from pyarrow import parquet
-
-            parquet.write_table(table, path)
-        return path
 
 
 def memory() -> str | None:

@@ -45,7 +45,7 @@ def released(pair: Pair, first: bool) -> tuple[dict[str, Any], list[str]] | str:
     with tempfile.TemporaryDirectory(dir=memory()) as folder:
         key = SecretKey.from_seed(7)
         try:
-            table = sf.scan(pair.table(first), pair.policy)
+            table = sf.scan(pair.source(first, Path(folder)), pair.policy)
             plan = sf.plan(sf.profile(table, key=key), **pair.policy.plan_arguments(), key=key)
             release = sf.publish(table, plan, Path(folder) / "r", key=key)
         except sf.SfumatoError as problem:
@@ -158,6 +158,19 @@ def test_rows_that_are_left_out_are_listed() -> None:
     assert "data.rows" in paths
     assert not uncovered(paths, facts), (uncovered(paths, facts), facts)
     assert _any("^how many rows there are", facts)
+
+
+@pytest.mark.parametrize("read_off", [("; from_table = true", ""), ("", "\nfrom_table = true")])
+def test_t7_a_policy_that_was_read_off_the_table_is_promised_less(read_off: tuple[str, str]) -> None:
+    """A domain or a requirement that looks declared, and that nobody has confirmed."""
+    of_column, of_requirement = read_off
+    pair = _pair(policy(STRICT + of_requirement, TWO, sensitive=of_column), "abba", 1, "a")
+    paths, _, facts = differing(pair)
+    assert not paths
+    assert facts
+    plan = sf.plan(sf.profile(sf.scan(pair.table(True), pair.policy)), **pair.policy.plan_arguments())
+    assert plan.guarantee.strength == "any prior, computed from this table"
+    assert "any other records" not in plan.guarantee.adversary
 
 
 def test_a_fact_that_is_not_listed_is_found() -> None:
