@@ -88,6 +88,12 @@ class Column(Part):
     type: str = Field(description="Arrow type of the values.")
     treatment: Treatment
     holds: HeldNumbers = None
+    order: tuple[str | bool | int, ...] | None = Field(
+        default=None,
+        description="The values that the policy declares of a column that is not randomized, in their order; others "
+        "come after them. Left out or null where it declares none. It does not tell which of them occur.",
+        exclude_if=_is_none,
+    )
 
 
 class DomainPart(Part):

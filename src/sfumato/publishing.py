@@ -63,6 +63,7 @@ from sfumato.response_plan import RESPONSE, ResponsePlan
 from sfumato.table import (
     Table,
     check_identities,
+    declared_order,
     drawn_rows,
     held_by_domain,
     no_progress,
@@ -309,6 +310,7 @@ def _columns(table: Table, plan: AnyPlan, schema: Any) -> tuple[Column, ...]:
             type=value_type(f.type),
             treatment=treatment(f.name),
             holds=held_by_domain(table, randomized[f.name]) if f.name in randomized else holds(f),
+            order=None if f.name in randomized else declared_order(table, f.name),
         )
         for f in schema
     )

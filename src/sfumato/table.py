@@ -278,6 +278,15 @@ def watched_numbers(table: Table, source: Source, randomized: Collection[str] = 
     return NumberColumns({a.name: a.type for a in shown if a.name not in randomized}, source.wide)
 
 
+def declared_order(table: Table, name: str) -> tuple[str | bool | int, ...] | None:
+    """Return the values of a column in the order in which the policy declares them, if that is no secret's."""
+    rule = table.policy.columns.get(name)
+    if rule is None or rule.from_table or rule.bins or rule.domain == "observed":
+        return None
+    declared = fitted(table.schema[name], table.source.column_type(name)).declared or ()
+    return tuple(value for value in declared if value is not None)
+
+
 def held_by_domain(table: Table, domain: Domain) -> Holds | None:
     """Return what numbers the texts of a column hold that is not published as it is: its domain alone tells."""
     attribute = table.schema[domain.name]

@@ -11,6 +11,8 @@ import pytest
 
 from sfumato.errors import UsageError
 from sfumato.release import Release
+from sfumato.report.files import rows_of
+from sfumato.report.layout import picture_of
 from tests.conftest import make_policy
 from tests.engines.tools import released
 
@@ -140,6 +142,28 @@ def test_t2_bins_are_in_their_order(format: str, tmp_path: Path) -> None:
     cube = release.sql("SELECT age, sex, COUNT(*) FROM release GROUP BY CUBE (age, sex) ORDER BY age")
     assert list(dict.fromkeys(group[0] for group in cube.groups)) == [*IN_ORDER, "(all)"]
     assert release.table(["age", "sex"]).axes[0].values == tuple(IN_ORDER)
+
+
+def test_t2_bins_are_in_their_order_in_pictures(tmp_path: Path) -> None:
+    ages, sexes = [20, 40, 5, 20, 40] * 30, ["F", "F", "M", "M", "M"] * 30  # no young women
+    table = pa.table({"age": ages, "sex": sexes, "s": ["a", "b"] * 75})
+    release = sure(table, tmp_path / "r", age=BINNED)
+    answer = release.count(["sex", "age"])
+    picture = picture_of(rows_of(answer.to_arrow()), ["sex", "age"], 0.95)
+    assert picture.colours == IN_ORDER[:3]
+    assert picture_of(rows_of(answer.to_arrow()), ["age", "sex"], 0.95).lines("") == IN_ORDER[:3]
+
+
+@pytest.mark.parametrize("need", [(SURE, "uniform"), ("l = 2", "anatomy")])
+def test_t2_declared_categories_are_in_their_order(need: tuple[str, str], tmp_path: Path) -> None:
+    table = pa.table({"school": ["high", "primary", None, "none"] * 30, "s": ["a", "b", "c"] * 40})
+    stated = "quasi_identifier; missing = 'category'; domain = ['none', 'primary', 'high', 'university']"
+    release = released(table, make_policy({"school": stated, "s": "sensitive"}, *need), folder=tmp_path / "r")
+    in_order = ["none", "primary", "high", None]
+    assert [group[0] for group in release.count("school").groups] == in_order
+    assert list(dict.fromkeys(group[0] for group in release.count(["school", "s"]).groups)) == in_order
+    assert release.table(["school", "s"]).axes[0].values == tuple(in_order)
+    assert release.manifest.columns[0].order == ("none", "primary", "high", "university")
 
 
 def test_t2_bins_of_a_width_are_in_their_order(tmp_path: Path) -> None:

@@ -200,10 +200,14 @@ def check_target(target: str, level: float) -> None:
         raise UsageError(f"The confidence level must lie between 0 and 1, not {level}.")
 
 
-def sorted_key(name: str, values: Sequence[Any], codes: IntArray) -> Key:
-    """Return a column with each value once, in order: values (bins in theirs), then NaN, then the missing value."""
+def sorted_key(name: str, values: Sequence[Any], codes: IntArray, stated: Sequence[Any] = ()) -> Key:
+    """Return a column with each value once, in order: values (bins in theirs), then NaN, then the missing value.
+
+    Where an order is stated, values that it has come before all others.
+    """
     known = dict.fromkeys(NAN if is_nan(v) else v for v in values)
-    ordered = sorted(known, key=_place_in(known))
+    first = {value: k for k, value in enumerate(stated)}
+    ordered = sorted(sorted(known, key=_place_in(known)), key=lambda value: first.get(value, len(first)))
     place = {value: k for k, value in enumerate(ordered)}
     new = np.array([place[NAN if is_nan(v) else v] for v in values], dtype=np.int64)
     return Key(name, tuple(ordered), new[codes] if new.size else codes)

@@ -23,7 +23,7 @@ from sfumato.reconstruct.bucket_sums import Binned
 from sfumato.reconstruct.conditions import Condition, fetched
 from sfumato.reconstruct.counting import Counting, Merge
 from sfumato.reconstruct.dealt import Dealt
-from sfumato.reconstruct.reading import quoted
+from sfumato.reconstruct.reading import quoted, stated_order
 from sfumato.reconstruct.tally import ROWS, Number, Truths, distinct, key_of, numbers_in, unique_rows
 from sfumato.release import Release
 
@@ -101,7 +101,7 @@ def bucket_tally(
     found = fetched(release, asked, "The query", kinds=dealt.kinds, meanings=meaning)
     columns = iter(found.columns)
     kind, pattern = (np.asarray(next(columns).combine_chunks()).astype(np.int64) for _ in range(2))
-    keys = [key_of(name, next(columns)) for name in untouched]
+    keys = [key_of(name, next(columns), stated_order(release, name)) for name in untouched]
     group_keys, group = distinct(keys, kind.size)
     row, (group_of, pattern_of) = unique_rows([group, pattern], kind.size)
     groups = max(int(group.max(initial=-1)) + 1, 0 if untouched else 1)

@@ -222,7 +222,7 @@ def _about_order(release: Release, order: TextualOrder) -> UsageError:
     if not literals:
         remedy = f"Write {sums} to compare numbers."
     if any(_counted_texts(release, name, _NO_NUMBER.format(text=quoted(name)))[0] for name in order.columns):
-        remedy = "Some values are no numbers. Name those that you want: IN ('...', '...')."
+        remedy = "Some values are no numbers. Name those that you want: IN ('250', '251') or LIKE '250%'."
     return UsageError(f"{order.text} compares text that holds numbers: as text, '9' comes after '10'.", remedy)
 
 
@@ -239,7 +239,7 @@ def check_numbers(release: Release, name: str) -> None:
     for what, sql in (("no number", _NO_NUMBER), ("a number of more than 15 digits", _LONG_NUMBER)):
         rows, example = _counted_texts(release, name, sql.format(text=quoted(name)))
         if rows:
-            held = f"{rows:,} row(s) hold" if name in release.column_names else f"{rows:,} value(s) are"
+            held = f"{rows:,} value(s) are" if name in release.manifest.domain.names else f"{rows:,} row(s) hold"
             raise UsageError(
                 f"{name!r} is text, and {held} {what} there, e.g. {example!r}: it cannot be taken as a number.",
                 f"Compare it with texts in quotes, e.g. {quoted(name)} = {_literal(example)}.",

@@ -152,6 +152,14 @@ def shown_values(release: Release, part: Domain) -> tuple[Any, ...]:
     return tuple(None if value is None else read(str(value)) for value in part.values)
 
 
+def stated_order(release: Release, name: str) -> tuple[Any, ...]:
+    """Return the values of a column in the order that the policy declares; none if it declares none."""
+    column = next((c for c in release.manifest.columns if c.name == name), None)
+    if column is None or column.order is None:
+        return ()
+    return shown_values(release, Domain(name, column.order))
+
+
 def as_written(release: Release) -> Release:
     """Return the release with text as text, also where it holds numbers: for those who compare it with the table's."""
     manifest = release.manifest

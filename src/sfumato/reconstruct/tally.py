@@ -23,7 +23,7 @@ from sfumato.reconstruct.answer import IntArray, Key, sorted_key
 from sfumato.reconstruct.channel import Channel
 from sfumato.reconstruct.conditions import Condition, fetched
 from sfumato.reconstruct.counting import Counting
-from sfumato.reconstruct.reading import quoted
+from sfumato.reconstruct.reading import quoted, stated_order
 from sfumato.release import Release
 
 Detail = Literal["whole", "chosen", "values"]
@@ -110,7 +110,7 @@ def tallied(
     sums = {number.summed(weight): number.summed(weight, condition.values) for number in (ROWS, *numbers)}
     found = fetched(release, _asked(channel, untouched, condition, sums, detail), "The query")
     columns = iter(found.columns)
-    keys = [key_of(name, next(columns)) for name in untouched]
+    keys = [key_of(name, next(columns), stated_order(release, name)) for name in untouched]
     truths = [key_of("", next(columns)) for _ in _atoms(condition, detail)]
     table, place = _places(channel, columns, found.num_rows, detail)
     group_keys, group = distinct(keys, found.num_rows)
@@ -167,12 +167,12 @@ def _sizes(channel: Channel, detail: Detail) -> list[int]:
 # --- its answer, as arrays --------------------------------------------------------------------------------------------
 
 
-def key_of(name: str, column: Any) -> Key:
-    """Return a column of an Arrow table or batch as a key of its rows."""
+def key_of(name: str, column: Any, stated: Sequence[Any] = ()) -> Key:
+    """Return a column of an Arrow table or batch as a key of its rows, its values in a stated order if there is one."""
     whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     encoded = whole.dictionary_encode(null_encoding="encode")
     codes = np.asarray(encoded.indices).astype(np.int64)
-    return sorted_key(name, encoded.dictionary.to_pylist(), codes)
+    return sorted_key(name, encoded.dictionary.to_pylist(), codes, stated)
 
 
 def numbers_in(column: Any) -> FloatArray:

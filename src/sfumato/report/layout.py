@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -84,7 +85,13 @@ class Picture:
     @property
     def colours(self) -> list[str]:
         """Return the values that have a colour, in the order of the answer."""
-        return list(dict.fromkeys(mark.colour for mark in self.marks)) if self.roles.colour else []
+        if not self.roles.colour:
+            return []
+        return merged([(mark.panel, mark.line, mark.figure), mark.colour] for mark in self.marks)
+
+    def lines(self, panel: str) -> list[str]:
+        """Return the lines of a panel, in the order of the answer."""
+        return merged([(mark.colour, mark.figure), mark.line] for mark in self.marks if mark.panel == panel)
 
     @property
     def beside(self) -> int:
@@ -103,6 +110,32 @@ class Picture:
         if self.beside == 1:
             return [(panel, figure) for figure in self.scales for panel in self.panels]
         return [(panel, figure) for panel in self.panels for figure in self.scales]
+
+
+def merged(placed: Iterable[Sequence[Any]]) -> list[str]:
+    """Return all labels in the order of every run, given pairs of a run and a label; as they come where runs disagree.
+
+    A group that lacks a label does not tell where it belongs, but another one does:
+
+    >>> merged([("F", "[18, 30)"), ("F", ">= 30"), ("M", "< 18"), ("M", "[18, 30)")])
+    ['< 18', '[18, 30)', '>= 30']
+    """
+    runs: dict[Any, list[str]] = {}
+    for run, label in placed:
+        runs.setdefault(run, []).append(label)
+    as_they_come = list(dict.fromkeys(label for labels in runs.values() for label in labels))
+    before: dict[str, set[str]] = {label: set() for label in as_they_come}
+    for labels in runs.values():
+        for one, other in pairwise(dict.fromkeys(labels)):
+            before[other].add(one)
+    ordered: dict[str, None] = {}
+    while len(ordered) < len(as_they_come):
+        ready = (label for label in as_they_come if label not in ordered and before[label] <= ordered.keys())
+        first = next(ready, None)
+        if first is None:
+            return as_they_come
+        ordered[first] = None
+    return list(ordered)
 
 
 def picture_of(rows: list[dict[str, Any]], by: Sequence[str], level: float) -> Picture:

@@ -149,7 +149,7 @@ def _panel(picture: Picture, panel: str, figure: str) -> dict[str, Any]:
     """Return a panel: the lines of all figures, so that those side by side are level, and the marks of one."""
     scale = picture.scales[figure]
     marks = [mark for mark in picture.marks if mark.panel == panel]
-    lines = list(dict.fromkeys(mark.line for mark in marks))
+    lines = picture.lines(panel)
     labels = [label_lines(line) for line in lines]
     step = max(LINE * max(map(len, labels)), BAR * len(picture.colours)) + GAP
     is_left = picture.beside == 1 or figure == next(iter(picture.scales))
