@@ -7,7 +7,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from sfumato.audit.attacks import common, dealing, drawing, groups, randomized, registers, repeated, response, reuse
+from sfumato.audit.attacks import (
+    columns,
+    common,
+    dealing,
+    drawing,
+    groups,
+    randomized,
+    registers,
+    repeated,
+    response,
+    reuse,
+)
 from sfumato.audit.attacks.knowing import known_records
 from sfumato.audit.case import Case
 from sfumato.audit.measuring import measure
@@ -40,6 +51,11 @@ ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
         "groups": groups.background,
     },
     "composition": {"randomized": randomized.composition, "response": ONE_MATRIX, "groups": IN_GROUPS},
+    "column": {
+        "randomized": columns.of_randomized,
+        "response": "the limit is on combinations, and the plan tells the risk of each column alone",
+        "groups": "one column is sensitive",
+    },
     "corruption": {
         "randomized": randomized.corruption,
         "response": response.corruption,

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.audit.frequencies import limits_at, why_bound
+from sfumato.audit.frequencies import bounds_of, limits_at, why_bound
 from sfumato.errors import UsageError
 from sfumato.matrix import WORDS, FloatArray, PerturbationMatrix
 from sfumato.mechanism import Mechanism, SubTable
@@ -362,7 +362,7 @@ def composition_finding(
         nearest=nearer(_nearest(mechanism, critical), worst.belief, worst.limit)
         if critical and worst and worst.is_bounded
         else None,
-        why_bound=why_bound(mechanism, worst.limit, worst.share) if worst and worst.is_bounded else "",
+        why_bound=why_bound(bounds_of(mechanism), worst.limit, worst.share) if worst and worst.is_bounded else "",
     )
 
 

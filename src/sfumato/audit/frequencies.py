@@ -12,7 +12,7 @@ is expected to be published as y, and the weights n P[y, x] give the expected fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -261,13 +261,18 @@ def beliefs_finding(
             float(found.beliefs[worst]),
             limit,
         ),
-        why_bound=why_bound(mechanism, limit, float(found.priors[worst])) if limit is not None else "",
+        why_bound=why_bound(bounds_of(mechanism), limit, float(found.priors[worst])) if limit is not None else "",
     )
 
 
-def why_bound(mechanism: Mechanism, limit: float, prior: float) -> str:
+def bounds_of(mechanism: Mechanism) -> set[Bound]:
+    """Return all bounds of a mechanism."""
+    return {bound for table in mechanism.tables for bound in table.bounds}
+
+
+def why_bound(bounds: Iterable[Bound], limit: float, prior: float) -> str:
     """Return why a bound is another one than the promise's own: that is on beliefs of at most rho1 beforehand."""
-    stated = {bound for table in mechanism.tables for bound in table.bounds if bound.gamma is not None}
+    stated = [bound for bound in bounds if bound.gamma is not None]
     if any(bound.rho2 is not None and abs(float(bound.rho2) - limit) <= ROUNDING for bound in stated):
         return ""
     factor = limit / (1 - limit) * (1 - prior) / prior

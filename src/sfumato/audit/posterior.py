@@ -107,7 +107,7 @@ def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor) -> I
             rival=int(table.codes[rival]),
             published=int(table.codes[place if upward else rival]),
             prior=prior,
-            posterior=_moved(prior, factor, upward),
+            posterior=moved(prior, factor, upward),
             limit=limit,
             factor=factor,
             gamma=bound.gamma,
@@ -115,7 +115,7 @@ def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor) -> I
         )
 
 
-def _moved(prior: Fraction, factor: Fraction | None, upward: bool) -> Fraction:
+def moved(prior: Fraction, factor: Fraction | None, upward: bool) -> Fraction:
     """Return the belief after the odds have changed by the factor."""
     if factor is None:
         return Fraction(int(upward))

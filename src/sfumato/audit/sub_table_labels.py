@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.audit.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.audit.frequencies import limits_at, why_bound
+from sfumato.audit.frequencies import bounds_of, limits_at, why_bound
 from sfumato.audit.posterior import Quotas
 from sfumato.matrix import FloatArray
 from sfumato.mechanism import Mechanism
@@ -57,7 +57,7 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
         )
         if protected[worst]
         else None,
-        why_bound=why_bound(mechanism, limits[worst], priors[worst]) if protected[worst] else "",
+        why_bound=why_bound(bounds_of(mechanism), limits[worst], priors[worst]) if protected[worst] else "",
     )
 
 

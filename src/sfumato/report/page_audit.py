@@ -51,6 +51,7 @@ ATTACKERS = {
     "label": "sees which sub-table a record is in",
     "background": "knows how the sensitive value depends on other columns",
     "composition": "knows how many records of the table, or of a sub-table, have each value",
+    "column": "asks for one of several sensitive columns",
     "corruption": "knows the values of some other records",
     "averaging": "sees a second release of the same table",
     "reuse": "compares the release with an earlier one of the same people",

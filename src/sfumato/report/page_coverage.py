@@ -24,13 +24,14 @@ def coverage(manifest: Manifest) -> dict[str, bool]:
 
 
 def _of_randomized(manifest: Manifest) -> dict[str, bool]:
-    whole = len(manifest.mechanism_value.tables) == 1
+    whole, several = len(manifest.mechanism_value.tables) == 1, len(manifest.mechanism_value.domain.parts) > 1
     return {
         "draws": True,
         "posterior": True,
         "frequencies": True,
         **({} if whole else {"dealing": True, "label": False}),
         "background": whole,
+        **({"column": manifest.guarantee.scope == "any predicate"} if several else {}),
         "composition": False,
         "corruption": whole and not manifest.from_table,
     }
