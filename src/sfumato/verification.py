@@ -31,6 +31,7 @@ from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.requirement import Bound
 from sfumato.retention_grid import is_on_grid
+from sfumato.verification_copies import no_copies
 from sfumato.verification_files import as_published, carried
 from sfumato.verification_order import random_order
 
@@ -38,7 +39,7 @@ PERTURBATIONS = ("uniform", "fine-grain")
 SMALL_DOMAIN = "small-domain"
 RESPONSE = "randomized-response"
 
-NEEDED_FOR_ORDER = ("columns", "rows", "data", "group")
+NEEDED_FOR_ORDER = ("columns", "rows", "data", "domain", "group")
 """Checks, by the beginning of their names, that must hold before the order of the rows can be looked at."""
 FALSE_ALARM = 1e-9
 """Probability with which the check of the published frequencies fails on a release that was drawn as it says."""
@@ -53,6 +54,7 @@ def verify(release: Release) -> Verification:
         checks += _content(release, verification_groups.files if by_groups else _rows)
         if all(check.status == "holds" for check in checks if check.name.startswith(NEEDED_FOR_ORDER)):
             checks += random_order(release)
+            checks += [] if by_groups else no_copies(release)
     return Verification((*checks, *(verification_groups.private(release) if by_groups else _private(release))))
 
 

@@ -16,6 +16,8 @@ import pytest
 import sfumato as sf
 from sfumato.audit.finding import Finding
 from sfumato.engines import grouping
+from sfumato.errors import ReleaseError
+from sfumato.manifest import Column
 from sfumato.policy import Policy
 from sfumato.release import Release
 from tests.conftest import make_policy
@@ -80,6 +82,7 @@ def failing(release: Release) -> dict[str, str]:
 # --- the order of the rows --------------------------------------------------------------------------------------------
 
 UNIFORM = make_policy(ROLES, "rho1 = 0.3\nrho2 = 0.6")  # about a third of the diseases stay true
+KEPT = make_policy(ROLES, "rho1 = 0.3\nrho2 = 0.6", extra='[output]\norder = "keep"')
 
 
 def test_audit_finds_rows_sorted_by_the_true_value_and_stated_as_shuffled(tmp_path: Path) -> None:
@@ -125,6 +128,75 @@ def test_audit_finds_records_of_groups_in_order(tmp_path: Path) -> None:
     release = rewritten(honest, order)
     assert "half of their groups" in failing(release)["random order"]
     assert ("order", "random order") in above(rows, policy, release)
+
+
+def test_audit_finds_rows_that_were_not_shuffled_although_the_policy_asks(tmp_path: Path) -> None:
+    """T1: the flag itself must not depend on the table, so a release that says otherwise than its policy is wrong."""
+    release = released(people(300), UNIFORM, folder=tmp_path / "r", shuffle=False)
+    assert ("order", "as asked") in above(people(300), UNIFORM, release)
+    release = released(people(300), KEPT, folder=tmp_path / "k")
+    assert not above(people(300), KEPT, release)
+
+
+def test_t1_what_places_tell_is_measured_where_the_order_is_kept(tmp_path: Path) -> None:
+    """Rows sorted by the disease, and an order that the policy keeps: a place tells most diseases."""
+    rows = people(3000).sort_by("disease")
+    release = released(rows, KEPT, folder=tmp_path / "r", shuffle=False)
+    (found,) = (f for f in findings(rows, KEPT, release) if f.attacker == "order")
+    assert (found.verdict, found.reason) == (
+        "not covered by the guarantee",
+        "The rows are in the order of the table. The guarantee is about values, not about places.",
+    )
+    assert found.worst > 0.9 > 3 * (found.stated or 1)
+
+
+# --- columns that are not the policy's --------------------------------------------------------------------------------
+
+
+def with_column(release: Release, name: str, values: pa.Array, listed: bool) -> Release:
+    """Put a column into the file, and into the manifest."""
+    data = pq.read_table(release.data).append_column(name, values)
+    pq.write_table(data, release.data, store_schema=False)
+    made = resealed(release).manifest
+    extra = (Column(name=name, type="string", treatment="untouched"),) if listed else ()
+    return sealed(made.model_copy(update={"columns": (*made.columns, *extra)}), release.folder)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("method", ["uniform", "anatomy"])
+def test_audit_finds_an_extra_column_with_the_truth(method: str, listed: bool, tmp_path: Path) -> None:
+    policy = UNIFORM if method == "uniform" else make_policy(ROLES, "l = 3", "anatomy")
+    rows = people(2000)
+    honest = released(rows, policy, folder=tmp_path / "r", shuffle=False if method == "uniform" else None)
+    release = with_column(honest, "truth", rows["disease"].combine_chunks(), listed)
+    assert failing(release)
+    if listed and method == "uniform":
+        assert failing(release)["copies"].startswith("'truth' is published as it is, and tells 'disease' of about ")
+    with pytest.raises(ReleaseError, match=r"has a column that is not one which .*: 'truth'"):
+        findings(rows, policy, release)
+
+
+def test_a_column_with_the_same_labels_that_tells_little_is_no_copy(tmp_path: Path) -> None:
+    rows = people(2000)
+    for seed, same in enumerate((0.0, 0.3)):  # it goes with nothing, or is the true value of three in ten
+        rng = np.random.default_rng(seed)
+        true = rows["disease"].to_numpy(zero_copy_only=False)
+        other = np.where(rng.random(2000) < same, true, rng.choice(DISEASES, 2000))
+        honest = released(rows, UNIFORM, folder=tmp_path / str(seed), shuffle=False)
+        assert not failing(with_column(honest, "last year", pa.array(other.tolist()), listed=True))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_audit_finds_a_column_that_is_lost(listed: bool, tmp_path: Path) -> None:
+    rows = people(300)
+    release = released(rows, UNIFORM, folder=tmp_path / "r")
+    pq.write_table(pq.read_table(release.data).drop_columns(["age"]), release.data, store_schema=False)
+    made = resealed(release).manifest
+    columns = tuple(c for c in made.columns if c.name != "age") if listed else made.columns
+    release = sealed(made.model_copy(update={"columns": columns}), release.folder)
+    assert listed or failing(release)
+    with pytest.raises(ReleaseError, match=r"lacks a column that .*: 'age'"):
+        findings(rows, UNIFORM, release)
 
 
 # --- the deal ---------------------------------------------------------------------------------------------------------
@@ -207,17 +279,17 @@ def test_audit_finds_draws_that_depend_on_sex(shuffle: bool, tmp_path: Path) -> 
 
 def test_audit_finds_one_word_for_two_rows(tmp_path: Path) -> None:
     rows = people(2000)
-    release = released(rows, UNIFORM, folder=tmp_path / "r", shuffle=False)
+    release = released(rows, KEPT, folder=tmp_path / "r", shuffle=False)
     p, rng = retention(release), np.random.default_rng(2)
     true = rows["disease"].to_numpy(zero_copy_only=False)
     release = rewritten(release, disease=drawn(true, p, np.repeat(rng.random(1000), 2)))
-    assert above(rows, UNIFORM, release) == [("draws", "neighbours")]
+    assert above(rows, KEPT, release) == [("draws", "neighbours")]
 
 
 def test_audit_finds_words_that_come_back_in_every_batch(tmp_path: Path) -> None:
     rows = people(2048)
-    release = released(rows, UNIFORM, folder=tmp_path / "r", shuffle=False)
+    release = released(rows, KEPT, folder=tmp_path / "r", shuffle=False)
     p, rng = retention(release), np.random.default_rng(2)
     true = rows["disease"].to_numpy(zero_copy_only=False)
     release = rewritten(release, disease=drawn(true, p, np.tile(rng.random(256), 8)))
-    assert above(rows, UNIFORM, release) == [("draws", "neighbours")]
+    assert above(rows, KEPT, release) == [("draws", "neighbours")]

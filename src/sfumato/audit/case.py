@@ -392,6 +392,7 @@ class Case:
             raise UsageError(
                 "The policy is not the one that the release was made under.", "Give the policy of the publication."
             )
+        self._check_columns()
         withheld = self.manifest.groups.withheld if self.manifest.groups else 0
         due = self.manifest.data.rows + withheld
         if self.rows < due or (self.rows > due and not self.one_of_each_person):
@@ -406,6 +407,26 @@ class Case:
             raise another_table("Its rows are in another order, which the release says that it keeps.")
         if self.manifest.groups:
             self._check_groups()
+
+    def _check_columns(self) -> None:
+        """Raise unless the files have the columns that are stated, and these are the ones that the policy publishes."""
+        with connected(self.release) as connection:
+            held = [str(row[0]) for row in connection.sql("DESCRIBE release").fetchall()]
+        stated = self.release.column_names
+        hidden = set(self.sensitive) if self.manifest.groups else set()
+        own = {a.name for a in self.table.schema.attributes if a.is_published} - hidden
+        labels = {column.name for column in self.manifest.columns if column.treatment in ("sub-table", "group")}
+        for here, due, by in ((held, stated, "its manifest states"), (stated, own | labels, "the policy publishes")):
+            if more := [name for name in here if name not in set(due)]:
+                raise ReleaseError(
+                    f"The release has a column that is not one which {by}: {', '.join(map(repr, more))}.",
+                    "Do not hand it out: such a column may hold true values. Publish anew.",
+                )
+            if lacking := [name for name in due if name not in set(here)]:
+                raise ReleaseError(
+                    f"The release lacks a column that {by}: {', '.join(map(repr, sorted(lacking)))}.",
+                    "Give the release as it was published, and the policy of the publication.",
+                )
 
     def _check_groups(self) -> None:
         """Raise if the groups list a value more often than the table has it; the rest then are the withheld ones."""

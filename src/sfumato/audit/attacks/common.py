@@ -61,6 +61,7 @@ def order_of_groups(case: Case) -> Iterator[Finding]:
 
 def random_order(case: Case) -> Iterator[Finding]:
     """Who looks for any order in rows that are stated as shuffled: of columns, true values, or places in the table."""
+    yield from _as_asked(case)
     rows = case.manifest.data.rows
     if not case.manifest.data.shuffled or rows < 2:
         return
@@ -84,6 +85,26 @@ def random_order(case: Case) -> Iterator[Finding]:
         "Do columns, true values or places in the table go with the places of the rows?",
         "Holds the table beside the release. Rows were shuffled: every order of them is equally likely.",
         LEVEL,
+    )
+
+
+def _as_asked(case: Case) -> Iterator[Finding]:
+    """A policy that does not ask to keep the order asks for a random one: a release that kept it was made wrongly."""
+    if case.table.policy.output.order == "keep" or case.manifest.data.shuffled:
+        return
+    yield Finding(
+        attacker="order",
+        question="Were the rows shuffled, as the policy asks?",
+        assumption="Reads the manifest: the rows are in the order of the table.",
+        measured="whether the rows are in the order of the table, against the policy",
+        worst=1.0,
+        mean=None,
+        records=case.manifest.data.rows,
+        at_risk=case.manifest.data.rows,
+        promised=0.0,
+        remark="Whether rows are shuffled must not depend on the table. Publish anew, or ask to keep the order.",
+        about="as asked",
+        scale="chance",
     )
 
 
