@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,7 +22,9 @@ from tests.conftest import make_policy
 from tests.engines.tools import released
 
 ROLES = {"sex": "quasi_identifier", "race": "sensitive", "job": "sensitive"}
-SMALL = make_policy(ROLES, "rho1 = 0.1\nrho2 = 0.2", "small-domain", "", "minimum_sub_table = 100")
+LIMIT = "rho1 = 0.1\nrho2 = 0.2"
+PROVED = make_policy(ROLES, LIMIT, "small-domain", "", "minimum_sub_table = 100")
+AS_PUBLISHED = make_policy(ROLES, LIMIT, "small-domain", "", 'assurance = "as-published"')
 
 
 def workers() -> pa.Table:
@@ -62,17 +64,15 @@ def findings(rows: pa.Table, policy: Policy, folder: Path) -> dict[str, Finding]
 def test_t5_one_column_of_a_compound_exceeds_what_combinations_keep(tmp_path: Path) -> None:
     """Black is 8.3% of the table: sub-tables in which few others have the commonest jobs tell it far beyond rho2."""
     rows = workers()
-    found = findings(rows, SMALL, tmp_path / "r")
+    found = findings(rows, AS_PUBLISHED, tmp_path / "r")
     assert (found["frequencies"].verdict, found["frequencies"].at_risk) == ("within the bound", 0)
     race = found["column (race, frequencies)"]
-    exact = enumerated(Case(sf.scan(rows, SMALL), open_release(tmp_path / "r")), 0)
+    exact = enumerated(Case(sf.scan(rows, AS_PUBLISHED), open_release(tmp_path / "r")), 0)
     black = max(belief for key, belief in exact.items() if key[2] == "black")
-    assert race.worst == pytest.approx(float(max(exact.values())))  # of the race of nine in ten, with its own bound
-    assert race.nearest is not None
-    assert race.nearest.who.startswith("race = black, sub-table")
-    assert (race.nearest.risk, race.nearest.bound) == (pytest.approx(float(black)), pytest.approx(0.2))
-    assert float(black) > 0.3
-    assert race.nearest.prior == pytest.approx(200 / 2400)
+    assert (race.worst, race.stated) == (pytest.approx(float(black)), pytest.approx(0.2))
+    assert abs(black - Fraction(9, 25)) < Fraction(1, 10**15)
+    assert race.who.startswith("race = black, sub-table")
+    assert race.baseline == pytest.approx(200 / 2400)
     assert (race.verdict, race.stated is not None) == ("not covered by the guarantee", True)
     assert race.excess > 0
     assert race.at_risk > 0
@@ -85,14 +85,27 @@ def test_t5_one_column_of_a_compound_exceeds_what_combinations_keep(tmp_path: Pa
 
 def test_t5_figures_are_those_of_enumeration(tmp_path: Path) -> None:
     rows = workers()
-    release = released(rows, SMALL, folder=tmp_path / "r")
-    case = Case(sf.scan(rows, SMALL), release)
+    release = released(rows, AS_PUBLISHED, folder=tmp_path / "r")
+    case = Case(sf.scan(rows, AS_PUBLISHED), release)
     found = {finding.about: finding for finding in of_randomized(case)}
     for column, name in enumerate(("race", "job")):
         exact = enumerated(case, column)
         finding = found[f"{name}, frequencies"]
-        assert finding.worst == pytest.approx(float(max(exact.values())))
+        shares = Counter(rows[name].to_pylist())
+        rare = {value for value, records in shares.items() if 10 * records <= rows.num_rows}
+        assert finding.worst == pytest.approx(float(max(exact[key] for key in exact if key[2] in rare)))
         assert finding.records == rows.num_rows
+
+
+def test_t5_the_proved_sub_tables_keep_each_column_that_they_promise(tmp_path: Path) -> None:
+    rows = workers()
+    found = findings(rows, PROVED, tmp_path / "r")
+    race = found["column (race, frequencies)"]
+    exact = enumerated(Case(sf.scan(rows, PROVED), open_release(tmp_path / "r")), 0)
+    assert (race.verdict, race.at_risk, race.promised) == ("within the bound", 0, pytest.approx(0.2))
+    assert race.worst == pytest.approx(float(max(exact[key] for key in exact if key[2] != "white")))
+    assert "Of values without a bound the largest belief is" in race.remark
+    assert found["column (race, sex)"].verdict == "not covered by the guarantee"
 
 
 def test_t5_any_statement_is_bounded_with_one_uniform_matrix(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -34,6 +34,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.requirement import NO_BOUND, Bound
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 QUESTION = "Which value of one sensitive column does a record have?"
 
 
@@ -51,6 +52,16 @@ class ColumnView:
     def size(self) -> int:
         """How many values the column has."""
         return len(self.labels)
+
+    def only_rare(self, held: Ints) -> ColumnView:
+        """Return the view of sub-tables: of values with a larger share than their rho1 nothing is required.
+
+        held: the records of each combination.
+        """
+        records = np.bincount(self.value_of, held, self.size).astype(np.int64).tolist()
+        rare = [b.rho1 is None or n <= b.rho1 * sum(records) for b, n in zip(self.bounds, records, strict=True)]
+        kept = (bound if is_rare else NO_BOUND for bound, is_rare in zip(self.bounds, rare, strict=True))
+        return replace(self, bounds=tuple(kept))
 
     def told(self, value: int) -> str:
         """Return a value of the column in words."""
@@ -207,7 +218,7 @@ def column_finding(view: ColumnView, found: ColumnBeliefs, about: str, knows: st
         exposed=tuple(
             Exposed(who(cell), round(float(found.records[cell[0]])), float(found.beliefs[cell])) for cell in cells
         ),
-        remark=_remark(view, found, above),
+        remark=_remark(view, found, above, pool),
         about=f"{view.name}, {about}",
         who=who(worst),
         nearest=nearest,
@@ -215,9 +226,13 @@ def column_finding(view: ColumnView, found: ColumnBeliefs, about: str, knows: st
     )
 
 
-def _remark(view: ColumnView, found: ColumnBeliefs, above: npt.NDArray[np.bool_]) -> str:
+def _remark(view: ColumnView, found: ColumnBeliefs, above: Mask, pool: Mask) -> str:
     values = [view.told(k) for k in np.flatnonzero(above.any(axis=0)).tolist()]
     told = f"Beyond its bound in some case: {', '.join(values[:SHOWN])}." if values else "No value is beyond its bound."
+    free = np.where(pool | (found.priors == 1), -1.0, found.beliefs)
+    if free.max() > 0:
+        value = int(free.max(axis=0).argmax())
+        told += f" Of values without a bound the largest belief is {free.max():.4g} ({view.told(value)})."
     sure = (found.beliefs >= 1 - ROUNDING) & (found.priors < 1)
     records = round(float(found.records[sure.any(axis=1)].sum()))
     return f"{told} Of {records:,} record(s) the value is certain." if records else told

@@ -25,13 +25,14 @@ def coverage(manifest: Manifest) -> dict[str, bool]:
 
 def _of_randomized(manifest: Manifest) -> dict[str, bool]:
     whole, several = len(manifest.mechanism_value.tables) == 1, len(manifest.mechanism_value.domain.parts) > 1
+    proved = manifest.assurance == "proved"
     return {
         "draws": True,
         "posterior": True,
         "frequencies": True,
         **({} if whole else {"dealing": True, "label": False}),
         "background": whole,
-        **({"column": manifest.guarantee.scope == "any predicate"} if several else {}),
+        **({"column": manifest.guarantee.scope == "any predicate" or (proved and not whole)} if several else {}),
         "composition": False,
         "corruption": whole and not manifest.from_table,
     }

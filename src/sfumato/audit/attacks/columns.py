@@ -20,6 +20,7 @@ from sfumato.audit.single_columns import (
     worst_prior_findings,
 )
 
+SMALL_DOMAIN = "small-domain"
 ONE_COLUMN = "one column is sensitive, so the other attackers look at it."
 
 
@@ -31,7 +32,7 @@ def of_randomized(case: Case) -> Iterator[Finding]:
     views = column_views(mechanism.domain, bounds, case.manifest.guarantee.scope == "any predicate")
     if not views:
         raise DoesNotApply(ONE_COLUMN)
-    for view in views:
+    for view in views if mechanism.is_whole else (view.only_rare(held) for view in views):
         if mechanism.is_whole:
             yield from worst_prior_findings(mechanism, view, held)
         yield from _by_shares(case, view)
@@ -57,7 +58,10 @@ def _by_shares(case: Case, view: ColumnView) -> Iterator[Finding]:
         knows = f"Knows the matrices, the published row, and the shares of all combinations{given}."
         told = by.told if names else [""]
         found = known_shares(mechanism, quotas, view, _counted(case, by), told)
-        yield column_finding(view, found, by.name if names else "frequencies", knows)
+        # sub-tables of the proved version bound the belief of someone who goes by the shares of values alone
+        of_shares = case.manifest.method == SMALL_DOMAIN and case.is_proved and not names
+        own = replace(view, promised=True) if of_shares else view
+        yield column_finding(own, found, by.name if names else "frequencies", knows)
 
 
 def _counted(case: Case, by: Signatures) -> Ints:
