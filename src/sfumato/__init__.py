@@ -1,4 +1,4 @@
-"""sfumato: publish microdata by blurring every record and keeping the picture.
+"""sfumato: publish microdata under a stated privacy bound, and keep the picture.
 
     table --profile--> Profile --plan(requirement)--> Plan --publish--> Release        the publisher
                        (private)                     (private)          (public)

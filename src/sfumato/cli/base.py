@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     no_args_is_help=True,
-    help="Publish microdata by blurring every record and keeping the picture. "
+    help="Publish microdata under a stated privacy bound, and keep the picture. "
     "Exit codes: 0 fine, 1 a request that cannot be met, 2 wrong use.",
 )
 
