@@ -49,7 +49,10 @@ def read(path: str | Path) -> dict[str, Any]:
 
 def no_plan(path: str | Path, problem: Exception) -> UsageError:
     """Return what is raised where a file is not a plan."""
-    return UsageError(f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.")
+    return UsageError(
+        f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.",
+        "Make one: sfumato plan TABLE POLICY -o plan.json",
+    )
 
 
 def require_same(what: str, signed: str, now: str) -> None:

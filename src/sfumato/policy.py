@@ -235,6 +235,11 @@ class Policy(Section):
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """Read a policy file."""
+        if Path(path).suffix.lower() in (".csv", ".tsv", ".gz", ".parquet", ".pq"):
+            raise PolicyError(
+                f"{str(path)!r} is a table, not a policy.",
+                "Give a policy, a file in TOML; the table comes first: sfumato plan TABLE POLICY",
+            )
         try:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:

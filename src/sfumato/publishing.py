@@ -370,7 +370,7 @@ def check_new(folder: Path) -> None:
             f"{str(folder)!r} exists already; a release never overwrites anything.", "Choose another name."
         )
     if not folder.parent.is_dir():
-        raise UsageError(f"There is no folder {str(folder.parent)!r} to put the release in.")
+        raise UsageError(f"There is no folder {str(folder.parent)!r} to put the release in.", "Make the folder first.")
 
 
 @contextmanager

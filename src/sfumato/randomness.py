@@ -83,7 +83,10 @@ class SecretKey:
         except (OSError, ValueError):
             secret = b""
         if len(secret) != KEY_BYTES:
-            raise UsageError(f"{str(path)!r} is not a key file: it must hold 64 hexadecimal digits.")
+            raise UsageError(
+                f"{str(path)!r} is not a key file: it must hold 64 hexadecimal digits.",
+                "Give the file that `sfumato key FILE` wrote.",
+            )
         return cls(secret, kept=True)
 
     @staticmethod
@@ -92,7 +95,9 @@ class SecretKey:
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise UsageError(f"{str(path)!r} exists already; a key file is never overwritten.") from None
+            raise UsageError(
+                f"{str(path)!r} exists already; a key file is never overwritten.", "Choose another name."
+            ) from None
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(KEY_BYTES) + "\n")
 

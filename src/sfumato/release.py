@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from sfumato.errors import ReleaseError
 from sfumato.manifest import Manifest
+from sfumato.nearest import near_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +197,7 @@ def open_release(folder: str | Path, spark: SparkSession | None = None) -> Relea
     """
     path = Path(folder) / MANIFEST_NAME
     if not path.is_file():
-        raise ReleaseError(f"{str(folder)!r} is not a release: it has no {MANIFEST_NAME}.")
+        raise _no_release(Path(folder))
     try:
         manifest = Manifest.model_validate_json(path.read_text(encoding="utf-8"))
     except (ValidationError, ValueError, OSError) as problem:
@@ -206,14 +207,39 @@ def open_release(folder: str | Path, spark: SparkSession | None = None) -> Relea
             if first
             else str(problem)
         )
-        raise ReleaseError(f"The manifest of {str(folder)!r} is not one of version 1: {reason}.") from None
+        raise ReleaseError(
+            f"The manifest of {str(folder)!r} is not one of version 1: {reason}.",
+            _CHANGED,
+        ) from None
     names = [manifest.data.file, *([manifest.groups.file] if manifest.groups else [])]
     for name in names:
         if Path(name).name != name or name in ("", ".."):
-            raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.")
+            raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.", _CHANGED)
     if len({*names, MANIFEST_NAME, README_NAME}) < len(names) + 2:
-        raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.")
+        raise ReleaseError(f"The manifest of {str(folder)!r} names one file for two purposes: {names}.", _CHANGED)
     return Release(Path(folder), manifest, spark)
+
+
+_CHANGED = "Give the folder as `sfumato publish` wrote it; get it anew from the publisher if it was changed."
+
+
+def _no_release(folder: Path) -> ReleaseError:
+    """Return the error of a path that is no release, with what was probably meant."""
+    if not folder.exists():
+        return ReleaseError(
+            f"There is no release {str(folder)!r}.",
+            near_file(folder) or "Give the folder that `sfumato publish` wrote.",
+        )
+    around = release_around(folder)
+    if around is not None:
+        hint = f"Give the whole folder: {str(around)!r}."
+    elif folder.is_file():
+        hint = (
+            "Estimates are made from the folder that `sfumato publish` wrote: its manifest tells how it was randomized."
+        )
+    else:
+        hint = f"A release is the folder that `sfumato publish` wrote, with a {MANIFEST_NAME}."
+    return ReleaseError(f"{str(folder)!r} is not a release: it has no {MANIFEST_NAME}.", hint)
 
 
 def release_around(path: Path) -> Path | None:

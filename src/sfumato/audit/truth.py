@@ -8,7 +8,6 @@ labels state, or in the year, quarter or month; merged values count as the manif
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from bisect import bisect_right
@@ -30,6 +29,7 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.manifest import Column
 from sfumato.matrix import FloatArray
+from sfumato.nearest import meant
 from sfumato.policy_rules import InputRule
 from sfumato.recoding import DATE_UNITS, EPOCH, DateBins
 from sfumato.reconstruct.answer import NAN
@@ -172,7 +172,9 @@ def _axis(release: Release, source: Source, name: str, labels: Sequence[Any]) ->
     hidden = Column(name=name, type=types[name], treatment="randomized")
     column = next((c for c in release.manifest.columns if c.name == name), hidden)
     if column.treatment in ("sub-table", "group"):
-        raise UsageError(f"{name!r} labels the {column.treatment}s of the release: no true table has it.")
+        raise UsageError(
+            f"{name!r} labels the {column.treatment}s of the release: no true table has it.", "Leave it out of --by."
+        )
     if name not in source.names:
         raise _no_column("table", name, source.names)
     read = _reader(types[name], value_type(source.column_type(name)))
@@ -182,11 +184,7 @@ def _axis(release: Release, source: Source, name: str, labels: Sequence[Any]) ->
 
 
 def _no_column(what: str, name: str, names: Sequence[str]) -> UsageError:
-    near = difflib.get_close_matches(name, names, n=1)
-    return UsageError(
-        f"The {what} has no column {name!r}.",
-        f"Did you mean {near[0]!r}?" if near else f"Its columns are {', '.join(names)}.",
-    )
+    return UsageError(f"The {what} has no column {name!r}.", meant(name, names, "Its columns are"))
 
 
 def _index(name: str, labels: Sequence[Any], read: Reader) -> dict[Any, int]:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+from sfumato.attributes import Value, label
 from sfumato.profiles import RARE, Profile
+
+MANY = 20
+"""More numbers than these as values of a column are probably quantities."""
+YEAR = re.compile("[12][0-9]{3}")
 
 
 def profile_notes(profile: Profile) -> list[str]:
@@ -22,7 +29,23 @@ def domain_notes(profile: Profile) -> list[str]:
             notes.append(
                 f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed by the domain: {some(rare)}."
             )
-    return [*notes, *profile.recoding_notes]
+    return [*notes, *_many_numbers(profile), *profile.recoding_notes]
+
+
+def _many_numbers(profile: Profile) -> list[str]:
+    """Return a note on every sensitive column that has many numbers as its values: quantities are better binned."""
+    return [
+        f"{part.name!r} has {len(part.values)} different numbers as values. If they are quantities, such as ages, bins "
+        "make fewer values, and more of each record stays: bins = { width = 10 }."
+        for part in profile.sensitive_domain.parts
+        if part.name in profile.observed and len(part.values) > MANY and all(map(_is_quantity, part.values))
+    ]
+
+
+def _is_quantity(value: Value) -> bool:
+    """Whether a value may be a quantity: a number, but no year, which may be the label of a date."""
+    text = "" if isinstance(value, bool) else label(value)
+    return value is None or (text.lstrip("-").replace(".", "", 1).isdecimal() and not YEAR.fullmatch(text))
 
 
 def some(names: list[str], most: int = 5) -> str:

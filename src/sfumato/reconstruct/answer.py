@@ -195,9 +195,15 @@ def values_array(values: Sequence[Any]) -> Any:
 def check_target(target: str, level: float) -> None:
     """Raise unless intervals of this kind and level exist."""
     if target not in TARGETS:
-        raise UsageError(f"Intervals are for a {' or a '.join(TARGETS)}.")
+        raise UsageError(
+            f"Intervals are for a {' or a '.join(TARGETS)}, not for {target!r}.",
+            "--target table: the noise alone; --target population: sampling too.",
+        )
     if not 0 < level < 1:
-        raise UsageError(f"The confidence level must lie between 0 and 1, not {level}.")
+        raise UsageError(
+            f"The confidence level must lie between 0 and 1, not {level}.",
+            f"{level:g}% is {level / 100:g}: write {level / 100:g}." if 1 < level < 100 else "0.95 is usual.",
+        )
 
 
 def sorted_key(name: str, values: Sequence[Any], codes: IntArray, stated: Sequence[Any] = ()) -> Key:

@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import SingularMatrix, UsageError
 from sfumato.matrix import FloatArray
+from sfumato.nearest import meant
 from sfumato.reconstruct import buckets
 from sfumato.reconstruct.answer import ALL, Answer, Estimator, IntArray, Key, Target, sorted_key, value_order
 from sfumato.reconstruct.cells import Estimates, Partition, cells_of
@@ -23,9 +24,10 @@ from sfumato.reconstruct.conditions import (
     split_condition,
 )
 from sfumato.reconstruct.counting import Counting
-from sfumato.reconstruct.estimate import NO_ROW, check_method
+from sfumato.reconstruct.estimate import NO_ROW, check_method, scattered
 from sfumato.reconstruct.figures import UNBIASED
 from sfumato.reconstruct.measures import Values, evaluate, products_of, totals_of
+from sfumato.reconstruct.misspelt import unknown_values, unseen_values
 from sfumato.reconstruct.query import NUMERIC, Query, parse_query
 from sfumato.reconstruct.reading import manifest_types, quoted, shown_values
 from sfumato.reconstruct.sources import Question, Source, hidden_columns, origin_of
@@ -92,14 +94,21 @@ def _check_numbers(
 ) -> None:
     """Raise unless the weight is an untouched column, and what is summed is a number, in text or not."""
     if weight and (weight not in types or weight in randomized):
-        raise UsageError(f"There is no untouched column {weight!r} to weigh by.")
+        weighing = [name for name in types if name not in randomized]
+        raise UsageError(f"There is no untouched column {weight!r} to weigh by.", meant(weight, weighing, "There are"))
     if weight and not types[weight].startswith((*NUMERIC, "string")):
-        raise UsageError(f"{weight!r} is of type {types[weight]}: it cannot be a weight.")
+        raise UsageError(
+            f"{weight!r} is of type {types[weight]}: it cannot be a weight.",
+            "Name a column of numbers: --weight COLUMN",
+        )
     totals = [total for measure in query.measures for total in (measure.top, measure.bottom) if total is not None]
     summed = {name for total in totals for name in total.columns} | ({weight} if weight else set())
     for name in sorted(summed):
         if types[name] == "string":
-            check_numbers(release, name)
+            try:
+                check_numbers(release, name)
+            except UsageError as problem:
+                raise UsageError(problem.message, f"Name a column of numbers, or count instead: --by {name}") from None
 
 
 def _check_weights(release: Release, weight: str, where: str) -> None:
@@ -181,8 +190,12 @@ class _Asked:
         warnings = []
         if self.condition.values and not any(values.any() for values in selected):
             warnings.append(f"No value of {self.domain.name!r} satisfies the condition.")
+        warnings += unknown_values(self.query.where, self.domain)
         if self.condition.rows and not any(part.figures.records.any() for part in parts):
-            warnings.append(NO_ROW)
+            warnings += [NO_ROW, *unseen_values(self.release, self.query.where)]
+        asked = {*self.query.by, *self.condition.columns} & set(self.domain.names)
+        for part in parts if asked else ():
+            warnings += scattered([key.name for key in part.figures.keys], part.figures.records)
         return warnings
 
 

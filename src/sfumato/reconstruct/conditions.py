@@ -202,7 +202,7 @@ def check_comparisons(release: Release, tree: exp.Expression) -> None:
     binned |= {part.name for part in release.manifest.domain.parts if are_bins(part.values)}
     types = manifest_types(release)
     for name in compared_as_numbers(tree, types, binned):
-        if name in binned and are_bins(_texts(release, name)):  # years, quarters and months are in order as text
+        if name in binned and are_bins(texts_of(release, name)):  # years, quarters and months are in order as text
             raise _about_bins(release, name)
         if name not in binned or name in compared_as_numbers(tree, types, ()):
             check_numbers(release, name)
@@ -227,7 +227,7 @@ def _about_order(release: Release, order: TextualOrder) -> UsageError:
 
 
 def _about_bins(release: Release, name: str) -> UsageError:
-    shown = ", ".join(map(_literal, sorted(_texts(release, name), key=bin_place)[:4]))
+    shown = ", ".join(map(_literal, sorted(texts_of(release, name), key=bin_place)[:4]))
     return UsageError(
         f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
         f"Name the bins that you want, e.g. {quoted(name)} IN ({shown}); `--by {name}` lists all of them.",
@@ -258,7 +258,7 @@ def _counted_texts(release: Release, name: str, where: str) -> tuple[int, str]:
     return rows, example
 
 
-def _texts(release: Release, name: str) -> list[str]:
+def texts_of(release: Release, name: str) -> list[str]:
     """Return the different texts of a column."""
     column = quoted(name)
     return [text for (text,) in _asked_of_texts(release, (name,), Counting((column,), where=f"{column} IS NOT NULL"))]

@@ -12,7 +12,6 @@ sample of. For `projected` and `em` it is the unbiased estimate's interval, cut 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,20 +20,24 @@ import numpy as np
 from sfumato.attributes import SensitiveDomain
 from sfumato.errors import UsageError
 from sfumato.matrix import FloatArray
+from sfumato.nearest import meant
 from sfumato.reconstruct import bayes, inverse
 from sfumato.reconstruct.answer import ESTIMATORS, Answer, Estimator, Key, Target, check_target
 from sfumato.reconstruct.bucket_figures import COUNT
 from sfumato.reconstruct.cells import Cells, Estimates, cells_of
 from sfumato.reconstruct.conditions import not_too_deep, split_condition
 from sfumato.reconstruct.figures import UNBIASED, Figures, ValueWeights
+from sfumato.reconstruct.misspelt import unknown_values, unseen_values
 from sfumato.reconstruct.projection import project
 from sfumato.reconstruct.reading import manifest_types, shown_values
 from sfumato.reconstruct.sources import Question, Source, hidden_columns, origin_of
 from sfumato.reconstruct.tally import ROWS
-from sfumato.reconstruct.where import check, parsed
+from sfumato.reconstruct.where import check, no_column, parsed
 from sfumato.release import Release
 
 NO_ROW = "No published row satisfies the condition."
+MANY_GROUPS, FEW_ROWS = 20, 3
+"""From how many groups on, and below how many rows each, an answer says that it is mostly noise."""
 NOTHING_RANDOMIZED = "No randomized column is asked."
 BIASED = "Never negative, and therefore biased near zero; the interval is the unbiased estimate's, cut to the possible."
 
@@ -55,7 +58,8 @@ def count(
     check_method(release, method, target, level)
     counted = Counted.of(release, by, where, target, method)
     numbers = counted.estimated(method)
-    empty = (NO_ROW,) if where.strip() and not counted.rows.any() else ()
+    tree = parsed(where) if where.strip() else None
+    empty = (NO_ROW, *unseen_values(release, tree)) if tree and not counted.rows.any() else ()
     order = counted.cells.in_order(release)
     rows = np.add.outer(np.arange(counted.figures.groups) * order.size, order).ravel()
     return Answer(
@@ -67,7 +71,7 @@ def count(
         method,
         target,
         level,
-        (*empty, *counted.notes(method), *numbers.notes),
+        (*unknown_values(tree, counted.domain), *empty, *counted.notes(method), *numbers.notes),
     )
 
 
@@ -76,17 +80,15 @@ def check_columns(release: Release, by: Sequence[str]) -> None:
     known = manifest_types(release)
     for name in by:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {', '.join(known)}."
-            raise UsageError(f"The release has no column {name!r}.", hint)
+            raise no_column(name, known)
     if len(set(by)) < len(by):
-        raise UsageError("A column is named more than once in --by.")
+        raise UsageError("A column is named more than once in --by.", "Name each once.")
 
 
 def check_method(release: Release, method: str, target: str, level: float) -> None:
     """Raise unless there are such estimates and intervals of this release."""
     if method not in ESTIMATORS:
-        raise UsageError(f"Estimators are {', '.join(ESTIMATORS)}.")
+        raise UsageError(f"There is no estimator {method!r}.", meant(method, ESTIMATORS, "Estimators are"))
     if method == "classical" and release.manifest.groups is None:
         raise UsageError(
             "The classical estimate is for releases by groups; this one is randomized.",
@@ -98,6 +100,17 @@ def check_method(release: Release, method: str, target: str, level: float) -> No
             "Ask for `inverse` (least squares), or for `projected`, which has no negative counts.",
         )
     check_target(target, level)
+
+
+def scattered(by: Sequence[str], rows: FloatArray) -> tuple[str, ...]:
+    """Return a note if rows are spread over so many groups that an estimate in one of them is mostly noise."""
+    if rows.size < MANY_GROUPS or rows.sum() >= FEW_ROWS * rows.size:
+        return ()
+    return (
+        f"The {rows.size:,} groups by {' and '.join(by)} have {rows.sum() / rows.size:.1f} published rows each, on "
+        "average: an estimate within one is mostly noise. Leave out the column with the most values, or select a range "
+        "of it by a condition.",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +172,14 @@ class Counted:
     def notes(self, method: Estimator) -> tuple[str, ...]:
         """Return what is to be said of the estimates."""
         if self.release.manifest.groups is not None:
-            return (*([BIASED] if method == "projected" else []), *self.figures.notes(), *self.source.notes())
+            biased = [BIASED] if method == "projected" else []
+            return (*self._scattered(), *biased, *self.figures.notes(), *self.source.notes())
         if self.figures.is_whole:
             return (NOTHING_RANDOMIZED,)
-        return (UNBIASED,) if method == "inverse" else (BIASED,)
+        return (*self._scattered(), UNBIASED if method == "inverse" else BIASED)
+
+    def _scattered(self) -> tuple[str, ...]:
+        return scattered([key.name for key in self.figures.keys], self.rows) if self.cells.asked else ()
 
     def estimated(self, method: Estimator) -> Numbers:
         """Return the estimates; of sub-tables they are summed: SDR 10.10. A value that is in none gets exactly 0."""

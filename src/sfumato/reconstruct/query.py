@@ -11,7 +11,6 @@ can read the release's own rows and nothing else.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -22,7 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from sfumato.errors import UsageError
 from sfumato.reconstruct.tally import Number
-from sfumato.reconstruct.where import NUMBERS
+from sfumato.reconstruct.where import NUMBERS, no_column
 
 EXAMPLE = "A query looks like: SELECT sex, diagnosis, COUNT(*) FROM release WHERE age > 40 GROUP BY sex, diagnosis"
 PARTS = {"expressions", "from_", "from", "where", "group", "order", "limit", "offset"}
@@ -30,7 +29,7 @@ PARTS = {"expressions", "from_", "from", "where", "group", "order", "limit", "of
 INSTEAD = {
     "having": "Read the rows that you want of the answer.",
     "distinct": "Group by the column instead.",
-    "joins": "A release is one table.",
+    "joins": "A release is one table. Ask for counts by the columns that both tables have, and join the answers.",
     "with_": "Ask for one SELECT.",
     "with": "Ask for one SELECT.",
     "qualify": "Read the rows that you want of the answer.",
@@ -38,7 +37,8 @@ INSTEAD = {
 }
 POSSIBLE = (
     "COUNT(*), SUM(column), AVG(column), quotients of counts and sums, and shares, "
-    "COUNT(*) / SUM(COUNT(*)) OVER (), can."
+    "COUNT(*) / SUM(COUNT(*)) OVER (), can. A median, a least or a largest value is read off counts by the column: "
+    "SELECT age, COUNT(*) FROM release GROUP BY age."
 )
 NUMERIC = (*NUMBERS, "bool")
 MOST_SETS = 64
@@ -136,7 +136,7 @@ def _select(text: str) -> exp.Select:
     select = statements[0]
     for part, content in select.args.items():
         if content and part not in PARTS:
-            name = part.rstrip("_").upper()
+            name = part.rstrip("_").upper().replace("JOINS", "JOIN")
             raise UsageError(f"{name} cannot be corrected or is not known here.", INSTEAD.get(part, EXAMPLE))
     for inner in select.find_all(exp.Subquery, exp.Select):
         if inner is not select:
@@ -267,7 +267,10 @@ def _numeric_column(node: exp.Expression, columns: Mapping[str, str], hidden: Ma
             f"Ask for counts by it (GROUP BY {name}) and weigh them yourself.",
         )
     if not columns[name].startswith((*NUMERIC, "string")):  # a column of a CSV file may be a number in text
-        raise UsageError(f"{name!r} is of type {columns[name]}: it cannot be summed or averaged.")
+        raise UsageError(
+            f"{name!r} is of type {columns[name]}: it cannot be summed or averaged.",
+            f"Ask for counts by it: GROUP BY {name}",
+        )
     return name
 
 
@@ -275,9 +278,7 @@ def _column(node: exp.Column, columns: Mapping[str, str]) -> str:
     if node.table and node.table.lower() != "release":
         raise UsageError(f"{node.sql(dialect='duckdb')} names another table.", EXAMPLE)
     if node.name not in columns:
-        near = difflib.get_close_matches(node.name, columns, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"The columns are {', '.join(columns)}."
-        raise UsageError(f"The release has no column {node.name!r}.", hint)
+        raise no_column(node.name, columns)
     return node.name
 
 
@@ -330,7 +331,7 @@ def _terms(order: exp.Expression | None) -> list[exp.Expression]:
 def _order(term: exp.Expression, by: tuple[str, ...], measures: tuple[Measure, ...]) -> tuple[str, bool]:
     inner = term.this
     if term.args.get("nulls_first"):
-        raise UsageError("NULLS FIRST is not known here: missing values always come last.")
+        raise UsageError("NULLS FIRST is not known here: missing values always come last.", "Leave it out.")
     text = inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb")
     known = {name: name for name in by}
     known |= {"estimate": measures[0].name} if len(measures) == 1 else {}

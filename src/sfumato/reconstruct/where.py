@@ -6,9 +6,8 @@ another table is refused by name, so a condition can read nothing but the releas
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sfumato.errors import UsageError
+from sfumato.nearest import nearest
 from sfumato.number_texts import any_spelling_of
 
 _Part = TypeVar("_Part", bound=exp.Expression)
@@ -76,6 +76,15 @@ def _of_numbers(comparison: exp.Condition, names: Collection[str]) -> str:
     for column in list(whole.find_all(exp.Column)):
         column.replace(exp.TryCast(this=column.copy(), to=exp.DataType.build("double")))
     return _rebuilt(whole.this)
+
+
+def compared_texts(tree: exp.Expression | None) -> Iterator[tuple[str, str]]:
+    """Give each column that a condition compares by =, <> or IN, with each text that it is compared with."""
+    for comparison in tree.find_all(exp.EQ, exp.NEQ, exp.In) if tree else ():
+        names = [column.name for column in _operands(comparison, exp.Column)]
+        for literal in _operands(comparison, exp.Literal) if len(names) == 1 else ():
+            if literal.is_string:
+                yield names[0], literal.name
 
 
 def compared_as_numbers(tree: exp.Expression, columns: Mapping[str, str], binned: Collection[str]) -> tuple[str, ...]:
@@ -159,12 +168,29 @@ def _check_column(node: exp.Column, columns: Mapping[str, str], randomized: tupl
     if name in randomized:
         raise UsageError(
             f"{name!r} is randomized: counting the rows whose published value fits would be biased.",
-            f"Group by it instead (--by {name}), or ask in SQL: SELECT COUNT(*) FROM release WHERE ...",
+            f"Group by it instead (--by {name}), or ask in SQL, which corrects for it: "
+            f'"SELECT COUNT(*) FROM release WHERE {_whole(node).sql(dialect="duckdb")}".',
         )
     if name not in columns:
-        near = difflib.get_close_matches(name, columns, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"The columns are {', '.join(columns)}."
-        raise UsageError(f"The release has no column {name!r}.", hint)
+        is_value = isinstance(node.parent, COMPARISONS) and node.arg_key != "this"
+        raise no_column(name, columns, f" A text stands in single quotes: '{name}'." if is_value else "")
+
+
+def _whole(node: exp.Expression) -> exp.Expression:
+    """Return the whole condition that a part belongs to."""
+    while isinstance(node.parent, exp.Expression) and not isinstance(node.parent, exp.Where):
+        node = node.parent
+    return node
+
+
+def no_column(name: str, columns: Iterable[str], more: str = "") -> UsageError:
+    """Return what is raised where a column is asked for that the release does not have."""
+    if near := nearest(name, columns):
+        return UsageError(f"The release has no column {name!r}.", f"Did you mean {near!r}?{more}")
+    return UsageError(
+        f"The release has no column {name!r}.",
+        f"Its columns are {', '.join(columns)}; one that the publisher left out cannot be asked for.{more}",
+    )
 
 
 def _numbers_as_numbers(tree: exp.Expression, columns: Mapping[str, str], in_text: Mapping[str, str]) -> None:
