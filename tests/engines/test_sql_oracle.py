@@ -76,7 +76,10 @@ def policy(method: str, compound: bool) -> Policy:
     sensitive = ("job", "ill") if compound else ("job",)
     roles = {name: "sensitive" if name in sensitive else "other" for name in table(False, False).column_names}
     columns = "\n".join(f"[columns.{name}]\nrole = '{role}'\nmissing = 'category'" for name, role in roles.items())
-    columns = columns.replace("[columns.income]", "[columns.income]\npublish_as_is = 'exact figures are asked for'")
+    for name in ("age", "income", "hours"):
+        columns = columns.replace(
+            f"[columns.{name}]", f"[columns.{name}]\npublish_as_is = 'exact figures are asked for'"
+        )
     assurance = "as-published" if method == "small-domain" else "proved"
     smith = "[[requirement.values]]\nvalue = 'smith'\nrho1 = 0.2\nrho2 = 0.4" if method == "fine-grain" else ""
     asked = f"[method]\nname = '{method}'\nassurance = '{assurance}'\n[requirement]\nrho1 = '1/3'\nrho2 = '2/3'"
