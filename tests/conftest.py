@@ -89,7 +89,8 @@ def make_policy(
     for name, role in roles.items():
         first, *more = role.split(";")
         lines += [f'[columns."{name}"]', f'role = "{first}"', *(part.strip() for part in more)]
-        lines += ['publish_as_is = "a test follows rows by it"'] if first in ("quasi_identifier", "other") else []
+        if first in ("quasi_identifier", "other") and "publish_as_is" not in role:
+            lines.append('publish_as_is = "a test follows rows by it"')
     lines += ["[method]", f'name = "{method}"', options, "[requirement]", requirement]
     return Policy.parse("\n".join(lines))
 

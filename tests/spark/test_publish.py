@@ -203,7 +203,7 @@ def test_dates_in_bins_and_merged_values(method: str, tmp_path: Path, spark: Spa
 
 def test_a_large_domain_goes_to_the_workers(tmp_path: Path, spark: SparkSession) -> None:
     """So large that the task is broadcast."""
-    rows = 6000
+    rows = 12_000
     table = pa.table({"n": range(rows), "code": [f"a rather long value {k % 5000:040}" for k in range(rows)]})
     path, policy = stored(table, tmp_path / "in"), make_policy({"n": "other", "code": "sensitive"}, "epsilon = 9")
     check_same(*on_both(path, policy, spark, tmp_path, shuffle=False))

@@ -9,7 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.errors import PolicyError
+from sfumato.errors import PolicyError, TableError
+from sfumato.methods import plan
+from sfumato.publishing import publish, rehearse
+from sfumato.table import count_alone, profile, scan
 from tests.engines.test_dropped import (  # noqa: F401
     test_a_dropped_column_is_left_out_like_an_identifier,
 )
@@ -83,3 +86,23 @@ def test_columns_of_categories_and_coarse_ones_are_planned(case: str, tmp_path: 
     table = patients(**{name: values})
     policy = asked(table, **{name: f'role = "quasi_identifier"\n{rule}'})
     assert stops_planned(on_spark(table, tmp_path), policy).rows == table.num_rows
+
+
+def test_t3_4_records_that_are_alone_are_counted_as_on_one_machine(tmp_path: Path, spark: SparkSession) -> None:
+    village = [None if k % 7 == 0 else f"village {k % 90}" for k in range(400)]
+    table = patients(village=village)
+    bins = 'role = "quasi_identifier"\nbins = { width = 5 }'
+    policy = asked(table, age=bins, village='role = "quasi_identifier"\nmissing = "category"')
+    found = count_alone(scan(table, policy))
+    assert found is not None
+    assert found.unique_records > 0
+    assert count_alone(scan(on_spark(table, tmp_path), policy)) == found
+
+
+def test_t3_7_a_rehearsal_refuses_what_publish_refuses(tmp_path: Path, spark: SparkSession) -> None:
+    table = patients(village=[None, *["hill", "lake"] * 199, "mill"])
+    opened = scan(on_spark(table, tmp_path), asked(table, village='role = "other"'))
+    made = plan(profile(opened), **opened.policy.plan_arguments())
+    for refusing in (lambda: rehearse(opened, made), lambda: publish(opened, made, tmp_path / "r")):
+        with pytest.raises(TableError, match=r"'village' is missing in 1 row"):
+            refusing()

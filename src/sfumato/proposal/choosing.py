@@ -19,8 +19,9 @@ USELESS = 0.25
 """Expected total variation above which the estimated distribution is mostly noise."""
 MUCH_BETTER = 0.5
 """What is left of that error where another method is proposed in place of uniform."""
-MOST_PLANNED = 1_000
-"""For a larger domain no method is tried: each plan costs some seconds."""
+MOST_PLANNED = 20_000
+MOST_DEALT = 2_000
+"""For larger domains uniform, or sub-tables, are not tried: such a plan costs many seconds."""
 MANY_VALUES = 20
 
 
@@ -52,7 +53,7 @@ class Choice:
             yield f"Expected on this table: {_off(self.made)}."
         if self.is_useless:
             yield (
-                f"THAT IS MOSTLY NOISE: with {self.values:,} values no single count can be told from it. Fewer, "
+                f"THAT IS MOSTLY NOISE: with {self.values:,} values most counts cannot be told from it. Fewer, "
                 "broader values help more than any setting here: bins, or values merged before publishing. Or publish "
                 "in groups, see below."
             )
@@ -100,7 +101,7 @@ def choose(profile: Profile) -> Choice:
     chosen = Choice("uniform", share, values, asked, uniform, uniform)
     if not chosen.is_useless:
         return chosen
-    dealt = _planned(profile, "small-domain", asked)
+    dealt = _planned(profile, "small-domain", asked) if values <= MOST_DEALT else None
     if dealt is None or _error(dealt) > MUCH_BETTER * _error(uniform):
         return chosen
     return Choice("small-domain", share, values, asked, dealt, uniform)
