@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv as pacsv
 
@@ -24,6 +25,8 @@ ROW_GROUP = 1 << 19
 
 LINES_AT_ONCE = 1 << 16
 """Lines of text that are joined at a time: an array of texts holds two gigabytes."""
+NEEDS_QUOTES = '^$|[",\r\n]'
+"""Fits a text that is quoted in a CSV file: an empty one, which would else be missing, and one with such a sign."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class ParquetWriter:
 class CsvFormat:
     """RFC 4180: a header, quotes where needed, missing values empty.
 
+    Quotes are around a value that needs them and no other: by what is quoted besides, a file would tell whether its
+    source had quotes, and so of the true values.
     `wide` says which columns are runs of columns of a file without quotes; text of such a file is written as it is.
     """
 
@@ -140,7 +145,7 @@ class CsvFormat:
         if self._wide:
             yield from map(_lines, table.to_batches(LINES_AT_ONCE))
         else:
-            yield _text(table)
+            yield from _text(table)
 
     def _fields(self, column: Any) -> Iterator[Any]:
         """Give the fields of the file that a column of the table is written to."""
@@ -183,15 +188,30 @@ class CsvWriter:
             self._file.close()
 
 
-def _text(table: Any) -> Any:
+def _text(table: Any) -> Iterator[Any]:
+    """Give the rows as text. Whether a value has quotes is told by itself, never by other values or by the source."""
     # Arrow quotes all text or none, and refuses "none" where a value needs quotes; most tables need none. Empty text
     # must be quoted, or it would be a missing value; a lone field too, or it would be an empty line.
     columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
     plain = pa.Table.from_arrays(columns, names=table.schema.names)
-    if plain.num_columns > 1 and not any(_has_empty_text(column) for column in plain.columns):
+    if plain.num_columns == 1:
+        yield _formatted(plain, "needed")
+        return
+    if not any(_has_empty_text(column) for column in plain.columns):
         with contextlib.suppress(pa.ArrowInvalid):
-            return _formatted(plain, "none")
-    return _formatted(plain, "needed")
+            yield _formatted(plain, "none")
+            return
+    for rows in plain.to_batches(LINES_AT_ONCE):
+        fields = [_quoted_text(c) if _is_plain_text(c.type) else c.cast(pa.string()) for c in rows.columns]
+        lines = pc.binary_join_element_wise(*fields, ",", null_handling="replace", null_replacement="")
+        yield pc.binary_join_element_wise(lines, "", "\n").buffers()[2]
+
+
+def _quoted_text(texts: Any) -> Any:
+    """Return texts with quotes around those that need them, as `_quoted` does."""
+    texts = texts.cast(pa.string())
+    enclosed = pc.binary_join_element_wise('"', pc.replace_substring(texts, '"', '""'), '"', "")
+    return pc.if_else(pc.match_substring_regex(texts, NEEDS_QUOTES), enclosed, texts)
 
 
 def _formatted(table: Any, quoting: str) -> Any:

@@ -71,6 +71,10 @@ FURTHER: dict[str, tuple[Pair, Format]] = {
         Pair(policy(STRICT, THREE), GAMMA, "aabc", 3, "b", pa.dictionary(pa.int8(), pa.string()), "parquet"),
         "parquet",
     ),
+    "a text that needs quotes": (
+        Pair(policy(STRICT, "['a', 'b, c']"), GAMMA, "aaaa", 3, "b, c", stored="csv"),
+        "csv",
+    ),
     "texts that look like numbers": (
         Pair(policy(STRICT, "['007', '8', 'x']"), GAMMA, ["007", "8", "8", "x"], 3, "8", stored="csv"),
         "csv",
