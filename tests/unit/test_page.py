@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from copy import deepcopy
+from fractions import Fraction
 from functools import cache, partial
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -163,6 +164,29 @@ def test_the_publisher_sees_every_finding_with_its_size(method: str) -> None:
         badge = VERDICTS[finding["verdict"]]
         assert all(part in texts for part in (finding["question"], finding["assumption"], badge.symbol, badge.text))
         assert f"{finding['at_risk']:,} of {finding['records']:,}" in texts
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_worst_is_the_largest_risk_and_every_bound_says_whose_it_is(method: str) -> None:
+    """A page promised 55% and then 59.2%, and told a worst of 46% beside somebody exposed by 90%."""
+    of = made(method)
+    texts = " ".join(text for _, text in Reader(private(method)).texts)
+    parts = of.release.manifest.mechanisms if of.release.manifest.groups is None else ()
+    promised = {float(Fraction(b.rho2)) for p in parts for t in p.sub_tables for b in t.bounds if b.rho2}
+    for finding in of.record["findings"]:
+        if finding["scale"] == "chance":
+            continue
+        if finding["direction"] == "at most":
+            assert all(group["risk"] <= finding["worst"] + 1e-9 for group in finding["exposed"])
+        if finding["who"]:
+            assert f"({finding['who']})" in texts
+        bound = finding["stated"] if finding["promised"] is None else finding["promised"]
+        if finding["attacker"] in ("frequencies", "background", "label", "composition") and promised and bound:
+            assert finding["why_bound"] or min(abs(bound - rho2) for rho2 in promised) < 1e-9
+        if finding["promised"] is not None and not finding["at_risk"]:
+            assert "No record: none is beyond its own bound." in texts
+        if finding["promised"] is None:
+            assert finding["why_not_covered"] in texts
 
 
 def test_a_broken_bound_is_told_by_word_and_symbol() -> None:

@@ -43,6 +43,12 @@ VERDICTS = {
     "above the bound": Badge("above the bound", "above", "✗"),
     "not covered by the guarantee": Badge("not covered by the guarantee", "open", "○"),
 }
+IN_TABLES = {
+    "within the bound": Badge("within", "within", "✓"),
+    "above the bound": Badge("above", "above", "✗"),
+    "not covered by the guarantee": Badge("not covered", "open", "○"),
+}
+"""The verdicts where a table has little room; the cards have them in full."""
 ATTACKERS = {
     "draws": "compares what was published with what the matrix gives by chance",
     "dealing": "compares how records were dealt to groups with what chance gives",
@@ -159,7 +165,7 @@ def _sizes(named: Sequence[tuple[str, Record]]) -> Block:
     rows: list[tuple[str | Badge, ...]] = [
         (
             name,
-            VERDICTS[f["verdict"]],
+            IN_TABLES[f["verdict"]],
             _worst(f),
             _bound(f),
             *([_nearest(f)] if differ else []),
@@ -197,7 +203,7 @@ def _checks(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
             "allows if it was."
         )
         rows = [
-            (name, VERDICTS[f["verdict"]], f.get("who") or "–", risk(f["worst"]), risk(f["promised"]))
+            (name, IN_TABLES[f["verdict"]], f.get("who") or "–", risk(f["worst"]), risk(f["promised"]))
             for name, f in named
         ]
         columns = ("check", "verdict", "the count that chance explains least", "share", "chance allows")

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.audit.attacks.knowing import MOST_SHARES
 from sfumato.audit.attacks.randomized import MOST_VALUES, dealt
 from sfumato.audit.case import Case, DoesNotApply, Ints, Signatures
-from sfumato.audit.finding import Finding
+from sfumato.audit.finding import NOT_COVERED, Finding
 from sfumato.audit.single_columns import (
     ColumnView,
     column_finding,
@@ -39,7 +39,8 @@ def of_randomized(case: Case) -> Iterator[Finding]:
         if not case.one_of_each_person and max(t.codes.size for t in mechanism.tables) <= MOST_VALUES:
             found = known_composition(mechanism, case.once(dealt).counts, view)
             knows = "Knows the matrices, and how many records of each sub-table have each combination."
-            yield column_finding(replace(view, promised=False), found, "composition", knows, expected=False)
+            finding = column_finding(replace(view, promised=False), found, "composition", knows, expected=False)
+            yield _explained(case, finding, "composition")
 
 
 def _by_shares(case: Case, view: ColumnView) -> Iterator[Finding]:
@@ -49,7 +50,7 @@ def _by_shares(case: Case, view: ColumnView) -> Iterator[Finding]:
     if mechanism.label is not None:
         found = known_shares(mechanism, quotas, view, _counted(case, everybody), [""], seen=False)
         knows = "Knows the shares of all combinations in the table, and sees the sub-table of a record."
-        yield column_finding(view, found, "label", knows)
+        yield _explained(case, column_finding(view, found, "label", knows), "label")
     for names in ((), *case.attribute_sets):
         by = case.signatures(names)
         if by.size * mechanism.domain.size * view.size > MOST_SHARES:
@@ -59,9 +60,18 @@ def _by_shares(case: Case, view: ColumnView) -> Iterator[Finding]:
         told = by.told if names else [""]
         found = known_shares(mechanism, quotas, view, _counted(case, by), told)
         # sub-tables of the proved version bound the belief of someone who goes by the shares of values alone
-        of_shares = case.manifest.method == SMALL_DOMAIN and case.is_proved and not names
-        own = replace(view, promised=True) if of_shares else view
-        yield column_finding(own, found, by.name if names else "frequencies", knows)
+        own = replace(view, promised=True) if _bounds_columns(case) and not names else view
+        yield _explained(case, column_finding(own, found, by.name if names else "frequencies", knows), "background")
+
+
+def _bounds_columns(case: Case) -> bool:
+    """Whether the guarantee is about each column alone, too."""
+    return case.manifest.guarantee.scope == "any predicate" or (case.manifest.method == SMALL_DOMAIN and case.is_proved)
+
+
+def _explained(case: Case, finding: Finding, like: str) -> Finding:
+    """Give the reason of a like attacker on combinations, where the guarantee is about columns alone, too."""
+    return replace(finding, why_not_covered=NOT_COVERED[like]) if _bounds_columns(case) else finding
 
 
 def _counted(case: Case, by: Signatures) -> Ints:
