@@ -261,3 +261,23 @@ def test_records_that_are_alone_are_counted_unasked_in_small_tables_only(monkeyp
     monkeypatch.setattr("sfumato.table.SMALL_TABLE", N - 1)
     assert sf.profile(opened).uniqueness is None
     assert sf.profile(opened, uniqueness=True).uniqueness is not None
+
+
+def test_t7_the_adversary_follows_from_what_was_read_off_the_table() -> None:
+    """The same plan promises less until both places are confirmed, and keeps to whom it promises it."""
+    table = patients(income=[30.0 + k % 50 for k in range(N)]).drop_columns(["illness"])
+    bins = 'role = "sensitive"\nbins = { breaks = [40, 50, 60] }'
+    promised = {}
+    for column, whole in ((True, True), (False, True), (True, False), (False, False)):
+        stated = asked(table, income=bins + f"\nfrom_table = {str(column).lower()}").model_dump(exclude_unset=True)
+        stated["requirement"]["from_table"] = whole
+        made = planned(table, Policy.model_validate(stated))
+        promised[column, whole] = (made.guarantee.strength, made.computed_from_table)
+        assert ("the values of any other records" in made.guarantee.adversary) == (not column and not whole)
+    weaker = "any prior, computed from this table"
+    assert promised == {
+        (True, True): (weaker, ("the bins of income", "rho1 and rho2 of the requirement")),
+        (False, True): (weaker, ("rho1 and rho2 of the requirement",)),
+        (True, False): (weaker, ("the bins of income",)),
+        (False, False): ("any prior", ()),
+    }
