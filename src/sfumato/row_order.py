@@ -61,14 +61,6 @@ class OrderTest:
         return LEVEL < self.p_value <= WEAK
 
     @property
-    def refusal(self) -> tuple[str, str]:
-        """What a plan says that was asked to keep the order of rows which tells of the sensitive value; and a hint."""
-        return (
-            f"{self.statement} Published in this order, the rows would tell it.",
-            'Say output.order = "shuffle".',
-        )
-
-    @property
     def statement(self) -> str:
         """Return the verdict as a sentence.
 
