@@ -26,6 +26,11 @@ def check_columns(stated: Sequence[str], present: Sequence[str]) -> None:
     _check_header(present, unstated, absent)
     if pairs := {name: near for name in absent if (near := nearest(name, unstated))}:
         name, near = next(iter(pairs.items()))
+        if near.strip() == name:
+            raise TableError(
+                f"The name of the column {near!r} has spaces around it.",
+                "Remove the spaces beside the commas of the table: values would have them, too.",
+            )
         raise PolicyError(
             f"The policy names the column {name!r}, which the table does not have; the table has {near!r}, which the "
             "policy does not name.",

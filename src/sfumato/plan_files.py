@@ -49,8 +49,9 @@ def read(path: str | Path) -> dict[str, Any]:
 
 def no_plan(path: str | Path, problem: Exception) -> UsageError:
     """Return what is raised where a file is not a plan."""
+    what = "it is not JSON" if isinstance(problem, json.JSONDecodeError) else repr(problem)
     return UsageError(
-        f"{str(path)!r} is not a plan of this version of sfumato: {problem!r}.",
+        f"{str(path)!r} is not a plan of this version of sfumato: {what}.",
         "Make one: sfumato plan TABLE POLICY -o plan.json",
     )
 

@@ -79,7 +79,9 @@ class Policy(Section):
             self._check_grouping()
         self._check_series()
         if self.output.order == "keep" and self.method.name in (*GROUPING, RESPONSE):
-            raise ValueError(f'order = "keep" does not go with {self.method.name}: its rows are in random order')
+            raise ValueError(
+                f'order = "keep" does not go with {self.method.name}: its rows are in random order; leave order out'
+            )
         self._check_requirement()
         # numbers are checked where the values are made: raise now, not when the table is read
         self.plan_arguments()
@@ -117,7 +119,8 @@ class Policy(Section):
         names = self.linked
         if not names:
             raise ValueError(
-                "no column is a quasi_identifier: randomized-response limits what is learned by linking on these"
+                "no column is a quasi_identifier: randomized-response limits what is learned by linking on these; give "
+                'a column that others may know role = "quasi_identifier"'
             )
         if wrong := [name for name in self.method.fixed if name not in names]:
             raise ValueError(

@@ -43,7 +43,8 @@ def reason(error: Any, sections: Sections) -> str:
     if kind == "greater_than_equal" and (key := place[-1]) in ("l", "r"):
         return f"must be at least 2, not {given}: it limits what is believed to 1/{key}, and 1 is no limit"
     if kind == "literal_error":
-        return _not_listed(error["ctx"]["expected"], given)
+        marks = '; texts that mean "missing" are named in [input] missing_values' if place[-1:] == ("missing",) else ""
+        return _not_listed(error["ctx"]["expected"], given) + marks
     if kind in _KINDS:
         return _KINDS[kind](place[-1] if place else "", given)
     return str(message[0].lower() + message[1:])

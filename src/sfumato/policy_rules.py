@@ -177,7 +177,7 @@ class ColumnRule(Section):
     def _what_is_left_out_has_no_values(self) -> ColumnRule:
         if self.role in LEFT_OUT_ROLES and (self.bins or self.merge or self.domain != "observed"):
             what = "an identifier is dropped" if self.role == "identifier" else "the column is dropped"
-            raise ValueError(f"{what}: it takes no domain, no bins and no merge")
+            raise ValueError(f"{what}: it takes no domain, no bins and no merge; leave them out")
         if self.bins and self.merge is not None:
             raise ValueError(
                 "bins and merge do not go together: bins make new values, and merge names those of the table; "
@@ -318,7 +318,7 @@ class MethodRule(Section):
         }
         for key, methods in only_for.items():
             if key in self.model_fields_set and self.name not in methods:
-                raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}")
+                raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}; leave it out")
         if self.name == RESPONSE:
             self._check_response()
         if self.name == SUPPRESSION:

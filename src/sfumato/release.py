@@ -234,9 +234,7 @@ def _no_release(folder: Path) -> ReleaseError:
     if around is not None:
         hint = f"Give the whole folder: {str(around)!r}."
     elif folder.is_file():
-        hint = (
-            "Estimates are made from the folder that `sfumato publish` wrote: its manifest tells how it was randomized."
-        )
+        hint = "A release is the folder that `sfumato publish` wrote: its manifest tells how it was randomized."
     else:
         hint = f"A release is the folder that `sfumato publish` wrote, with a {MANIFEST_NAME}."
     return ReleaseError(f"{str(folder)!r} is not a release: it has no {MANIFEST_NAME}.", hint)

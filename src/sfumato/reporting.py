@@ -105,6 +105,8 @@ def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
 def check_place(path: Path, public: bool) -> None:
     """Raise if the page cannot be written, or would lie inside a release."""
     check_new(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"The report is a page in HTML; {path.name!r} has another suffix.", "Name it report.html.")
     folder = release_around(path)
     if folder is None:
         return
@@ -138,7 +140,7 @@ def load_record(path: Path, of: str = "an audit", command: str = "audit") -> dic
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise UsageError(f"{wrong}: {problem}.") from None
+        raise UsageError(f"{wrong}: {problem}.", f"Make one with `sfumato {command}`.") from None
     if not isinstance(record, dict):
         raise UsageError(f"{wrong}.", f"Make one with `sfumato {command}`.")
     return record

@@ -203,7 +203,7 @@ class LocalPrivacy:
         if not 0 < epsilon <= 40:
             raise PolicyError(
                 f"epsilon must be above 0 and at most 40, not {_shown(epsilon)}.",
-                "epsilon = 40 lets the odds change by a factor of 2e17, which is no protection at all.",
+                "epsilon = 1 lets the odds change by a factor of 2.7, 40 by one of 2e17: no protection at all.",
             )
         _check_gamma(gamma_of_epsilon(epsilon), f"epsilon = {_shown(epsilon)}", "epsilon is so close to 0")
 

@@ -34,7 +34,7 @@ from sfumato.policy import Policy
 from sfumato.policy_rules import KEEPING_ONE
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey
-from sfumato.release import value_type
+from sfumato.release import MANIFEST_NAME, value_type
 from sfumato.uniqueness import Uniqueness
 from sfumato.uniqueness import uniqueness as summary
 
@@ -112,8 +112,15 @@ def scan(table: Any, policy: Policy) -> Table:
 
     Its columns must be exactly those of the policy.
     """
+    check_original(table)
     source = SparkSource(table) if is_frame(table) else open_source(table, policy.input)
     return _opened(source, policy)
+
+
+def check_original(table: Any) -> None:
+    """Raise if a release is given as the table: what is randomized already would be randomized again."""
+    if isinstance(table, str | Path) and (Path(table) / MANIFEST_NAME).is_file():
+        raise TableError(f"{str(table)!r} is a release, not a table.", "Give the original table.")
 
 
 def scan_on_spark(path: str | Path, policy: Policy, session: Any) -> Table:

@@ -98,7 +98,7 @@ def test_something_above_the_bound_is_exit_code_1() -> None:
             ("audit", "t.parquet", "--published", "t.parquet", "--policy", "policy.toml", "-o", "r2/audit.json"),
             "lies in the release",
         ),
-        (("audit", "t.parquet", "absent", "--policy", "policy.toml"), "is not a release"),
+        (("audit", "t.parquet", "absent", "--policy", "policy.toml"), "There is no release"),
     ],
 )
 def test_wrong_use(arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch) -> None:

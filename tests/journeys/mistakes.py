@@ -48,6 +48,7 @@ PUBLISH = "publish patients.csv policy.toml -o new"
 SENSITIVE = '[columns.diagnosis]\nrole = "sensitive"'
 AGE = '[columns.age]\nrole = "quasi_identifier"'
 REGION = '[columns.region]\nrole = "quasi_identifier"'
+KNOWN = (AGE, '[columns.sex]\nrole = "quasi_identifier"', REGION)
 
 
 # --- how a desk is changed --------------------------------------------------------------------------------------------
@@ -256,6 +257,29 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
             ),
         ),
         Mistake("a policy that is not there", "plan patients.csv polcy.toml", "Did you mean 'policy.toml'?"),
+        Mistake("curly quotes", PLAN, "Use straight quotes", policy(('name = "uniform"', "name = “uniform”"))),
+        Mistake(
+            "a column's name with a point",
+            PLAN,
+            '[columns."age.group"]',
+            policy(("[columns.age]", "[columns.age.group]")),
+        ),
+        Mistake("a role without a section", PLAN, "write [columns.age]", policy((AGE, '[columns]\nage = "other"'))),
+        Mistake(
+            "a key of another method",
+            PLAN,
+            "leave it out",
+            method("anatomy", "l = 2", more="\nretention_floor = 0.1"),
+        ),
+        Mistake(
+            "linking without quasi-identifiers",
+            PLAN,
+            'role = "quasi_identifier"',
+            method(
+                "randomized-response", "l = 2", *((each, each.replace("quasi_identifier", "other")) for each in KNOWN)
+            ),
+        ),
+        Mistake("two requirements", PLAN, "state one requirement", policy(("rho2 = 0.5", "rho2 = 0.5\nepsilon = 1"))),
     ),
     "Values of columns": (
         Mistake(
@@ -327,6 +351,14 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         Mistake("bins on text", PLAN, "take the bins away", said_of(REGION, "bins = { width = 10 }")),
         Mistake("bins that are a number", PLAN, "write bins = { width = 10 }", said_of(AGE, "bins = 10")),
         Mistake("breaks in no order", PLAN, "Write breaks = [18, 65]", said_of(AGE, "bins = { breaks = [65, 18] }")),
+        Mistake(
+            "NA for a missing value",
+            PLAN,
+            'missing_values = ["", "NA"]',
+            column("diagnosis", lambda k: "NA" if k % 9 == 7 else "ab"[k % 2]),
+            code=0,
+        ),
+        Mistake("missing values named in a column", PLAN, "[input] missing_values", said_of(AGE, 'missing = "NA"')),
         Mistake("one value", PLAN, "choose another sensitive column", column("diagnosis", lambda k: "flu")),
         Mistake(
             "some values missing",
@@ -374,6 +406,12 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         Mistake("a header and no rows", PLAN, "give a table with rows", table(rows_of(patients(0)))),
         Mistake(
             "rows and no header", PLAN, "The first line of a file must hold the names", table(rows_of(patients())[1:])
+        ),
+        Mistake(
+            "spaces after the commas",
+            PLAN,
+            "Remove the spaces",
+            file("patients.csv", "\n".join(line.replace(",", ", ") for line in patients())),
         ),
         Mistake("one row", PLAN, "choose another sensitive column", table(rows_of(patients(1)))),
         Mistake(
@@ -426,6 +464,10 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
             policy(("version = 1", 'version = 1\nrecord_key = "record"')),
         ),
         Mistake("policy and table exchanged", "plan policy.toml patients.csv", "the table comes first"),
+        Mistake("a misspelt command", "pubish patients.csv policy.toml -o new", "Did you mean 'publish'?"),
+        Mistake("no output", "publish patients.csv policy.toml", "'--output'"),
+        Mistake("a release for the table", "plan release policy.toml", "Give the original table"),
+        Mistake("a key file without a record key", f"{PUBLISH} --key-file hospital.key", "leave the key file out"),
     ),
     "Asking": (
         Mistake(
@@ -503,6 +545,20 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         Mistake(
             "an estimator that is not there", "estimate release --by sex --method inverted", "Did you mean 'inverse'?"
         ),
+        Mistake("rows for figures", asked("SELECT * FROM release"), "release.to_arrow()"),
+        Mistake("a column by its number", asked("SELECT sex, COUNT(*) FROM release GROUP BY 1"), "GROUP BY sex"),
+        Mistake(
+            "a condition inside SUM",
+            asked("SELECT SUM(CASE WHEN age > 30 THEN 1 ELSE 0 END) FROM release"),
+            "A condition goes into WHERE",
+        ),
+        Mistake("&& for AND", "estimate release --where \"sex = 'F' && age > 30\"", "Write AND"),
+        Mistake("a quote that is never closed", asked("SELECT COUNT(*) FROM release WHERE sex = 'F"), "never closed"),
+        Mistake(
+            "an association of a column with itself", "associate release --between sex,sex", "--between sex,diagnosis"
+        ),
+        Mistake("a share in percent", "power release --by diagnosis --share 5", "5% is 0.05"),
+        Mistake("answers as a workbook", "estimate release --by diagnosis -o counts.xlsx", ".csv"),
     ),
     "Auditing": (
         Mistake(
@@ -522,6 +578,7 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
             "audit patients.csv release --policy policy.toml -o release/audit.json",
             "Write it elsewhere",
         ),
+        Mistake("a report that is no page", "report patients.csv policy.toml release -o report.pdf", "report.html"),
     ),
 }
 MISTAKES = tuple(mistake for section in SECTIONS.values() for mistake in section)
@@ -561,8 +618,9 @@ def message(mistake: Mistake, answer: Printed) -> str:
 
 
 def steady(text: str) -> str:
-    """Return a text without what varies: where the desk is, hashes."""
-    text = re.sub(r"'[^' ]*/(release)'", r"'\1'", text.strip())
+    """Return a text without what varies: how the program was started, where the desk is, hashes."""
+    text = re.sub(r"\AUsage: .*?^(?=Error: )", "", text.strip(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"'[^' ]*/(release)'", r"'\1'", text)
     return re.sub(r"\b[0-9a-f]{12}\b", "...", text)
 
 

@@ -201,7 +201,7 @@ def worst_group_posterior(counts: Sequence[int], known: int) -> Fraction:
     """
     left = sum(counts) - known
     if left < 1:
-        raise UsageError(f"Of {sum(counts)} members {known} are known: nobody is left.")
+        raise UsageError(f"Of {sum(counts)} members {known} are known: nobody is left.", "Give fewer members.")
     return min(Fraction(1), Fraction(max(counts), left))
 
 

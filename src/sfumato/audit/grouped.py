@@ -82,7 +82,10 @@ class GroupTables:
         if len(wrong):
             group = int(wrong[0])
             rows = int(np.count_nonzero(self.rows == group))
-            raise ReleaseError(f"Group {group + 1} has {rows:,} row(s) and {int(listed[group]):,} value(s).")
+            raise ReleaseError(
+                f"Group {group + 1} has {rows:,} row(s) and {int(listed[group]):,} value(s).",
+                "Get the release anew from the publisher: it was changed.",
+            )
 
     @classmethod
     def of(cls, rows: IntArray, values: IntArray) -> GroupTables:

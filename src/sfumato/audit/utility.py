@@ -45,7 +45,7 @@ def distances(truth: FloatArray, estimate: FloatArray, floor: float | None = Non
     pi, h = _shares(truth, "true"), _shares(estimate, "estimated")
     floor = 0.5 / float(truth.sum()) if floor is None else floor
     if not 0 < floor < 1:
-        raise UsageError(f"The floor is a share between 0 and 1, not {floor:g}.")
+        raise UsageError(f"The floor is a share between 0 and 1, not {floor:g}.", "1% is 0.01.")
     g = np.maximum(h, floor)
     g /= g.sum()
     has = pi > 0
@@ -69,7 +69,10 @@ def _check_shapes(truth: FloatArray, estimate: FloatArray) -> None:
 def _shares(table: FloatArray, name: str) -> FloatArray:
     total = table.sum()
     if not (np.isfinite(total) and total > 0):
-        raise UsageError(f"The {name} counts sum to {total:g}: they have no shares.")
+        raise UsageError(
+            f"The {name} counts sum to {total:g}: they have no shares.",
+            "Give counts of which at least one is positive.",
+        )
     return np.asarray(table / total, dtype=np.float64)
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.table import Table
 
 INTERRUPTED = 128 + 2
+FILE_HINT = "Check that its folder is there, and that you may read and write it."
 
 
 def main() -> None:
@@ -55,7 +56,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(0)
     except OSError as problem:  # of files beside the release: a plan, a key
-        sys.exit(show.fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}."), as_json))
+        sys.exit(
+            show.fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}.", FILE_HINT), as_json)
+        )
 
 
 @command("init", "sfumato init patients.parquet -o policy.toml")
@@ -67,8 +70,10 @@ def init(
     """Propose a policy for a table, with the reasons as comments. Read it before you use it."""
     from sfumato.engines.sources import open_source
     from sfumato.proposal import propose
+    from sfumato.table import check_original
 
     _check_absent(output)
+    check_original(table)
     text = propose(open_source(table))
     if output is not None:
         output.write_text(text, encoding="utf-8")

@@ -37,6 +37,9 @@ WIDE = "\0"
 DAMAGE = (OSError, EOFError, zlib.error)  # what reading a damaged file raises
 
 
+DAMAGED = "Export or copy the file again."
+
+
 class CsvSource:
     """A CSV file with a header, read as text."""
 
@@ -57,7 +60,7 @@ class CsvSource:
         except UnicodeDecodeError:
             raise self._not_utf8() from None
         except (*DAMAGE, csv.Error) as problem:
-            raise TableError(f"{self.description!r} cannot be read: {_said(problem)}.") from None
+            raise TableError(f"{self.description!r} cannot be read: {_said(problem)}.", DAMAGED) from None
         if not header:
             raise TableError(
                 f"{self.description!r} is empty: it has no header line.",
@@ -193,8 +196,8 @@ class CsvSource:
             what = "a quote is never closed" if "end of data" in str(broken) else broken
             return TableError(f"{self.description!r}, line {last + 1}: {what}.", "Mend the line.")
         except DAMAGE as broken:
-            return TableError(f"{self.description!r} is damaged after line {last}: {_said(broken)}.")
-        return TableError(f"{self.description!r} cannot be read: {_said(problem)}.")
+            return TableError(f"{self.description!r} is damaged after line {last}: {_said(broken)}.", DAMAGED)
+        return TableError(f"{self.description!r} cannot be read: {_said(problem)}.", DAMAGED)
 
     def _not_utf8(self) -> TableError:
         with self._bytes() as raw:

@@ -70,7 +70,7 @@ def plan(
     if method not in METHODS:
         raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")
     if profile.rows == 0:
-        raise TableError("The table has no rows to publish.")
+        raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
     refuse(profile.stops)
     _check_domain(profile)
     if method == RESPONSE:

@@ -9,6 +9,8 @@ from sfumato.profiles import RARE, Profile
 
 MANY = 20
 """More numbers than these as values of a column are probably quantities."""
+MARKS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "?", ".")
+"""Texts that usually mean a missing value."""
 YEAR = re.compile("[12][0-9]{3}")
 
 
@@ -29,7 +31,17 @@ def domain_notes(profile: Profile) -> list[str]:
             notes.append(
                 f"{len(rare)} value(s) occur fewer than {RARE} times and are disclosed by the domain: {some(rare)}."
             )
-    return [*notes, *_many_numbers(profile), *profile.recoding_notes]
+    return [*notes, *_marks(profile), *_many_numbers(profile), *profile.recoding_notes]
+
+
+def _marks(profile: Profile) -> list[str]:
+    """Return a note on texts that are values now, and usually mean that there is none."""
+    found = [(part.name, mark) for part in profile.sensitive_domain.parts for mark in part.labels if mark in MARKS]
+    return [
+        f'{mark!r} is a value of {name!r}. If it means a missing value, say so: missing_values = ["", "{mark}"] in '
+        "[input] for a CSV file, or an empty value in the table."
+        for name, mark in found
+    ]
 
 
 def _many_numbers(profile: Profile) -> list[str]:

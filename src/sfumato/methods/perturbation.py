@@ -104,7 +104,9 @@ def _weights(weights: Weights, profile: Profile) -> FloatArray:
     if lacking := [profile.domain.labels[c] for c in range(profile.domain.size) if c not in stated]:
         raise PolicyError(f"method.weights lacks {some(lacking)}.", "Give a weight for every value.")
     if min(stated.values()) < 0 or not sum(stated.values()):
-        raise PolicyError("method.weights must not be negative, nor all zero.")
+        raise PolicyError(
+            "method.weights must not be negative, nor all zero.", "Write shares, such as { flu = 0.7, HIV = 0.3 }."
+        )
     return np.array([float(stated[c]) for c in range(profile.domain.size)])
 
 

@@ -52,7 +52,9 @@ def propose(source: Source) -> str:
     check_names(source)
     rows, columns = describe_columns(source, no_progress)
     if not rows:
-        raise TableError(f"{source.description!r} has no rows: nothing can be proposed.")
+        raise TableError(
+            f"{source.description!r} has no rows: nothing can be proposed.", "Give a table with a row for each record."
+        )
     guesses = guess_roles(columns, rows, _looks(source, rows, columns))
     sensitive = next(g for g in guesses if g.role == "sensitive")
     breaks = _breaks(source, sensitive.column)

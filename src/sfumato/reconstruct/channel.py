@@ -119,7 +119,10 @@ class Randomization:
         if len(chosen) == 1:
             return chosen[0]
         if any(mechanism.label for mechanism in chosen):
-            raise UsageError("Columns with sub-tables cannot be asked together with other randomized columns.")
+            raise UsageError(
+                "Columns with sub-tables cannot be asked together with other randomized columns.",
+                "Ask for them one by one.",
+            )
         domain = SensitiveDomain(tuple(part for mechanism in chosen for part in mechanism.domain.parts))
         matrix = ProductMatrix(tuple(mechanism.matrix for mechanism in chosen))
         return _Product(domain, (_ProductTable(np.arange(domain.size, dtype=np.int32), matrix),))
@@ -134,4 +137,7 @@ def randomization_of(release: Release) -> Randomization:
     try:
         return Randomization(release.manifest.mechanism_values)
     except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
-        raise ReleaseError(f"The mechanism of {str(release.folder)!r} cannot be read: {problem}.") from None
+        raise ReleaseError(
+            f"The mechanism of {str(release.folder)!r} cannot be read: {problem}.",
+            "Get the release anew from the publisher.",
+        ) from None

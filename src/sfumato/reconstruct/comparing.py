@@ -76,10 +76,12 @@ def association(
     """Measure how strongly two columns go together: see `Release.association`."""
     if normaliser not in NORMALISERS:
         raise UsageError(
-            f"The uncertainty coefficient is divided by the entropy of the {' or the '.join(NORMALISERS)}."
+            f"The uncertainty coefficient is divided by the entropy of the {' or the '.join(NORMALISERS)}, not of "
+            f"{normaliser!r}.",
+            "--normaliser second is usual.",
         )
     if first == second:
-        raise UsageError("An association is between two different columns.")
+        raise UsageError("An association is between two different columns.", "--between sex,diagnosis")
     joint = table(release, (first, second), where, target=target, level=level)
     by_groups = release.manifest.groups is not None
     if np.isnan(joint.value).any():

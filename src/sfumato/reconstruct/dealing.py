@@ -68,7 +68,10 @@ def _read(opened: _Opened) -> Dealt:
         lines = _lines(connection, groups, domain)
         parts = [Kinds.of(part.group, part.value, part.count, stratum[part.groups]) for part in lines]
     if not parts:
-        raise ReleaseError(f"The release {str(release.folder)!r} has an empty table of groups.")
+        raise ReleaseError(
+            f"The release {str(release.folder)!r} has an empty table of groups.",
+            "Get the release anew from the publisher.",
+        )
     kinds = Kinds.joined(parts)
     if not np.array_equal(kinds.sizes[kinds.of_group], rows):
         raise _other_groups()

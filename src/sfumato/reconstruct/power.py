@@ -202,14 +202,14 @@ def _check(
     for name in by:
         check(exp.column(name, quoted=True), types)
     if len(set(by)) < len(by):
-        raise UsageError("A column is named more than once in --by.")
+        raise UsageError("A column is named more than once in --by.", "Name each once.")
     if share is not None and not 0 < share <= 1:
         raise UsageError(f"The assumed share must be above 0 and at most 1, not {share}.", "5% is 0.05.")
     if width is not None and not 0 < width < math.inf:
         raise UsageError(f"The half-width of a share must be above 0, not {width}.", "5 points are 0.05.")
     check_target(target, level)
     if not 0.5 <= chance < 1:
-        raise UsageError(f"The chance to see a count must be at least 0.5 and below 1, not {chance}.")
+        raise UsageError(f"The chance to see a count must be at least 0.5 and below 1, not {chance}.", "0.8 is usual.")
 
 
 # --- what is known: the rows of each group, the release-wide distribution ---------------------------------------------

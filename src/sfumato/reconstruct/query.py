@@ -21,7 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from sfumato.errors import UsageError
 from sfumato.reconstruct.tally import Number
-from sfumato.reconstruct.where import NUMBERS, no_column
+from sfumato.reconstruct.where import NUMBERS, no_column, reason
 
 EXAMPLE = "A query looks like: SELECT sex, diagnosis, COUNT(*) FROM release WHERE age > 40 GROUP BY sex, diagnosis"
 PARTS = {"expressions", "from_", "from", "where", "group", "order", "limit", "offset"}
@@ -128,8 +128,7 @@ def _select(text: str) -> exp.Select:
     try:
         statements = [s for s in sqlglot.parse(text, dialect="duckdb") if s is not None]
     except SqlglotError as problem:
-        first = str(problem).splitlines()[0].split(". Line")[0].rstrip(". ")
-        raise UsageError(f"The query cannot be read: {first}.", EXAMPLE) from None
+        raise UsageError(f"The query cannot be read: {reason(problem)}.", EXAMPLE) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         what = type(statements[0]).__name__.upper() if len(statements) == 1 else f"{len(statements)} statements"
         raise UsageError(f"A query is one SELECT, not {what}.", EXAMPLE)
@@ -253,13 +252,21 @@ def _factor(node: exp.Expression) -> tuple[float, exp.Expression]:
 
 
 def _refused(text: str) -> UsageError:
+    if text == "*":
+        return UsageError(
+            "A query asks for figures, not for rows: * cannot be corrected for the randomization.",
+            "The published rows are in the data file of the release; release.to_arrow() reads them.",
+        )
     return UsageError(f"{text} cannot be corrected for the randomization.", POSSIBLE)
 
 
 def _numeric_column(node: exp.Expression, columns: Mapping[str, str], hidden: Mapping[str, str]) -> str:
     inner = node.this
     if not isinstance(inner, exp.Column):
-        raise UsageError(f"{node.sql(dialect='duckdb')}: only a column can be summed or averaged.", EXAMPLE)
+        raise UsageError(
+            f"{node.sql(dialect='duckdb')}: only a column can be summed or averaged.",
+            "A condition goes into WHERE, and records are counted: SELECT COUNT(*) FROM release WHERE age > 40",
+        )
     name = _column(inner, columns)
     if name in hidden:
         raise UsageError(
@@ -320,7 +327,10 @@ def _names(node: exp.Expression, columns: Mapping[str, str]) -> tuple[str, ...]:
         inner = node.expressions if isinstance(node, exp.Tuple) else [node.this]
         return tuple(name for part in inner for name in _names(part, columns))
     if not isinstance(node, exp.Column):
-        raise UsageError(f"GROUP BY {node.sql(dialect='duckdb')}: groups are columns of the release.", EXAMPLE)
+        raise UsageError(
+            f"GROUP BY {node.sql(dialect='duckdb')}: groups are columns of the release.",
+            "Name the column: GROUP BY sex",
+        )
     return (_column(node, columns),)
 
 

@@ -77,7 +77,10 @@ def connected(release: Release, piece: Piece | None = None, *, as_numbers: bool 
         with connection(allowed, views, every, 1 if piece else None, keep=_is_small(release, piece)) as found:
             yield found
     except (duckdb.Error, OSError) as problem:  # as rows are read, Arrow raises the second of what DuckDB says
-        raise ReleaseError(f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.") from None
+        raise ReleaseError(
+            f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.",
+            "Get the release anew from the publisher.",
+        ) from None
 
 
 def _is_small(release: Release, piece: Piece | None) -> bool:
@@ -90,7 +93,10 @@ def need_files(release: Release, files: Sequence[Path]) -> None:
     """Raise unless all these files of the release are there."""
     if lost := next((path for path in files if not path.is_file()), None):
         name = str(lost.relative_to(release.folder))
-        raise ReleaseError(f"The release {str(release.folder)!r} has lost its data file {name!r}.")
+        raise ReleaseError(
+            f"The release {str(release.folder)!r} has lost its data file {name!r}.",
+            "Get the release anew from the publisher.",
+        )
 
 
 def read_rows(release: Release) -> Any:

@@ -123,7 +123,9 @@ def table(
     """Estimate the joint table of some columns, among the records that satisfy `where`: see `Release.table`."""
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not names:
-        raise UsageError("A table needs at least one column.")
+        raise UsageError(
+            "A table needs at least one column.", 'Name columns, e.g. release.table(["sex", "diagnosis"]).'
+        )
     check_columns(release, names)
     check_method(release, method, target, level)
     counted = Counted.of(release, names, where, target, method)

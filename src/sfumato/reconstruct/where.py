@@ -34,6 +34,15 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, e
 EXAMPLE = "A condition looks like: sex = 'F' AND age BETWEEN 40 AND 60"
 
 
+_SQL_WORDS: dict[type[exp.Expression], tuple[str, str]] = {
+    exp.ArrayOverlaps: ("&&", "AND"),
+    exp.BitwiseAnd: ("&", "AND"),
+    exp.DPipe: ("||", "OR"),
+    exp.BitwiseOr: ("|", "OR"),
+}
+"""Marks of other languages, and the words of SQL."""
+
+
 def condition_sql(where: str, columns: Mapping[str, str], randomized: tuple[str, ...]) -> str:
     """Return the condition as SQL, checked. `columns` maps each published column to its type."""
     try:
@@ -107,7 +116,9 @@ def check(tree: exp.Expression, columns: Mapping[str, str], refused: tuple[str, 
     for node in tree.walk():
         if not isinstance(node, ALLOWED):
             name = node.name if isinstance(node, exp.Anonymous) else type(node).__name__
-            raise UsageError(f"{name.upper()} is not allowed in a condition.", EXAMPLE)
+            mark, word = next((said for kind, said in _SQL_WORDS.items() if isinstance(node, kind)), (name.upper(), ""))
+            remedy = f"Write {word}. " if word else ""
+            raise UsageError(f"{mark} is not allowed in a condition.", f"{remedy}{EXAMPLE}")
         if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
             raise UsageError("A sub-query is not allowed in a condition.", EXAMPLE)
         if isinstance(node, exp.Column):
@@ -140,7 +151,7 @@ def parsed(where: str) -> exp.Expression:
     try:
         statements = sqlglot.parse(f"SELECT 1 WHERE {where}", dialect="duckdb")
     except SqlglotError as problem:
-        raise UsageError(f"The condition {where!r} cannot be read: {_reason(problem)}.", EXAMPLE) from None
+        raise UsageError(f"The condition {where!r} cannot be read: {reason(problem)}.", EXAMPLE) from None
     select = statements[0] if len(statements) == 1 else None
     if not isinstance(select, exp.Select) or not select.args.get("where"):
         raise UsageError(f"{where!r} is not one condition.", EXAMPLE)
@@ -150,7 +161,7 @@ def parsed(where: str) -> exp.Expression:
     return condition
 
 
-def _reason(problem: SqlglotError) -> str:
+def reason(problem: SqlglotError) -> str:
     """Return what the parser says, without its places (they count what was put around the condition) and classes."""
     said = re.sub(r"[.,]? *Line \d+, Col: \d+.*$", "", str(problem).splitlines()[0]).rstrip(".: ")
     lacking = re.search(r"missing for <class '[\w.]*?(\w+)'>", said)

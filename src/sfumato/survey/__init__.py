@@ -67,7 +67,7 @@ def check_names(source: Source) -> None:
 def _under_policy(table: Table, progress: Progress) -> Survey:
     rows, columns = describe_columns(table.source, progress)
     if not rows:
-        raise TableError(f"{table.source.description!r} has no rows.")
+        raise TableError(f"{table.source.description!r} has no rows.", "Give a table with a row for each record.")
     columns = tuple(replace(c, role=table.schema[c.name].role) for c in columns)
     # not `table.profile`: it stops at a repeated person, which a survey has to tell of
     profile = count_sensitive(table.source, table.schema, progress)

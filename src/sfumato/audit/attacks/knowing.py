@@ -64,7 +64,9 @@ def columns_of_prior(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             header = next(csv.reader(file), [])
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise UsageError(f"The prior {str(path)!r} cannot be read: {problem}.") from None
+        raise UsageError(
+            f"The prior {str(path)!r} cannot be read: {problem}.", "Give a CSV file in UTF-8, with a header."
+        ) from None
     names = tuple(name for name in header if name not in ENTRY)
     if not names or set(header) - set(names) != set(ENTRY):
         raise UsageError(

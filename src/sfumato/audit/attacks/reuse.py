@@ -174,5 +174,8 @@ def _published(release: Release, mechanism: Mechanism) -> Codes:
         known = ColumnCodes(Attribute(part.name, "other"), {text_of(v): code for code, v in enumerate(part.values)})
         parts.append(known.of_release(columns[part.name]))
         if len(known.index) > len(part.values):
-            raise ReleaseError(f"{part.name!r} of {str(release.folder)!r} has a value that its manifest does not list.")
+            raise ReleaseError(
+                f"{part.name!r} of {str(release.folder)!r} has a value that its manifest does not list.",
+                "Get the release anew from the publisher.",
+            )
     return domain.join(parts)

@@ -89,9 +89,9 @@ def _check(
     if repeat < 1:
         raise UsageError("Every method makes one release at least.", "Give a number of repetitions from 1 on.")
     if target is not None and not 0 < target < 1:
-        raise UsageError(f"The target is a share of people between 0 and 1, not {target:g}.")
+        raise UsageError(f"The target is a share of people between 0 and 1, not {target:g}.", "5% is 0.05.")
     if seed is not None and seed < 0:
-        raise UsageError(f"A seed is a whole number from 0 on, not {seed}.")
+        raise UsageError(f"A seed is a whole number from 0 on, not {seed}.", "For instance --seed 1")
     names = table.schema.names("quasi_identifier")
     if not names:
         raise UsageError(

@@ -49,7 +49,7 @@ class Original:
                 found = columns[name].of_table(batch.rows.column(name), position)
                 parts[name].append(found if keep is None else found[keep])
         if not sum(map(len, parts[names[0]])):
-            raise TableError("The table has no rows to publish.")
+            raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
         return cls(table, columns, {name: np.concatenate(of_batches) for name, of_batches in parts.items()})
 
     @property
@@ -119,7 +119,10 @@ class Original:
         """Return the records of every combination of values, an axis for each column."""
         shape = self.shape(names)
         if math.prod(shape) > MOST_CELLS:
-            raise UsageError(f"The table of {', '.join(names)} has {math.prod(shape):,} cells, too many to compare.")
+            raise UsageError(
+                f"The table of {', '.join(names)} has {math.prod(shape):,} cells, too many to compare.",
+                "Bin or leave out some of the columns.",
+            )
         return np.bincount(self.numbers(names), minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
     def case(self, table: Table, release: Release) -> Case:

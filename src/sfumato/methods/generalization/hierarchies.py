@@ -36,9 +36,12 @@ class Hierarchy:
 
     def __post_init__(self) -> None:
         if not self.levels or not self.values or len({len(level) for level in self.levels}) != 1:
-            raise PolicyError(f"The hierarchy of {self.name!r} must have a name for each value at each level.")
+            raise PolicyError(
+                f"The hierarchy of {self.name!r} must have a name for each value at each level.",
+                "List every value once, with its groups.",
+            )
         if len(set(self.values)) < len(self.values):
-            raise PolicyError(f"The hierarchy of {self.name!r} lists a value twice.")
+            raise PolicyError(f"The hierarchy of {self.name!r} lists a value twice.", "Leave it in the list once.")
         for lower, upper in pairwise(self.levels):
             _check_nested(self.name, lower, upper)
         if len(set(self.levels[-1])) > 1:
@@ -87,7 +90,10 @@ def _check_nested(name: str, lower: Sequence[str], upper: Sequence[str]) -> None
     above: dict[str, str] = {}
     for low, high in zip(lower, upper, strict=True):
         if above.setdefault(low, high) != high:
-            raise PolicyError(f"The hierarchy of {name!r} puts {low!r} both in {above[low]!r} and in {high!r}.")
+            raise PolicyError(
+                f"The hierarchy of {name!r} puts {low!r} both in {above[low]!r} and in {high!r}.",
+                "Put it in one of the two.",
+            )
 
 
 def read_hierarchy(path: Path, name: str, values: Iterable[str], separator: str = ";") -> Hierarchy:
@@ -101,14 +107,20 @@ def read_hierarchy(path: Path, name: str, values: Iterable[str], separator: str 
             lines = [tuple(line) for line in csv.reader(file, delimiter=separator) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is no text of lines in UTF-8"
-        raise PolicyError(f"The hierarchy {str(path)!r} of {name!r} cannot be read: {reason}.") from None
+        raise PolicyError(
+            f"The hierarchy {str(path)!r} of {name!r} cannot be read: {reason}.",
+            "Give a CSV file in UTF-8: the value, then its groups from fine to coarse.",
+        ) from None
     by_value = {line[0]: line for line in lines}
     if len(by_value) < len(lines):
-        raise PolicyError(f"{path.name} lists a value twice.")
+        raise PolicyError(f"{path.name} lists a value twice.", "Leave one line for each value.")
     values = tuple(values)
     if missing := [value for value in values if value not in by_value]:
         raise PolicyError(f"{path.name} does not say what {missing[0]!r} of {name!r} becomes.", "Add a line for it.")
     chosen = [by_value[value] for value in values]
     if len({len(line) for line in chosen}) > 1:
-        raise PolicyError(f"The lines of {path.name} differ in their number of levels.")
+        raise PolicyError(
+            f"The lines of {path.name} differ in their number of levels.",
+            "Every line names the value and then one group for each level.",
+        )
     return Hierarchy(name, tuple(zip(*chosen, strict=True)))

@@ -50,7 +50,9 @@ def minimal_nodes(counts: npt.ArrayLike, hierarchies: Sequence[Hierarchy], l: fl
     """
     table = checked_table(counts, hierarchies)
     if not (math.isfinite(l) and l >= 1):
-        raise PolicyError(f"l is a number of values, at least 1, not {l:g}.")
+        raise PolicyError(
+            f"l is a number of values, at least 1, not {l:g}.", "l = 2 or more asks for different values."
+        )
     tops = tuple(h.top for h in hierarchies)
     tables = Rollups(table, hierarchies)
     _check_feasible(tables.table(tops), l)

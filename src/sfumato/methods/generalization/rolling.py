@@ -17,11 +17,14 @@ def checked_table(counts: npt.ArrayLike, hierarchies: Sequence[Hierarchy]) -> Fl
     table = np.asarray(counts, dtype=np.float64)
     expected = tuple(len(h.values) for h in hierarchies)
     if not hierarchies or table.ndim != len(hierarchies) + 1 or table.shape[:-1] != expected:
-        raise PolicyError(f"A table of shape {table.shape} does not fit hierarchies of {expected} values.")
+        raise PolicyError(
+            f"A table of shape {table.shape} does not fit hierarchies of {expected} values.",
+            "Give one hierarchy for each column.",
+        )
     if not np.isfinite(table).all() or (table < 0).any():
-        raise TableError("Counts are finite numbers, none negative.")
+        raise TableError("Counts are finite numbers, none negative.", "Count the rows of a table.")
     if table.sum() == 0:
-        raise TableError("The table has no rows to publish.")
+        raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
     return table
 
 

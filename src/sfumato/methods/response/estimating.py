@@ -132,7 +132,7 @@ def estimate_risk(
     proportional to both and to the number of groups that occur.
     """
     if cells < 1 or samples < 2:
-        raise UsageError("An estimate needs one cell and two samples at least.")
+        raise UsageError("An estimate needs one cell and two samples at least.", "--cells 20 --samples 400 are usual.")
     stated = _stated(profile, kept)
     untouched = tuple(name for name, channel in stated.items() if not channel.off_diagonal)
     axes = Axes.of(profile, untouched)
@@ -158,7 +158,8 @@ def _stated(profile: Profile, kept: Mapping[str, Number]) -> dict[str, Channel]:
     """Return the channel of every attribute by name, the sensitive columns as one last."""
     if not profile.quasi_identifiers:
         raise PolicyError(
-            "The profile has no quasi-identifiers: they are counted where the policy asks for randomized-response."
+            "The profile has no quasi-identifiers: they are counted where the policy asks for randomized-response.",
+            'Say name = "randomized-response" in [method], and l or risk_limit in [requirement].',
         )
     sensitive = profile.sensitive_domain
     sizes = dict(zip(profile.quasi_identifiers, profile.quasi_domain.sizes, strict=True)) | {
@@ -175,7 +176,10 @@ def _stated(profile: Profile, kept: Mapping[str, Number]) -> dict[str, Channel]:
 def _channel(name: str, size: int, kept: Number) -> Channel:
     p = exact(kept, f"the probability of {name!r}")
     if not 1 <= p * size <= size:
-        raise UsageError(f"Values of {name!r} stay with a probability between 1/{size} (all noise) and 1, not {kept}.")
+        raise UsageError(
+            f"Values of {name!r} stay with a probability between 1/{size} (all noise) and 1, not {kept}.",
+            f"Write for instance --keep {name}=0.5.",
+        )
     if size == 1:
         return Channel(1, 1.0, 0.0)
     return Channel(size, float((size * p - 1) / (size - 1)), float((1 - p) / (size - 1)))

@@ -105,7 +105,9 @@ def _request(
     profile: Profile, limit: RiskLimit, risk: RiskName, scope: ScopeWord, fixed: Sequence[str], objective: ObjectiveWord
 ) -> Request:
     if wrong := [name for name in fixed if name not in profile.quasi_identifiers]:
-        raise PolicyError(f"{wrong[0]!r} is to be fixed, and is not a quasi-identifier.")
+        raise PolicyError(
+            f"{wrong[0]!r} is to be fixed, and is not a quasi-identifier.", "Name quasi-identifiers in method.fixed."
+        )
     return Request.of(profile, limit, risk, scope, fixed, objective)
 
 

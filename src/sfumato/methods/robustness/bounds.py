@@ -125,5 +125,8 @@ def meets_repaired_delta(probabilities: Rows, counts: Sequence[int], r: int) -> 
     size, most = sum(counts), max(counts)
     largest, smallest = table.max(axis=0), table.min(axis=0)
     if (largest == 0).any():
-        raise PolicyError("The prior contradicts the data: a value of the group is impossible for all its tuples.")
+        raise PolicyError(
+            "The prior contradicts the data: a value of the group is impossible for all its tuples.",
+            "Give every value that occurs a probability above 0.",
+        )
     return most * r <= size and bool((smallest**2 * (size - most) >= largest**2 * most * (r - 1)).all())

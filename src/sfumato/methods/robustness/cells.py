@@ -59,7 +59,10 @@ class Cells:
         sets = []
         for names in attribute_sets:
             if lacking := [name for name in names if name not in parts]:
-                raise PolicyError(f"The attribute set names {lacking[0]!r}, which the profile does not count.")
+                raise PolicyError(
+                    f"The attribute set names {lacking[0]!r}, which the profile does not count.",
+                    "Count with the policy that names it: sf.profile(sf.scan(table, policy)).",
+                )
             signatures, of_cell = np.unique(
                 np.column_stack([columns[name] for name in names]), axis=0, return_inverse=True
             )

@@ -100,6 +100,6 @@ def _check(cells: IntArray, order: Order, r: int) -> None:
     if r < 2:
         raise PolicyError(f"r must be at least 2, not {r}.", "r = 2: nothing is believed by more than one half.")
     if cells.size == 0:
-        raise TableError("The table has no rows to publish.")
+        raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
     if np.unique(order).size < cells.size:
         raise ValueError("two records have the same random number")

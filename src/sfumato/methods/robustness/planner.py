@@ -93,7 +93,9 @@ def _checked_source(
     if isinstance(prior, str):
         return prior
     if len(prior) != len(attribute_sets):
-        raise PolicyError(f"{len(prior)} files of priors for {len(attribute_sets)} attribute sets.")
+        raise PolicyError(
+            f"{len(prior)} files of priors for {len(attribute_sets)} attribute sets.", "Name one for each set."
+        )
     return "file"
 
 

@@ -101,7 +101,9 @@ def _entries(path: Path, columns: Sequence[str]) -> Iterator[tuple[Entry, Fracti
     if not header:
         raise PolicyError(f"{path} is empty.", f"Begin it with the line {','.join(needed)}.")
     if sorted(header) != sorted(needed):
-        raise PolicyError(f"{path} must have the columns {', '.join(needed)}, not {', '.join(header)}.")
+        raise PolicyError(
+            f"{path} must have the columns {', '.join(needed)}, not {', '.join(header)}.", "Mend its first line."
+        )
     places = [header.index(name) for name in needed]
     before: set[Entry] = set()
     for number, line in enumerate(lines, 2):
@@ -109,11 +111,13 @@ def _entries(path: Path, columns: Sequence[str]) -> Iterator[tuple[Entry, Fracti
         if not line:
             continue
         if len(line) != len(header):
-            raise PolicyError(f"{where}: {len(line)} field(s) instead of {len(header)}.")
+            raise PolicyError(
+                f"{where}: {len(line)} field(s) instead of {len(header)}.", "A field that holds a comma must be quoted."
+            )
         *signature, value, probability = (line[place] for place in places)
         entry = tuple(signature), value
         if entry in before:
-            raise PolicyError(f"{where}: {value!r} is listed twice for {_named(entry[0])}.")
+            raise PolicyError(f"{where}: {value!r} is listed twice for {_named(entry[0])}.", "Leave one line.")
         before.add(entry)
         yield entry, _probability(probability, where)
 
@@ -126,13 +130,13 @@ def _lines(path: Path) -> list[list[str]]:
     except FileNotFoundError:
         raise PolicyError(f"There is no file {str(path)!r}.", "Priors are looked for in the policy's folder.") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PolicyError(f"{path} cannot be read as CSV: {error}.") from None
+        raise PolicyError(f"{path} cannot be read as CSV: {error}.", "Give a CSV file in UTF-8.") from None
 
 
 def _probability(written: str, where: str) -> Fraction:
     number = exact(written, f"{where}: probability")
     if not 0 <= number <= 1:
-        raise PolicyError(f"{where}: a probability lies between 0 and 1; {written} does not.")
+        raise PolicyError(f"{where}: a probability lies between 0 and 1; {written} does not.", "30% is 0.3.")
     return number
 
 

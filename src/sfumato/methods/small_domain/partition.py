@@ -44,6 +44,7 @@ from sfumato.methods.small_domain.merging import (
 )
 from sfumato.methods.small_domain.order import balancing_order, reverse_cuthill_mckee
 from sfumato.methods.small_domain.search import WORK, Found, improve
+from sfumato.requirement import probability_hint
 
 Assurance = Literal["proved", "as-published"]
 
@@ -313,14 +314,16 @@ def _checked(counts: npt.ArrayLike) -> IntArray:
     if table.ndim != 1 or (table < 0).any():
         raise ValueError("counts must be one number of records for each value, none negative")
     if table.sum() == 0:
-        raise TableError("The table has no rows to publish.")
+        raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
     return table
 
 
 def _check_probabilities(rho1: Fraction, rho2: Fraction, delta: Fraction) -> None:
     for name, number in (("rho1", rho1), ("rho2", rho2), ("delta", delta)):
         if not 0 < number < 1:
-            raise PolicyError(f"{name} must lie strictly between 0 and 1, not {float(number):.6g}.")
+            raise PolicyError(
+                f"{name} must lie strictly between 0 and 1, not {float(number):.6g}.", probability_hint(name, number)
+            )
 
 
 def _protected(table: IntArray, rho1: Fraction) -> BoolArray:

@@ -141,7 +141,7 @@ def _checked(counts: npt.ArrayLike, ell: int) -> IntArray:
         raise PolicyError(f"l must be at least 2, not {ell}.", "l = 2 means: at most one half.")
     occurring = np.count_nonzero(table)
     if occurring == 0:
-        raise TableError("The table has no rows to publish.")
+        raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
     if occurring == 1:
         raise Infeasible("One value only occurs: every release tells it of everybody.", "Choose another column.")
     if occurring < ell:
