@@ -37,9 +37,9 @@ def table(values: Sequence[Any], **columns: Sequence[Any]) -> pa.Table:
 def policy(
     requirement: str, domain: Sequence[Any] | None, method: str, options: str = "", known: Sequence[str] = ()
 ) -> Policy:
-    """Return a policy for such a table; `known` are further quasi-identifiers."""
+    """Return a policy for such a table; `known` are further columns."""
     declared = f"; domain = {list(domain)}" if domain else ""
-    roles = {"who": "quasi_identifier", **dict.fromkeys(known, "quasi_identifier"), "disease": f"sensitive{declared}"}
+    roles = {"who": "other", **dict.fromkeys(known, "other"), "disease": f"sensitive{declared}"}
     return make_policy(roles, requirement, method, options=options)
 
 

@@ -26,11 +26,6 @@ UNIFORM: dict[str, tuple[Pair, Format]] = {
     "few rows, csv": (Pair(policy(STRICT, THREE), GAMMA, "aabc", 2, "c"), "csv"),
     "sorted": (Pair(policy(STRICT, TWO), GAMMA, SORTED + "a", 15, "b"), "parquet"),
     "the only one": (Pair(policy(STRICT, THREE), GAMMA, "abab", 1, "c"), "parquet"),
-    "all alike": (Pair(policy(STRICT, THREE), GAMMA, "aaaa", 3, "b"), "csv"),
-    "numbers in a file": (
-        Pair(policy(STRICT, "[1, 2, 100000]"), GAMMA, [1, 2, 2, 1], 0, 100000, stored="csv"),
-        "csv",
-    ),
 }
 FINE_GRAIN: dict[str, tuple[Pair, Format]] = {
     "by value": (Pair(policy(BY_VALUE, THREE, "fine-grain", EQUAL), GAMMA, "aabc", 2, "c"), "parquet"),
@@ -42,6 +37,12 @@ CASES = {f"uniform, {name}": case for name, case in UNIFORM.items()} | {
 
 MISSING = "; missing = 'category'"
 FURTHER: dict[str, tuple[Pair, Format]] = {
+    "quasi-identifiers": (Pair(policy(STRICT, THREE, known="quasi_identifier"), GAMMA, "aabc", 2, "c"), "parquet"),
+    "all alike": (Pair(policy(STRICT, THREE), GAMMA, "aaaa", 3, "b"), "csv"),
+    "numbers in a file": (
+        Pair(policy(STRICT, "[1, 2, 100000]"), GAMMA, [1, 2, 2, 1], 0, 100000, stored="csv"),
+        "csv",
+    ),
     "a missing value": (Pair(policy(STRICT, TWO, sensitive=MISSING), GAMMA, ["a", "b", None, "a"], 2, "b"), "csv"),
     "a missing value, parquet": (
         Pair(policy(STRICT, TWO, sensitive=MISSING), GAMMA, ["a", "b", None, "a"], 2, "b"),

@@ -64,7 +64,7 @@ def _of_file(path: Path) -> Iterator[tuple[str, Hashable]]:
         yield from _of_rows(header, [tuple(row) for row in rows])
     elif path.suffix == ".json":
         yield from _of_json(json.loads(content))
-        yield from _of_lines(content.decode())
+        yield "layout", re.sub(rb'[^\s{}\[\]:,"]', b"", content)
     else:
         yield from _of_lines(content.decode(errors="backslashreplace"))
 

@@ -66,13 +66,21 @@ class Pair:
 
 
 def policy(
-    requirement: str, domain: str | None, method: str = "uniform", options: str = "", sensitive: str = ""
+    requirement: str,
+    domain: str | None,
+    method: str = "uniform",
+    options: str = "",
+    sensitive: str = "",
+    known: str = "other",
 ) -> Policy:
-    """Return the policy of all pairs: `who` tells whose each row is."""
+    """Return the policy of all pairs: `who` tells whose each row is, in a column that is known or just other.
+
+    Both are published alike; where they are quasi-identifiers, more is counted, which takes as long as all the rest.
+    """
     roles = {
         "name": "identifier",
-        "who": "quasi_identifier",
-        "sex": "quasi_identifier",
+        "who": known,
+        "sex": known,
         "disease": "sensitive" + (f"; domain = {domain}" if domain else "") + sensitive,
     }
     return make_policy(roles, requirement, method, options=options)
