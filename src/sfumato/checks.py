@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sfumato.computed import ROW_ORDER, observed_domain
+from sfumato.computed import ROW_ORDER, left_out, observed_domain
 from sfumato.guarantee import Guarantee
 from sfumato.manifest import Manifest
 
@@ -49,6 +50,32 @@ def differing(stated: Guarantee, due: Guarantee) -> list[str]:
     return wrong if set(due.limits) <= set(stated.limits) else [*wrong, "limits"]
 
 
+LEFT_OUT = re.compile("Rows without a value of (.+) were left out")
+"""How the limit begins that rows were left out for want of a value."""
+
+
 def due_facts(manifest: Manifest) -> set[str]:
     """Return what other keys of a manifest say was computed from the table, and its list must hold."""
-    return {*map(observed_domain, manifest.observed_domains), *([] if manifest.data.shuffled else [ROW_ORDER])}
+    limits = (LEFT_OUT.match(limit) for limit in manifest.guarantee.limits)
+    return {
+        *map(observed_domain, manifest.observed_domains),
+        *([] if manifest.data.shuffled else [ROW_ORDER]),
+        *(left_out([limit[1]]) for limit in limits if limit),
+    }
+
+
+def treatments_fit(manifest: Manifest) -> bool:
+    """Whether the columns are treated as mechanisms, groups and merged values say."""
+    hidden = {part.name for mechanism in manifest.mechanisms for part in mechanism.domain}
+    special = dict.fromkeys(hidden, "randomized")
+    special |= {m.sub_table_column: "sub-table" for m in manifest.mechanisms if m.sub_table_column}
+    special |= {manifest.groups.group_column: "group"} if manifest.groups else {}
+    merged = set(manifest.merged or {})
+    of_groups = {part.name for part in manifest.groups.domain} if manifest.groups else set()
+    plain = [column for column in manifest.columns if column.name not in special]
+    return (
+        all(column.treatment == special[column.name] for column in manifest.columns if column.name in special)
+        and all(column.treatment in ("untouched", "binned", "merged") for column in plain)
+        and all((column.treatment == "merged") == (column.name in merged) for column in plain)
+        and merged <= {column.name for column in manifest.columns} | of_groups
+    )

@@ -350,14 +350,8 @@ def _second_release(table: Table, plan: AnyPlan) -> str:
         return second_release.SECOND_GROUPS
     keyed = table.policy.record_key is not None
     if isinstance(plan, ResponsePlan):
-        with_key = second_release.second_response_with_key
-        return with_key(plan.mechanisms) if keyed else second_release.SECOND_RESPONSE
-    if keyed:
-        return second_release.second_with_key(plan.mechanisms)
-    if plan.mechanism.label:
-        return second_release.SECOND_DEAL
-    only = plan.mechanism.tables[0]  # it may lack values of the domain that do not occur
-    return second_release.second_with_fresh_noise(only.matrix, only.bounds, plan.guarantee.directions)
+        return second_release.second_response(plan.mechanisms, keyed)
+    return second_release.second_of(plan.mechanisms, plan.guarantee.directions, keyed)
 
 
 # --- whole or absent --------------------------------------------------------------------------------------------------

@@ -152,3 +152,18 @@ def second_with_fresh_noise(
         f"{told_factor(once)} in one release, and by up to {told_factor(with_fresh_noise(once, matrix))} in two with "
         "this matrix: its own factor times the largest ratio of the other release."
     )
+
+
+def second_of(mechanisms: Sequence[Mechanism], directions: Sequence[Direction], keyed: bool) -> str:
+    """Return what a second release tells of values that were perturbed: by one matrix, or in sub-tables."""
+    if keyed:
+        return second_with_key(mechanisms)
+    if mechanisms[0].label:
+        return SECOND_DEAL
+    only = mechanisms[0].tables[0]  # it may lack values of the domain that do not occur
+    return second_with_fresh_noise(only.matrix, only.bounds, directions)
+
+
+def second_response(mechanisms: Sequence[Mechanism], keyed: bool) -> str:
+    """Return the same for randomized response."""
+    return second_response_with_key(mechanisms) if keyed else SECOND_RESPONSE

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato import verification_groups
-from sfumato.checks import Check, Verification, differing, due_facts, outcome
+from sfumato.checks import Check, Verification, differing, due_facts, outcome, treatments_fit
 from sfumato.computed import OBSERVED_RHO1, RESPONSE_MATRICES, SUB_TABLE_MATRICES, SUB_TABLES
 from sfumato.errors import UsageError
 from sfumato.guarantee import (
@@ -31,6 +31,7 @@ from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
 from sfumato.requirement import Bound
 from sfumato.retention_grid import is_on_grid
+from sfumato.second_release import second_of, second_response
 from sfumato.verification_copies import no_copies
 from sfumato.verification_files import as_published, carried
 from sfumato.verification_order import random_order
@@ -191,6 +192,8 @@ def _stated_response(release: Release, response: ResponsePart, mechanisms: Seque
         "method": manifest.method == RESPONSE and all(part.kind == RESPONSE for part in manifest.mechanisms),
         "scope": {mechanism.domain.names for mechanism in mechanisms} <= _in_scope(response),
         "matrices": all(m.is_whole and is_on_grid(m.matrix) and m.matrix.noise[0] > 0 for m in mechanisms),
+        "treatments": treatments_fit(manifest),
+        "second_release": manifest.second_release in [second_response(mechanisms, keyed) for keyed in (False, True)],
         "columns": {*response.quasi_identifiers, *response.sensitive} <= set(release.column_names),
     }
     wrong += [name for name, is_good in good.items() if not is_good]
@@ -211,7 +214,9 @@ def _in_scope(response: ResponsePart) -> set[tuple[str, ...]]:
 def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
     """The stated guarantee must be the one that follows from method, assurance, bounds and matrices."""
     manifest, mechanism = release.manifest, mechanisms[0]
-    wrong = differing(manifest.guarantee_value, _due_guarantee(release, mechanism))
+    guarantee = _due_guarantee(release, mechanism)
+    wrong = differing(manifest.guarantee_value, guarantee)
+    wrong += [] if treatments_fit(manifest) else ["treatments"]
     due = {*due_facts(manifest), *((SUB_TABLES, SUB_TABLE_MATRICES) if manifest.method == SMALL_DOMAIN else ())}
     due |= set() if manifest.method == SMALL_DOMAIN or not manifest.discloses_frequencies else {OBSERVED_RHO1}
     wrong += ["computed_from_table"] if not due <= set(manifest.computed_from_table) else []
@@ -221,10 +226,15 @@ def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
         has_minimum = manifest.mechanism.minimum_sub_table is not None
         due_minimum = manifest.assurance == "proved" and mechanism.label is not None
         wrong += [] if has_minimum == due_minimum else ["minimum_sub_table"]
-        wrong += [] if manifest.mechanism.rho1 else ["rho1"]
+        rho2 = max((bound.rho2 for bound in mechanism.bounds if bound.rho2 is not None), default=Fraction(1))
+        wrong += [] if 0 < Fraction(manifest.mechanism.rho1 or 0) < rho2 else ["rho1"]
     kind = "small-domain" if manifest.method == SMALL_DOMAIN else "perturbation"
     known = len(mechanisms) == 1 and manifest.mechanism.kind == kind
     known &= manifest.method == SMALL_DOMAIN or (manifest.method in PERTURBATIONS and mechanism.is_whole)
+    if known and any(bound.gamma is not None for bound in mechanism.bounds):
+        both = (False, True) if manifest.method in PERTURBATIONS else (False,)
+        second = [second_of(mechanisms, guarantee.directions, keyed) for keyed in both]
+        wrong += [] if manifest.second_release in second else ["second_release"]
     return outcome(
         "guarantee, as stated",
         not wrong and known,

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.checks import Check, differing, due_facts, outcome
+from sfumato.checks import Check, differing, due_facts, outcome, treatments_fit
 from sfumato.computed import of_groups
 from sfumato.errors import UsageError
 from sfumato.group_guarantee import state_group_guarantee
@@ -28,6 +28,7 @@ from sfumato.groups import GroupClaim, GroupMethod
 from sfumato.manifest import GroupsPart, Manifest
 from sfumato.reconstruct.reading import connected, quoted
 from sfumato.release import Release
+from sfumato.second_release import SECOND_GROUPS
 
 ROWS_AT_ONCE = 1 << 20
 MOST = (1 << 62) - 1
@@ -92,6 +93,8 @@ def _fitting(manifest: Manifest, groups: GroupsPart, claim: GroupClaim) -> dict[
         "shuffled": manifest.data.shuffled,
         "computed_from_table": {*due_facts(manifest), *of_groups(claim)} <= set(manifest.computed_from_table),
         "from_table": manifest.from_table,
+        "treatments": treatments_fit(manifest),
+        "second_release": manifest.second_release == SECOND_GROUPS,
         "discloses_frequencies": manifest.discloses_frequencies,
     }
 

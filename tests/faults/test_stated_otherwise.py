@@ -1,0 +1,97 @@
+"""A release that was made with a manifest that contradicts itself, and sealed: checksums agree, `verify` does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sfumato.computed import adversary_of_noise
+from sfumato.manifest import Manifest
+from sfumato.methods import plan
+from sfumato.publishing import publish
+from sfumato.release import Release
+from sfumato.table import profile, scan
+from tests.conftest import make_policy
+from tests.engines.tools import ROLES, patients, sealed
+
+DECLARED = "domain = ['asthma', 'flu', 'gout', 'mumps']"
+GROUPED = {"name": "identifier", "age": "drop", "sex": "quasi_identifier", "disease": "sensitive"}
+
+
+def made(folder: Path, requirement: str, method: str, roles: dict[str, str]) -> Release:
+    """Return a release from a secret key, of a table in which some values are missing."""
+    rows = patients(2000)
+    told = [
+        None if k % 40 == 0 and "drop" in roles["disease"] else v for k, v in enumerate(rows["disease"].to_pylist())
+    ]
+    table = scan(rows.set_column(3, "disease", pa.array(told)), make_policy(roles, requirement, method))
+    return publish(table, plan(profile(table), **table.policy.plan_arguments()), folder)
+
+
+def wrong(release: Release, change: Callable[[dict[str, Any]], None]) -> str:
+    """Change the manifest, seal it, and return what the check of the statement says."""
+    raw = release.manifest.model_dump()
+    change(raw)
+    found = sealed(Manifest.model_validate(raw), release.folder).verify()
+    return next(check.detail for check in found.checks if check.name == "guarantee, as stated")
+
+
+def no_left_out_rows(raw: dict[str, Any]) -> None:
+    raw["computed_from_table"], raw["from_table"] = (), False
+    raw["guarantee"] |= {"adversary": adversary_of_noise(()), "strength": "any prior"}
+
+
+def treated(name: str, treatment: str) -> Callable[[dict[str, Any]], None]:
+    def change(raw: dict[str, Any]) -> None:
+        next(column for column in raw["columns"] if column["name"] == name)["treatment"] = treatment
+
+    return change
+
+
+def second(raw: dict[str, Any]) -> None:
+    raw["second_release"] = "A second release of the same people tells nothing new."
+
+
+def merged(raw: dict[str, Any]) -> None:
+    raw["merged"] = {"age": {"old": ("80", "81")}}
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        (no_left_out_rows, "computed_from_table"),
+        (treated("disease", "untouched"), "treatments"),
+        (treated("age", "randomized"), "treatments"),
+        (treated("age", "merged"), "treatments"),
+        (merged, "treatments"),
+        (second, "second_release"),
+    ],
+)
+def test_of_randomized_values(change: Callable[[dict[str, Any]], None], key: str, tmp_path: Path) -> None:
+    roles = ROLES | {
+        "disease": f"sensitive; missing = 'drop'; {DECLARED}",
+        "age": "quasi_identifier; publish_as_is = 'x'",
+    }
+    release = made(tmp_path / "r", "gamma = 3", "uniform", roles)
+    assert "computed_from_table" not in wrong(release, lambda raw: None)
+    assert key in wrong(release, change)
+
+
+def test_of_groups(tmp_path: Path) -> None:
+    release = made(tmp_path / "r", "l = 2", "anatomy", GROUPED)
+    assert "second_release" in wrong(release, second)
+    assert "treatments" in wrong(made(tmp_path / "s", "l = 2", "anatomy", GROUPED), treated("sex", "randomized"))
+
+
+def test_of_what_sub_tables_are_made_for(tmp_path: Path) -> None:
+    roles = ROLES | {"age": "quasi_identifier; publish_as_is = 'x'"}
+    release = made(tmp_path / "r", 'rho1 = "1/4"\nrho2 = "1/2"', "small-domain", roles)
+
+    def raised(raw: dict[str, Any]) -> None:
+        raw["mechanisms"][0]["rho1"] = "3/4"
+
+    assert "rho1" in wrong(release, raised)
