@@ -20,6 +20,7 @@ from sfumato.methods.robustness import planner as robustness
 from sfumato.methods.robustness.planner import ROBUST
 from sfumato.methods.suppression import planner as suppression
 from sfumato.methods.suppression.planner import SUPPRESSION
+from sfumato.nearest import meant
 from sfumato.plans import AnyPlan, Plan
 from sfumato.profiles import Profile
 from sfumato.randomness import SecretKey
@@ -68,7 +69,7 @@ def plan(
     sensitive value on it, for the methods that draw each row by itself and leave it in its place.
     """
     if method not in METHODS:
-        raise Infeasible(f"There is no method {method!r}.", f"The methods are {', '.join(METHODS)}.")
+        raise Infeasible(f"There is no method {method!r}.", meant(method, METHODS, "The methods are"))
     if profile.rows == 0:
         raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
     refuse(profile.stops)
@@ -85,7 +86,9 @@ def plan(
     if profile.domain.size < 2:
         raise TableError(
             f"{profile.domain.name!r} has one value only: every release tells it of everybody.",
-            "Declare the whole domain, or choose another sensitive column.",
+            "Declare the whole domain, or choose another sensitive column."
+            if method in perturbation.METHODS
+            else "Choose another sensitive column.",  # the others need that several values occur
         )
     if method == ANATOMY:
         return groups.plan(profile, requirement, assurance)
