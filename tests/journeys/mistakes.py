@@ -361,6 +361,12 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         Mistake("missing values named in a column", PLAN, "[input] missing_values", said_of(AGE, 'missing = "NA"')),
         Mistake("one value", PLAN, "choose another sensitive column", column("diagnosis", lambda k: "flu")),
         Mistake(
+            "one value, for groups",
+            PLAN,
+            "Choose another sensitive column",
+            both(method("anatomy", "l = 2"), column("diagnosis", lambda k: "flu")),
+        ),
+        Mistake(
             "some values missing",
             PLAN,
             'missing = "category"',
