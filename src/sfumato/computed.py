@@ -33,7 +33,7 @@ BEST_FOR_TABLE = "the matrix, which is the best one for the table's own frequenc
 OBSERVED_RHO1 = "the matrix, which is computed from each value's share of the table and tells it"
 RESPONSE_MATRICES = "the matrices, which are computed from how often each combination of values occurs"
 SUB_TABLES = "which values occur, how many sub-tables there are, which values each has and how many records"
-SUB_TABLE_MATRICES = "the matrix of each sub-table, which tells the largest share of a protected value in it"
+SUB_TABLE_MATRICES = "the matrix of each sub-table, which is computed from the shares of the protected values in it"
 GROUP_COUNTS = "how often each value occurs among the published records, and in each group"
 GROUP_NUMBER = "how many groups there are, and how many records each has"
 WITHHELD = "how many records are withheld"
@@ -47,7 +47,7 @@ def observed_domain(column: str) -> str:
 
 def left_out(columns: Sequence[str]) -> str:
     """Return the fact that rows without a value are left out."""
-    return f"how many rows there are: those without a value of {', '.join(columns)} are left out"
+    return f"which rows are published, and how many: those without a value of {', '.join(columns)} are left out"
 
 
 def of_groups(claim: GroupClaim) -> Iterator[str]:

@@ -184,8 +184,8 @@ def _partition_limits(mechanism: Mechanism, bounds: Sequence[Bound], assurance: 
     if free:
         yield f"{free} value(s) that occur have no bound; they are not protected and can become easier to infer."
     yield (
-        "The sub-tables are computed from the table: which values occur is published, and each matrix tells the "
-        "largest share of a protected value in its sub-table."
+        "The sub-tables are computed from the table: which values occur is published, and each matrix tells of the "
+        "shares in its sub-table, with one sensitive column the largest share of a protected value."
     )
     yield PER_ROW
     yield NOT_OF
@@ -289,7 +289,7 @@ def _response_limits(claim: ResponseClaim, mechanisms: Sequence[Mechanism]) -> I
 
 
 def tells_composition(table: SubTable) -> bool:
-    """Whether the largest protected share, which the matrix tells, fixes the share of every value."""
+    """Whether the largest protected share, which the matrix of one column tells, fixes the share of every value."""
     protected = [bound for bound in table.bounds if bound.gamma is not None]
     if len(protected) == len(table.bounds):
         return all(bound.rho1 == Fraction(1, len(protected)) for bound in protected)

@@ -82,6 +82,11 @@ class Policy(Section):
             raise ValueError(
                 f'order = "keep" does not go with {self.method.name}: its rows are in random order; leave order out'
             )
+        if self.output.order == "keep" and self.person and self.person.repeated == "keep-one":
+            raise ValueError(
+                'order = "keep" does not go with person.repeated = "keep-one": the rows whose order the plan tests are '
+                "not those that publishing draws; leave order out"
+            )
         self._check_requirement()
         # numbers are checked where the values are made: raise now, not when the table is read
         self.plan_arguments()

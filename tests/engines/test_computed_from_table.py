@@ -80,12 +80,19 @@ def test_an_order_that_a_method_does_not_keep_is_refused(method: str, requiremen
         make_policy({"q": "quasi_identifier", "s": "sensitive"}, f"{requirement}\n{KEPT}", method)
 
 
+def test_an_order_that_was_tested_of_other_rows_is_refused() -> None:
+    """Which row of a person is kept is drawn again when a plan is published."""
+    person = 'person = { column = "n", repeated = "keep-one" }'
+    with pytest.raises(PolicyError, match="publishing draws"):
+        make_policy(TWO, f"gamma = 3\n{KEPT}", extra=person)
+
+
 ROLES = {"name": "identifier", "age": "identifier", "sex": "quasi_identifier"}
 OBSERVED = {**ROLES, "disease": "sensitive"}
 DECLARED = {**ROLES, "disease": "sensitive; domain = ['asthma', 'flu', 'gout', 'mumps']"}
 DROPPING = {**ROLES, "disease": "sensitive; domain = ['asthma', 'flu', 'gout', 'mumps']; missing = 'drop'"}
 DOMAIN = "the values of disease, which are those that occur"
-ROWS_LEFT = "how many rows there are: those without a value of disease are left out"
+ROWS_LEFT = "which rows are published, and how many: those without a value of disease are left out"
 OWN = "any prior, computed from this table"
 
 CASES: dict[str, tuple[dict[str, str], str, str, str, tuple[str, ...], str]] = {

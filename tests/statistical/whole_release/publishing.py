@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import csv as pacsv
 
 import sfumato as sf
 from sfumato.policy import Policy
@@ -59,7 +59,10 @@ class Pair:
             return table
         path = folder / f"table.{self.stored}"
         if self.stored == "csv":
-            pacsv.write_csv(table, path, pacsv.WriteOptions(quoting_style="none"))
+            with path.open("w", newline="", encoding="utf-8") as file:  # quotes where they are needed, and nowhere else
+                lines = csv.writer(file)
+                lines.writerow(table.column_names)
+                lines.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
         else:
             pq.write_table(table, path)
         return path
