@@ -202,3 +202,37 @@ def test_t2_date_bins_are_in_their_order(bins: str, labels: list[str], tmp_path:
             release.sql(later)
     else:
         assert release.sql(later).value == pytest.approx([40])
+
+
+@pytest.mark.parametrize("role", ["other", "sensitive"])
+@pytest.mark.parametrize(
+    ("bins", "day"), [("year", "2019-05-15"), ("quarter", "2019-05-15"), ("quarter", "2019"), ("month", "2019-09-15")]
+)
+def test_t2_a_day_inside_a_published_period_is_refused(role: str, bins: str, day: str, tmp_path: Path) -> None:
+    """As text '2019-Q1' comes after '2019-05-15', so its rows would be counted among the later ones without a word."""
+    table = pa.table({"day": ["2019-01-30", "2018-02-01", "2019-09-30"] * 20, "s": ["a", "b"] * 30})
+    secret = "day" if role == "sensitive" else "s"
+    release = sure(table, tmp_path / "r", secret, day=f"{role}; bins = '{bins}'")
+    for where in (f"day >= '{day}'", f"day BETWEEN '{day}' AND '2020-01-01'"):
+        with pytest.raises(UsageError, match="is no such period"):
+            release.sql(f"SELECT COUNT(*) FROM release WHERE {where}")
+
+
+def test_t2_a_merged_value_is_refused_by_its_old_name(tmp_path: Path) -> None:
+    """It would be 0 with no error, or, among other values, be left out without a word."""
+    table = pa.table({"ward": ["A", "B", "C", "D"] * 30, "s": ["a", "b"] * 60})
+    release = sure(table, tmp_path / "r", ward="other; merge = { few = ['B', 'C'], D = ['D'] }")
+    for where in ("ward = 'B'", "ward IN ('A', 'C')", "ward <> 'B'"):
+        with pytest.raises(UsageError, match="was merged into 'few'") as refused:
+            release.sql(f"SELECT COUNT(*) FROM release WHERE {where}")
+        assert "It stands for 'B', 'C'." in str(refused.value.hint)
+        with pytest.raises(UsageError, match="was merged into 'few'"):
+            release.count("s", where=where)
+    assert release.sql("SELECT COUNT(*) FROM release WHERE ward IN ('few', 'D')").value == pytest.approx([90])
+
+
+def test_t2_a_merged_secret_is_refused_by_its_old_name(tmp_path: Path) -> None:
+    table = pa.table({"x": [1, 2] * 60, "s": ["a", "b", "c", "d"] * 30})
+    release = sure(table, tmp_path / "r", s="sensitive; merge = { few = ['b', 'c'] }")
+    with pytest.raises(UsageError, match="was merged into 'few'"):
+        release.sql("SELECT COUNT(*) FROM release WHERE s = 'b'")

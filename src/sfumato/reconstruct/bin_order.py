@@ -9,6 +9,9 @@ from typing import Any
 BIN = re.compile(r"< (?P<below>\S+)|>= (?P<least>\S+)|\[(?P<low>\S+), \S+\)")
 """How `attributes.Bins` labels a bin: of numbers, or of dates (which are in the order of their texts)."""
 
+PERIOD = re.compile(r"\d{4}(-Q[1-4]|-\d{2})?")
+"""How bins of dates label a year, a quarter or a month."""
+
 Place = tuple[float, str]
 
 
@@ -20,6 +23,16 @@ def are_bins(values: Iterable[Any]) -> bool:
     """
     known = [value for value in values if value is not None]
     return bool(known) and all(isinstance(value, str) and BIN.fullmatch(value) for value in known)
+
+
+def are_periods(values: Iterable[Any]) -> bool:
+    """Whether all values, but for missing ones, are labels of years, quarters or months.
+
+    >>> are_periods(["2019-Q1", None]), are_periods(["< 2019-01-01", ">= 2019-01-01"])
+    (True, False)
+    """
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, str) and PERIOD.fullmatch(value) for value in known)
 
 
 def bin_place(label: str) -> Place:

@@ -7,7 +7,8 @@ Both may be combined by AND, OR and NOT, in SQL's logic of three values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
@@ -22,7 +23,7 @@ from sfumato.attributes import SensitiveDomain
 from sfumato.errors import UsageError
 from sfumato.reconstruct import on_spark
 from sfumato.reconstruct.answer import values_array
-from sfumato.reconstruct.bin_order import are_bins, bin_place
+from sfumato.reconstruct.bin_order import are_bins, are_periods, bin_place
 from sfumato.reconstruct.counting import Counting
 from sfumato.reconstruct.database import connection
 from sfumato.reconstruct.reading import (
@@ -34,7 +35,16 @@ from sfumato.reconstruct.reading import (
     manifest_types,
     quoted,
 )
-from sfumato.reconstruct.where import EXAMPLE, TextualOrder, as_sql, check, compared_as_numbers, textual_orders
+from sfumato.reconstruct.where import (
+    EXAMPLE,
+    TextualOrder,
+    as_sql,
+    check,
+    compared_as_numbers,
+    compared_texts,
+    ordered_texts,
+    textual_orders,
+)
 from sfumato.release import Release
 
 _Given = ParamSpec("_Given")
@@ -197,10 +207,15 @@ def _combinations(domain: SensitiveDomain) -> dict[str, Any]:
 
 
 def check_comparisons(release: Release, tree: exp.Expression) -> None:
-    """Raise if a text is compared as a number that is none, or numbers in text, or bins, would be put in its order."""
+    """Raise if a text is compared as a number that is none, or numbers in text, or bins, would be put in its order.
+
+    Likewise if a value that was merged away, or a day inside a published period, is asked for: no row tells of it.
+    """
+    _check_merged(release, tree)
     binned = {c.name for c in release.manifest.columns if c.treatment == "binned"}
     binned |= {part.name for part in release.manifest.domain.parts if are_bins(part.values)}
     types = manifest_types(release)
+    _check_periods(release, tree, binned | set(release.manifest.domain.names))
     for name in compared_as_numbers(tree, types, binned):
         if name in binned and are_bins(texts_of(release, name)):  # years, quarters and months are in order as text
             raise _about_bins(release, name)
@@ -214,6 +229,37 @@ def check_comparisons(release: Release, tree: exp.Expression) -> None:
         ((rows,),) = _asked_of_texts(release, order.columns, differ)
         if rows:
             raise _about_order(release, order)
+
+
+def _check_merged(release: Release, tree: exp.Expression) -> None:
+    """Raise if a condition names a value that is published under another name: it would match no row, unseen."""
+    for name, text in compared_texts(tree):
+        lists = (release.manifest.merged or {}).get(name, {})
+        merged = next((new for new, values in lists.items() if text in map(str, values)), None)
+        if merged is not None and text not in lists:
+            raise UsageError(
+                f"{text!r} is not published by itself in {name!r}: it was merged into {merged!r}.",
+                f"Ask for {quoted(name)} = {_literal(merged)}. It stands for {', '.join(map(repr, lists[merged]))}.",
+            )
+
+
+def _check_periods(release: Release, tree: exp.Expression, names: Collection[str]) -> None:
+    """Raise if years, quarters or months are put in order with a text of another kind: '2019-Q1' > '2019-05'."""
+    for name, text in ordered_texts(tree):
+        texts = texts_of(release, name) if name in names else ()
+        if not are_periods(texts) or _shape(text) in map(_shape, texts):
+            continue
+        some = sorted(texts)[len(texts) // 2]
+        raise UsageError(
+            f"{name!r} is published in periods such as {some!r}, and {text!r} is no such period. "
+            "Days are not published.",
+            f"Compare with a whole period, e.g. {quoted(name)} >= {_literal(some)}; `--by {name}` lists all of them.",
+        )
+
+
+def _shape(text: str) -> str:
+    """Return a text with 0 for each digit: '2019-Q1' is '0000-Q0'."""
+    return re.sub(r"\d", "0", text)
 
 
 def _about_order(release: Release, order: TextualOrder) -> UsageError:

@@ -89,7 +89,16 @@ def _of_numbers(comparison: exp.Condition, names: Collection[str]) -> str:
 
 def compared_texts(tree: exp.Expression | None) -> Iterator[tuple[str, str]]:
     """Give each column that a condition compares by =, <> or IN, with each text that it is compared with."""
-    for comparison in tree.find_all(exp.EQ, exp.NEQ, exp.In) if tree else ():
+    yield from _texts_beside_columns(tree, exp.EQ, exp.NEQ, exp.In)
+
+
+def ordered_texts(tree: exp.Expression | None) -> Iterator[tuple[str, str]]:
+    """Give each column that a condition puts in order, by <, BETWEEN and the like, with each text beside it."""
+    yield from _texts_beside_columns(tree, *ORDERINGS)
+
+
+def _texts_beside_columns(tree: exp.Expression | None, *kinds: type[exp.Condition]) -> Iterator[tuple[str, str]]:
+    for comparison in tree.find_all(*kinds) if tree else ():
         names = [column.name for column in _operands(comparison, exp.Column)]
         for literal in _operands(comparison, exp.Literal) if len(names) == 1 else ():
             if literal.is_string:
