@@ -193,14 +193,14 @@ def test_learned_bins_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 
 def test_integers_declared(kind: str, tmp_path: Path) -> None:
-    """7 in the policy is 7 in a column of integers and "7" in one of text; unseen values are in the domain."""
+    """7 in the policy is 7 in a column of integers and in one of texts that are; unseen values are in the domain."""
     table = written(pa.table({"x": ["u"] * N, "grade": [10, 9, 7, 7] * (N // 4)}), kind, tmp_path)
     release = released(
         table, make_policy({"x": "other", "grade": "sensitive; domain = [7, 8, 9, 10]"}), folder=tmp_path / "r"
     )
     assert release.manifest.domain.labels == ("7", "8", "9", "10")
     assert {grade for _, grade in rows_of(release)} == {"7", "8", "9", "10"}
-    assert [type(v) for (v,) in release.count("grade").groups] == [str if kind == "csv" else int] * 4
+    assert [v for (v,) in release.count("grade").groups] == [7, 8, 9, 10]
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv"])

@@ -50,6 +50,7 @@ class Encoder:
 
     def __post_init__(self) -> None:
         self._codes: dict[Value, int] = dict(self.domain.index) if self.domain else {}
+        self._rows = 0  # that were encoded here: none, where a cluster did it
         self._seen: Any = None  # the dictionary that the rest is for
         self._values: list[Value] = []  # as they are published
         self._places: npt.NDArray[np.int64] | None = None  # of the dictionary's values among them; None: the same
@@ -75,6 +76,7 @@ class Encoder:
 
     def encode(self, column: Any, position: int) -> Codes:
         """Return the code of each row; `position` is the number of the first row in the whole table, from 0."""
+        self._rows += len(column)
         coded = _as_dictionary(column, self.attribute)
         if self._seen is None or not coded.dictionary.equals(self._seen):
             self._look_up(coded.dictionary)
@@ -151,7 +153,7 @@ class Encoder:
         return " ".join(message for message, _ in parts), " ".join(hint for _, hint in parts)
 
     def _about_missing(self, lacking: Refusal) -> tuple[str, str]:
-        if not self._codes and len(self.refused) == 1:  # nothing was learned: to call it a category would not help
+        if lacking.rows == self._rows:  # no row has a value: to call a missing one a category would not help
             return (
                 f"{self.attribute.name!r} is missing in all {lacking.rows:,} row(s).",
                 'Leave the column out (role = "drop"), or fill it in the table.'
