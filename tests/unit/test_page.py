@@ -19,9 +19,9 @@ import pytest
 import sfumato as sf
 from sfumato.audit.truth import true_counts
 from sfumato.errors import UsageError
-from sfumato.report.page import html_of
+from sfumato.report.page import Table, html_of
 from sfumato.report.page_audit import ATTACKERS, VERDICTS, Compared
-from sfumato.report.page_counts import beliefs, estimated
+from sfumato.report.page_counts import beliefs, counts, estimated
 from sfumato.report.page_figures import COLOURS
 from sfumato.report.page_svg import DARK
 from sfumato.reporting import private_page, public_page, report
@@ -246,6 +246,7 @@ def test_without_an_inverse_there_are_estimates_without_intervals(tmp_path: Path
     assert not release.manifest.mechanism_value.is_invertible
     text = html_of(public_page(release, {"findings": []}))
     assert "Records by x" in text
+    assert "exact for the published ones" not in text
 
 
 def published(table: pa.Table, policy: sf.Policy, folder: Path) -> sf.Release:
@@ -411,3 +412,24 @@ def test_a_public_page_does_not_tell_whom_the_audit_found_nothing_for(tmp_path: 
         pages.append(listed(html_of(public_page(release, found.to_dict()))))
     assert attackers[1] - attackers[0] == {"missing"}
     assert pages[0] == pages[1]
+
+
+@pytest.mark.parametrize(("more", "told"), [("", 0), ("cd", 16)])
+def test_counts_that_groups_do_not_tell_are_no_numbers_and_come_last(more: str, told: int, tmp_path: Path) -> None:
+    """Every group has one "a" and one "b", so nothing tells these apart, nor others if all groups are of one size."""
+    values = list("ab") * 400 + list("cdefghij") * 50 + list(more)
+    rows = pa.table({"sex": ["F", "M"] * (len(values) // 2), "s": values})
+    policy = make_policy({"sex": "quasi_identifier", "s": "sensitive"}, "l = 3", "anatomy")
+    section = counts(published(rows, policy, tmp_path / "r"), None)
+    shown = section.blocks[-1]
+    assert isinstance(shown, Table)
+    assert "exact" not in shown.caption
+    cells = [str(row[1]) for row in shown.rows]
+    assert set(cells[told:]) == {"–"}
+    numbers = [int(cell) for cell in cells[:told]]
+    assert numbers == sorted(numbers, reverse=True)
+
+
+def test_a_page_does_not_call_counts_exact_of_which_records_are_withheld() -> None:
+    story = " ".join(text for _, text in Reader(html_of(made("suppression").private)).texts)
+    assert f"So how often each {COLUMN} occurs among the published records is exact" in story

@@ -69,22 +69,30 @@ def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) ->
     name = " and ".join(columns)
     title = f"Records by {name}" + (f", the {SHOWN} most frequent of {len(found):,}" if len(found) > SHOWN else "")
     true = ["true count"] if truth else []
-    if all(count.lower == count.upper for count in found):
+    if all(count.lower is not None and count.lower == count.upper for count in found):
         rows = [(c.label, _number(c.estimate), *([_number(c.truth)] if truth else [])) for c in shown]
         yield table(f"{title}: exact for the published ones", (name, "published", *true), rows)
         return
     naive = "classical estimate" if release.manifest.groups else "published rows"
-    keys = tuple(replace(key, words=naive) if key.words == UNCORRECTED else key for key in keys_of(COUNTS, shown))
-    caption = _caption(release.manifest, found)
-    yield Drawing(figure(title, _alt(name, found), lambda size: intervals(shown, size), caption, keys))
+    if told := [count for count in shown if not math.isnan(count.estimate)]:
+        keys = tuple(replace(key, words=naive) if key.words == UNCORRECTED else key for key in keys_of(COUNTS, told))
+        caption = _caption(release.manifest, found)
+        yield Drawing(figure(title, _alt(name, found), lambda size: intervals(told, size), caption, keys))
     rows = [(c.label, _number(c.estimate), _interval(c), _number(c.published), *_true(c)) for c in shown]
-    yield table(f"The same in numbers: {name}", (name, "estimate", "95% interval", naive, *true), rows)
+    yield table(
+        f"The same in numbers: {name}" if told else title, (name, "estimate", "95% interval", naive, *true), rows
+    )
 
 
 def _chosen(found: list[Estimated]) -> list[Estimated]:
     """Return the most frequent, by their counts; numbers and bins in their own order."""
-    order = sorted(found, key=lambda count: -count.estimate)[:SHOWN]
+    order = sorted(found, key=_size, reverse=True)[:SHOWN]
     return [count for count in found if count in order] if all(_is_ordered(count.label) for count in found) else order
+
+
+def _size(count: Estimated) -> float:
+    """Return what counts are sorted by; those of which the release does not tell come last."""
+    return -math.inf if math.isnan(count.estimate) else count.estimate
 
 
 def _is_ordered(text: str) -> bool:
@@ -93,7 +101,7 @@ def _is_ordered(text: str) -> bool:
 
 
 def _alt(name: str, found: list[Estimated]) -> str:
-    top = max(found, key=lambda count: count.estimate)
+    top = max(found, key=_size)
     text = (
         f"Estimated records of {len(found):,} values of {name}, with intervals; most: {top.label}, {top.estimate:,.0f}"
     )
@@ -119,7 +127,7 @@ def _true(count: Estimated) -> tuple[str, ...]:
 
 
 def _number(number: float | None) -> str:
-    return "–" if number is None else f"{number:,.0f}"
+    return "–" if number is None or math.isnan(number) else f"{number:,.0f}"
 
 
 def estimated(release: Release, columns: Sequence[str], truth: Truth | None) -> list[Estimated]:

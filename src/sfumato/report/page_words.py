@@ -92,8 +92,8 @@ def _grouped(manifest: Manifest, groups: GroupsPart) -> Iterator[str]:
     name = manifest.domain.name
     if groups.withheld:
         yield (
-            f"{groups.withheld:,} records were withheld: so many have a {name} that is so frequent that it could not "
-            "be hidden among others."
+            f"{groups.withheld:,} records were withheld: without that, some values of {name} would be so frequent that "
+            "they could not be hidden among others, or it could be told which ones they are."
         )
     among = f" among those that agree in {and_list(groups.dealt_within)}" if groups.dealt_within else ""
     yield (
@@ -101,7 +101,11 @@ def _grouped(manifest: Manifest, groups: GroupsPart) -> Iterator[str]:
         f"{among} to {groups.number:,} groups. One file tells who is in which group, the other which values of {name} "
         "a group has, and how often. Which record of a group has which value is not told."
     )
-    yield f"So how often each {name} occurs is exact, and how it goes together with other columns can be estimated."
+    published = " among the published records" if groups.withheld else ""
+    yield (
+        f"So how often each {name} occurs{published} is exact, and how it goes together with other columns can be "
+        "estimated."
+    )
 
 
 # --- the promise ------------------------------------------------------------------------------------------------------
