@@ -42,6 +42,8 @@ from sfumato.requirement import Requirement, exact, probability_hint
 UNDECIDED = "DECIDE"
 """How a text begins that `init` puts where it does not know what the publisher wants."""
 
+_ONE_BEFOREHAND = 'keep one row of each person in the table, drawn at random, or say "per-row"'
+
 
 class Policy(Section):
     """What the publisher asks for. Build it with `Policy.load`, `Policy.parse` or directly."""
@@ -111,7 +113,7 @@ class Policy(Section):
         if self.person and self.person.repeated == "keep-one":
             raise ValueError(
                 'person.repeated = "keep-one" does not go with small-domain: how many records of each value are kept '
-                "is known only when they are drawn"
+                f"is known only when they are drawn; {_ONE_BEFOREHAND}"
             )
         if LABEL in {name.lower() for name in self.columns}:
             raise ValueError(
@@ -148,7 +150,7 @@ class Policy(Section):
         if self.person and self.person.repeated == "keep-one":
             raise ValueError(
                 'person.repeated = "keep-one" does not go with randomized-response: the risk is that of the published '
-                "rows, and which ones these are is known only when they are drawn"
+                f"rows, and which ones these are is known only when they are drawn; {_ONE_BEFOREHAND}"
             )
 
     def _check_grouping(self) -> None:
@@ -165,7 +167,7 @@ class Policy(Section):
         if self.person and self.person.repeated == "keep-one":
             raise ValueError(
                 f'person.repeated = "keep-one" does not go with {name}: how many records of each value are kept is '
-                "known only when they are drawn"
+                f"known only when they are drawn; {_ONE_BEFOREHAND}"
             )
         if taken := {GROUP, COUNT} & {column.lower() for column in self.columns}:
             raise ValueError(

@@ -54,7 +54,7 @@ def no_copies(release: Release) -> Iterator[Check]:
     yield outcome(
         "copies",
         not found,
-        f"No column that is published as it is tells the randomized one (false alarm {LEVEL:g}).",
+        f"No untouched column is a copy of the randomized one (false alarm {LEVEL:g}).",
         " ".join(
             f"{copy.name!r} is published as it is, and tells {copy.of!r} of about {copy.told:.0%} of the records."
             for copy in found

@@ -216,6 +216,7 @@ def test_repeated_persons_stop_until_the_publisher_decides() -> None:
     with pytest.raises(TableError, match="200 rows belong to 100 persons"):
         profile(scan(table, policy))
     profile(scan(table, Policy.parse(text.replace('repeated = "error"', 'repeated = "keep-one"'))))
+    assert "only with uniform and fine-grain; for other methods keep one row" in " ".join(text.replace("#", "").split())
 
 
 def test_suggestions_are_valid_when_switched_on() -> None:

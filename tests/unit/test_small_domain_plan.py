@@ -119,7 +119,10 @@ def test_other_requirements_are_refused() -> None:
     ("key", "complaint"),
     [
         ('record_key = "n"', "record_key does not go with small-domain"),
-        ('person = { column = "n", repeated = "keep-one" }', "does not go with small-domain"),
+        (
+            'person = { column = "n", repeated = "keep-one" }',
+            "does not go with small-domain.* keep one row of each person",
+        ),
     ],
 )
 def test_what_does_not_go_with_dealing(key: str, complaint: str) -> None:

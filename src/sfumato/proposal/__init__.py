@@ -278,9 +278,9 @@ def _person(guesses: Sequence[Guess]) -> list[list[str]]:
                 f"{toml.quote(best.column.name)} looks like the number of a person or a case, and it is "
                 'repeated. The guarantee is for one row per person. DECIDE: "error" stops before anything '
                 "is published; "
-                '"keep-one" publishes one row of each, drawn at random; "per-row" publishes all, and what is '
-                "learned of "
-                "a person adds up. If it does not tell persons apart, remove this section."
+                '"keep-one" publishes one row of each, drawn at random (only with uniform and fine-grain; for '
+                'other methods keep one row of each in the table first); "per-row" publishes all, and what is '
+                "learned of a person adds up. If it does not tell persons apart, remove this section."
             ),
             "[person]",
             f"column = {toml.quote(best.column.name)}",
