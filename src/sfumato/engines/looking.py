@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attributes import Attribute
+from sfumato.engines.arrays import from_numpy
 from sfumato.engines.base import BATCH_ROWS, Source
 from sfumato.engines.duck import is_text, not_nan, plain_kind, run, salt
 from sfumato.engines.encoding import fitted, new_encoder
@@ -42,7 +43,7 @@ def seen_in(first: Any, attribute: Attribute) -> Seen:
     """Return what is seen of a column among the first rows of a table."""
     column = first.column(attribute.name)
     places = np.linspace(0, max(0, len(column) - 1), min(len(column), SAMPLE)).astype(np.int64)
-    sample = column.take(pa.array(places))
+    sample = column.take(from_numpy(places))
     if attribute.recoding is not None:
         return _coarse(attribute, sample)
     values = _valid(sample)
@@ -126,7 +127,7 @@ def _days(different: Any, times: Any) -> dict[str, int]:
 
 
 def _sum(which: Any, times: Any) -> int:
-    return int(np.asarray(times)[np.asarray(which.to_numpy(zero_copy_only=False), dtype=np.bool_)].sum())
+    return pc.sum(times.filter(which)).as_py() or 0  # in Arrow: its way to numpy imports pandas, which takes a second
 
 
 def _counted(source: Source, seen: Seen) -> Seen:
