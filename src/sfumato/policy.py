@@ -334,6 +334,16 @@ class Policy(Section):
         }
 
     @property
+    def exemptions(self) -> tuple[str, ...]:
+        """The columns that are published whatever they look like, each with the reason: who signs must see them."""
+        return tuple(
+            f"{name!r} is published as it is, whatever it tells of who people are. The policy says why: "
+            f"{rule.publish_as_is}."
+            for name, rule in self.columns.items()
+            if rule.publish_as_is is not None
+        )
+
+    @property
     def facts_from_table(self) -> tuple[str, ...]:
         """What the policy says that was read off the table, and that nobody has confirmed yet: `from_table = true`."""
         of_columns = [fact for name, rule in self.columns.items() for fact in rule.facts_from_table(name)]

@@ -34,7 +34,7 @@ class Profile:
     observed: tuple[str, ...] = ()  # columns of the domain whose domain was read off the table
     dropped: int = 0  # rows left out because a value is missing or another row of the person was drawn
     quasi_identifiers: tuple[str, ...] = ()  # the first columns of the domain, where they are counted too
-    recoding_notes: tuple[str, ...] = ()  # what to know of how columns are recoded, also those that are not counted
+    column_notes: tuple[str, ...] = ()  # what to know of how columns are published, also those that are not counted
     read_off: Facts = ()  # what else of the policy or of the rows was read off the table
     stops: tuple[Stop, ...] = ()  # other columns, which must not be published as the policy asks
     uniqueness: Uniqueness | None = None  # of the quasi-identifiers, where there are any and they were counted

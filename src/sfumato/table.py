@@ -225,7 +225,13 @@ def profile(
         counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked, checked)
     _check_declared_numbers(table, counted)
     alone = count_alone(table) if table.is_small or uniqueness else None
-    return replace(counted, read_off=read_off(table.policy), stops=table.stops, uniqueness=alone)
+    return replace(
+        counted,
+        read_off=read_off(table.policy),
+        column_notes=(*counted.column_notes, *table.policy.exemptions),
+        stops=table.stops,
+        uniqueness=alone,
+    )
 
 
 def count_alone(table: Table) -> Uniqueness | None:

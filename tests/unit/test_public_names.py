@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,3 +84,23 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     code = "import sys, sfumato; print([m for m in ('numpy', 'pyarrow', 'duckdb', 'pydantic') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_publishing_imports_no_pandas(tmp_path: Path) -> None:
+    """Arrow's own ways to numpy import it where it is installed, which takes most of a second."""
+    rows = [f"2019-01-{1 + k % 20:02},{k % 10},{'ab'[k % 2]}" for k in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join(["day,n,s", *rows]) + "\n")
+    policy = """
+        columns = { day = { role = "other" }, n = { role = "quasi_identifier" }, s = { role = "sensitive" } }
+        method = { name = "uniform" }
+        requirement = { gamma = 3 }
+    """
+    code = (
+        "import sys, sfumato as sf\n"
+        f"policy = sf.Policy.parse({policy!r})\n"
+        "table = sf.scan('t.csv', policy)\n"
+        "sf.publish(table, sf.plan(sf.profile(table), **policy.plan_arguments()), 'r')\n"
+        "print('pandas' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert found.stdout == "False\n"

@@ -281,3 +281,15 @@ def test_t7_the_adversary_follows_from_what_was_read_off_the_table() -> None:
         (True, False): (weaker, ("the bins of income",)),
         (False, False): ("any prior", ()),
     }
+
+
+def test_what_is_published_for_a_reason_is_told_to_who_signs(tmp_path: Path) -> None:
+    """The column and the reason stand in the plan: otherwise nobody sees the exemption."""
+    rows = pa.table({"rid": list(range(60)), "s": ["a", "b", "c"] * 20})
+    reason = "drawn at random for this release"
+    policy = Policy.parse(
+        f'[columns.rid]\nrole = "other"\npublish_as_is = "{reason}"\n[columns.s]\nrole = "sensitive"\n{UNIFORM}'
+    )
+    table = sf.scan(rows, policy)
+    told = sf.plan(sf.profile(table), **policy.plan_arguments()).explain()
+    assert f"'rid' is published as it is, whatever it tells of who people are. The policy says why: {reason}." in told

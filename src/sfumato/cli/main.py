@@ -213,6 +213,8 @@ def publish(
     print(f"Strength: {STRENGTHS[manifest.guarantee.strength]}.")
     if made.uniqueness is not None:
         print(f"Private, of the table: {made.uniqueness.sentence}")
+    for exemption in opened.policy.exemptions:
+        print(exemption)
     if manifest.computed_from_table:
         print(listed(manifest.computed_from_table))
     for limit in manifest.guarantee.limits:

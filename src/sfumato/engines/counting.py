@@ -71,7 +71,7 @@ def count_sensitive(
     cells, numbers = tally.cells([encoder.learned for encoder in encoders], domain)
     found = profile_of(attributes, domain, cells, numbers, watch.test(), dropped, quasi_identifiers)
     unseen = {encoder.attribute.name: encoder.unseen for encoder in (*encoders, *checks)}
-    return replace(found, recoding_notes=recoding_notes(source, (*attributes, *others), unseen))
+    return replace(found, column_notes=recoding_notes(source, (*attributes, *others), unseen))
 
 
 def recoding_notes(

@@ -127,4 +127,4 @@ def _unlike(run: list[_Column | None], texts: Any) -> Any:
     end = "$" if len(patterns) == len(run) else ","  # nobody looks into the fields after the last open one
     fields = ",".join(ANYTHING if pattern is None else f"{pattern}?" for pattern in patterns)
     fits = pc.match_substring_regex(texts, f"^{fields if len(run) > 1 else patterns[0]}{end}")
-    return texts.filter(pc.invert(pc.fill_null(fits, True)))
+    return texts.filter(pc.invert(fits))  # without the missing ones

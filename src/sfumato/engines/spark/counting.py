@@ -69,7 +69,7 @@ def count_sensitive(
         order = UNKNOWN_ORDER if source.why_no_address else _order(source, frame, counter, domain)
     profile = profile_of(attributes, domain, cells, numbers, order, found.dropped, quasi_identifiers)
     unseen = {a.name: found.unseen(k, a) for k, a in enumerate((*attributes, *others))}
-    return replace(profile, recoding_notes=recoding_notes(source, (*attributes, *others), unseen))
+    return replace(profile, column_notes=recoding_notes(source, (*attributes, *others), unseen))
 
 
 def _columns(attributes: Sequence[Attribute], schema: Schema) -> list[str]:

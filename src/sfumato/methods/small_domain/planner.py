@@ -71,7 +71,7 @@ def plan(
         notes=(
             *_notes(found, unprotected),
             *_disclosures(profile, mechanism, [block.size for block in found.blocks]),
-            *profile.recoding_notes,
+            *profile.column_notes,
             profile.order.statement,
         ),
         other_assurance=(other, _record_utility(rival)),
