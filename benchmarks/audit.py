@@ -32,7 +32,8 @@ METHODS = {
 
 def policy(columns: list[str], method: str, requirement: str, more: str) -> sf.Policy:
     roles = {name: "quasi_identifier" if name in QUASI else "other" for name in columns} | {SENSITIVE: "sensitive"}
-    stated = "\n".join(f'[columns."{name}"]\nrole = "{role}"' for name, role in roles.items())
+    as_is = {"fnlwgt": 'publish_as_is = "a weight of the survey"'}  # nearly unique
+    stated = "\n".join(f'[columns."{name}"]\nrole = "{role}"\n{as_is.get(name, "")}' for name, role in roles.items())
     return sf.Policy.parse(f"{stated}\n[method]\n{method}\n[requirement]\n{requirement}\n{more}")
 
 

@@ -51,6 +51,7 @@ def test_from_the_table_to_an_answer(name: str) -> None:
     code, out, err = run("publish", "t.parquet", f"{name}.toml", "--plan", "plan.json", "-o", "r")
     assert (code, f"Published {published} records" in out) == (0, True), err
     assert ("leave over" in out) == (name == "robust")
+    assert (f"{sum(plan['withheld'])} of 300 records are withheld" in out) == (name == "suppression")
     assert run("verify", "r")[0] == 0
     rows = as_json("estimate", "r", "SELECT disease, COUNT(*) FROM release GROUP BY disease")["rows"]
     assert sum(row["estimate"] for row in rows) == pytest.approx(published)

@@ -209,6 +209,11 @@ def publish(
         show.print_json({"folder": str(output), "manifest": manifest.model_dump(mode="json")})
         return
     print(f"Published {manifest.data.rows:,} records to {output} (release {manifest.release_id}).")
+    if manifest.groups and manifest.groups.withheld:
+        every = manifest.data.rows + manifest.groups.withheld
+        print(
+            f"{manifest.groups.withheld:,} of {every:,} records are withheld ({manifest.groups.withheld / every:.1%})."
+        )
     print(manifest.guarantee.sentence)
     print(f"Strength: {STRENGTHS[manifest.guarantee.strength]}.")
     if made.uniqueness is not None:
