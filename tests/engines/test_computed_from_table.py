@@ -32,7 +32,7 @@ KEPT = '[output]\norder = "keep"'
 
 
 def sorted_rows(unknown: str) -> pa.Table:
-    """Return the rows of TRUTH's example: aaaaaaaabbbbbbb, all known but the eighth."""
+    """Return the rows of the example: aaaaaaaabbbbbbb, all known but the eighth."""
     values = [*"aaaaaaa", unknown, *"bbbbbbb"]
     return pa.table({"n": list(range(len(values))), "s": values})
 

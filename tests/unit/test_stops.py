@@ -1,4 +1,4 @@
-"""What stops a publisher before harm is done: findings of TRUTH.md, section 3, by their numbers."""
+"""What stops a publisher before harm is done."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ values = [{ value = "c", rho1 = "1/4", rho2 = "1/3" }]
 """
 """gamma 2 for a and b, 3/2 for c."""
 
-SORTED = "aaaaaaaabbbbbbb"  # and one more, which is unknown: TRUTH T1
+SORTED = "aaaaaaaabbbbbbb"  # and one more, which is unknown
 UNIFORM: dict[str, tuple[Pair, Format]] = {
     "few rows": (Pair(policy(STRICT, THREE), GAMMA, "aabc", 2, "c"), "parquet"),
     "few rows, csv": (Pair(policy(STRICT, THREE), GAMMA, "aabc", 2, "c"), "csv"),
