@@ -124,7 +124,7 @@ PROVED = [("rotation", False), ("rotation", True), ("spread", False), ("safe-d",
 def test_what_is_believed_of_the_values(n: int, m: int, ell: int, variant: str, always: bool) -> None:
     """Everybody sees the published counts and how many records are withheld; all labelled tables are alike beforehand.
 
-    Then for someone who knows the sorted counts, which is the same as one who knows k and more.
+    Then for someone who knows the sorted counts, and so k and more.
     """
     every = _histograms(n, m)
     known = {tuple(sorted(counts)): [c for c in every if sorted(c) == sorted(counts)] for counts in every}
@@ -326,7 +326,7 @@ def test_a_missing_person_tells_more_as_the_limits_say() -> None:
 
 
 def _who(values: str, ell: int) -> Law:
-    """Return the law of who is published, for one who does not look at the values."""
+    """Return the law of who is published, for someone who does not look at the values."""
     total: dict[Any, Fraction] = {}
     for (records, _), chance in release(values, ell, "rotation", False).items():
         total[(records,)] = total.get((records,), Fraction(0)) + chance
