@@ -22,6 +22,7 @@ from sfumato.engines.mapping import CountedValues, Dealt, RowMapper
 from sfumato.engines.memory import kept_memory
 from sfumato.engines.number_columns import holds
 from sfumato.engines.one_file import Progress, reported, write_file
+from sfumato.engines.selection import complete_columns
 from sfumato.engines.shuffle import shuffled
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.writers import CsvFormat, ParquetFormat
@@ -213,7 +214,7 @@ def _write_data(
     """Write the published rows; return their description and their Arrow schema."""
     path = folder / f"data.{format}"
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
-    kind = CsvFormat(source.wide) if format == "csv" else ParquetFormat()
+    kind = CsvFormat(source.wide) if format == "csv" else ParquetFormat(complete_columns(schema))
     mapper = RowMapper(
         schema,
         source,
@@ -225,8 +226,7 @@ def _write_data(
         seen=CountedValues(plan.counts) if isinstance(plan, Plan) and plan.partition else None,
     )
     stopped = threading.Event()
-    # a shuffle keeps more in memory, and has work enough for two threads without this one
-    published = reported(mapper.batches(reading_ahead=not plan.shuffle), progress, stopped)
+    published = reported(mapper.batches(reading_ahead=True), progress, stopped)
     if plan.shuffle:
         published = shuffled(published, plan.rows, key, folder)
     numbers = watched_numbers(table, source, [name for m in plan.mechanisms for name in m.domain.names])

@@ -29,6 +29,7 @@ from sfumato.engines.anatomy import (
 )
 from sfumato.engines.mapping import RowMapper, integer_types
 from sfumato.engines.one_file import Progress, Written, reported, write_file
+from sfumato.engines.selection import complete_columns
 from sfumato.engines.writers import CsvFormat, Format, ParquetFormat
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.group_plan import GroupPlan
@@ -66,10 +67,12 @@ def write_groups(
     rows = reported(RowMapper(schema, source, (), key, beside=dealing_word(key)).batches(), progress, stopped)
     deal = _robust if plan.method == "robust-anatomy" else _plain
     dealt = deal(table, plan, rows, key, folder, stopped, progress)
-    kind, plain = (CsvFormat(source.wide), CsvFormat()) if format == "csv" else (ParquetFormat(), ParquetFormat())
+    kinds: tuple[Format, Format] = (ParquetFormat(complete_columns(schema)), ParquetFormat())
+    if format == "csv":
+        kinds = (CsvFormat(source.wide), CsvFormat())
     numbers = watched_numbers(table, source)
     tables = dealt.tables._replace(rows=numbers.watched(dealt.tables.rows))
-    data, lines = _write_both(tables, folder, format, (kind, plain), stopped)
+    data, lines = _write_both(tables, folder, format, kinds, stopped)
     part = groups_part(
         table,
         plan,

@@ -260,6 +260,4 @@ def _plain(column: Any) -> Any:
         return column
     if not pa.types.is_string(kind.value_type):
         return column.cast(kind.value_type)
-    if column.dictionary.null_count:  # a null may hide in the dictionary itself
-        return column.cast(pa.string()).dictionary_encode()
     return column.cast(pa.dictionary(pa.int32(), pa.string()))

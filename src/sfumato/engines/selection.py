@@ -24,6 +24,11 @@ def dropping(schema: Schema) -> list[Attribute]:
     return [a for a in schema.attributes if a.missing == "drop" and a.is_published]
 
 
+def complete_columns(schema: Schema) -> frozenset[str]:
+    """Return the published columns of which no published row misses a value: by the policy, whatever the table has."""
+    return frozenset(a.name for a in schema.attributes if a.is_published and a.missing != "category")
+
+
 def complete_rows(rows: Any, attributes: list[Attribute]) -> Mask | None:
     """Return the rows in which none of these attributes is missing; None for all."""
     gaps = [gap for a in attributes if (gap := _gaps(rows.column(a.name), a)) is not None]

@@ -7,8 +7,7 @@ the process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.engines.arrays import codes_of, from_numpy, from_text, nulls_of, take
-from sfumato.engines.pipeline import ahead
 from sfumato.engines.spill import Place, SpillFile
 from sfumato.randomness import SecretKey, Step, WordArray
 
@@ -35,14 +33,14 @@ def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) ->
     key = SecretKey.fresh() if key.kept else key
     spill, done = Spill(SpillFile(folder), rows), 0
     try:
-        for batch in ahead(batches):
+        for batch in batches:
             spill.scatter(batch, key.words(Step.SHUFFLE, 0, done, batch.num_rows))
             done += batch.num_rows
             del batch
         pa.default_memory_pool().release_unused()  # what reading needed, putting in order does not
         for part, count in enumerate(spill.counts):
             if count:
-                yield spill.part(part, _order_of_words(partial(key.words, Step.SHUFFLE, 1 + part, 0, count)))
+                yield spill.part(part, _order_of_words(key.words(Step.SHUFFLE, 1 + part, 0, count)))
     finally:
         spill.file.close()
 
@@ -185,33 +183,27 @@ class _Dictionary:
 
 
 def _order_by_part(part: WordArray, parts: int) -> Order:
-    """Return the stable order by part. One sort of (part, row) packed in an integer is twice as fast as argsort."""
-    bits = max(part.size - 1, 1).bit_length()
-    packed = part if parts << bits > 1 << 32 else part.astype(np.uint32)  # which sorts twice as fast again
-    packed <<= packed.dtype.type(bits)
-    return _sorted_rows(packed, bits)
+    """Return the stable order by part: numbers of at most 16 bits are sorted by their bytes, in linear time."""
+    return _stable_order(part.astype(np.min_scalar_type(parts - 1)))
 
 
-def _order_of_words(draw: Callable[[], WordArray]) -> Order:
-    """Return the order of the words that are drawn.
+def _order_of_words(words: WordArray) -> Order:
+    """Return the stable order of the words.
 
-    The row number takes the place of the low bits, so that a plain sort yields the order; where the other bits do not
-    decide (about one part in a hundred), the same words are drawn again and compared whole.
+    Two sorts by 16 bits each are three times as fast as one by all 64; the few words that agree in these 32 bits are
+    next to each other then, and are compared whole.
     """
-    words = draw()
-    bits = max(words.size - 1, 1).bit_length()
-    words >>= np.uint64(bits)
-    words <<= np.uint64(bits)
-    order = _sorted_rows(words, bits)
-    words >>= np.uint64(bits)
-    if (words[1:] == words[:-1]).any():
-        return np.argsort(draw(), kind="stable").astype(np.uint32)
+    leading = (words >> np.uint64(32)).astype(np.uint32)
+    order = _stable_order(leading.astype(np.uint16))
+    order = order.take(_stable_order((leading >> np.uint32(16)).astype(np.uint16).take(order)))
+    leading = leading.take(order)
+    same = np.flatnonzero(leading[1:] == leading[:-1])
+    if same.size:
+        places = np.union1d(same, same + 1)
+        undecided = order[places]
+        order[places] = undecided[np.argsort(words[undecided], kind="stable")]
     return order
 
 
-def _sorted_rows(packed: npt.NDArray[Any], bits: int) -> Order:
-    """Sort the numbers, with their place in the low bits; return the places. (In place: fresh memory costs more.)"""
-    packed |= np.arange(packed.size, dtype=packed.dtype)
-    packed.sort()
-    order: Order = np.bitwise_and(packed, packed.dtype.type((1 << bits) - 1)).astype(np.uint32, copy=False)
-    return order
+def _stable_order(numbers: npt.NDArray[Any]) -> Order:
+    return np.argsort(numbers, kind="stable").astype(np.uint32)

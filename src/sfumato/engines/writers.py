@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv as pacsv
 
 from sfumato.engines.arrays import codes_of, from_numpy, from_text, nulls_of, take
+from sfumato.engines.following_hash import FollowingHash
 
 ROW_GROUP = 1 << 19
 """Rows of a Parquet row group."""
@@ -70,14 +70,19 @@ class Format(Protocol):
 
 
 class ParquetFormat:
-    """Parquet, a row group at a time."""
+    """Parquet, a row group at a time. `complete` are the columns without missing values, which a file can say: it is
+    written a sixth faster, and read faster."""
 
     rows_at_once = ROW_GROUP
     prepares_long = False
 
+    def __init__(self, complete: Collection[str] = ()) -> None:
+        self._complete = complete
+
     def prepared(self, table: Any) -> Piece:
-        """Return the table itself."""
-        return Piece(table.schema, table.num_rows, table)
+        """Return the table itself, its columns marked."""
+        schema = pa.schema([f.with_nullable(f.name not in self._complete) for f in table.schema])
+        return Piece(schema, table.num_rows, pa.Table.from_arrays(table.columns, schema=schema))
 
     def writer(self, path: Path, schema: Any) -> Writer:
         """Begin a file."""
@@ -105,21 +110,23 @@ class ParquetWriter:
             column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED") or None,
             write_statistics=ordered or False,
         )
+        self._hash = FollowingHash(path)
 
     def write(self, piece: Piece) -> None:
         """Append the rows as one row group."""
         self._writer.write_table(piece.content, row_group_size=ROW_GROUP)
+        self._hash.follow()
 
     def close(self) -> tuple[Any, str]:
         """Finish the file; the schema is as a reader sees it: Parquet has no seconds and no large text."""
         self._writer.close()
-        with open(self._path, "rb") as content:
-            return pq.read_schema(self._path), hashlib.file_digest(content, "sha256").hexdigest()
+        return pq.read_schema(self._path), self._hash.finish()
 
     def abandon(self) -> None:
         """Let go of a file that will be removed."""
         with contextlib.suppress(OSError, pa.ArrowException):
             self._writer.close()
+        self._hash.abandon()
 
 
 class CsvFormat:
@@ -159,33 +166,31 @@ class CsvFormat:
 
 
 class CsvWriter:
-    """Writes lines of text after a header, and hashes them as it goes."""
+    """Writes lines of text after a header."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self._file = open(path, "wb")  # noqa: SIM115
-        self._hash, self._schema = hashlib.sha256(), schema
+        self._hash, self._schema = FollowingHash(path), schema
         header = io.StringIO(newline="")
         csv.writer(header, lineterminator="\n").writerow(schema.names)
-        self._append(header.getvalue().encode())
-
-    def _append(self, text: Any) -> None:
-        self._file.write(text)
-        self._hash.update(text)
+        self._file.write(header.getvalue().encode())
 
     def write(self, piece: Piece) -> None:
         """Append the rows."""
         for text in piece.content:
-            self._append(text)
+            self._file.write(text)
+        self._hash.follow()
 
     def close(self) -> tuple[Any, str]:
         """Finish the file; return the schema of its columns, and its hash."""
         self._file.close()
-        return self._schema, self._hash.hexdigest()
+        return self._schema, self._hash.finish()
 
     def abandon(self) -> None:
         """Let go of a file that will be removed."""
         with contextlib.suppress(OSError):
             self._file.close()
+        self._hash.abandon()
 
 
 def _text(table: Any) -> Iterator[Any]:

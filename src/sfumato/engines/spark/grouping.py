@@ -28,6 +28,7 @@ from sfumato.engines.base import RESERVED
 from sfumato.engines.encoding import Encoder
 from sfumato.engines.grouping import WITHHELD, Groups, part_of, parts_of, ranked, value_hash
 from sfumato.engines.mapping import WORD, changed_table
+from sfumato.engines.selection import complete_columns
 from sfumato.engines.sensitive import SensitiveRows
 from sfumato.engines.spark.mapping import NUMBER, MapRows
 from sfumato.engines.spark.running import NO_KEY, collected, mapped
@@ -92,7 +93,7 @@ def write_dealt(
     tasks = min(parts, 2 * source.session.sparkContext.defaultParallelism)
     in_parts = by_part.repartitionById(tasks, _task_of(parts, tasks)).sortWithinPartitions(PART, NUMBER)
     rank = _Rank(deal, before[:-1], parts_for(deal.rows))
-    written = _write_by_group(in_parts, rank, schema, rank.ranges, key, folder)
+    written = _write_by_group(in_parts, rank, schema, complete_columns(rows.schema), rank.ranges, key, folder)
     if written.checked != checked:
         raise changed_table()
     lines = _write_lines(source, _Compositions(deal, domain, types, parts_for(deal.rows)), folder)
@@ -242,12 +243,15 @@ def to_ranges(batch: Any, groups: npt.NDArray[np.int32], numbers: Any, number: i
     return made if published.all() else made.filter(from_numpy(published))
 
 
-def _write_by_group(frame: DataFrame, task: Any, schema: list[Any], ranges: int, key: SecretKey, folder: Path) -> Parts:
+def _write_by_group(
+    frame: DataFrame, task: Any, schema: list[Any], complete: frozenset[str], ranges: int, key: SecretKey, folder: Path
+) -> Parts:
     """Write rows by group, those of a group by their words."""
     own = {GROUP: pa.int32(), PART: pa.int32(), WORD: pa.int64()}
     made = pa.schema([*schema, *(pa.field(name, kind) for name, kind in own.items())])
     grouped = mapped(frame, task, spark_schema(made), key)
-    return write_parts(sorted_in_parts(grouped, ranges, [GROUP, WORD]), PartsInOrder(ranges), key, folder, "data")
+    in_order = sorted_in_parts(grouped, ranges, [GROUP, WORD])
+    return write_parts(in_order, PartsInOrder(ranges), key, folder, "data", complete)
 
 
 # --- the values of each group -------------------------------------------------------------------------------------
@@ -400,7 +404,8 @@ def _write_joined(
     sent = pa.schema([*schema, *(pa.field(name, kind) for name, kind in OWN.items())])
     mapped_rows = mapped(source.addressed(rows.source.names), _ByPart(rows, domain, 1), spark_schema(sent), key)
     together = mapped_rows.drop(CODE, WORD, PART).join(groups, on=NUMBER)
-    return _write_by_group(together, _Ranged(number, ranges), schema, ranges, key, folder)
+    complete = complete_columns(rows.schema)
+    return _write_by_group(together, _Ranged(number, ranges), schema, complete, ranges, key, folder)
 
 
 @dataclass(frozen=True)

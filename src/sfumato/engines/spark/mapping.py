@@ -20,6 +20,7 @@ from sfumato.engines.dealing import Labels
 from sfumato.engines.grouping import part_of
 from sfumato.engines.identity import key_bytes
 from sfumato.engines.mapping import WORD, Beside, RowMapper
+from sfumato.engines.selection import complete_columns
 from sfumato.engines.spark.identity import with_drawn
 from sfumato.engines.spark.running import NO_KEY, mapped
 from sfumato.engines.spark.source import SparkSource
@@ -162,7 +163,9 @@ class _HashedValues:
 def write_in_order(source: SparkSource, rows: MapRows, key: SecretKey, folder: Path) -> Parts:
     """Write the published rows in the table's order."""
     in_order = replace(rows, source=replace(rows.source, in_order=True))
-    return write_parts(source.addressed(rows.source.names), in_order, key, folder, "data")
+    return write_parts(
+        source.addressed(rows.source.names), in_order, key, folder, "data", complete_columns(rows.schema)
+    )
 
 
 def write_shuffled(
@@ -177,7 +180,8 @@ def write_shuffled(
     task = _ToParts(replace(rows, order=order), parts)
     schema = [*rows.published_schema(), pa.field(PART, pa.int32()), pa.field(WORD, pa.int64())]
     drawn = mapped(frame, task, spark_schema(pa.schema(schema)), key)
-    return write_parts(sorted_in_parts(drawn, parts, [WORD]), PartsInOrder(parts), key, folder, "data")
+    frame, complete = sorted_in_parts(drawn, parts, [WORD]), complete_columns(rows.schema)
+    return write_parts(frame, PartsInOrder(parts), key, folder, "data", complete)
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ class WriteFiles:
 
     folder: str
     stage: Stage
+    complete: frozenset[str]
 
     def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
         """Yield a line for each file; where there is none, one for what was read."""
@@ -103,7 +104,7 @@ class WriteFiles:
         with kept_memory():
             for place, rows in in_files(self.stage(given, key, tally)):
                 name = f"{release_id()}.parquet"
-                written = written_file(packed(rows), Path(self.folder) / name)
+                written = written_file(packed(rows), Path(self.folder) / name, self.complete)
                 lines.append((name, *place, written.rows, written.sha256, written.schema.serialize().to_pybytes()))
         yield _in_arrow(lines, tally)
 
@@ -115,9 +116,9 @@ def in_files(rows: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Iterato
         yield place, map(itemgetter(1), group)
 
 
-def written_file(rows: Iterator[Any], path: Path) -> Written:
+def written_file(rows: Iterator[Any], path: Path, complete: frozenset[str]) -> Written:
     """Write a file and have it on the disk: its worker may be gone when the release is committed."""
-    written = write_file(rows, path, ParquetFormat(), Event())
+    written = write_file(rows, path, ParquetFormat(complete), Event())
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -163,12 +164,17 @@ def _in_arrow(lines: Sequence[tuple[Any, ...]], tally: Tally) -> Any:
 # --- on the driver ------------------------------------------------------------------------------------------------
 
 
-def write_parts(frame: DataFrame, stage: Stage, key: SecretKey, folder: Path, name: str) -> Parts:
-    """Write the rows to `folder/name/part-00000.parquet` and so on, in the order of their places."""
+def write_parts(
+    frame: DataFrame, stage: Stage, key: SecretKey, folder: Path, name: str, complete: frozenset[str] = frozenset()
+) -> Parts:
+    """Write the rows to `folder/name/part-00000.parquet` and so on, in the order of their places.
+
+    `complete` are the columns without missing values.
+    """
     from sfumato.release_parts import part_name  # not for workers: pydantic takes long to load
 
     with _attempts(folder) as attempts:
-        lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage), FILES, key)).to_pylist()
+        lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage, complete), FILES, key)).to_pylist()
         made = sorted((line for line in lines if line["name"]), key=lambda line: (line["file"], line["first"]))
         if not made:
             raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
