@@ -23,8 +23,9 @@ from sfumato import deals
 from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.engines import anatomy, grouping, shuffle, sources
 from sfumato.engines.anatomy import anatomized, dealing_word, regrouped, sensitive_codes, sensitive_values
-from sfumato.engines.grouping import WITHHELD, DealtRows, Groups, order_by_word, random_order, stable_order
+from sfumato.engines.grouping import WITHHELD, DealtRows, Groups, order_by_word, random_order
 from sfumato.engines.mapping import WORD, RowMapper, integer_types
+from sfumato.engines.sorting import stable_order
 from sfumato.engines.spill import SpillFile
 from sfumato.errors import PlanMismatch
 from sfumato.groups import COUNT, GROUP

@@ -275,3 +275,31 @@ def test_a_column_that_is_nowhere_filled(tmp_path: Path) -> None:
     assert kept.manifest.data.rows == N
     with pytest.raises(SfumatoError, match="no rows to publish"):
         released(table, make_policy({"x": "other; missing = 'drop'", "s": "sensitive"}), folder=tmp_path / "s")
+
+
+@pytest.fixture
+def hidden_nulls() -> pa.Table:
+    """A table whose missing town is among the values of a dictionary, where no count of nulls sees it."""
+    town = pa.DictionaryArray.from_arrays(pa.array([0, 1] * (N // 2)), pa.array([None, "Ulm"]))
+    assert town.null_count == 0
+    return pa.table({"town": town, "disease": ["flu", "gout", "flu"] * (N // 3)})
+
+
+def test_a_null_among_the_values_of_a_dictionary_is_a_missing_value(hidden_nulls: pa.Table, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=f"'town' is missing in {N // 2} row"):
+        released(hidden_nulls, policy_of(), folder=tmp_path / "error")
+    dropped = released(hidden_nulls, policy_of(town="drop"), folder=tmp_path / "drop")
+    assert pq.read_table(dropped.data).column("town").to_pylist() == ["Ulm"] * (N // 2)
+    kept = released(hidden_nulls, policy_of(town="category"), folder=tmp_path / "category")
+    assert pq.read_table(kept.data).column("town").null_count == N // 2
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_columns_that_cannot_miss_a_value_are_required_by_the_policy_alone(shuffle: bool, tmp_path: Path) -> None:
+    """Whether a column is required in the file must not tell whether a value is missing in the table."""
+    full = pa.table({"town": ["Ulm", "Bonn"] * (N // 2), "disease": ["flu", "gout", "flu"] * (N // 3)})
+    for town, disease in (("error", "error"), ("category", "error"), ("drop", "category")):
+        policy = policy_of(disease, town)
+        release = released_in_any_order(full, policy, folder=tmp_path / f"{town}-{disease}", shuffle=shuffle)
+        nullable = {field.name: field.nullable for field in pq.read_schema(release.data)}
+        assert nullable == {"town": town == "category", "disease": disease == "category"}

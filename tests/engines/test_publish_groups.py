@@ -313,7 +313,7 @@ STAGES: dict[str, tuple[Any, str, int]] = {  # whose function fails, after how m
     "dealing": (grouping.Groups, "group_of", 0),
     "reading groups back": (grouping.DealtRows, "next", 0),
     "spilling": (shuffle.Spill, "scatter", 0),
-    "sorting": (shuffle.Spill, "part", 0),
+    "sorting": (shuffle.Spill, "_part", 0),
     "writing the rows": (writers.ParquetWriter, "write", 0),
     "writing the groups": (writers.ParquetWriter, "write", 1),
     "closing the groups": (writers.ParquetWriter, "close", 1),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 from collections import Counter
 from decimal import Decimal
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from sfumato.engines import shuffle, sources
+from sfumato.engines import following_hash, shuffle, sources
+from sfumato.engines.following_hash import FollowingHash
 from sfumato.engines.shuffle import shuffled
+from sfumato.engines.sorting import order_of_words, stable_order
 from sfumato.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import multiset, patients, released, rows_of
@@ -147,7 +150,7 @@ def test_every_order_is_equally_likely(part: int, tmp_path: Path, monkeypatch: p
 
 def test_a_shuffle_that_does_not_sort_its_parts_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "PART_ROWS", 2)
-    monkeypatch.setattr(shuffle, "_order_of_words", lambda words: np.arange(words.size))
+    monkeypatch.setattr(shuffle, "order_of_words", lambda words: np.arange(words.size))
     assert surprise(orders(4, 480, tmp_path), 4) < ALARM
 
 
@@ -169,7 +172,7 @@ def test_a_row_can_go_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_equal_leading_bits_are_decided_by_the_whole_word() -> None:
     words = np.array([5, 3, 3 + 2**40, 3, 0, 2**63, 2**63 + 1], dtype=np.uint64)
-    order = shuffle._order_of_words(words)
+    order = order_of_words(words)
     assert words[order].tolist() == sorted(words.tolist())
     assert sorted(order.tolist()) == list(range(words.size))
 
@@ -177,7 +180,7 @@ def test_equal_leading_bits_are_decided_by_the_whole_word() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=50))
 def test_words_are_sorted_whatever_their_range(words: list[int]) -> None:
-    order = shuffle._order_of_words(np.array(words, dtype=np.uint64))
+    order = order_of_words(np.array(words, dtype=np.uint64))
     assert sorted(order.tolist()) == list(range(len(words)))
     assert [words[k] for k in order] == sorted(words)
 
@@ -205,3 +208,33 @@ def test_the_spill_has_no_name_and_is_gone(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(shuffle.Spill, "scatter", watching)
     released(patients(), folder=tmp_path / "r", shuffle=True)
     assert seen == [[]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(1, 40), max_size=20), st.integers(1, 50))
+def test_parts_are_joined_and_cut_to_equal_sizes(sizes: list[int], rows: int) -> None:
+    ends = np.cumsum([0, *sizes])
+    parts = [[pa.array(range(a, b), pa.int16() if k % 2 else pa.int32())] for k, (a, b) in enumerate(pairwise(ends))]
+    cut = [columns[0].to_pylist() for columns in shuffle._of_equal_size(parts, rows)]
+    assert [n for piece in cut for n in piece] == list(range(ends[-1]))
+    assert all(len(piece) == rows for piece in cut[:-1])
+    assert not cut or 0 < len(cut[-1]) <= rows
+
+
+def test_the_hash_of_a_growing_file_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following_hash, "CHUNK", 7)
+    monkeypatch.setattr(following_hash, "UNSYNCED", 50)
+    content = bytes(range(256)) * 3
+    with open(tmp_path / "f", "wb", buffering=0) as file:
+        following = FollowingHash(tmp_path / "f")
+        for start in range(0, len(content), 100):
+            file.write(content[start : start + 100])
+            following.follow()
+    assert following.finish() == hashlib.sha256(content).hexdigest()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([1, 255, 256, 2**16 - 1, 2**16, 2**40]), st.data())
+def test_rows_of_one_key_keep_their_order(most: int, data: st.DataObject) -> None:
+    keys = np.array(data.draw(st.lists(st.integers(0, most), max_size=30)), dtype=np.int64)
+    assert stable_order(keys).tolist() == sorted(range(keys.size), key=keys.tolist().__getitem__)

@@ -33,7 +33,7 @@ STAGES: dict[str, tuple[Any, str]] = {
     "reading": (mapping.RowMapper, "_map"),
     "spilling": (shuffle.Spill, "scatter"),
     "spilling, half way": (os, "pwrite"),
-    "sorting": (shuffle.Spill, "part"),
+    "sorting": (shuffle.Spill, "_part"),
     "cleaning": (cleaning, "clean_table"),
     "opening the file": (writers.ParquetWriter, "__init__"),
     "writing rows": (writers.ParquetWriter, "write"),

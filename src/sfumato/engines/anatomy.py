@@ -34,13 +34,13 @@ from sfumato.engines.grouping import (
     RowGroups,
     compositions,
     random_order,
-    stable_order,
 )
 from sfumato.engines.mapping import WORD, Beside, changed_table, decoded, positioned
 from sfumato.engines.pipeline import ahead
 from sfumato.engines.selection import Mask
 from sfumato.engines.sensitive import SensitiveRows
-from sfumato.engines.shuffle import Order, Spill
+from sfumato.engines.shuffle import Spill
+from sfumato.engines.sorting import Order, stable_order
 from sfumato.engines.spill import SpillFile
 from sfumato.groups import COUNT, GROUP
 from sfumato.randomness import SecretKey, Step, WordArray
@@ -171,7 +171,7 @@ def _gathered(
     folder: Path,
 ) -> Iterator[Any]:
     """Yield the rows by group, those of a group in random order; `rows` is about their number, which sets the parts."""
-    spill, done = _GroupSpill(SpillFile(folder), rows), 0
+    spill = _GroupSpill(SpillFile(folder), rows)
     with closing(spill.file):
         for codes, words, batch in ahead(batches):
             for start in range(0, codes.size, SCATTERED_ROWS):
@@ -180,10 +180,8 @@ def _gathered(
             del batch
         groups.finish()
         pa.default_memory_pool().release_unused()  # what reading needed, putting in order does not
-        for part, count in enumerate(spill.counts):
-            if count:
-                yield spill.part(part, _order_inside(spill.groups(part), done, key))
-                done += count
+        done = np.cumsum([0, *spill.counts]).tolist()
+        yield from spill.rows(lambda part, _: _order_inside(spill.groups(part), done[part], key))
 
 
 def _scatter(batch: Any, groups: GroupNumbers, number: int, spill: Spill) -> None:

@@ -115,9 +115,9 @@ class Encoder:
 
     def _settle(self, codes: Codes, positions: npt.NDArray[Any], start: int) -> Codes:
         """Learn the new values that rows really have, or note them as refused."""
-        open_rows = np.flatnonzero(codes == REFUSED)
-        if not open_rows.size:
+        if not codes.size or codes.min() > REFUSED:  # the least code of all
             return codes
+        open_rows = np.flatnonzero(codes == REFUSED)
         open_places = positions[open_rows] if self._places is None else self._places.take(positions[open_rows])
         which, first, count = np.unique(open_places, return_index=True, return_counts=True)
         for place, at, times in sorted(

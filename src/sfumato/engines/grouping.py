@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from sfumato.deals import Deal, Runs
 from sfumato.engines.allocation import Codes, Ints
 from sfumato.engines.mapping import changed_table
 from sfumato.engines.pipeline import ahead, side_by_side
+from sfumato.engines.sorting import stable_order
 from sfumato.engines.spill import Place, SpillFile
 from sfumato.randomness import SecretKey, Step, WordArray
 
@@ -303,18 +304,6 @@ class GivenRows:
         """Raise unless every row got its group."""
         if self._given != self._groups.size:
             raise changed_table()
-
-
-def stable_order(keys: npt.NDArray[np.integer]) -> Rows:
-    """Return the stable order by small keys: a plain sort of (key, row), packed in as few bits as hold them."""
-    row_bits = max(keys.size - 1, 1).bit_length()
-    wide = (int(keys.max(initial=0)) + 1) << row_bits > 1 << 32
-    packed: npt.NDArray[Any] = keys.astype(np.uint64 if wide else np.uint32)
-    packed <<= packed.dtype.type(row_bits)
-    packed |= np.arange(keys.size, dtype=packed.dtype)
-    packed.sort()
-    packed &= packed.dtype.type((1 << row_bits) - 1)
-    return packed.astype(np.uint32, copy=False)
 
 
 def _as_bytes(numbers: npt.NDArray[np.integer]) -> memoryview:

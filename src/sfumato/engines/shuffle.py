@@ -7,7 +7,7 @@ the process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.engines.arrays import codes_of, from_numpy, from_text, nulls_of, take
+from sfumato.engines.sorting import Order, order_of_words, stable_order
 from sfumato.engines.spill import Place, SpillFile
 from sfumato.randomness import SecretKey, Step, WordArray
 
@@ -24,7 +25,8 @@ PART_ROWS = 1 << 19
 PART_BYTES = 1 << 24
 """Bytes of a part, about, where rows are long."""
 
-Order = npt.NDArray[np.uint32]
+Columns = list[Any]
+"""Arrow arrays of some rows, one of each column."""
 
 
 def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) -> Iterator[Any]:
@@ -38,9 +40,7 @@ def shuffled(batches: Iterable[Any], rows: int, key: SecretKey, folder: Path) ->
             done += batch.num_rows
             del batch
         pa.default_memory_pool().release_unused()  # what reading needed, putting in order does not
-        for part, count in enumerate(spill.counts):
-            if count:
-                yield spill.part(part, _order_of_words(key.words(Step.SHUFFLE, 1 + part, 0, count)))
+        yield from spill.rows(lambda part, count: order_of_words(key.words(Step.SHUFFLE, 1 + part, 0, count)))
     finally:
         spill.file.close()
 
@@ -52,7 +52,7 @@ class Spill:
     def __init__(self, file: SpillFile, rows: int) -> None:
         self.file = file
         self.counts: list[int] = []  # of each part's rows
-        self._rows = rows
+        self._rows, self._part_rows = rows, 1  # of all parts, and of each, about
         self._messages: list[list[tuple[Place, Any]]] = []  # of each part, with the schema of each
         self._dictionaries: dict[int, _Dictionary] = {}
         self._schema: Any = None
@@ -60,9 +60,8 @@ class Spill:
 
     def scatter(self, batch: Any, words: WordArray) -> None:
         """Deal each row to the part that its word says; the words are used up."""
-        coded = list(self._coded(batch))
-        self._schema = pa.schema(list(zip(batch.schema.names, (c.type for c in coded), strict=True)))
-        narrow = [_narrowed(column) for column in coded]
+        self._schema = self._schema or pa.schema([pa.field(f.name, _spilled_type(f.type)) for f in batch.schema])
+        narrow = [self._narrow(k, column) for k, column in enumerate(batch.columns)]
         if not self.counts:
             self._set_parts(sum(column.nbytes for column in narrow) / max(batch.num_rows, 1))
         parts = len(self.counts)
@@ -70,7 +69,7 @@ class Spill:
         words *= np.uint64(parts)
         words >>= np.uint64(32)
         counts = np.bincount(words.view(np.int64), minlength=parts).tolist()
-        order = from_numpy(_order_by_part(words, parts))
+        order = from_numpy(stable_order(words))
         rows = pa.RecordBatch.from_arrays([take(column, order) for column in narrow], names=batch.schema.names)
         start = 0
         for number, count in enumerate(counts):
@@ -81,23 +80,30 @@ class Spill:
             start += count
 
     def _set_parts(self, row_bytes: float) -> None:
-        rows = max(1, min(PART_ROWS, int(PART_BYTES / max(row_bytes, 1))))
-        self.counts = [0] * max(1, -(-self._rows // rows))
+        self._part_rows = max(1, min(PART_ROWS, int(PART_BYTES / max(row_bytes, 1))))
+        self.counts = [0] * max(1, -(-self._rows // self._part_rows))
         self._messages = [[] for _ in self.counts]
 
-    def _coded(self, batch: Any) -> Iterator[Any]:
-        for k, column in enumerate(batch.columns):
-            if pa.types.is_dictionary(column.type):
-                column = self._dictionaries.setdefault(k, _Dictionary()).codes(column)
-            yield column
+    def _narrow(self, k: int, column: Any) -> Any:
+        if pa.types.is_dictionary(column.type):
+            return self._dictionaries.setdefault(k, _Dictionary()).codes(column)
+        return _narrowed(column)
 
-    def part(self, part: int, order: Order) -> Any:
-        """Return the rows of a part in this order."""
-        batches, indices = self.read(part), from_numpy(order)
+    def rows(self, order: Callable[[int, int], Order]) -> Iterator[Any]:
+        """Yield all rows: part after part, each in the order that is given for its number and its count of rows."""
+        parts = (self._part(part, order(part, count)) for part, count in enumerate(self.counts) if count)
+        return map(self._restored, _of_equal_size(parts, self._part_rows))
+
+    def _part(self, part: int, order: Order) -> Columns:
+        """Return the rows of a part in this order, as they were spilled."""
+        indices = from_numpy(order)
+        return [take(column, indices) for column in _joined_columns([batch.columns for batch in self.read(part)])]
+
+    def _restored(self, spilled: Columns) -> Any:
+        """Return spilled rows as they were."""
         columns = []
         for k, field in enumerate(self._schema):
-            column = _widened(take(_joined([batch.column(k) for batch in batches]), indices), field.type)
-            dictionary = self._dictionaries.get(k)
+            column, dictionary = _widened(spilled[k], field.type), self._dictionaries.get(k)
             columns.append(dictionary.decoded(column) if dictionary else column)
         return pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
@@ -116,6 +122,11 @@ class Spill:
         return batches
 
 
+def _spilled_type(kind: Any) -> Any:
+    """Return the type that a column has again after it was spilled: text that is a dictionary has codes."""
+    return pa.int32() if pa.types.is_dictionary(kind) else kind
+
+
 def _storage(kind: Any) -> np.dtype[Any] | None:
     """Return the integers that hold a column of this type; None for other columns."""
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
@@ -129,12 +140,16 @@ def _narrowed(column: Any) -> Any:
     if storage is None or not len(column):
         return column
     numbers = _numbers(column, storage)
-    low, high = int(numbers.min()), int(numbers.max())
-    bits = 1 + max((~n if n < 0 else n).bit_length() for n in (low, high))
-    narrow = next(width for width in (1, 2, 4, 8) if bits <= 8 * width)
-    if narrow >= storage.itemsize:
+    narrow = _narrowest(int(numbers.min()), int(numbers.max()))
+    if narrow.itemsize >= storage.itemsize:
         return column
-    return from_numpy(numbers.astype(f"i{narrow}"), nulls_of(column))
+    return from_numpy(numbers.astype(narrow), nulls_of(column))
+
+
+def _narrowest(low: int, high: int) -> np.dtype[Any]:
+    """Return the narrowest signed integers that hold these."""
+    bits = 1 + max((~n if n < 0 else n).bit_length() for n in (low, high))
+    return np.dtype(f"i{next(width for width in (1, 2, 4, 8) if bits <= 8 * width)}")
 
 
 def _widened(column: Any, kind: Any) -> Any:
@@ -149,6 +164,26 @@ def _widened(column: Any, kind: Any) -> Any:
 
 def _numbers(column: Any, storage: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype=storage)[column.offset : column.offset + len(column)]
+
+
+def _of_equal_size(parts: Iterable[Columns], rows: int) -> Iterator[Columns]:
+    """Join and cut parts to exactly `rows` rows, the last one to what is left: cheaper here than when they are wide."""
+    pending: list[Columns] = []
+    count = 0
+    for part in parts:
+        pending.append(part)
+        count += len(part[0])
+        while count >= rows:
+            joined = _joined_columns(pending)
+            count -= rows
+            yield [column.slice(0, rows) for column in joined]
+            pending = [[column.slice(rows) for column in joined]] if count else []
+    if pending:
+        yield _joined_columns(pending)
+
+
+def _joined_columns(pieces: list[Columns]) -> Columns:
+    return [_joined(list(chunks)) for chunks in zip(*pieces, strict=True)]
 
 
 def _joined(chunks: list[Any]) -> Any:
@@ -166,7 +201,7 @@ class _Dictionary:
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
         self._seen: Any = None
-        self._table: npt.NDArray[np.int32] = np.zeros(1, dtype=np.int32)
+        self._table: npt.NDArray[Any] = np.zeros(1, dtype=np.int8)
 
     def codes(self, column: Any) -> Any:
         """Return the rows' codes; null stays null."""
@@ -174,36 +209,9 @@ class _Dictionary:
             self._seen = column.dictionary
             values = column.dictionary.to_pylist()
             codes = [self._codes.setdefault(v, len(self._codes)) for v in values]
-            self._table = np.array([*codes, 0], dtype=np.int32)  # the last one for nulls
+            self._table = np.array([*codes, 0], dtype=_narrowest(0, len(self._codes)))  # the last one for nulls
         return from_numpy(self._table.take(codes_of(column, self._table.size - 1)), nulls_of(column))
 
     def decoded(self, codes: Any) -> Any:
         """Return the values of the codes."""
         return pa.DictionaryArray.from_arrays(codes, from_text(list(self._codes)))
-
-
-def _order_by_part(part: WordArray, parts: int) -> Order:
-    """Return the stable order by part: numbers of at most 16 bits are sorted by their bytes, in linear time."""
-    return _stable_order(part.astype(np.min_scalar_type(parts - 1)))
-
-
-def _order_of_words(words: WordArray) -> Order:
-    """Return the stable order of the words.
-
-    Two sorts by 16 bits each are three times as fast as one by all 64; the few words that agree in these 32 bits are
-    next to each other then, and are compared whole.
-    """
-    leading = (words >> np.uint64(32)).astype(np.uint32)
-    order = _stable_order(leading.astype(np.uint16))
-    order = order.take(_stable_order((leading >> np.uint32(16)).astype(np.uint16).take(order)))
-    leading = leading.take(order)
-    same = np.flatnonzero(leading[1:] == leading[:-1])
-    if same.size:
-        places = np.union1d(same, same + 1)
-        undecided = order[places]
-        order[places] = undecided[np.argsort(words[undecided], kind="stable")]
-    return order
-
-
-def _stable_order(numbers: npt.NDArray[Any]) -> Order:
-    return np.argsort(numbers, kind="stable").astype(np.uint32)
