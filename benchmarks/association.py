@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct.association import associate, independence_test
-from sfumato.reconstruct.risks import Strength, two_by_two
+from sfumato.analyst.association import associate, independence_test
+from sfumato.analyst.risks import Strength, two_by_two
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 
 FILE = "adult_complete_45222.parquet"
 LEVEL = 0.95

@@ -26,11 +26,11 @@ import pyarrow.parquet as pq
 from generalization import ASKED, ESGRO, SENSITIVE, best_of, joint_table
 
 import sfumato as sf
-from sfumato.engines.anatomy import anatomized, dealing_word, sensitive_values
-from sfumato.engines.mapping import RowMapper, integer_types
+from sfumato.engines.deal.anatomy import anatomized, dealing_word, sensitive_values
+from sfumato.engines.rows.mapping import RowMapper, integer_types
 from sfumato.methods.generalization import generalize
 from sfumato.methods.response import JointTable, solve
-from sfumato.randomness import SecretKey
+from sfumato.values.randomness import SecretKey
 
 ROUNDS, REPETITIONS = 6, 15  # machines are slow for seconds at a time: each way is timed in every round
 ROLES = "".join(f'[columns.{name}]\nrole = "quasi_identifier"\n' for name in ESGRO)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.randomness import simulation
+from sfumato.values.randomness import simulation
 from tests.statistical.test_figures_coverage import MEASURES, People, Study, halves, whole
 
 CLASSES = ((0, 1), (1, 5), (5, 10), (10, 30), (30, np.inf))

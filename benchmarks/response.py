@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response import Channel, JointTable, Reconstruction, Scope, solve
+from sfumato.values.matrix.retention import FloatArray
 
 FILE = "adult_complete_45222.parquet"
 EMGR = ("education", "marital_status", "sex", "race")

@@ -228,7 +228,7 @@ def identity(options: argparse.Namespace, folder: Path) -> None:
 def embedded(method: str, folder: Path) -> float:
     """Plan, publish here, and keep the plan; return the seconds of publishing."""
     import sfumato as sf
-    from sfumato.randomness import SecretKey
+    from sfumato.values.randomness import SecretKey
 
     table = sf.scan(folder / "table", policy_for(method))
     plan = sf.plan(sf.profile(table), **table.policy.plan_arguments())
@@ -241,7 +241,7 @@ def embedded(method: str, folder: Path) -> float:
 def work_release(spark: SparkSession, method: str, place: str, engine: str) -> dict[str, Any]:
     """Publish on Spark by the plan that is kept."""
     import sfumato as sf
-    from sfumato.randomness import SecretKey
+    from sfumato.values.randomness import SecretKey
 
     folder = Path(place)
     plan = pickle.loads((folder / f"{method}.plan").read_bytes())

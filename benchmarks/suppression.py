@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.methods.suppression import VARIANTS, costs, suppress
-from sfumato.randomness import simulation
+from sfumato.values.randomness import simulation
 
 RECORDS = 10**8
 VALUES = 100_000

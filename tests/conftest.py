@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.policy import Policy
-from sfumato.reconstruct import inverse
+from sfumato.analyst.randomized import inverse
+from sfumato.publisher.policy import Policy
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 
 settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing
 settings.load_profile("untimed")

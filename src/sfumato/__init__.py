@@ -28,92 +28,92 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.audit.auditing import audit as audit
-    from sfumato.audit.comparing.compare import compare as compare
-    from sfumato.audit.comparing.record import MethodComparison as MethodComparison
-    from sfumato.audit.record import Audit as Audit
-    from sfumato.checks import Verification as Verification
+    from sfumato.analyst.answer import Answer as Answer
+    from sfumato.analyst.associations import Comparison as Comparison
+    from sfumato.analyst.power import Power as Power
+    from sfumato.analyst.tables import JointTable as JointTable
+    from sfumato.auditor.audit import audit as audit
+    from sfumato.auditor.compare.compare import compare as compare
+    from sfumato.auditor.compare.record import MethodComparison as MethodComparison
+    from sfumato.auditor.record import Audit as Audit
+    from sfumato.auditor.report.reporting import report as report
     from sfumato.errors import CannotMeet as CannotMeet
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.errors import UsageError as UsageError
-    from sfumato.group_plan import GroupPlan as GroupPlan
-    from sfumato.matrix import PerturbationMatrix as PerturbationMatrix
     from sfumato.methods import plan as plan
+    from sfumato.methods.bucket_plan import GroupPlan as GroupPlan
+    from sfumato.methods.plan import Plan as Plan
+    from sfumato.methods.plan import load_plan as load_plan
     from sfumato.methods.response.estimating import SampledRisks as SampledRisks
     from sfumato.methods.response.estimating import estimate_risk as estimate_risk
-    from sfumato.plans import Plan as Plan
-    from sfumato.plans import load_plan as load_plan
-    from sfumato.policy import Policy as Policy
-    from sfumato.profiles import Profile as Profile
-    from sfumato.publishing import publish as publish
-    from sfumato.publishing import rehearse as rehearse
-    from sfumato.randomness import SecretKey as SecretKey
-    from sfumato.reconstruct.answer import Answer as Answer
-    from sfumato.reconstruct.comparing import Comparison as Comparison
-    from sfumato.reconstruct.power import Power as Power
-    from sfumato.reconstruct.tables import JointTable as JointTable
-    from sfumato.release import Release as Release
-    from sfumato.release import open_release as open_release
-    from sfumato.reporting import report as report
-    from sfumato.requirement import Amplification as Amplification
-    from sfumato.requirement import Diversity as Diversity
-    from sfumato.requirement import FineGrainPrivacy as FineGrainPrivacy
-    from sfumato.requirement import GroupLimit as GroupLimit
-    from sfumato.requirement import LocalPrivacy as LocalPrivacy
-    from sfumato.requirement import RhoPrivacy as RhoPrivacy
-    from sfumato.requirement import RiskLimit as RiskLimit
-    from sfumato.requirement import Robustness as Robustness
-    from sfumato.requirement import Tolerance as Tolerance
-    from sfumato.requirement import ValueRequirement as ValueRequirement
-    from sfumato.requirement import tolerance as tolerance
-    from sfumato.response_plan import ResponsePlan as ResponsePlan
-    from sfumato.table import Table as Table
-    from sfumato.table import profile as profile
-    from sfumato.table import scan as scan
+    from sfumato.methods.response_plan import ResponsePlan as ResponsePlan
+    from sfumato.publisher.policy import Policy as Policy
+    from sfumato.publisher.publish import publish as publish
+    from sfumato.publisher.publish import rehearse as rehearse
+    from sfumato.publisher.table import Table as Table
+    from sfumato.publisher.table import profile as profile
+    from sfumato.publisher.table import scan as scan
+    from sfumato.release.checks import Verification as Verification
+    from sfumato.release.folder import Release as Release
+    from sfumato.release.folder import open_release as open_release
+    from sfumato.values.matrix.retention import PerturbationMatrix as PerturbationMatrix
+    from sfumato.values.profile import Profile as Profile
+    from sfumato.values.randomness import SecretKey as SecretKey
+    from sfumato.values.requirement import Amplification as Amplification
+    from sfumato.values.requirement import Diversity as Diversity
+    from sfumato.values.requirement import FineGrainPrivacy as FineGrainPrivacy
+    from sfumato.values.requirement import GroupLimit as GroupLimit
+    from sfumato.values.requirement import LocalPrivacy as LocalPrivacy
+    from sfumato.values.requirement import RhoPrivacy as RhoPrivacy
+    from sfumato.values.requirement import RiskLimit as RiskLimit
+    from sfumato.values.requirement import Robustness as Robustness
+    from sfumato.values.requirement import Tolerance as Tolerance
+    from sfumato.values.requirement import ValueRequirement as ValueRequirement
+    from sfumato.values.requirement import tolerance as tolerance
 
 _HOMES = {
-    "Amplification": "requirement",
-    "Answer": "reconstruct.answer",
-    "Audit": "audit.record",
+    "Amplification": "values.requirement",
+    "Answer": "analyst.answer",
+    "Audit": "auditor.record",
     "CannotMeet": "errors",
-    "Comparison": "reconstruct.comparing",
-    "Diversity": "requirement",
-    "FineGrainPrivacy": "requirement",
-    "GroupLimit": "requirement",
-    "GroupPlan": "group_plan",
-    "JointTable": "reconstruct.tables",
-    "LocalPrivacy": "requirement",
-    "MethodComparison": "audit.comparing.record",
-    "PerturbationMatrix": "matrix",
-    "Plan": "plans",
-    "Policy": "policy",
-    "Power": "reconstruct.power",
-    "Profile": "profiles",
-    "Release": "release",
-    "ResponsePlan": "response_plan",
-    "RhoPrivacy": "requirement",
-    "RiskLimit": "requirement",
-    "Robustness": "requirement",
+    "Comparison": "analyst.associations",
+    "Diversity": "values.requirement",
+    "FineGrainPrivacy": "values.requirement",
+    "GroupLimit": "values.requirement",
+    "GroupPlan": "methods.bucket_plan",
+    "JointTable": "analyst.tables",
+    "LocalPrivacy": "values.requirement",
+    "MethodComparison": "auditor.compare.record",
+    "PerturbationMatrix": "values.matrix.retention",
+    "Plan": "methods.plan",
+    "Policy": "publisher.policy",
+    "Power": "analyst.power",
+    "Profile": "values.profile",
+    "Release": "release.folder",
+    "ResponsePlan": "methods.response_plan",
+    "RhoPrivacy": "values.requirement",
+    "RiskLimit": "values.requirement",
+    "Robustness": "values.requirement",
     "SampledRisks": "methods.response.estimating",
-    "SecretKey": "randomness",
+    "SecretKey": "values.randomness",
     "SfumatoError": "errors",
-    "Table": "table",
-    "Tolerance": "requirement",
+    "Table": "publisher.table",
+    "Tolerance": "values.requirement",
     "UsageError": "errors",
-    "ValueRequirement": "requirement",
-    "Verification": "checks",
-    "audit": "audit.auditing",
-    "compare": "audit.comparing.compare",
+    "ValueRequirement": "values.requirement",
+    "Verification": "release.checks",
+    "audit": "auditor.audit",
+    "compare": "auditor.compare.compare",
     "estimate_risk": "methods.response.estimating",
-    "load_plan": "plans",
-    "open_release": "release",
+    "load_plan": "methods.plan",
+    "open_release": "release.folder",
     "plan": "methods",
-    "profile": "table",
-    "publish": "publishing",
-    "rehearse": "publishing",
-    "report": "reporting",
-    "scan": "table",
-    "tolerance": "requirement",
+    "profile": "publisher.table",
+    "publish": "publisher.publish",
+    "rehearse": "publisher.publish",
+    "report": "auditor.report.reporting",
+    "scan": "publisher.table",
+    "tolerance": "values.requirement",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.audit.record import AUDIT_VERSION
+from sfumato.auditor.record import AUDIT_VERSION
 from tests.cli.test_commands import POLICY, as_json, run
 from tests.engines.tools import patients
 
@@ -106,7 +106,7 @@ def test_wrong_use(arguments: tuple[str, ...], message: str, monkeypatch: pytest
     Path("r2/deeper").mkdir(parents=True)
     Path("r2/manifest.json").write_text("{}")
     monkeypatch.setattr(
-        import_module("sfumato.audit.auditing"), "audit", lambda *_, **__: pytest.fail("the audit began")
+        import_module("sfumato.auditor.audit"), "audit", lambda *_, **__: pytest.fail("the audit began")
     )
     code, _, err = run(*arguments)
     assert code == 2

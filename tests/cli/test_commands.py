@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from sfumato.cli import main as cli
 from sfumato.cli.main import app
 from sfumato.errors import SfumatoError
-from sfumato.release import open_release
+from sfumato.release.folder import open_release
 from tests.engines.tools import listing, multiset, patients
 
 POLICY = """

@@ -15,7 +15,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.audit.comparing.record import MethodComparison
+from sfumato.auditor.compare.record import MethodComparison
 from sfumato.errors import OutOfSpace, UsageError
 from tests.cli.test_commands import as_json, run
 from tests.engines.test_compare_guessing import people
@@ -324,7 +324,7 @@ def test_words_are_not_lost_where_a_file_cannot_be_written(
     folder: Path, compared: tuple[dict[str, Any], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = MethodComparison.from_dict(compared[0])
-    monkeypatch.setattr(import_module("sfumato.audit.comparing.compare"), "compare", lambda *_, **__: found)
+    monkeypatch.setattr(import_module("sfumato.auditor.compare.compare"), "compare", lambda *_, **__: found)
     monkeypatch.setattr(Path, "write_text", _full)
     code, out, err = run(*COMPARE, "-o", "lost.json")
     assert code == 2
@@ -336,7 +336,7 @@ def test_words_are_not_lost_where_a_file_cannot_be_written(
 
 @pytest.mark.parametrize("releases", [0, 30])  # those of the requirement are 18 at most; then others are searched
 def test_a_full_disk_is_no_reason_of_a_method(releases: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    trials = import_module("sfumato.audit.comparing.trials")
+    trials = import_module("sfumato.auditor.compare.trials")
     publish, made = trials.publish, iter(range(releases))
 
     def until_full(*arguments: Any, **options: Any) -> Any:

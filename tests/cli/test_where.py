@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.analyst.ask.where import condition_sql
 from sfumato.errors import UsageError
-from sfumato.reconstruct.where import condition_sql
-from sfumato.release import Release
+from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

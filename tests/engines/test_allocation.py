@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.engines import allocation
-from sfumato.engines.allocation import EqualWords, Quotas, ReadAgain, find_deal
+from sfumato.engines.deal import allocation
+from sfumato.engines.deal.allocation import EqualWords, Quotas, ReadAgain, find_deal
 
 
 def by_sorting(codes: np.ndarray, words: np.ndarray, quotas: Quotas) -> np.ndarray:

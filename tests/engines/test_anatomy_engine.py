@@ -19,18 +19,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from sfumato import deals
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.engines import anatomy, grouping, shuffle, sources
-from sfumato.engines.anatomy import anatomized, dealing_word, regrouped, sensitive_codes, sensitive_values
-from sfumato.engines.grouping import WITHHELD, DealtRows, Groups, order_by_word, random_order
-from sfumato.engines.mapping import WORD, RowMapper, integer_types
-from sfumato.engines.sorting import stable_order
-from sfumato.engines.spill import SpillFile
+from sfumato.engines.deal import anatomy
+from sfumato.engines.deal import buckets as grouping
+from sfumato.engines.deal.anatomy import anatomized, dealing_word, regrouped, sensitive_codes, sensitive_values
+from sfumato.engines.deal.buckets import WITHHELD, DealtRows, Groups, order_by_word, random_order
+from sfumato.engines.embedded import shuffle, sources
+from sfumato.engines.embedded.sorting import stable_order
+from sfumato.engines.embedded.spill import SpillFile
+from sfumato.engines.rows.mapping import WORD, RowMapper, integer_types
 from sfumato.errors import PlanMismatch
-from sfumato.groups import COUNT, GROUP
-from sfumato.randomness import SecretKey, Step
-from sfumato.table import profile, scan
+from sfumato.publisher.table import profile, scan
+from sfumato.values import bucket_deal as deals
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.bucket_columns import COUNT, GROUP
+from sfumato.values.randomness import SecretKey, Step
 from tests.conftest import make_policy
 from tests.engines.tools import DISEASES, ROLES, patients
 

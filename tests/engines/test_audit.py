@@ -15,12 +15,12 @@ import pyarrow.csv as pacsv
 import pytest
 
 import sfumato as sf
-from sfumato.audit.auditing import ATTACKERS
-from sfumato.audit.case import Case
-from sfumato.audit.finding import Finding
-from sfumato.audit.frequencies import expected_cases, observed_cases, record_beliefs
+from sfumato.auditor.audit import ATTACKERS
+from sfumato.auditor.evidence import Case
+from sfumato.auditor.finding import Finding
+from sfumato.auditor.frequencies import expected_cases, observed_cases, record_beliefs
 from sfumato.errors import UsageError
-from sfumato.policy import Policy
+from sfumato.publisher.policy import Policy
 from tests.conftest import make_policy
 from tests.engines.tools import DISEASES, patients, released
 

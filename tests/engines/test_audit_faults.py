@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.audit.finding import Finding
-from sfumato.engines import grouping
-from sfumato.engines.sorting import stable_order
+from sfumato.auditor.finding import Finding
+from sfumato.engines.deal import buckets as grouping
+from sfumato.engines.embedded.sorting import stable_order
 from sfumato.errors import ReleaseError
-from sfumato.manifest import Column
-from sfumato.policy import Policy
-from sfumato.release import Release
+from sfumato.publisher.policy import Policy
+from sfumato.release.folder import Release
+from sfumato.release.manifest import Column
 from tests.conftest import make_policy
 from tests.engines.tools import released, resealed, sealed
 

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.audit.parquet_pages import pages
-from sfumato.audit.residue import find_residues, residue
-from sfumato.release import Release, open_release
-from sfumato.table import scan
+from sfumato.auditor.parquet_pages import pages
+from sfumato.auditor.residue import find_residues, residue
+from sfumato.publisher.table import scan
+from sfumato.release.folder import Release, open_release
 from tests.conftest import make_policy
 from tests.engines.test_residues import MOMENT, POLICY, RECODED, planted_table, recoded_table
 from tests.engines.tools import released
@@ -184,5 +184,5 @@ def test_runs_that_are_published_are_no_residues(tmp_path: Path) -> None:
 def test_more_values_than_are_looked_for_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = released(SECRET, NAMED, folder=tmp_path / "r")
     assert "only the first" not in residue(scan(SECRET, NAMED), release).remark
-    monkeypatch.setattr(sys.modules["sfumato.audit.residue"], "MOST_TOKENS", 50)
+    monkeypatch.setattr(sys.modules["sfumato.auditor.residue"], "MOST_TOKENS", 50)
     assert residue(scan(SECRET, NAMED), release).remark.endswith("Of 'id' only the first 50 or so.")

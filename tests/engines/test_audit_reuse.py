@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.audit.finding import Finding
-from sfumato.engines.by_record import RecordKey
+from sfumato.auditor.finding import Finding
+from sfumato.engines.rows.by_record import RecordKey
 from sfumato.errors import UsageError
-from sfumato.policy import Policy
-from sfumato.randomness import SecretKey
-from sfumato.release import Release
+from sfumato.publisher.policy import Policy
+from sfumato.release.folder import Release
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

@@ -12,10 +12,10 @@ from scipy.stats import entropy
 from scipy.stats.contingency import association
 
 import sfumato as sf
-from sfumato.audit.case import Case
-from sfumato.audit.measuring import measure
-from sfumato.audit.nearness import nearness
-from sfumato.audit.usefulness import cramers_v, uncertainty
+from sfumato.auditor.evidence import Case
+from sfumato.auditor.utility.measuring import measure
+from sfumato.auditor.utility.nearness import nearness
+from sfumato.auditor.utility.usefulness import cramers_v, uncertainty
 from tests.conftest import make_policy
 from tests.engines.test_audit import METHODS, rows_for
 from tests.engines.tools import patients, released

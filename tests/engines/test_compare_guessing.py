@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.attributes import label as written
-from sfumato.audit.comparing.guessing import FLOOR, SHARE_STEPS, STEPS, Guessed, guess, guess_classes
-from sfumato.audit.comparing.original import Original
-from sfumato.audit.comparing.queries import of_release
-from sfumato.release import Release
-from sfumato.table import scan
+from sfumato.auditor.compare.guessing import FLOOR, SHARE_STEPS, STEPS, Guessed, guess, guess_classes
+from sfumato.auditor.compare.original import Original
+from sfumato.auditor.compare.queries import of_release
+from sfumato.publisher.table import scan
+from sfumato.release.folder import Release
+from sfumato.values.attributes import label as written
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.reconstruct.figures import FEW
-from sfumato.release import Release
+from sfumato.analyst.randomized.figures import FEW
+from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

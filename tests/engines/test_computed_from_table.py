@@ -8,7 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.computed import (
+from sfumato.errors import Infeasible, PolicyError
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.table import scan
+from sfumato.values.computed import (
     BEST_FOR_TABLE,
     GROUP_COUNTS,
     GROUP_NUMBER,
@@ -21,9 +24,6 @@ from sfumato.computed import (
     WITHHELD,
     adversary_of_noise,
 )
-from sfumato.errors import Infeasible, PolicyError
-from sfumato.policy import Policy
-from sfumato.table import scan
 from tests.conftest import make_policy
 from tests.engines.tools import patients, planned, released, sealed
 

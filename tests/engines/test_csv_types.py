@@ -12,13 +12,13 @@ import duckdb
 import numpy as np
 import pytest
 
-from sfumato.audit.case import Case
-from sfumato.audit.measuring import measure
-from sfumato.audit.nearness import nearness
+from sfumato.auditor.evidence import Case
+from sfumato.auditor.utility.measuring import measure
+from sfumato.auditor.utility.nearness import nearness
 from sfumato.errors import PolicyError, TableError, UsageError
-from sfumato.release import Release
-from sfumato.table import scan
-from sfumato.verification import verify
+from sfumato.publisher.table import scan
+from sfumato.release.folder import Release
+from sfumato.release.verify.verification import verify
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

@@ -10,8 +10,8 @@ import pytest
 from pyarrow import csv as pacsv
 
 from sfumato.errors import PolicyError
-from sfumato.survey import survey
-from sfumato.table import scan
+from sfumato.publisher.survey import survey
+from sfumato.publisher.table import scan
 from tests.conftest import make_policy
 from tests.engines.test_residues import all_bytes
 from tests.engines.tools import multiset, patients, read_by_spark, released

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.analyst.grouped import dealing
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.reconstruct import dealing
-from sfumato.release import Release
+from sfumato.release.folder import Release
 from tests.cli.test_commands import as_json, run
 from tests.engines.grouped import codes_of, dealt_groups, grouped_release
 from tests.engines.test_sql_groups import JOBS, ROWS, Dense, people, released

@@ -15,15 +15,15 @@ import pytest
 from pyarrow import csv as pacsv
 from scipy.stats import chi2
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.engines import sources
-from sfumato.engines.by_record import RecordKey
+from sfumato.engines.embedded import sources
+from sfumato.engines.rows.by_record import RecordKey
 from sfumato.errors import PolicyError, TableError, UsageError
-from sfumato.matrix import PerturbationMatrix
-from sfumato.mechanism import Mechanism
-from sfumato.randomness import SecretKey
-from sfumato.requirement import NO_BOUND
-from sfumato.table import profile, scan
+from sfumato.publisher.table import profile, scan
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.randomness import SecretKey
+from sfumato.values.requirement import NO_BOUND
 from tests.conftest import make_policy
 from tests.engines.tools import patients, released, rows_of
 
@@ -292,7 +292,7 @@ def test_a_missing_record_key_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_record_key_needs_a_key_file_and_a_key_file_a_record_key(tmp_path: Path) -> None:
-    from sfumato.publishing import publish
+    from sfumato.publisher.publish import publish
     from tests.engines.tools import planned
 
     table = scan(patients(), keyed())
@@ -325,7 +325,7 @@ def test_no_identifier_is_left_in_temporary_files(tmp_path: Path, monkeypatch: p
     """Whatever spills: only keyed hashes go to the disk, and nothing stays."""
     import tempfile
 
-    from sfumato.engines import identity
+    from sfumato.engines.rows import identity
 
     seen: list[bytes] = []
     close = identity.IdentityIndex.close

@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.audit.nearness import nearness
+from sfumato.analyst import tables
+from sfumato.analyst.answer import Target
+from sfumato.analyst.randomized import figures
+from sfumato.auditor.utility.nearness import nearness
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
-from sfumato.reconstruct import figures, tables
-from sfumato.reconstruct.answer import Target
-from sfumato.release import Release
+from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.test_sql import ROWS, people, policy
 from tests.engines.tools import released

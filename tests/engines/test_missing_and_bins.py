@@ -17,7 +17,7 @@ import pytest
 from pyarrow import csv as pacsv
 
 from sfumato.errors import PolicyError, SfumatoError, TableError
-from sfumato.table import profile, scan
+from sfumato.publisher.table import profile, scan
 from tests.conftest import make_policy
 from tests.engines.tools import read_by_spark, rows_of
 from tests.engines.tools import released as released_in_any_order

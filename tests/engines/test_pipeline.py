@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sfumato.engines.pipeline import ahead
+from sfumato.engines.embedded.pipeline import ahead
 
 
 class Item:

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.analyst.answer import Target
+from sfumato.analyst.power import Power, power
 from sfumato.errors import SingularMatrix, UsageError
-from sfumato.matrix import FloatArray
-from sfumato.policy import Policy
-from sfumato.reconstruct.answer import Target
-from sfumato.reconstruct.power import Power, power
-from sfumato.release import Release
+from sfumato.publisher.policy import Policy
+from sfumato.release.folder import Release
+from sfumato.values.matrix.retention import FloatArray
 from tests.engines.test_compound import compound
 from tests.engines.tools import released
 

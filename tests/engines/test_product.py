@@ -11,16 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.kronecker import ProductMatrix
-from sfumato.matrix import PerturbationMatrix
-from sfumato.mechanism import Mechanism
-from sfumato.randomness import simulation
-from sfumato.reconstruct import bayes, comparing, figures, power, sources
-from sfumato.reconstruct.answer import Target
-from sfumato.reconstruct.channel import Randomization
-from sfumato.release import Release
-from sfumato.requirement import Bound
+from sfumato.analyst import associations as comparing
+from sfumato.analyst import power, sources
+from sfumato.analyst.answer import Target
+from sfumato.analyst.randomized import bayes, figures
+from sfumato.analyst.randomized.channel import Randomization
+from sfumato.release.folder import Release
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.product import ProductMatrix
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.randomness import simulation
+from sfumato.values.requirement import Bound
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato import deals
-from sfumato.engines import grouping, shuffle, writers
+from sfumato.engines.deal import buckets as grouping
+from sfumato.engines.embedded import shuffle, writers
 from sfumato.errors import CannotMeet, PlanMismatch
-from sfumato.group_plan import GroupPlan
-from sfumato.publishing import rows_read
-from sfumato.randomness import SecretKey
+from sfumato.methods.bucket_plan import GroupPlan
+from sfumato.publisher.publish import rows_read
+from sfumato.values import bucket_deal as deals
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.test_residues import PLANTED, all_bytes, found_in, planted_table
 from tests.engines.tools import DISEASES, ROLES, listing, patients

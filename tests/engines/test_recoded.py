@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.audit.auditing import audit
+from sfumato.auditor.audit import audit
 from sfumato.errors import PolicyError, SfumatoError, TableError
 from sfumato.methods import plan
-from sfumato.profiles import Profile
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
-from sfumato.release import Release
-from sfumato.survey import survey
-from sfumato.table import profile, scan
+from sfumato.publisher.publish import publish
+from sfumato.publisher.survey import survey
+from sfumato.publisher.table import profile, scan
+from sfumato.release.folder import Release
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.test_missing_and_bins import written
 from tests.engines.tools import released, rows_of

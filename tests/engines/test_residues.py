@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pacsv
 
-from sfumato.audit.parquet_pages import everything, pages
-from sfumato.release import MANIFEST_NAME, Release
+from sfumato.auditor.parquet_pages import everything, pages
+from sfumato.release.folder import MANIFEST_NAME, Release
 from tests.conftest import make_policy
 from tests.engines.tools import released
 
@@ -157,7 +157,7 @@ def test_the_search_finds_what_a_plain_copy_keeps(tmp_path: Path) -> None:
 
 def test_a_copy_that_forgets_to_clean_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search has power over our own writer: without the cleaning the unused values are in the release."""
-    from sfumato.engines import cleaning
+    from sfumato.engines.embedded import cleaning
 
     monkeypatch.setattr(cleaning, "clean_table", lambda table: table)
     release = released(planted_table(), POLICY, folder=tmp_path / "r", shuffle=False)

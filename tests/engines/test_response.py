@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import PlanMismatch, TableError
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey, simulation
-from sfumato.release import Release, file_sha256
-from sfumato.survey import survey
-from sfumato.table import profile, scan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.publisher.survey import survey
+from sfumato.publisher.table import profile, scan
+from sfumato.release.folder import Release, file_sha256
+from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
 from tests.engines.tools import multiset, planned, released
 

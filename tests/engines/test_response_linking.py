@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binomtest
 
-from sfumato.audit import linking
-from sfumato.audit.linking import RepeatedGuesses, guess_release, guess_repeatedly, repeated_guesses
+from sfumato.auditor import linking
+from sfumato.auditor.linking import RepeatedGuesses, guess_release, guess_repeatedly, repeated_guesses
 from sfumato.errors import UsageError
 from sfumato.methods.response import Channel, JointTable, forward, guess, limit_success, solve, untouched
 from sfumato.methods.response.guessing import guesses
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey, simulation
-from sfumato.release import Release
-from sfumato.table import Table, scan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import Table, scan
+from sfumato.release.folder import Release
+from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
 from tests.engines.test_response import AS_PUBLISHED, EMGRW, ROLES, asked, people
 from tests.engines.tools import planned, released

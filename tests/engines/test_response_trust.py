@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.audit.auditing import audit
-from sfumato.engines.by_record import RecordKey
+from sfumato.auditor.audit import audit
+from sfumato.engines.rows.by_record import RecordKey
 from sfumato.errors import PlanMismatch, ReleaseError
-from sfumato.mechanism import Mechanism
-from sfumato.plan_files import sealed
-from sfumato.plans import load_plan
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey, simulation
-from sfumato.release import Release, open_release
-from sfumato.requirement import NO_BOUND
-from sfumato.response_plan import ResponsePlan
-from sfumato.table import Table, scan
+from sfumato.methods.plan import load_plan
+from sfumato.methods.plan_files import sealed
+from sfumato.methods.response_plan import ResponsePlan
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import Table, scan
+from sfumato.release.folder import Release, open_release
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.randomness import SecretKey, simulation
+from sfumato.values.requirement import NO_BOUND
 from tests.engines.test_response import AS_PUBLISHED, asked, changed, holds, people, released, stated
 from tests.engines.tools import planned
 

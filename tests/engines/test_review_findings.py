@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from sfumato.analyst.count import NO_ROW
 from sfumato.cli.main import app
 from sfumato.errors import PolicyError, TableError, UsageError
-from sfumato.recoding import Bins
-from sfumato.reconstruct.estimate import NO_ROW
-from sfumato.release import Release
-from sfumato.requirement import Amplification, LocalPrivacy, RhoPrivacy, Tolerance, exact
-from sfumato.table import profile, scan
+from sfumato.publisher.table import profile, scan
+from sfumato.release.folder import Release
+from sfumato.values.recoding import Bins
+from sfumato.values.requirement import Amplification, LocalPrivacy, RhoPrivacy, Tolerance, exact
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

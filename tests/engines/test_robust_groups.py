@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato import publishing_groups
-from sfumato.audit.parquet_pages import everything
-from sfumato.engines.anatomy import regrouped
-from sfumato.engines.mapping import WORD
+from sfumato.auditor.parquet_pages import everything
+from sfumato.engines.deal.anatomy import regrouped
+from sfumato.engines.rows.mapping import WORD
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.methods.robustness import WITHHELD, compositions, count_prior, leftovers, worst_posteriors
-from sfumato.randomness import SecretKey
+from sfumato.publisher import publish_buckets as publishing_groups
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.test_publish_groups import SETS, WARD_ROLES, check_exact, failed, planned, policy_of, released, wards
 from tests.engines.test_residues import all_bytes

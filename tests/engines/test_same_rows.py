@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pacsv
 
-from sfumato.engines import csv_lines, csv_source, shuffle, sources, writers
+from sfumato.engines.embedded import csv_lines, csv_source, shuffle, sources, writers
 from tests.engines.tools import patients, released, rows_of
 
 

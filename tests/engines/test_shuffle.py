@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from sfumato.engines import following_hash, shuffle, sources
-from sfumato.engines.following_hash import FollowingHash
-from sfumato.engines.shuffle import shuffled
-from sfumato.engines.sorting import order_of_words, stable_order
-from sfumato.randomness import SecretKey
+from sfumato.engines.embedded import following_hash, shuffle, sources
+from sfumato.engines.embedded.following_hash import FollowingHash
+from sfumato.engines.embedded.shuffle import shuffled
+from sfumato.engines.embedded.sorting import order_of_words, stable_order
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import multiset, patients, released, rows_of
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.randomness import SecretKey
-from sfumato.release import Release
-from sfumato.table import scan
+from sfumato.publisher.table import scan
+from sfumato.release.folder import Release
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import planned, released, rows_of
 

@@ -15,15 +15,16 @@ import pytest
 from scipy.stats import binom
 from typer.testing import CliRunner
 
+from sfumato.analyst.answer import ALL
+from sfumato.analyst.counting import reading
+from sfumato.analyst.randomized import figures
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
-from sfumato.reconstruct import figures, reading
-from sfumato.reconstruct.answer import ALL
-from sfumato.release import Release
-from sfumato.table import scan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import scan
+from sfumato.release.folder import Release
+from sfumato.values.randomness import SecretKey
 from tests.engines.tools import planned, released
 
 JOBS = ["baker", "clerk", "cook", "driver", "farmer", None]

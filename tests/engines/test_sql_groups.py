@@ -2,7 +2,7 @@
 
 The reference takes the two tables as lists of rows. A *piece* is a number z of each record and weights f of the values:
 what is asked is the sum of z f(value). It is estimated, in each stratum, from the groups' sums s = G z with the dense
-matrix C of compositions, by theta = (C'WC)^-1 C'W s, and has the variance of `sfumato.reconstruct.buckets`: the
+matrix C of compositions, by theta = (C'WC)^-1 C'W s, and has the variance of `sfumato.analyst.grouped.buckets`: the
 formulas there, for one piece, or two, at a time. A question is a sum of pieces, one for each set of values with which a
 row can satisfy its condition.
 """
@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.reconstruct.buckets import PRIOR_FREEDOM
-from sfumato.reconstruct.compositions import OWN_VARIANCE
-from sfumato.release import Release
+from sfumato.analyst.grouped.buckets import PRIOR_FREEDOM
+from sfumato.analyst.grouped.compositions import OWN_VARIANCE
+from sfumato.release.folder import Release
 from tests.engines.grouped import all_values, codes_of, dealt_groups, grouped_release
 from tests.engines.test_sql_oracle import (
     ALL,

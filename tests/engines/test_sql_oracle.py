@@ -30,9 +30,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.policy import Policy
-from sfumato.reconstruct import figures
-from sfumato.release import Release
+from sfumato.analyst.randomized import figures
+from sfumato.publisher.policy import Policy
+from sfumato.release.folder import Release
 from tests.engines.tools import released
 
 Array = npt.NDArray[np.float64]

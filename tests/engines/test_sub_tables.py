@@ -14,16 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom, chi2
 
-from sfumato.engines import allocation, sources
-from sfumato.engines.dealing import dealt, table_rows
+from sfumato.analyst.randomized.figures import FEW
+from sfumato.engines.deal import allocation
+from sfumato.engines.deal.labels import dealt, table_rows
+from sfumato.engines.embedded import sources
 from sfumato.errors import PlanMismatch, TableError
-from sfumato.plans import Plan
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
-from sfumato.reconstruct.figures import FEW
-from sfumato.release import Release
-from sfumato.table import scan
+from sfumato.methods.plan import Plan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import scan
+from sfumato.release.folder import Release
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines import tools
 from tests.engines.tools import released
@@ -140,7 +141,7 @@ def test_equal_words_at_a_boundary_are_dealt_again(monkeypatch: pytest.MonkeyPat
             raise allocation.EqualWords
         return honest(stream, quotas)
 
-    monkeypatch.setattr("sfumato.engines.dealing.find_deal", unlucky)
+    monkeypatch.setattr("sfumato.engines.deal.labels.find_deal", unlucky)
     key = SecretKey.from_seed(1)
     labels_of = dealt(table_rows(opened.source, opened.schema, made.mechanism, key), made.mechanism, made.quotas, key)
     batch = next(iter(opened.source.batches(["job"])))

@@ -18,14 +18,14 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.audit.truth import count_truth, true_counts
-from sfumato.audit.utility import cube_errors, distances, relative_errors
-from sfumato.engines import sources
+from sfumato.auditor.utility.distances import cube_errors, distances, relative_errors
+from sfumato.auditor.utility.truth import count_truth, true_counts
+from sfumato.engines.embedded import sources
 from sfumato.errors import UsageError
-from sfumato.matrix import FloatArray
-from sfumato.policy_rules import InputRule
-from sfumato.recoding import Bins
-from sfumato.release import Release
+from sfumato.release.folder import Release
+from sfumato.values.input_rule import InputRule
+from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.recoding import Bins
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

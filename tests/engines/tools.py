@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.manifest import Manifest
 from sfumato.methods import plan
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
-from sfumato.release import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, open_release
-from sfumato.release_readme import readme
-from sfumato.row_order import OrderTest
-from sfumato.table import Table, profile, scan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import Table, profile, scan
+from sfumato.release.folder import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, open_release
+from sfumato.release.manifest import Manifest
+from sfumato.release.readme import readme
+from sfumato.values.randomness import SecretKey
+from sfumato.values.row_order import OrderTest
 from tests.conftest import make_policy
 
 DISEASES = ["asthma", "flu", "gout", "mumps"]

@@ -15,8 +15,8 @@ import pyarrow as pa
 from scipy.stats import chi2, ncx2
 
 import sfumato as sf
-from sfumato.policy import Policy
-from sfumato.randomness import SecretKey
+from sfumato.publisher.policy import Policy
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.statistical.whole_release.observing import leaves
 from tests.statistical.whole_release.publishing import memory

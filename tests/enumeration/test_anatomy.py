@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.engines.grouping import Groups, ranked
-from sfumato.randomness import SecretKey
+from sfumato.engines.deal.buckets import Groups, ranked
+from sfumato.values.randomness import SecretKey
 from tests.enumeration.bayes import Law, alike, assignments, belief, drawn, posteriors
 from tests.enumeration.folders import ALARM, chance_to_find, chi_square, planned, policy, published, stated, table
 

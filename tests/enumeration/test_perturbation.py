@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.randomness import SecretKey
+from sfumato.values.randomness import SecretKey
 from tests.enumeration.bayes import Law, belief, mixed, posteriors, statements
 from tests.enumeration.folders import (
     ALARM,

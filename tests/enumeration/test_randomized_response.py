@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.randomness import SecretKey
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.enumeration.bayes import Law, belief, posteriors
 from tests.enumeration.folders import ALARM, chance_to_find, chi_square, columns, planned, published

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from sfumato.methods.robustness import group_records
-from sfumato.publishing_groups import _different_words
-from sfumato.randomness import SecretKey
+from sfumato.publisher.publish_buckets import _different_words
+from sfumato.values.randomness import SecretKey
 from tests.enumeration.bayes import Law, alike, assignments, belief, drawn, posteriors
 from tests.enumeration.folders import ALARM, chance_to_find, chi_square, planned, policy, published, stated, table
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.randomness import SecretKey
+from sfumato.values.randomness import SecretKey
 from tests.enumeration.bayes import Law, alike, assignments, belief, posteriors
 from tests.enumeration.folders import ALARM, chance_to_find, chi_square, columns, planned, policy, published, table
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.suppression import suppress
-from sfumato.randomness import SecretKey, Step
+from sfumato.values.randomness import SecretKey, Step
 from tests.enumeration.bayes import Law, alike, assignments, belief, drawn, mixed, posteriors
 from tests.enumeration.folders import ALARM, chance_to_find, chi_square, planned, policy, published, stated, table
 from tests.enumeration.test_anatomy import deals

@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release import Release
+from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.tools import patients, released, resealed
 

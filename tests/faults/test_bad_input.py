@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import PolicyError, SfumatoError, TableError, UsageError
-from sfumato.policy import Policy
-from sfumato.table import profile, scan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.table import profile, scan
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, listing, patients, released
 

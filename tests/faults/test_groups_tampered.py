@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato import codec
+from sfumato.claims import codec
+from sfumato.claims.buckets import state_group_guarantee
 from sfumato.errors import ReleaseError
-from sfumato.group_guarantee import state_group_guarantee
-from sfumato.release import file_sha256
+from sfumato.release.folder import file_sha256
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, patients
 

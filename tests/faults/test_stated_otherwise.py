@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.computed import adversary_of_noise
-from sfumato.manifest import Manifest
 from sfumato.methods import plan
-from sfumato.publishing import publish
-from sfumato.release import Release
-from sfumato.table import profile, scan
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import profile, scan
+from sfumato.release.folder import Release
+from sfumato.release.manifest import Manifest
+from sfumato.values.computed import adversary_of_noise
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, patients, sealed
 

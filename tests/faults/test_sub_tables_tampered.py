@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
-from sfumato.release import Release, file_sha256, open_release
+from sfumato.publisher.publish import publish
+from sfumato.release.folder import Release, file_sha256, open_release
+from sfumato.values.randomness import SecretKey
 from tests.engines.test_sub_tables import VALUES, planned, policy, policy_text, workers
 from tests.engines.tools import released
 

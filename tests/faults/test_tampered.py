@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError
 from sfumato.methods import plan
-from sfumato.publishing import publish
-from sfumato.release import Release, file_sha256, open_release
-from sfumato.table import profile, scan
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import profile, scan
+from sfumato.release.folder import Release, file_sha256, open_release
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, patients
 

@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato import publishing
-from sfumato.engines import cleaning, mapping, shuffle, writers
+from sfumato.engines.embedded import cleaning, shuffle, writers
+from sfumato.engines.rows import mapping
 from sfumato.errors import OutOfSpace, UsageError
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
-from sfumato.release import open_release
-from sfumato.table import scan
+from sfumato.publisher import publish as publishing
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import scan
+from sfumato.release.folder import open_release
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, listing, patients, planned, released
 
@@ -104,7 +105,7 @@ def test_an_interrupt_while_a_shuffle_reads_does_not_wait_for_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shuffle reads everything before the first row is written: ctrl-C must not wait for that."""
-    from sfumato.engines import sources
+    from sfumato.engines.embedded import sources
 
     monkeypatch.setattr(sources, "BATCH_ROWS", 10)
     table = scan(patients(3000), make_policy(ROLES))

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.audit.auditing import audit
-from sfumato.audit.truth import true_counts
+from sfumato.auditor.audit import audit
+from sfumato.auditor.report.page import Page
+from sfumato.auditor.report.reporting import private_page, public_page
+from sfumato.auditor.utility.truth import true_counts
 from sfumato.methods import plan
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
-from sfumato.release import Release
-from sfumato.report.page import Page
-from sfumato.reporting import private_page, public_page
-from sfumato.table import Table, profile, scan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import Table, profile, scan
+from sfumato.release.folder import Release
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 
 COLUMN = "<script>alert('column')</script>"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.report.page import html_of
+from sfumato.auditor.report.page import html_of
 from tests.page.browser import Browser, browsing, chromium
 from tests.page.releases import made
 

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.matrix import WORDS, FloatArray
 from sfumato.methods.response import (
     Channel,
     Channels,
@@ -29,6 +28,7 @@ from sfumato.methods.response import (
     trade_off,
     untouched,
 )
+from sfumato.values.matrix.retention import WORDS, FloatArray
 
 Data = Callable[[str], Path]
 EMGR = ("education", "marital_status", "sex", "race")

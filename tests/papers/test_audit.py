@@ -10,18 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.audit.background import Knowledge, background_finding
-from sfumato.audit.composition import Counts, composition_beliefs, composition_finding
-from sfumato.audit.finding import Finding
-from sfumato.audit.frequencies import frequencies_finding
-from sfumato.audit.grouped import GroupTables, IntArray
-from sfumato.audit.posterior import posterior_finding
-from sfumato.audit.response import response_findings
-from sfumato.guarantee import BOTH
-from sfumato.matrix import WORDS, PerturbationMatrix
+from sfumato.auditor.background import Knowledge, background_finding
+from sfumato.auditor.composition import Counts, composition_beliefs, composition_finding
+from sfumato.auditor.finding import Finding
+from sfumato.auditor.frequencies import frequencies_finding
+from sfumato.auditor.grouped import GroupTables, IntArray
+from sfumato.auditor.posterior import posterior_finding
+from sfumato.auditor.response import response_findings
+from sfumato.claims.guarantee import BOTH
 from sfumato.methods.response import solve
 from sfumato.methods.robustness import group_records, merge_records
 from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from tests.conftest import CLINIC_ROLES, make_policy
 from tests.papers.test_ad import ESGR, Data, adult
 from tests.papers.test_fg import REQUIREMENT

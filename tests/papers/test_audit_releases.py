@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.audit.finding import Finding
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
+from sfumato.auditor.finding import Finding
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.values.randomness import SecretKey
 from tests.conftest import CLINIC_ROLES, make_policy
 from tests.papers.test_ad import ESGR, Data
 from tests.unit.test_response_plan import CLINIC

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.guarantee import BOTH, counterexample, violations
-from sfumato.matrix import amplification
+from sfumato.claims.guarantee import BOTH, counterexample, violations
+from sfumato.values.matrix.retention import amplification
 from tests.conftest import CLINIC_ROLES, make_policy
 
 # FG Example 1; SARS, HIV, H1N1, cancer

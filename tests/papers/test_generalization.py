@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import Infeasible
-from sfumato.matrix import FloatArray
 from sfumato.methods.generalization import (
     Criterion,
     Hierarchy,
@@ -35,6 +34,7 @@ from sfumato.methods.generalization import (
     roll_up,
     spread,
 )
+from sfumato.values.matrix.retention import FloatArray
 
 FILES = {
     "education": "education",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.analyst.grouped.buckets import Deal
 from sfumato.methods.robustness import (
     WITHHELD,
     Prior,
@@ -31,7 +32,6 @@ from sfumato.methods.robustness import (
     worst_posteriors,
 )
 from sfumato.methods.robustness.posterior import IntArray
-from sfumato.reconstruct.buckets import Deal
 
 TABLE_V = [
     (3, 2, "0.1", 0.0474),

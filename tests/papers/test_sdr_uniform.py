@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.matrix import PerturbationMatrix, uniform_retention
-from sfumato.reconstruct import inverse
+from sfumato.analyst.randomized import inverse
+from sfumato.values.matrix.retention import PerturbationMatrix, uniform_retention
 
 TABLE_1 = {77: (5, 1), 70: (5, 1), 50: (7, 2), 14: (22, 6), 9: (31, 8), 7: (36, 9), 6: (40, 10), 2: (67, 17)}
 

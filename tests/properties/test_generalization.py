@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.matrix import FloatArray
 from sfumato.methods.generalization import (
     Criterion,
     Hierarchy,
@@ -32,6 +31,7 @@ from sfumato.methods.generalization import (
 )
 from sfumato.methods.generalization.diversity import TOLERANCE, is_diverse, least_entropy
 from sfumato.methods.generalization.rolling import Rollups
+from sfumato.values.matrix.retention import FloatArray
 
 CRITERIA: tuple[Criterion, ...] = ("distance", "discernibility", "height")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engines.number_columns import NumberColumns
+from sfumato.engines.rows.number_columns import NumberColumns
 from sfumato.errors import TableError
-from sfumato.number_texts import held_by
+from sfumato.values.number_texts import held_by
 
 numbers = st.one_of(
     st.integers(-(10**19), 10**19).map(str),

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.attributes import Attribute
-from sfumato.engines.encoding import Encoder
-from sfumato.engines.recoding import Unfit, in_days, recoded
-from sfumato.recoding import DATE_UNITS, DateBins, Merge
+from sfumato.engines.rows.encoding import Encoder
+from sfumato.engines.rows.recoding import Unfit, in_days, recoded
+from sfumato.values.attributes import Attribute
+from sfumato.values.recoding import DATE_UNITS, DateBins, Merge
 
 EPOCH = dt.datetime(1970, 1, 1)
 EDGES = [

@@ -10,7 +10,6 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.matrix import WORDS, FloatArray
 from sfumato.methods.response import (
     Channel,
     Channels,
@@ -29,6 +28,7 @@ from sfumato.methods.response import (
 )
 from sfumato.methods.response.channels import Mix, product
 from sfumato.methods.response.risks import Risk
+from sfumato.values.matrix.retention import WORDS, FloatArray
 
 RISK_NAMES: tuple[RiskName, ...] = ("reconstruction", "posterior", "link")
 OBJECTIVE_NAMES: tuple[ObjectiveName, ...] = ("kappa", "chi_square")

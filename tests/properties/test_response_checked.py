@@ -16,10 +16,10 @@ from sfumato.methods.response import RiskName
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.checking import check_plan
 from sfumato.methods.response.problem import Problem, pose
-from sfumato.profiles import Profile
-from sfumato.requirement import GroupLimit, RiskLimit
-from sfumato.response_plan import ResponsePlan
-from sfumato.table import profile, scan
+from sfumato.methods.response_plan import ResponsePlan
+from sfumato.publisher.table import profile, scan
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import GroupLimit, RiskLimit
 from tests.conftest import make_policy
 
 RISK_NAMES: tuple[RiskName, ...] = ("reconstruction", "posterior", "link")

@@ -10,10 +10,10 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.matrix import WORDS, FloatArray
 from sfumato.methods.response import JointTable, Limits, Link, Reconstruction, RiskName, RiskOutOfReach, solve
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import _slid
+from sfumato.values.matrix.retention import WORDS, FloatArray
 from tests.properties.test_response import tables
 
 

@@ -9,7 +9,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response import JointTable, ObjectiveName, RiskName, RiskOutOfReach, Scope, newton, solve, solver
 from sfumato.methods.response.few import Few, GuessesView, Links, LinksView
 from sfumato.methods.response.inside import inside
@@ -17,6 +16,7 @@ from sfumato.methods.response.newton import optimum
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
 from sfumato.methods.response.problem import Problem, pose
 from sfumato.methods.response.quadratic import LARGE, Metric, Program, Step
+from sfumato.values.matrix.retention import FloatArray
 from tests.properties.test_response import OBJECTIVE_NAMES, RISK_NAMES, tables
 
 WITH_FIXED: tuple[tuple[Scope, tuple[int, ...]], ...] = (("both", ()), ("quasi_identifiers", ()), ("both", (0,)))

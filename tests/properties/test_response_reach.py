@@ -10,11 +10,11 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, inside, joint, solve, solver
 from sfumato.methods.response.problem import Problem, Response, pose
 from sfumato.methods.response.reach import least_ratio, refuted, suppressing
 from sfumato.methods.response.solver import answer
+from sfumato.values.matrix.retention import FloatArray
 from tests.properties.test_response import tables
 
 GRID = {1: 60, 2: 20, 3: 7}

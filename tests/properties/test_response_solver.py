@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible
-from sfumato.matrix import WORDS
 from sfumato.methods.response import (
     Channel,
     ChiSquare,
@@ -35,6 +34,7 @@ from sfumato.methods.response import (
 )
 from sfumato.methods.response.joint import MOST_CELLS
 from sfumato.methods.response.risks import RISKS
+from sfumato.values.matrix.retention import WORDS
 from tests.properties.test_response import (
     OBJECTIVE_NAMES,
     RISK_NAMES,

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-from sfumato.report.page_figures import WIDE
+from sfumato.auditor.report.page_figures import WIDE
 from sfumato.reproduce.catalogue import chosen
 from sfumato.reproduce.charts import Chart, Point, specification
 from sfumato.reproduce.data import Data

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.audit.usefulness import uncertainty
+from sfumato.auditor.utility.usefulness import uncertainty
 from sfumato.methods.generalization import roll_up
 from sfumato.methods.response import JointTable
 from sfumato.methods.response.channels import IntArray
@@ -22,7 +22,17 @@ from sfumato.reproduce.ad import EXPERIMENTS, correlations, figure3, levels, row
 from sfumato.reproduce.ad.competitors import Anatomized, Places, anatomize, anatomize_in_order, independent
 from sfumato.reproduce.ad.equal_risk import Curve
 from sfumato.reproduce.ad.measures import LARGEST, SUCCESS, WITH_SENSITIVE, WITHIN, Repeated, correlation
-from sfumato.reproduce.ad.study import ANATOMY, BAYES, DIVERSITY, INDEPENDENT, LEAST_SQUARES, PROVED, RR, Study, studied
+from sfumato.reproduce.ad.study import (
+    ANATOMY,
+    BAYES,
+    DIVERSITY,
+    INDEPENDENT,
+    LEAST_SQUARES,
+    PROVED,
+    RR,
+    Study,
+    studied,
+)
 from sfumato.reproduce.ad.tables import EMGRW, ESGRO, Joint, hierarchies, joint
 from sfumato.reproduce.charts import Point
 from sfumato.reproduce.data import Data, Named

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.matrix import PerturbationMatrix
 from sfumato.reproduce.data import Data
 from sfumato.reproduce.experiment import Experiment, Outcome, Setting
 from sfumato.reproduce.fg import EXPERIMENTS, utility
@@ -21,7 +20,14 @@ from sfumato.reproduce.fg.curves import (
     measured_curves,
 )
 from sfumato.reproduce.fg.tables import RECORDS, zipf
-from sfumato.reproduce.fg.utility import ZIPF_THETAS, _almost_the_same, _better_record_better_aggregate, _gain, on_zipf
+from sfumato.reproduce.fg.utility import (
+    ZIPF_THETAS,
+    _almost_the_same,
+    _better_record_better_aggregate,
+    _gain,
+    on_zipf,
+)
+from sfumato.values.matrix.retention import PerturbationMatrix
 from tests.reproduce.outcomes import by_name, check_outcome
 
 

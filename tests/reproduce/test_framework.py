@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.auditor.report.page_figures import NARROW, WIDE
 from sfumato.cli.main import app
 from sfumato.errors import TableError, UsageError
-from sfumato.report.page_figures import NARROW, WIDE
 from sfumato.reproduce import data as data_module
 from sfumato.reproduce.catalogue import chosen, experiments
 from sfumato.reproduce.charts import Chart, Point, specification, with_legend

@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.grouping import Groups
+from sfumato.engines.deal.buckets import Groups
 from sfumato.methods.small_domain import partition
-from sfumato.randomness import SecretKey, simulation
 from sfumato.reproduce.data import Data, Named
 from sfumato.reproduce.experiment import Experiment, Outcome, Setting
 from sfumato.reproduce.sdr import EXPERIMENTS, balanced, ties
@@ -27,6 +26,7 @@ from sfumato.reproduce.sdr.released import Anatomized, Perturbed, _ranks, unifor
 from sfumato.reproduce.sdr.risk import _loosened
 from sfumato.reproduce.sdr.skewed import _significantly_larger
 from sfumato.reproduce.sdr.ties import ranges, with_random_ties
+from sfumato.values.randomness import SecretKey, simulation
 from tests.reproduce.outcomes import by_name, check_outcome
 
 BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}

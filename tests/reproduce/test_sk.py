@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.audit.eligibility import by_uniform_prior
+from sfumato.auditor.eligibility import by_uniform_prior
 from sfumato.methods.suppression import VARIANTS, costs
 from sfumato.reproduce.data import Data
 from sfumato.reproduce.experiment import BY_DESIGN, Setting

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.plans import AnyPlan
-from sfumato.policy import Policy
-from sfumato.randomness import SecretKey
-from sfumato.release import Release
-from sfumato.table import scan_on_spark
+from sfumato.methods.plan import AnyPlan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.table import scan_on_spark
+from sfumato.release.folder import Release
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines import tools
 from tests.engines.tools import listing, rows_of

@@ -21,7 +21,7 @@ from typing import Any
 from sfumato.engines.spark import running
 from sfumato.engines.spark.running import NO_KEY, _Sent
 from sfumato.engines.spark.writing import WriteFiles
-from sfumato.randomness import SecretKey, release_id
+from sfumato.values.randomness import SecretKey, release_id
 
 SECONDS = 300
 """After that a task that waits in vain fails."""

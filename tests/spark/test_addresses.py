@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.engines.counting import WATCHED
-from sfumato.engines.grouping import part_of
+from sfumato.engines.deal.buckets import part_of
+from sfumato.engines.embedded.counting import WATCHED
 from sfumato.engines.spark.counting import _watched
 from sfumato.engines.spark.source import _parts
 from sfumato.engines.spark.tasks import FILE, ROW, Addressed, Files, TaskSource, at_once
 from sfumato.engines.spark.writing import in_files, signed
 from sfumato.errors import PlanMismatch
-from sfumato.randomness import SecretKey, Step
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.randomness import SecretKey, Step
 
 ALARM = 1e-6
 

@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.engines.spark import running
 from sfumato.errors import UsageError
-from sfumato.randomness import SecretKey
+from sfumato.values.randomness import SecretKey
 from tests.spark.secrecy import forms, found
 
 if TYPE_CHECKING:

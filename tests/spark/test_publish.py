@@ -13,8 +13,8 @@ import pytest
 import sfumato as sf
 from sfumato.engines.spark import writing
 from sfumato.errors import Infeasible
-from sfumato.randomness import SecretKey
-from sfumato.table import scan_on_spark
+from sfumato.publisher.table import scan_on_spark
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import rows_of
 from tests.spark.both import (

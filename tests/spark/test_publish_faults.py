@@ -18,7 +18,7 @@ from sfumato.engines.spark.running import NO_KEY, failures
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.writing import write_parts
 from sfumato.errors import JobFailed, OutOfSpace, PlanMismatch, TableError, UsageError
-from sfumato.table import scan_on_spark
+from sfumato.publisher.table import scan_on_spark
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, listing, patients, rows_of
 from tests.spark.both import KEY, on_both, planned, same_error, stored

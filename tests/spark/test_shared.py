@@ -11,8 +11,8 @@ import pytest
 
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods import plan
-from sfumato.publishing import publish, rehearse
-from sfumato.table import count_alone, profile, scan
+from sfumato.publisher.publish import publish, rehearse
+from sfumato.publisher.table import count_alone, profile, scan
 from tests.engines.test_dropped import (  # noqa: F401
     test_a_dropped_column_is_left_out_like_an_identifier,
 )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ReleaseError
-from sfumato.release import open_release
+from sfumato.release.folder import open_release
 from tests.engines.tools import listing
 from tests.spark.cluster import Cluster, driver, finished, run_on_cluster
 from tests.spark.holding import ran

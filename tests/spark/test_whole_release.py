@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.table import scan_on_spark
+from sfumato.publisher.table import scan_on_spark
 from tests.statistical.whole_release.cases import CASES, GAMMA
 from tests.statistical.whole_release.observing import Features, observe, refused
 from tests.statistical.whole_release.odds import leaks, observed, power, tells

@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct.association import IndependenceTest, associate, independence_test
-from sfumato.reconstruct.risks import Strength, two_by_two
+from sfumato.analyst.association import IndependenceTest, associate, independence_test
+from sfumato.analyst.risks import Strength, two_by_two
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 
 RELEASES = 2_000
 LOWEST = float(binom.ppf(1e-6, RELEASES, 0.94)) / RELEASES

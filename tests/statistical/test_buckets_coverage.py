@@ -27,10 +27,10 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
-from sfumato.matrix import FloatArray
-from sfumato.randomness import simulation
-from sfumato.reconstruct.answer import TARGETS, IntArray, Target
-from sfumato.reconstruct.buckets import Deal
+from sfumato.analyst.answer import TARGETS, IntArray, Target
+from sfumato.analyst.grouped.buckets import Deal
+from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.randomness import simulation
 from tests.unit.test_buckets import dealt, round_robin
 
 SLOW = pytest.mark.slow  # other deals than the one that is published with

@@ -27,9 +27,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.randomness import SecretKey, Step, simulation
-from sfumato.reconstruct import inverse
+from sfumato.analyst.randomized import inverse
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.randomness import SecretKey, Step, simulation
 from tests.conftest import variance_given_table, variance_in_population
 
 RELEASES = 2_000

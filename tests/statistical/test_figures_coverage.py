@@ -22,17 +22,17 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.mechanism import LABEL, Mechanism, SubTable
-from sfumato.randomness import SecretKey, Step, simulation
-from sfumato.reconstruct.answer import Answer, Key, Target
-from sfumato.reconstruct.cells import Partition, cells_of
-from sfumato.reconstruct.figures import Figures
-from sfumato.reconstruct.measures import Values, evaluate, products_of, totals_of
-from sfumato.reconstruct.query import Measure
-from sfumato.reconstruct.tally import ROWS, Number, Tally
-from sfumato.requirement import Bound
+from sfumato.analyst.answer import Answer, Key, Target
+from sfumato.analyst.ask.cells import Partition, cells_of
+from sfumato.analyst.ask.query import Measure
+from sfumato.analyst.counting.tally import ROWS, Number, Tally
+from sfumato.analyst.measures import Values, evaluate, products_of, totals_of
+from sfumato.analyst.randomized.figures import Figures
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.randomness import SecretKey, Step, simulation
+from sfumato.values.requirement import Bound
 from tests.statistical.test_coverage import HIGHEST, LEAST, LOWEST, RELEASES, Coverage
 
 Codes = npt.NDArray[np.int64]

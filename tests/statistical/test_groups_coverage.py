@@ -21,20 +21,20 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.deals import Deal, Runs
-from sfumato.matrix import FloatArray
+from sfumato.analyst.answer import TARGETS, Answer, IntArray, Key, Target
+from sfumato.analyst.ask.cells import Partition, cells_of
+from sfumato.analyst.ask.query import Measure
+from sfumato.analyst.counting.tally import ROWS, Number
+from sfumato.analyst.grouped.bucket_figures import BucketFigures
+from sfumato.analyst.grouped.bucket_tally import BucketTally
+from sfumato.analyst.grouped.compositions import Kinds
+from sfumato.analyst.grouped.dealt import Dealt, dealt_of
+from sfumato.analyst.measures import evaluate, products_of, totals_of
 from sfumato.methods.robustness.grouping import group_records
-from sfumato.randomness import simulation
-from sfumato.reconstruct.answer import TARGETS, Answer, IntArray, Key, Target
-from sfumato.reconstruct.bucket_figures import BucketFigures
-from sfumato.reconstruct.bucket_tally import BucketTally
-from sfumato.reconstruct.cells import Partition, cells_of
-from sfumato.reconstruct.compositions import Kinds
-from sfumato.reconstruct.dealt import Dealt, dealt_of
-from sfumato.reconstruct.measures import evaluate, products_of, totals_of
-from sfumato.reconstruct.query import Measure
-from sfumato.reconstruct.tally import ROWS, Number
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.bucket_deal import Deal, Runs
+from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.randomness import simulation
 from tests.statistical.test_figures_coverage import MEASURES, Covered, People, adult, synthetic
 
 RELEASES = 400

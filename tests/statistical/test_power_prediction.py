@@ -24,14 +24,14 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom, chi2
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.mechanism import LABEL, Mechanism, SubTable
+from sfumato.analyst.randomized import inverse
+from sfumato.analyst.randomized.expectation import Expected, Stratum, curve_of
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.randomness import SecretKey, Step, simulation
-from sfumato.reconstruct import inverse
-from sfumato.reconstruct.expectation import Expected, Stratum, curve_of
-from sfumato.requirement import Bound
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.randomness import SecretKey, Step, simulation
+from sfumato.values.requirement import Bound
 from tests.statistical.test_coverage import (
     EIGHT,
     LEVEL,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from sfumato.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step, WordArray
 
 KEY = SecretKey.from_seed(1)
 ALARM = 1e-6

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from sfumato.engines import mapping
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.mechanism import Mechanism
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey, simulation
-from sfumato.release import Release
-from sfumato.table import scan
+from sfumato.engines.rows import mapping
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import scan
+from sfumato.release.folder import Release
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
 from tests.engines.tools import planned
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato import order_tests, row_order
-from sfumato.row_order import OrderTest, OrderWatch
+from sfumato.values import order_tests, row_order
+from sfumato.values.row_order import OrderTest, OrderWatch
 
 TABLES = 2_500
 ALARM = 1e-6

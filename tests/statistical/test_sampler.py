@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, ncx2
 
-from sfumato.matrix import CodeArray, FloatArray, PerturbationMatrix, WordArray
-from sfumato.randomness import SecretKey, Step
+from sfumato.values.matrix.retention import CodeArray, FloatArray, PerturbationMatrix, WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 ALARM = 1e-6
 MISS = 1e-6

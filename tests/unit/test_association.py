@@ -13,15 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from sfumato.analyst.association import Association, Normaliser, associate, independence_test
+from sfumato.analyst.risks import Strength, two_by_two
 from sfumato.errors import UsageError
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct.association import (
-    Association,
-    Normaliser,
-    associate,
-    independence_test,
-)
-from sfumato.reconstruct.risks import Strength, two_by_two
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 

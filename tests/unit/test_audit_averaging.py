@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit.averaging import (
+from sfumato.auditor.averaging import (
     averaging_findings,
     dealt_channel,
     enumerated_recovery,
@@ -20,13 +19,14 @@ from sfumato.audit.averaging import (
     recovery,
     simulated_recovery,
 )
-from sfumato.audit.posterior import Factor, worst_priors
-from sfumato.audit.worlds import exact_weights
-from sfumato.matrix import WORDS, PerturbationMatrix
-from sfumato.mechanism import LABEL, Mechanism, SubTable
+from sfumato.auditor.posterior import Factor, worst_priors
+from sfumato.auditor.worlds import exact_weights
+from sfumato.claims.second_release import with_fresh_noise
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import Bound
-from sfumato.second_release import with_fresh_noise
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.requirement import Bound
 
 RHO = Bound.of_rho("1/10", "1/4")
 NOT_COVERED = "not covered by the guarantee"

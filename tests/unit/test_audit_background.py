@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit.background import Knowledge, background_finding, group_beliefs, prior_beliefs, randomized_finding
-from sfumato.audit.frequencies import record_beliefs
-from sfumato.audit.grouped import GroupTables
-from sfumato.audit.worlds import Beliefs, chance_of, enumerate_posteriors, in_groups
+from sfumato.auditor.background import Knowledge, background_finding, group_beliefs, prior_beliefs, randomized_finding
+from sfumato.auditor.frequencies import record_beliefs
+from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.worlds import Beliefs, chance_of, enumerate_posteriors, in_groups
 from sfumato.errors import PolicyError, ReleaseError
-from sfumato.matrix import PerturbationMatrix
-from sfumato.mechanism import Mechanism, SubTable
 from sfumato.methods.robustness import Prior, count_prior, group_records, meets_published_delta, merge_records
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import Bound
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import Mechanism, SubTable
+from sfumato.values.requirement import Bound
 
 # --- the tables -------------------------------------------------------------------------------------------------------
 

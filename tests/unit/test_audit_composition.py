@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit.composition import (
+from sfumato.auditor.composition import (
     Counts,
     composition_beliefs,
     composition_finding,
     exact_belief,
     published_risks,
 )
-from sfumato.audit.worlds import arrangements, chance_of, enumerate_posteriors, exact_weights
+from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, exact_weights
 from sfumato.errors import UsageError
-from sfumato.matrix import WORDS, PerturbationMatrix
-from sfumato.mechanism import LABEL, Mechanism, SubTable
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import NO_BOUND, Bound
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.requirement import NO_BOUND, Bound
 
 
 def weights(matrix: PerturbationMatrix) -> tuple[list[int], list[int]]:

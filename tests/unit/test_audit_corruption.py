@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit.composition import Counts
-from sfumato.audit.corruption import (
+from sfumato.auditor.composition import Counts
+from sfumato.auditor.corruption import (
     composition_corruption_finding,
     composition_movement,
     demonstrate,
@@ -23,7 +22,7 @@ from sfumato.audit.corruption import (
     randomized_movement,
     worst_group_posterior,
 )
-from sfumato.audit.worlds import (
+from sfumato.auditor.worlds import (
     arrangements,
     chance_of,
     enumerate_posteriors,
@@ -33,10 +32,11 @@ from sfumato.audit.worlds import (
     same_chance,
 )
 from sfumato.errors import UsageError
-from sfumato.matrix import PerturbationMatrix
-from sfumato.mechanism import Mechanism, SubTable
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import Bound
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import Mechanism, SubTable
+from sfumato.values.requirement import Bound
 
 # --- worlds -----------------------------------------------------------------------------------------------------------
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.audit import corruption
-from sfumato.audit.background import Knowledge
-from sfumato.audit.corruption import (
+from sfumato.auditor import corruption
+from sfumato.auditor.background import Knowledge
+from sfumato.auditor.corruption import (
     groups_finding,
     known_members_finding,
     robust_groups_finding,
     worst_group_posterior,
     worst_when_known,
 )
-from sfumato.audit.grouped import GroupTables
-from sfumato.audit.worlds import arrangements, chance_of, enumerate_posteriors, in_groups, same_chance
+from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, in_groups, same_chance
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Composition, Prior
 

@@ -12,22 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit.draws import (
-    LEVEL,
-    Margin,
-    coincidence_finding,
-    draws_finding,
-    margins,
-    transitions,
-)
-from sfumato.audit.finding import Finding
-from sfumato.audit.frequencies import observed_cases
-from sfumato.chance import allowed, log_tail
-from sfumato.matrix import WORDS, PerturbationMatrix
-from sfumato.mechanism import LABEL, Mechanism, SubTable
+from sfumato.auditor.draws import LEVEL, Margin, coincidence_finding, draws_finding, margins, transitions
+from sfumato.auditor.finding import Finding
+from sfumato.auditor.frequencies import observed_cases
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import NO_BOUND
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.chance import allowed, log_tail
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.requirement import NO_BOUND
 
 Codes = np.ndarray
 

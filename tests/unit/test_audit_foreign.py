@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.audit.foreign import Linked, linking, reidentification
-from sfumato.audit.labels import meant
+from sfumato.auditor.foreign.foreign import Linked, linking, reidentification
+from sfumato.auditor.foreign.labels import meant
 
 TRUE = pa.table(
     {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.audit.background import Knowledge, group_beliefs
-from sfumato.audit.group_shares import group_shares_finding
-from sfumato.audit.grouped import GroupTables
+from sfumato.auditor.background import Knowledge, group_beliefs
+from sfumato.auditor.group_shares import group_shares_finding
+from sfumato.auditor.grouped import GroupTables
 from sfumato.methods.robustness import Prior
 
 

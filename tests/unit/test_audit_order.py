@@ -9,10 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit import order
-from sfumato.audit.grouped import GroupTables
-from sfumato.audit.order import (
+from sfumato.auditor import order
+from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.order import (
     LEVEL,
     Estimator,
     by_chance,
@@ -23,10 +22,11 @@ from sfumato.audit.order import (
     rows_guessed,
 )
 from sfumato.errors import UsageError
-from sfumato.matrix import WORDS, PerturbationMatrix
-from sfumato.mechanism import Mechanism, SubTable
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import Bound
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.values.mechanism import Mechanism, SubTable
+from sfumato.values.requirement import Bound
 
 SHARES = [0.4, 0.3, 0.2, 0.1]
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit.frequencies import beliefs_in_truth, frequencies_finding, limits_at, record_beliefs
-from sfumato.audit.posterior import posterior_finding, stated, worst_priors
-from sfumato.audit.worlds import exact_weights
-from sfumato.guarantee import BOTH, violations
-from sfumato.matrix import WORDS, PerturbationMatrix
-from sfumato.mechanism import LABEL, Mechanism, SubTable
+from sfumato.auditor.frequencies import beliefs_in_truth, frequencies_finding, limits_at, record_beliefs
+from sfumato.auditor.posterior import posterior_finding, stated, worst_priors
+from sfumato.auditor.worlds import exact_weights
+from sfumato.claims.guarantee import BOTH, violations
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import NO_BOUND, Bound, gamma_of_epsilon
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.requirement import NO_BOUND, Bound, gamma_of_epsilon
 
 RHO = Bound.of_rho("1/10", "1/4")
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit.sub_table_labels import label_finding
-from sfumato.mechanism import LABEL, Mechanism, SubTable
+from sfumato.auditor.sub_table_labels import label_finding
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import NO_BOUND, Bound
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.requirement import NO_BOUND, Bound
 
 RHO = Bound.of_rho("1/3", "2/3")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct import bayes, inverse
+from sfumato.analyst.randomized import bayes, inverse
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 from tests.conftest import variance_in_population
 
 SKEW = [0.9, 0.05, 0.3, 0.6, 0.1]  # far from symmetric: P and P^T tell apart

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.matrix import FloatArray
-from sfumato.reconstruct import buckets, compositions
-from sfumato.reconstruct.answer import IntArray
-from sfumato.reconstruct.buckets import PRIOR_FREEDOM, Deal, Fit
-from sfumato.reconstruct.compositions import OWN_VARIANCE
+from sfumato.analyst.answer import IntArray
+from sfumato.analyst.grouped import buckets, compositions
+from sfumato.analyst.grouped.buckets import PRIOR_FREEDOM, Deal, Fit
+from sfumato.analyst.grouped.compositions import OWN_VARIANCE
+from sfumato.values.matrix.retention import FloatArray
 
 Ints = npt.ArrayLike
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sfumato.audit.comparing.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome, Spread
+from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome, Spread
 
 
 def outcome(method: str, low: float, high: float, *, share: float = 1.0, own: bool = False) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.audit.comparing.translating import (
+from sfumato.auditor.compare.translating import (
     GENERALIZATION,
     POINTS,
     Table,
@@ -19,8 +19,8 @@ from sfumato.audit.comparing.translating import (
     translations,
 )
 from sfumato.errors import PolicyError
-from sfumato.policy import Policy
-from sfumato.requirement import Amplification, FineGrainPrivacy
+from sfumato.publisher.policy import Policy
+from sfumato.values.requirement import Amplification, FineGrainPrivacy
 from tests.conftest import make_policy
 
 ROLES = {"age": "quasi_identifier", "sex": "quasi_identifier", "disease": "sensitive"}

@@ -9,11 +9,11 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from sfumato import deals
-from sfumato.deals import Deal, IntArray, Runs, members
-from sfumato.engines.grouping import Groups
+from sfumato.engines.deal.buckets import Groups
 from sfumato.methods.robustness import kinds
-from sfumato.randomness import SecretKey
+from sfumato.values import bucket_deal as deals
+from sfumato.values.bucket_deal import Deal, IntArray, Runs, members
+from sfumato.values.randomness import SecretKey
 
 
 def test_a_worked_deal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ import pytest
 
 from sfumato.cli.demo import run_demo
 from sfumato.cli.main import main
-from sfumato.policy import Policy
+from sfumato.publisher.policy import Policy
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

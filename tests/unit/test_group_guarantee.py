@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sfumato.group_guarantee import ALIKE_WHEN_MISSING, state_group_guarantee
-from sfumato.groups import GroupClaim
-from sfumato.guarantee import Guarantee
+from sfumato.claims.buckets import ALIKE_WHEN_MISSING, state_group_guarantee
+from sfumato.claims.guarantee import Guarantee
+from sfumato.values.bucket_columns import GroupClaim
 
 
 def claim(method: Any, assurance: Any = "proved", **more: Any) -> GroupClaim:

@@ -13,19 +13,19 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
-from sfumato.group_plan import GroupPlan
-from sfumato.groups import GroupClaim
 from sfumato.methods import plan
+from sfumato.methods.bucket_plan import GroupPlan
+from sfumato.methods.plan import load_plan
 from sfumato.methods.robustness import WITHHELD, group_records
 from sfumato.methods.robustness.cells import Cells
-from sfumato.plans import load_plan
-from sfumato.profiles import Profile
-from sfumato.randomness import SecretKey
-from sfumato.requirement import Diversity, LocalPrivacy, Robustness
-from sfumato.row_order import OrderTest
-from sfumato.table import profile, scan
+from sfumato.publisher.table import profile, scan
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.bucket_columns import GroupClaim
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
+from sfumato.values.requirement import Diversity, LocalPrivacy, Robustness
+from sfumato.values.row_order import OrderTest
 from tests.conftest import make_policy
 
 SK = {"flu": 10, "cold": 4, "HIV": 2, "gout": 1, "mumps": 1}  # SK Example 1

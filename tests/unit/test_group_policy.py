@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sfumato.errors import PolicyError
-from sfumato.policy import Policy
-from sfumato.requirement import Diversity, RiskLimit, Robustness
+from sfumato.publisher.policy import Policy
+from sfumato.values.requirement import Diversity, RiskLimit, Robustness
 from tests.conftest import make_policy
 
 ROLES = {

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.computed import adversary_of_noise
+from sfumato.claims.guarantee import exceeds_any_predicate, percent, rounded_up
 from sfumato.errors import Infeasible, PlanMismatch
-from sfumato.guarantee import exceeds_any_predicate, percent, rounded_up
-from sfumato.matrix import PerturbationMatrix
-from sfumato.release import MANIFEST_NAME
-from sfumato.requirement import NO_BOUND, Bound
+from sfumato.release.folder import MANIFEST_NAME
+from sfumato.values.computed import adversary_of_noise
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.requirement import NO_BOUND, Bound
 from tests.conftest import make_policy
 
 KNOWS_ALL_OTHERS, KNOWS_NO_OTHERS = adversary_of_noise(()), adversary_of_noise(("the matrix",))
@@ -158,7 +158,8 @@ def test_a_plan_for_another_requirement_is_not_published(tmp_path: Path) -> None
 
 
 def test_row_groups_do_not_tell_how_many_rows_were_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sfumato.engines import base, sources, writers
+    from sfumato.engines import base
+    from sfumato.engines.embedded import sources, writers
 
     monkeypatch.setattr(sources, "BATCH_ROWS", 100)
     monkeypatch.setattr(writers.ParquetFormat, "rows_at_once", 100)

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sfumato.analyst.randomized import inverse
 from sfumato.errors import SingularMatrix
-from sfumato.matrix import FloatArray, PerturbationMatrix, uniform_retention
-from sfumato.reconstruct import inverse
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix, uniform_retention
 from tests.conftest import variance_given_table, variance_in_population
 from tests.unit.test_matrix import exact_inverse, exact_matrix, random_retention
 

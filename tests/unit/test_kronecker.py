@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.kronecker import ProductMatrix
-from sfumato.matrix import PerturbationMatrix
+from sfumato.values.matrix.product import ProductMatrix
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 
 def random_product(rng: np.random.Generator) -> ProductMatrix:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.manifest import json_schema
+from sfumato.release.manifest import json_schema
 from tests.conftest import CLINIC_ROLES, make_policy
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "manifest.schema.json"

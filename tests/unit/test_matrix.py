@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.matrix import (
+from sfumato.values.matrix.retention import (
     DENSE_LIMIT,
     SAMPLE_BLOCK,
     WORDS,

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.errors import Infeasible
-from sfumato.matrix import PerturbationMatrix
-from sfumato.mechanism import LABEL, Mechanism, SubTable
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.requirement import Bound
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.requirement import Bound
 
 DOMAIN = SensitiveDomain((Domain("d", tuple("abcdefgh")),))
 

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.audit.truth import true_counts
+from sfumato.auditor.report.page import Table, html_of
+from sfumato.auditor.report.page_audit import ATTACKERS, VERDICTS, Compared
+from sfumato.auditor.report.page_counts import beliefs, counts, estimated
+from sfumato.auditor.report.page_figures import COLOURS
+from sfumato.auditor.report.page_svg import DARK
+from sfumato.auditor.report.reporting import private_page, public_page, report
+from sfumato.auditor.utility.truth import true_counts
 from sfumato.errors import UsageError
-from sfumato.report.page import Table, html_of
-from sfumato.report.page_audit import ATTACKERS, VERDICTS, Compared
-from sfumato.report.page_counts import beliefs, counts, estimated
-from sfumato.report.page_figures import COLOURS
-from sfumato.report.page_svg import DARK
-from sfumato.reporting import private_page, public_page, report
 from tests.conftest import make_policy
 from tests.page.releases import COLUMN, POLICIES, VALUES, made, patients
 
@@ -199,7 +199,7 @@ def test_a_broken_bound_is_told_by_word_and_symbol() -> None:
 
 
 def test_all_attackers_of_the_audit_are_described() -> None:
-    from sfumato.audit.auditing import ATTACKERS as RUN
+    from sfumato.auditor.audit import ATTACKERS as RUN
 
     found = {finding["attacker"] for method in METHODS for finding in made(method).record["findings"]}
     assert found | set(RUN) <= set(ATTACKERS)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import sfumato as sf
+from sfumato.auditor.report.reporting import report
 from sfumato.errors import UsageError
-from sfumato.reporting import report
 from tests.page.releases import made, patients
 from tests.unit.test_page import private
 

@@ -11,12 +11,12 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
+from sfumato.analyst.answer import Key
+from sfumato.analyst.power import Power
+from sfumato.analyst.randomized import expectation as module
+from sfumato.analyst.randomized.expectation import Curve, Expected, Stratum, curve_of
 from sfumato.errors import UsageError
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.reconstruct import expectation as module
-from sfumato.reconstruct.answer import Key
-from sfumato.reconstruct.expectation import Curve, Expected, Stratum, curve_of
-from sfumato.reconstruct.power import Power
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 
 Z = NormalDist().inv_cdf(0.975)
 Z_CHANCE = NormalDist().inv_cdf(0.8)

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import PolicyError
-from sfumato.group_plan import GroupPlan
 from sfumato.methods import plan
-from sfumato.table import profile, scan
+from sfumato.methods.bucket_plan import GroupPlan
+from sfumato.publisher.table import profile, scan
 from tests.conftest import make_policy
 from tests.unit.test_group_plan import clinic, from_file
 

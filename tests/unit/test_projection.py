@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sfumato.matrix import FloatArray
-from sfumato.reconstruct.projection import project
+from sfumato.analyst.randomized.projection import project
+from sfumato.values.matrix.retention import FloatArray
 
 
 def best_of_all_supports(v: FloatArray, total: float) -> FloatArray:

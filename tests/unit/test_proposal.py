@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.engines.base import RESERVED
-from sfumato.engines.sources import open_source
+from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods import plan
-from sfumato.policy import Policy
-from sfumato.proposal import figures, propose, toml
-from sfumato.survey import survey
-from sfumato.table import RESULT_NAMES, Table, profile, scan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.proposal import figures, propose, toml
+from sfumato.publisher.survey import survey
+from sfumato.publisher.table import RESULT_NAMES, Table, profile, scan
 
 ROWS = 200
 

@@ -11,14 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.attributes import Domain, SensitiveDomain
-from sfumato.audit.dealing import Deal, block_tallies, pair_tallies
-from sfumato.audit.draws import Drawn, neighbours, transitions_by
-from sfumato.chance import Tallies, joined, log_urn_tail
-from sfumato.matrix import WORDS, PerturbationMatrix
-from sfumato.mechanism import Mechanism
-from sfumato.random_order import LEVEL, Classes, classes_of, group_order_tallies, order_tallies, same_place
-from sfumato.requirement import NO_BOUND
+from sfumato.auditor.dealing import Deal, block_tallies, pair_tallies
+from sfumato.auditor.draws import Drawn, neighbours, transitions_by
+from sfumato.release.verify.random_order import (
+    LEVEL,
+    Classes,
+    classes_of,
+    group_order_tallies,
+    order_tallies,
+    same_place,
+)
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.chance import Tallies, joined, log_urn_tail
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import NO_BOUND
 
 
 def never_too_small(worlds: Iterable[tuple[Tallies, float]]) -> int:

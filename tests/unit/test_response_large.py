@@ -21,10 +21,10 @@ from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.estimating import NO_GUARANTEE
 from sfumato.methods.response.joint import ARRAYS, MOST_CELLS, JointTable
-from sfumato.policy import Policy
-from sfumato.profiles import Profile
-from sfumato.randomness import SecretKey, simulation
-from sfumato.response_plan import ResponsePlan
+from sfumato.methods.response_plan import ResponsePlan
+from sfumato.publisher.policy import Policy
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
 from tests.unit.test_response_plan import AS_PUBLISHED, planned
 

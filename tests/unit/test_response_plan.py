@@ -14,16 +14,16 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
-from sfumato.kronecker import ProductMatrix
 from sfumato.methods import plan
+from sfumato.methods.plan import Plan, load_plan
 from sfumato.methods.response import Channel, JointTable, Reconstruction
 from sfumato.methods.response.axes import Axes
-from sfumato.plans import Plan, load_plan
-from sfumato.policy import Policy
-from sfumato.profiles import counts_hash
-from sfumato.requirement import GroupLimit, LocalPrivacy, RhoPrivacy, RiskLimit
-from sfumato.response_plan import ResponsePlan
-from sfumato.table import profile, scan
+from sfumato.methods.response_plan import ResponsePlan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.table import profile, scan
+from sfumato.values.matrix.product import ProductMatrix
+from sfumato.values.profile import counts_hash
+from sfumato.values.requirement import GroupLimit, LocalPrivacy, RhoPrivacy, RiskLimit
 from tests.conftest import make_policy
 
 ROLES = {"sex": "quasi_identifier", "age": "quasi_identifier; bins = { width = 10 }", "disease": "sensitive"}

@@ -13,9 +13,9 @@ from sfumato.errors import Infeasible
 from sfumato.methods import plan
 from sfumato.methods.response import RiskName, solver
 from sfumato.methods.response.request import Request
-from sfumato.profiles import Profile
-from sfumato.requirement import GroupLimit, RiskLimit
-from sfumato.response_plan import ResponsePlan
+from sfumato.methods.response_plan import ResponsePlan
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import GroupLimit, RiskLimit
 from tests.properties.test_response_checked import QUASI, asked, counted, profiles
 
 Asked = dict[str, Any]

@@ -12,14 +12,14 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PlanMismatch
-from sfumato.matrix import PerturbationMatrix
+from sfumato.methods.plan_files import sealed
 from sfumato.methods.response import JointTable, solve
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.settling import settled
-from sfumato.plan_files import sealed
-from sfumato.response_plan import ResponsePlan
-from sfumato.retention_grid import is_on_grid, next_down, next_up, noise_of, rounded_down
+from sfumato.methods.response_plan import ResponsePlan
+from sfumato.values.matrix.grid import is_on_grid, next_down, next_up, noise_of, rounded_down
+from sfumato.values.matrix.retention import PerturbationMatrix
 from tests.conftest import make_policy
 
 CLINIC = np.array([[20, 30, 22], [12, 8, 8]])  # AD Table 1: cancer, flu, gout of men and women

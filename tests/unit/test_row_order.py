@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sfumato import order_tests, row_order
-from sfumato.row_order import BlockTable, OrderTest, OrderWatch, SegmentSample
+from sfumato.values import order_tests, row_order
+from sfumato.values.row_order import BlockTable, OrderTest, OrderWatch, SegmentSample
 
 Codes = NDArray[np.int32]
 

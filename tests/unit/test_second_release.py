@@ -12,15 +12,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sfumato.audit.worlds import exact_weights
-from sfumato.guarantee import BOTH, UPWARD, rounded_up
-from sfumato.matrix import WORDS, PerturbationMatrix
+from sfumato.auditor.worlds import exact_weights
+from sfumato.claims.guarantee import BOTH, UPWARD, rounded_up
+from sfumato.claims.second_release import assumed, equal_twice, equal_twice_of, own_factor, with_fresh_noise
 from sfumato.methods import plan
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.randomness import SecretKey
-from sfumato.requirement import FineGrainPrivacy, ValueRequirement
-from sfumato.second_release import assumed, equal_twice, equal_twice_of, own_factor, with_fresh_noise
-from sfumato.table import profile, scan
+from sfumato.publisher.table import profile, scan
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.values.randomness import SecretKey
+from sfumato.values.requirement import FineGrainPrivacy, ValueRequirement
 from tests.conftest import make_policy
 from tests.engines.tools import patients, planned, released
 
@@ -276,9 +276,9 @@ def test_t4_the_manifest_tells_both_factors(tmp_path: Path) -> None:
 
 
 def test_a_matrix_that_keeps_all_has_no_end() -> None:
-    from sfumato.attributes import Domain, SensitiveDomain
-    from sfumato.mechanism import Mechanism
-    from sfumato.requirement import NO_BOUND
+    from sfumato.values.attributes import Domain, SensitiveDomain
+    from sfumato.values.mechanism import Mechanism
+    from sfumato.values.requirement import NO_BOUND
 
     domain = SensitiveDomain((Domain("d", ("a", "b", "c")),))
     kept = Mechanism.single(domain, PerturbationMatrix.from_retention([1, 1, 1]), (NO_BOUND,) * 3)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.audit.shared_words import LEVEL, both_kept, equal_rows, equal_shares
-from sfumato.audit.worlds import exact_weights
-from sfumato.matrix import WORDS, PerturbationMatrix
+from sfumato.auditor.shared_words import LEVEL, both_kept, equal_rows, equal_shares
+from sfumato.auditor.worlds import exact_weights
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.randomness import SecretKey, Step
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.values.randomness import SecretKey, Step
 
 
 @settings(max_examples=100, deadline=None)

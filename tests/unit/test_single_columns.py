@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.attributes import Domain, SensitiveDomain
+from sfumato.claims.single_columns import beliefs, factors, worst_factor
 from sfumato.errors import PlanMismatch
-from sfumato.matrix import PerturbationMatrix
-from sfumato.mechanism import LABEL, Mechanism
+from sfumato.methods.plan import Plan
 from sfumato.methods.small_domain import partition
 from sfumato.methods.small_domain.planner import _sub_table
-from sfumato.plans import Plan
-from sfumato.release import MANIFEST_NAME
-from sfumato.single_columns import beliefs, factors, worst_factor
+from sfumato.release.folder import MANIFEST_NAME
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import LABEL, Mechanism
 from tests.conftest import make_policy
 
 ROLES = {"race": "sensitive", "job": "sensitive"}

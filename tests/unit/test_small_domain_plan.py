@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.attributes import Domain, SensitiveDomain
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.matrix import WORDS
 from sfumato.methods import plan
-from sfumato.plans import Plan
-from sfumato.policy import Policy
-from sfumato.profiles import Profile
-from sfumato.requirement import LocalPrivacy, RhoPrivacy
-from sfumato.row_order import OrderTest
+from sfumato.methods.plan import Plan
+from sfumato.publisher.policy import Policy
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.matrix.retention import WORDS
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import LocalPrivacy, RhoPrivacy
+from sfumato.values.row_order import OrderTest
 from tests.engines.test_sub_tables import planned, policy, policy_text, workers
 
 HASHES = ("plan_hash", "table_hash", "policy_hash")

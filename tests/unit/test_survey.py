@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.engines import duck, published
-from sfumato.engines.published import PublishedRows
-from sfumato.engines.sources import open_source
+from sfumato.engines.embedded import duck
+from sfumato.engines.embedded.sources import open_source
+from sfumato.engines.rows import published
+from sfumato.engines.rows.published import PublishedRows
 from sfumato.errors import TableError
-from sfumato.policy import Policy
-from sfumato.survey import Survey, survey
-from sfumato.survey.predictors import column_codes, information, prediction
-from sfumato.table import scan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.survey import Survey, survey
+from sfumato.publisher.survey.predictors import column_codes, information, prediction
+from sfumato.publisher.table import scan
 
 METHOD = '[method]\nname = "uniform"\n[requirement]\nepsilon = 1\n'
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.audit.comparing.record import _uniform_better
-from sfumato.plans import Plan
+from sfumato.auditor.compare.record import _uniform_better
+from sfumato.methods.plan import Plan
 from tests.conftest import make_policy
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from sfumato.audit.utility import CubeErrors, RelativeErrors, cube_errors, distances, relative_errors
+from sfumato.auditor.utility.distances import CubeErrors, RelativeErrors, cube_errors, distances, relative_errors
 from sfumato.errors import UsageError
-from sfumato.matrix import FloatArray, PerturbationMatrix
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 
 NEAR = {"rel": 1e-12, "abs": 1e-12}
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.profiles import Profile
+from sfumato.values.profile import Profile
 from tests.conftest import make_policy
 
 VALUES = ("SARS", "HIV", "H1N1", "cancer")

@@ -12,8 +12,8 @@ from sfumato.cli.base import Conf, Engine, Json, Master, ReleasePath, opened_rel
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
-    from sfumato.reconstruct.answer import Answer
-    from sfumato.release import Release
+    from sfumato.analyst.answer import Answer
+    from sfumato.release.folder import Release
 
 SMALL = 5
 """Numbers below are shown with more digits: shares, averages, small counts."""
@@ -74,7 +74,7 @@ def estimate(
 
 def _compare(release: Release, columns: list[str], method: str, level: float, truth: Path, as_json: bool) -> None:
     """Print how near the joint table of the columns comes to the true one."""
-    from sfumato.audit.nearness import nearness
+    from sfumato.auditor.utility.nearness import nearness
 
     found = nearness(release, truth, columns, method=method, level=level)  # type: ignore[arg-type]
     if as_json:

@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sfumato.release import Release
+    from sfumato.release.folder import Release
 
 Value = TypeVar("Value")
 ENGINES = ("embedded", "spark")
@@ -47,8 +47,8 @@ def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable
 
 def check_private(file: Path | None, what: str) -> None:
     """Raise if a private file cannot be written, or would be handed out with a release: before the work begins."""
-    from sfumato.release import release_around
-    from sfumato.report.files import check_new
+    from sfumato.analyst.show.files import check_new
+    from sfumato.release.folder import release_around
 
     if file is None:
         return
@@ -92,7 +92,7 @@ def spark_session(engine: str, master: str | None, conf: list[str] | None) -> It
 @contextmanager
 def opened_release(folder: Path, engine: str, master: str | None, conf: list[str] | None) -> Iterator[Release]:
     """Give a release whose rows are counted by the engine."""
-    from sfumato.release import open_release
+    from sfumato.release.folder import open_release
 
     open_release(folder)  # before Spark starts, which takes long
     with spark_session(engine, master, conf) as spark:

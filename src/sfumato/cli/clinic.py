@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.randomness import simulation
+from sfumato.values.randomness import simulation
 
 PATIENTS = 20_000
 

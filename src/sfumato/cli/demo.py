@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.checks import Verification
 from sfumato.cli.clinic import clinic
-from sfumato.computed import STRENGTHS
 from sfumato.errors import UsageError
 from sfumato.methods import plan
-from sfumato.plans import Plan
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.release import Release
-from sfumato.table import profile, scan
+from sfumato.methods.plan import Plan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import profile, scan
+from sfumato.release.checks import Verification
+from sfumato.release.folder import Release
+from sfumato.values.computed import STRENGTHS
 
 POLICY = """\
 # What the clinic asks for. Every column has a role; nothing is guessed.

@@ -28,14 +28,14 @@ from sfumato.cli.base import (
     once,
     spark_session,
 )
-from sfumato.computed import STRENGTHS, listed
 from sfumato.errors import SfumatoError, UsageError
+from sfumato.values.computed import STRENGTHS, listed
 
 if TYPE_CHECKING:
-    from sfumato.plans import AnyPlan
-    from sfumato.profiles import Profile
-    from sfumato.randomness import SecretKey
-    from sfumato.table import Table
+    from sfumato.methods.plan import AnyPlan
+    from sfumato.publisher.table import Table
+    from sfumato.values.profile import Profile
+    from sfumato.values.randomness import SecretKey
 
 INTERRUPTED = 128 + 2
 FILE_HINT = "Check that its folder is there, and that you may read and write it."
@@ -68,9 +68,9 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Propose a policy for a table, with the reasons as comments. Read it before you use it."""
-    from sfumato.engines.sources import open_source
-    from sfumato.proposal import propose
-    from sfumato.table import check_original
+    from sfumato.engines.embedded.sources import open_source
+    from sfumato.publisher.proposal import propose
+    from sfumato.publisher.table import check_original
 
     _check_absent(output)
     check_original(table)
@@ -91,8 +91,8 @@ def profile(
 ) -> None:
     """Count a table: columns, uniqueness, skew, row order, columns that give the secret away, what is "
     "feasible. Private."""
-    from sfumato.engines.sources import open_source
-    from sfumato.survey import survey
+    from sfumato.engines.embedded.sources import open_source
+    from sfumato.publisher.survey import survey
 
     opened = None if policy is None else _scanned(table, policy)
     source = open_source(table) if opened is None else opened.source
@@ -119,7 +119,7 @@ def plan(
 
     What `publish` would refuse of the table is refused here.
     """
-    from sfumato.publishing import rehearse
+    from sfumato.publisher.publish import rehearse
 
     _check_absent(output)
     with _opened(table, policy, engine, master, conf) as opened:
@@ -151,7 +151,7 @@ def risk(
 ) -> None:
     """Estimate risks under stated probabilities, for domains that are too large for a plan: no guarantee. Private."""
     from sfumato.methods.response.estimating import estimate_risk
-    from sfumato.requirement import RiskLimit
+    from sfumato.values.requirement import RiskLimit
 
     kept = once("--keep", map(_probability, keep))
     opened = _scanned(table, policy)
@@ -185,9 +185,9 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
-    from sfumato.plans import load_plan
-    from sfumato.publishing import check_new, publish, rows_read
-    from sfumato.randomness import SecretKey
+    from sfumato.methods.plan import load_plan
+    from sfumato.publisher.publish import check_new, publish, rows_read
+    from sfumato.values.randomness import SecretKey
 
     if seed is not None and key_file is not None:
         raise UsageError(
@@ -238,7 +238,7 @@ for _name, _example, _function in (each for part in _PARTS for each in part.COMM
 @command("verify", "sfumato verify release/")
 def verify(release: ReleasePath, as_json: Json = False) -> None:
     """Re-check all that a release alone proves; list what needs an audit. Exit code 1 if anything fails."""
-    from sfumato.release import open_release
+    from sfumato.release.folder import open_release
 
     result = open_release(release).verify()
     if as_json:
@@ -262,7 +262,7 @@ def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json
     With it, values that stay are published alike in later releases of a series. Assumed, not proved: that how long a
     value lasts tells nothing of which value it is. The plan tells what it costs where that is not so.
     """
-    from sfumato.randomness import SecretKey
+    from sfumato.values.randomness import SecretKey
 
     SecretKey.create(file)
     if as_json:
@@ -290,7 +290,7 @@ def demo(
 
 
 def _left_open(policy: str) -> str:
-    from sfumato.policy import UNDECIDED
+    from sfumato.publisher.policy import UNDECIDED
 
     number = policy.count(f' = "{UNDECIDED}')
     decisions = f"Replace the {number} text(s) that begin with {UNDECIDED}, and " if number else ""
@@ -304,8 +304,8 @@ def _check_absent(file: Path | None) -> None:
 
 
 def _scanned(table: Path, policy: Path) -> Table:
-    from sfumato.policy import Policy
-    from sfumato.table import scan
+    from sfumato.publisher.policy import Policy
+    from sfumato.publisher.table import scan
 
     return scan(table, Policy.load(policy))
 
@@ -313,16 +313,16 @@ def _scanned(table: Path, policy: Path) -> Table:
 @contextmanager
 def _opened(table: Path, policy: Path, engine: str, master: str | None, conf: list[str] | None) -> Iterator[Table]:
     """Give the table on the engine that was asked for."""
-    from sfumato.policy import Policy
-    from sfumato.table import scan, scan_on_spark
+    from sfumato.publisher.policy import Policy
+    from sfumato.publisher.table import scan, scan_on_spark
 
     stated, address = Policy.load(policy), _address(table)  # before Spark starts, which takes long
     if "://" not in address and not table.exists():
-        from sfumato.engines.sources import no_table
+        from sfumato.engines.embedded.sources import no_table
 
         raise no_table(table)
     if engine == "spark":
-        from sfumato.publishing_spark import check_format
+        from sfumato.publisher.publish_spark import check_format
 
         check_format(stated.output.format)
     with spark_session(engine, master, conf) as spark:
@@ -335,17 +335,17 @@ def _address(table: Path) -> str:
 
 
 def _is_exact(plan: AnyPlan) -> bool:
-    from sfumato.group_plan import GroupPlan
+    from sfumato.methods.bucket_plan import GroupPlan
 
     return not isinstance(plan, GroupPlan) or plan.exact
 
 
 def _announce(plan: AnyPlan) -> None:
     """Say before anything is dealt what a formula tells of it."""
-    from sfumato.group_plan import GroupPlan
+    from sfumato.methods.bucket_plan import GroupPlan
 
     if isinstance(plan, GroupPlan) and plan.robustness:
-        from sfumato.explain_groups import leftover_line
+        from sfumato.methods.explain_buckets import leftover_line
 
         print(leftover_line(plan, plan.robustness), flush=True)
 
@@ -359,7 +359,7 @@ def _probability(text: str) -> tuple[str, str]:
 
 
 def _counted(table: Table, quiet: bool, uniqueness: bool = False) -> Profile:
-    from sfumato.table import profile
+    from sfumato.publisher.table import profile
 
     with show.progress_bar("Counting", getattr(table.source, "rows", None), quiet) as report:
         return profile(table, report, uniqueness=uniqueness)

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from sfumato.errors import SfumatoError
-from sfumato.text import table as table
+from sfumato.values.text import table as table
 
 Progress = Callable[[int], None]
 

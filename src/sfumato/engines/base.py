@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sfumato.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step, WordArray
 
 BATCH_ROWS = 1 << 19
 """Rows read at a time: a row group of the release, so that batches need not be joined."""

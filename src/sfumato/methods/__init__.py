@@ -7,26 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from sfumato.claims.second_release import assumed
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.groups import SuppressionVariant
-from sfumato.looks import refuse
-from sfumato.methods import groups, perturbation, small_domain
-from sfumato.methods.groups import ANATOMY
+from sfumato.methods import buckets as groups
+from sfumato.methods import perturbation, small_domain
+from sfumato.methods.buckets import ANATOMY
 from sfumato.methods.perturbation import Assurance, Weights
+from sfumato.methods.plan import AnyPlan, Plan
 from sfumato.methods.response import planner
 from sfumato.methods.response.request import ObjectiveWord, ScopeWord
 from sfumato.methods.response.risks import RiskName
+from sfumato.methods.response_plan import RESPONSE, ResponsePlan
 from sfumato.methods.robustness import planner as robustness
 from sfumato.methods.robustness.planner import ROBUST
 from sfumato.methods.suppression import planner as suppression
 from sfumato.methods.suppression.planner import SUPPRESSION
-from sfumato.nearest import meant
-from sfumato.plans import AnyPlan, Plan
-from sfumato.profiles import Profile
-from sfumato.randomness import SecretKey
-from sfumato.requirement import Number, Requirement, exact
-from sfumato.response_plan import RESPONSE, ResponsePlan
-from sfumato.second_release import assumed
+from sfumato.values.bucket_columns import SuppressionVariant
+from sfumato.values.looks import refuse
+from sfumato.values.nearest import meant
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
+from sfumato.values.requirement import Number, Requirement, exact
 
 METHODS = (*perturbation.METHODS, small_domain.METHOD, RESPONSE, ANATOMY, SUPPRESSION, ROBUST)
 

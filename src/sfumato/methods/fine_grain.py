@@ -8,8 +8,8 @@ The guarantee is for single values: a predicate that joins several values can ga
 
 from __future__ import annotations
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
+from sfumato.values.matrix.retention import FloatArray
 
 
 def retention(gamma: FloatArray, frequency: FloatArray, floor: float, assurance: str) -> FloatArray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sfumato.attributes import Value, label
-from sfumato.profiles import RARE, Profile
+from sfumato.values.attributes import Value, label
+from sfumato.values.profile import RARE, Profile
 
 MANY = 20
 """More numbers than these as values of a column are probably quantities."""

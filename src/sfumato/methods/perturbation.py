@@ -9,19 +9,19 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.attributes import SensitiveDomain
-from sfumato.computed import BEST_FOR_TABLE, OBSERVED_RHO1
+from sfumato.claims.guarantee import BOTH, Direction, directions_of, downward_limit, state_guarantee
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.guarantee import BOTH, Direction, directions_of, downward_limit, state_guarantee
-from sfumato.matrix import FloatArray, PerturbationMatrix, largest_noise
-from sfumato.mechanism import Mechanism
 from sfumato.methods import fine_grain, uniform
 from sfumato.methods.notes import profile_notes, some
+from sfumato.methods.plan import Loosening, Plan, UniformFigures
 from sfumato.methods.rounding import round_within
 from sfumato.methods.row_order import row_order_facts
-from sfumato.plans import Loosening, Plan, UniformFigures
-from sfumato.profiles import Profile
-from sfumato.requirement import Bound, Number, Requirement, Tolerance, exact, find_value
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.computed import BEST_FOR_TABLE, OBSERVED_RHO1
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix, largest_noise
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import Bound, Number, Requirement, Tolerance, exact, find_value
 
 METHODS = ("uniform", "fine-grain")
 Assurance = Literal["proved", "as-published"]

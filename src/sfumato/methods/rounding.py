@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfumato.claims.guarantee import Direction, violations
 from sfumato.errors import Infeasible
-from sfumato.guarantee import Direction, violations
-from sfumato.matrix import FloatArray, PerturbationMatrix
-from sfumato.requirement import Bound
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.requirement import Bound
 
 SHRINK_BITS = range(52, 20, -2)
 

@@ -7,9 +7,9 @@ order among what was computed from the table.
 
 from __future__ import annotations
 
-from sfumato.computed import ROW_ORDER, Facts
 from sfumato.errors import Infeasible
-from sfumato.profiles import Profile
+from sfumato.values.computed import ROW_ORDER, Facts
+from sfumato.values.profile import Profile
 
 
 def row_order_facts(profile: Profile, shuffle: bool) -> Facts:

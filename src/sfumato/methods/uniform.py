@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.matrix import FloatArray, uniform_retention
+from sfumato.values.matrix.retention import FloatArray, uniform_retention
 
 
 def retention(gamma: FloatArray) -> FloatArray:

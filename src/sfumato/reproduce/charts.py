@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.report.page_figures import ACCENT, FAINT, INK, QUIET, SECOND, Key, Size, shorten
-from sfumato.report.plots import CONFIG
+from sfumato.analyst.show.plots import CONFIG
+from sfumato.auditor.report.page_figures import ACCENT, FAINT, INK, QUIET, SECOND, Key, Size, shorten
 
 SERIES = (
     ("●", "circle", ACCENT, (1, 0)),

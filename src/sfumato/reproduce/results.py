@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfumato.report.page import Badge, Block, Drawing, Items, Page, Section, Text, html_of, table
-from sfumato.report.page_svg import figure
+from sfumato.auditor.report.page import Badge, Block, Drawing, Items, Page, Section, Text, html_of, table
+from sfumato.auditor.report.page_svg import figure
 from sfumato.reproduce.accounts import ACCOUNTS
 from sfumato.reproduce.catalogue import PAPERS, experiments
 from sfumato.reproduce.charts import specification

@@ -18,9 +18,9 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from queue import Empty
 
+from sfumato.analyst.show.pictures import svg
+from sfumato.auditor.report.page_figures import WIDE
 from sfumato.errors import UsageError
-from sfumato.report.page_figures import WIDE
-from sfumato.report.pictures import svg
 from sfumato.reproduce.catalogue import experiments
 from sfumato.reproduce.charts import with_legend
 from sfumato.reproduce.experiment import Experiment, Setting

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.randomness import simulation
+from sfumato.values.randomness import simulation
 
 SEED = 1996
 TRAIN, TEST = 30_162, 15_060

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import SfumatoError
-from sfumato.release import open_release
+from sfumato.release.folder import open_release
 
 Features = dict[str, Hashable]
 HEX = re.compile(r"\b[0-9a-f]{16,}\b")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sfumato as sf
-from sfumato.policy import Policy
+from sfumato.publisher.policy import Policy
 from tests.conftest import make_policy
 from tests.statistical.whole_release.observing import Features, observe, refused
 

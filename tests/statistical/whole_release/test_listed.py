@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import sfumato as sf
-from sfumato.randomness import SecretKey
+from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.statistical.whole_release.cases import BY_VALUE, CASES, EQUAL, FURTHER, SORTED, STRICT, THREE, TWO
 from tests.statistical.whole_release.observing import leaves

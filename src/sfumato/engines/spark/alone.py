@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attributes import Schema
-from sfumato.engines.duck import plain_kind, salt
-from sfumato.engines.published import PublishedRows
-from sfumato.engines.selection import dropping
+from sfumato.engines.embedded.duck import plain_kind, salt
+from sfumato.engines.rows.published import PublishedRows
+from sfumato.engines.rows.selection import dropping
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import TaskSource
-from sfumato.randomness import SecretKey
+from sfumato.values.attributes import Schema
+from sfumato.values.randomness import SecretKey
 
 BETWEEN, NOTHING = "\x1f", "\x00"
 

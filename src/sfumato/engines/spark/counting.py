@@ -16,20 +16,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
-from sfumato.engines.counting import WATCHED, Progress, Tally, profile_of, recoding_notes
-from sfumato.engines.encoding import Codes, Encoder, fitted, in_order, new_encoder, sources
-from sfumato.engines.selection import Mask, complete_rows, dropping
+from sfumato.engines.embedded.counting import WATCHED, Progress, Tally, profile_of, recoding_notes
+from sfumato.engines.rows.encoding import Codes, Encoder, fitted, in_order, new_encoder, sources
+from sfumato.engines.rows.selection import Mask, complete_rows, dropping
 from sfumato.engines.spark.identity import with_drawn
 from sfumato.engines.spark.refusing import complain, complete
 from sfumato.engines.spark.running import collected, mapped, told
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import DRAWN, Addressed, AnyBatch, TaskSource
 from sfumato.errors import TableError
-from sfumato.order_tests import SEGMENT
-from sfumato.profiles import Profile
-from sfumato.randomness import SecretKey
-from sfumato.row_order import SEGMENTS, OrderTest, block_size, tested
+from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
+from sfumato.values.order_tests import SEGMENT
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
+from sfumato.values.row_order import SEGMENTS, OrderTest, block_size, tested
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attributes import Schema
-from sfumato.engines.allocation import Ints, Picked, Rows, Stream
-from sfumato.engines.arrays import as_numpy, from_numpy
-from sfumato.engines.dealing import dealing_stream
-from sfumato.engines.sensitive import SensitiveRows
+from sfumato.engines.arrow import as_numpy, from_numpy
+from sfumato.engines.deal.allocation import Ints, Picked, Rows, Stream
+from sfumato.engines.deal.labels import dealing_stream
+from sfumato.engines.rows.sensitive import SensitiveRows
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import TaskSource
-from sfumato.mechanism import Mechanism
-from sfumato.randomness import SecretKey, Step
+from sfumato.values.attributes import Schema
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.randomness import SecretKey, Step
 
 
 def spark_rows(source: SparkSource, schema: Schema, mechanism: Mechanism, key: SecretKey) -> Callable[[int], Stream]:

@@ -20,16 +20,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, Schema, SensitiveDomain
-from sfumato.engines.allocation import Codes, Ints
-from sfumato.engines.anatomy import Types, in_arrow
-from sfumato.engines.arrays import as_numpy, from_numpy
+from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED
-from sfumato.engines.encoding import Encoder
-from sfumato.engines.grouping import WITHHELD, Groups, part_of, parts_of, ranked, value_hash
-from sfumato.engines.mapping import WORD, changed_table
-from sfumato.engines.selection import complete_columns
-from sfumato.engines.sensitive import SensitiveRows
+from sfumato.engines.deal.allocation import Codes, Ints
+from sfumato.engines.deal.anatomy import Types, in_arrow
+from sfumato.engines.deal.buckets import WITHHELD, Groups, part_of, parts_of, ranked, value_hash
+from sfumato.engines.rows.encoding import Encoder
+from sfumato.engines.rows.mapping import WORD, changed_table
+from sfumato.engines.rows.selection import complete_columns
+from sfumato.engines.rows.sensitive import SensitiveRows
 from sfumato.engines.spark.mapping import NUMBER, MapRows
 from sfumato.engines.spark.running import NO_KEY, collected, mapped
 from sfumato.engines.spark.source import SparkSource
@@ -48,8 +47,9 @@ from sfumato.engines.spark.writing import (
     spark_schema,
     write_parts,
 )
-from sfumato.groups import COUNT, GROUP
-from sfumato.randomness import SecretKey, Step
+from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
+from sfumato.values.bucket_columns import COUNT, GROUP
+from sfumato.values.randomness import SecretKey, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, Schema
-from sfumato.engines.arrays import from_numpy
+from sfumato.engines.arrow import from_numpy
 from sfumato.engines.base import Batch
-from sfumato.engines.by_record import RecordKey
-from sfumato.engines.identity import key_bytes
-from sfumato.engines.selection import complete_rows, dropping, needed_to_draw, person_words
+from sfumato.engines.rows.by_record import RecordKey
+from sfumato.engines.rows.identity import key_bytes
+from sfumato.engines.rows.selection import complete_rows, dropping, needed_to_draw, person_words
 from sfumato.engines.spark.refusing import complete
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource, quoted
 from sfumato.engines.spark.tasks import DRAWN, FILE, ROW, Refused, TaskSource, at_once
 from sfumato.errors import UsageError
-from sfumato.randomness import SecretKey, Step, WordArray
+from sfumato.values.attributes import Attribute, Schema
+from sfumato.values.randomness import SecretKey, Step, WordArray
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.attributes import Attribute
-from sfumato.engines.looking import SAMPLE, seen_in
+from sfumato.engines.rows.looking import SAMPLE, seen_in
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource, quoted
-from sfumato.looks import Seen
-from sfumato.randomness import SecretKey
+from sfumato.values.attributes import Attribute
+from sfumato.values.looks import Seen
+from sfumato.values.randomness import SecretKey
 
 
 def see(source: SparkSource, attributes: Sequence[Attribute]) -> list[Seen]:

@@ -11,16 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attributes import Schema
-from sfumato.engines.allocation import Deal
-from sfumato.engines.arrays import as_numpy, from_numpy
+from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED, Batch
-from sfumato.engines.by_record import RecordKey
-from sfumato.engines.dealing import Labels
-from sfumato.engines.grouping import part_of
-from sfumato.engines.identity import key_bytes
-from sfumato.engines.mapping import WORD, Beside, RowMapper
-from sfumato.engines.selection import complete_columns
+from sfumato.engines.deal.allocation import Deal
+from sfumato.engines.deal.buckets import part_of
+from sfumato.engines.deal.labels import Labels
+from sfumato.engines.rows.by_record import RecordKey
+from sfumato.engines.rows.identity import key_bytes
+from sfumato.engines.rows.mapping import WORD, Beside, RowMapper
+from sfumato.engines.rows.selection import complete_columns
 from sfumato.engines.spark.identity import with_drawn
 from sfumato.engines.spark.running import NO_KEY, mapped
 from sfumato.engines.spark.source import SparkSource
@@ -39,8 +38,9 @@ from sfumato.engines.spark.writing import (
     spark_schema,
     write_parts,
 )
-from sfumato.mechanism import Mechanism
-from sfumato.randomness import SecretKey, Step, WordArray, release_id
+from sfumato.values.attributes import Schema
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.randomness import SecretKey, Step, WordArray, release_id
 
 if TYPE_CHECKING:
     pass

@@ -14,16 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.attributes import Attribute, Domain, Schema, Value
-from sfumato.engines.arrays import first_null
-from sfumato.engines.encoding import Encoder, Refusal
-from sfumato.engines.identity import missing_identifier
-from sfumato.engines.mapping import changed_table, checking_encoder, missing_values
-from sfumato.engines.recoding import Unfit
+from sfumato.engines.arrow import first_null
+from sfumato.engines.rows.encoding import Encoder, Refusal
+from sfumato.engines.rows.identity import missing_identifier
+from sfumato.engines.rows.mapping import changed_table, checking_encoder, missing_values
+from sfumato.engines.rows.recoding import Unfit
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import Addressed, AnyBatch, Refused, TaskSource
-from sfumato.randomness import SecretKey
+from sfumato.values.attributes import Attribute, Domain, Schema, Value
+from sfumato.values.randomness import SecretKey
 
 NOTHING = json.dumps([None, False])
 LINES = "text string, number long, first long"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from sfumato import errors
 from sfumato.engines.spark.tasks import Refused
 from sfumato.errors import JobFailed, OutOfSpace, UsageError
-from sfumato.randomness import SecretKey
 from sfumato.spark_session import quietly
+from sfumato.values.randomness import SecretKey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

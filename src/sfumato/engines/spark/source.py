@@ -171,7 +171,7 @@ def open_frame(session: SparkSession, path: str | Path) -> SparkSource:
 
     A path with a scheme (s3://, hdfs://, dbfs:/) is left to Spark to list.
     """
-    from sfumato.engines.sources import ParquetSource, open_source
+    from sfumato.engines.embedded.sources import ParquetSource, open_source
 
     text = str(path)
     if "://" in text or text.startswith("dbfs:"):

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrays import as_numpy
+from sfumato.engines.arrow import as_numpy
 from sfumato.engines.base import RESERVED, Numbering, by_file
-from sfumato.engines.mapping import changed_table
-from sfumato.randomness import SecretKey, Step, WordArray
+from sfumato.engines.rows.mapping import changed_table
+from sfumato.values.randomness import SecretKey, Step, WordArray
 
 FILE, ROW = f"{RESERVED}file", f"{RESERVED}row"
 """Columns with the address of a row: a mark of its file, and its number in it."""

@@ -23,17 +23,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.arrays import as_numpy, from_numpy
+from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED
-from sfumato.engines.mapping import WORD
-from sfumato.engines.memory import kept_memory
-from sfumato.engines.one_file import Written, write_file
+from sfumato.engines.embedded.memory import kept_memory
+from sfumato.engines.embedded.one_file import Written, write_file
+from sfumato.engines.embedded.writers import ParquetFormat
+from sfumato.engines.rows.mapping import WORD
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.tasks import at_once
-from sfumato.engines.writers import ParquetFormat
 from sfumato.errors import TableError
-from sfumato.randomness import SecretKey, WordArray, release_id
+from sfumato.values.randomness import SecretKey, WordArray, release_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -171,7 +171,7 @@ def write_parts(
 
     `complete` are the columns without missing values.
     """
-    from sfumato.release_parts import part_name  # not for workers: pydantic takes long to load
+    from sfumato.release.parts import part_name  # not for workers: pydantic takes long to load
 
     with _attempts(folder) as attempts:
         lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage, complete), FILES, key)).to_pylist()

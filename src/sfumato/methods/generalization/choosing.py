@@ -10,12 +10,12 @@ from typing import Literal
 
 import numpy.typing as npt
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.generalization.diversity import largest_l, largest_share
 from sfumato.methods.generalization.estimates import distance, spread
 from sfumato.methods.generalization.hierarchies import Hierarchy, Node
 from sfumato.methods.generalization.lattice import Search, by_height, minimal_nodes
 from sfumato.methods.generalization.rolling import checked_table, roll_up
+from sfumato.values.matrix.retention import FloatArray
 
 Criterion = Literal["distance", "discernibility", "height"]
 """What is to be least:

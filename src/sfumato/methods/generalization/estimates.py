@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.generalization.hierarchies import Hierarchy, Node
+from sfumato.values.matrix.retention import FloatArray
 
 
 def spread(generalized: FloatArray, hierarchies: Sequence[Hierarchy], node: Node) -> FloatArray:

@@ -22,10 +22,10 @@ from itertools import combinations, product
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.matrix import FloatArray
 from sfumato.methods.generalization.diversity import TOLERANCE, is_diverse, least_entropy
 from sfumato.methods.generalization.hierarchies import Hierarchy, Node
 from sfumato.methods.generalization.rolling import Rollups, checked_table, specializations
+from sfumato.values.matrix.retention import FloatArray
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import PolicyError, TableError
-from sfumato.matrix import FloatArray
 from sfumato.methods.generalization.hierarchies import CodeArray, Hierarchy, Node
+from sfumato.values.matrix.retention import FloatArray
 
 
 def checked_table(counts: npt.ArrayLike, hierarchies: Sequence[Hierarchy]) -> FloatArray:

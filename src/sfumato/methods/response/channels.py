@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.matrix import WORDS, FloatArray, PerturbationMatrix, largest_noise
+from sfumato.values.matrix.retention import WORDS, FloatArray, PerturbationMatrix, largest_noise
 
 IntArray = npt.NDArray[np.int64]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.attributes import SensitiveDomain
-from sfumato.checks import differing
+from sfumato.claims.guarantee import state_response_guarantee
 from sfumato.errors import PlanMismatch
-from sfumato.guarantee import state_response_guarantee
-from sfumato.mechanism import Mechanism
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.problem import pose
-from sfumato.profiles import Profile, counts_hash
-from sfumato.response_plan import ResponsePlan
-from sfumato.retention_grid import is_on_grid
+from sfumato.methods.response_plan import ResponsePlan
+from sfumato.release.checks import differing
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.matrix.grid import is_on_grid
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.profile import Profile, counts_hash
 
 
 def check_plan(plan: ResponsePlan, profile: Profile) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sfumato.guarantee import percent
+from sfumato.claims.guarantee import percent
 from sfumato.methods.response.axes import chosen_by
-from sfumato.profiles import Profile
-from sfumato.requirement import GroupLimit, RiskLimit, exact
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import GroupLimit, RiskLimit, exact
 
 
 def empty_group_notes(profile: Profile, limit: RiskLimit) -> Iterator[str]:

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels, IntArray
 from sfumato.methods.response.joint import MOST_CELLS
 from sfumato.methods.response.sampling import RiskEstimate, likely_worst, sampled_risk
-from sfumato.profiles import Profile
-from sfumato.randomness import simulation
-from sfumato.requirement import Number, RiskLimit, exact
-from sfumato.text import many
+from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import simulation
+from sfumato.values.requirement import Number, RiskLimit, exact
+from sfumato.values.text import many
 
 NO_GUARANTEE = (
     "ESTIMATE, NO GUARANTEE: some cells that are likely to be the worst were looked at, by drawn releases. The figures "

@@ -26,11 +26,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Problem
 from sfumato.methods.response.risks import Reconstruction, Risk
+from sfumato.values.matrix.retention import FloatArray
 
 SMALL = 1 << 17
 """Numbers up to which tables are made beforehand. So there are at most 8 attributes then: 2^n cells, 2^n sets."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import Channel, IntArray, product
 from sfumato.methods.response.joint import JointTable
+from sfumato.values.matrix.retention import FloatArray
 
 MOST_STEPS = 1000
 """Steps after which iterative Bayes stops, unless others are asked for."""

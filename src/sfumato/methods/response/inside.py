@@ -20,13 +20,13 @@ from itertools import product
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.newton import HIGHEST
 from sfumato.methods.response.problem import NOTHING, Problem
 from sfumato.methods.response.reach import out_of_reach, refuted
 from sfumato.methods.response.risks import Risk
+from sfumato.values.matrix.retention import FloatArray
 
 WORST = 32
 """How many of the worst cells join the working set at a time."""

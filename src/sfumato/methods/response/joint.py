@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
-from sfumato.text import many
+from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.text import many
 
 MOST_CELLS = 1 << 26
 """Cells of the domain above which nothing is evaluated. A search there takes 6.4 GB, and about 23.5 s times the square

@@ -30,13 +30,13 @@ from typing import TypeGuard
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.few import CELLS, Few, GuessesView, LinksView, View, largest
 from sfumato.methods.response.objectives import Kappa, kappa_slopes
 from sfumato.methods.response.problem import NOTHING, Problem
 from sfumato.methods.response.quadratic import FLATTEST, Metric, Program, Step
 from sfumato.methods.response.risks import Risk
+from sfumato.values.matrix.retention import FloatArray
 
 HIGHEST = -1e-9
 """The highest log-retention tried: at r = 1 itself gradients are 0/0 where a cell is empty."""

@@ -19,9 +19,9 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import Channel, kappa
 from sfumato.methods.response.joint import JointTable
+from sfumato.values.matrix.retention import FloatArray
 
 ObjectiveName = Literal["kappa", "chi_square"]
 

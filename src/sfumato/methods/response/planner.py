@@ -9,11 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.attributes import SensitiveDomain
-from sfumato.computed import RESPONSE_MATRICES
+from sfumato.claims.guarantee import Guarantee, ResponseClaim, state_response_guarantee
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.guarantee import Guarantee, ResponseClaim, state_response_guarantee
-from sfumato.mechanism import Mechanism
 from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
@@ -26,9 +23,12 @@ from sfumato.methods.response.proposals import for_kept, for_unreachable
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.request import ObjectiveWord, Request, ScopeWord
 from sfumato.methods.response.risks import RISKS, Risk, RiskName, row_posterior
-from sfumato.profiles import Profile, counts_hash
-from sfumato.requirement import NO_BOUND, Requirement, RiskLimit
-from sfumato.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
+from sfumato.methods.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.computed import RESPONSE_MATRICES
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.profile import Profile, counts_hash
+from sfumato.values.requirement import NO_BOUND, Requirement, RiskLimit
 
 TIGHT = 1e-6
 """Cells whose risks over their limits are within this relative distance of the largest are nearest to their limits."""

@@ -26,13 +26,13 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.problem import NOTHING, Response
 from sfumato.methods.response.reach import ANOTHER, CERTAIN, between, either, suppressing
 from sfumato.methods.response.request import Request, ScopeWord
 from sfumato.methods.response.risks import RISKS
 from sfumato.methods.response.solver import MOST_SECONDS
-from sfumato.requirement import RiskLimit, exact
+from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.requirement import RiskLimit, exact
 
 BISECTIONS = 8
 """Limits that are tried in search of one of use: to about half a percent."""

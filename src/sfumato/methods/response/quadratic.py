@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
+from sfumato.values.matrix.retention import FloatArray
 
 FLATTEST = 1e-2
 """The least eigenvalue that B is given where it is not positive definite."""

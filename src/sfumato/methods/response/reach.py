@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.problem import UNIT, Problem
 from sfumato.methods.response.risks import Risk
+from sfumato.values.matrix.retention import FloatArray
 
 ANY = -1
 """Stands for any value of a quasi-identifier that is randomized."""

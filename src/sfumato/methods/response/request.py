@@ -16,8 +16,8 @@ from sfumato.methods.response.problem import Limit, Problem, Response, Scope, po
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
 from sfumato.methods.response.settling import settled
 from sfumato.methods.response.solver import answer
-from sfumato.profiles import Profile
-from sfumato.requirement import RiskLimit
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import RiskLimit
 
 ScopeWord = Literal["sensitive", "quasi-identifiers", "both"]
 ObjectiveWord = Literal["l2", "chi-square"]

@@ -38,9 +38,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import Channel, Channels, IntArray, forward, product
 from sfumato.methods.response.joint import JointTable
+from sfumato.values.matrix.retention import FloatArray
 
 RiskName = Literal["reconstruction", "posterior", "link"]
 

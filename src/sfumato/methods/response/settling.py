@@ -1,4 +1,4 @@
-"""From the best parameters to those that are published, on the coarse grid of `sfumato.retention_grid`.
+"""From the best parameters to those that are published, on the coarse grid of `sfumato.values.matrix.grid`.
 
 Each retention is rounded down; then each is raised by steps of the grid, the least first, as long as every limit is
 kept. Less retention never raises `reconstruction`, nor the maximum of `posterior`, so that the point below keeps the
@@ -19,7 +19,7 @@ from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.problem import Problem, Response
 from sfumato.methods.response.reach import out_of_reach
 from sfumato.methods.response.risks import Risk
-from sfumato.retention_grid import next_down, next_up, noise_of, rounded_down
+from sfumato.values.matrix.grid import next_down, next_up, noise_of, rounded_down
 
 MOST_TRIES = 64
 """Points of the grid that are tried for each randomized attribute, in search of one that keeps the limits."""

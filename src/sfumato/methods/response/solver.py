@@ -16,7 +16,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.inside import inside, on_worst_cells, slsqp
 from sfumato.methods.response.joint import JointTable
@@ -25,6 +24,7 @@ from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_er
 from sfumato.methods.response.problem import NOTHING, Limit, Limits, Problem, Response, Scope, pose
 from sfumato.methods.response.reach import ANOTHER, RiskOutOfReach, either, larger, refuted, suppressing
 from sfumato.methods.response.risks import Risk, RiskName
+from sfumato.values.matrix.retention import FloatArray
 
 MOST_SECONDS = 0.25
 """A proposal that would take longer to try, about, is not made."""

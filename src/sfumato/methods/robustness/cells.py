@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.attributes import Domain
 from sfumato.errors import PolicyError
 from sfumato.methods.robustness.posterior import IntArray
 from sfumato.methods.robustness.prior import Prior, Signature, read_prior
-from sfumato.profiles import Profile
+from sfumato.values.attributes import Domain
+from sfumato.values.profile import Profile
 
 
 class Records(NamedTuple):

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.deals import Deal, Runs, starts
 from sfumato.methods.robustness.posterior import IntArray
+from sfumato.values.bucket_deal import Deal, Runs, starts
 
 Order = npt.NDArray[np.integer]
 """A secret random number for each record, all different."""

@@ -11,15 +11,15 @@ from typing import Literal
 import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.group_plan import GroupPlan, KnownShares, RobustFigures, WithheldCell
-from sfumato.groups import GroupClaim, PriorSource
-from sfumato.methods.groups import asked, check_frequencies, check_values, in_groups
+from sfumato.methods.bucket_plan import GroupPlan, KnownShares, RobustFigures, WithheldCell
+from sfumato.methods.buckets import asked, check_frequencies, check_values, in_groups
 from sfumato.methods.robustness.cells import Cells, KnownSet
 from sfumato.methods.robustness.kinds import WITHHELD, leftovers
 from sfumato.methods.robustness.prior import Prior
 from sfumato.methods.robustness.rehearsal import Rehearsal, rehearse, rehearse_plain
-from sfumato.profiles import Profile, counts_hash
-from sfumato.requirement import Requirement, Robustness
+from sfumato.values.bucket_columns import GroupClaim, PriorSource
+from sfumato.values.profile import Profile, counts_hash
+from sfumato.values.requirement import Requirement, Robustness
 
 ROBUST: Literal["robust-anatomy"] = "robust-anatomy"
 PriorWord = Literal["none", "table"]

@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.errors import PolicyError
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
-from sfumato.requirement import exact
+from sfumato.values.requirement import exact
 
 Signature = tuple[str, ...]
 Entry = tuple[Signature, str]

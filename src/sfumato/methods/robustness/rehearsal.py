@@ -19,7 +19,7 @@ from sfumato.methods.robustness.kinds import WITHHELD
 from sfumato.methods.robustness.merging import merge_records
 from sfumato.methods.robustness.posterior import Composition, FloatArray, IntArray, compositions
 from sfumato.methods.robustness.prior import Prior
-from sfumato.randomness import simulation
+from sfumato.values.randomness import simulation
 
 MOST_EXAMINED = 50_000
 """Groups whose posteriors are computed. Of more groups every k-th is: the others were dealt alike."""

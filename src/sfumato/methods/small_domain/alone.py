@@ -24,8 +24,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from sfumato.claims.single_columns import totals_and_tops
 from sfumato.methods.small_domain.groups import BoolArray, Groups, IntArray
-from sfumato.single_columns import totals_and_tops
 
 
 @dataclass(frozen=True, eq=False)

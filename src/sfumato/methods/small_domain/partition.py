@@ -30,7 +30,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.matrix import amplification, uniform_retention
 from sfumato.methods.small_domain.alone import NO_STATEMENTS, Statements, block_gamma, merged_until_bounded
 from sfumato.methods.small_domain.groups import BoolArray, Groups, IntArray, initial_groups
 from sfumato.methods.small_domain.merging import (
@@ -44,7 +43,8 @@ from sfumato.methods.small_domain.merging import (
 )
 from sfumato.methods.small_domain.order import balancing_order, reverse_cuthill_mckee
 from sfumato.methods.small_domain.search import WORK, Found, improve
-from sfumato.requirement import probability_hint
+from sfumato.values.matrix.retention import amplification, uniform_retention
+from sfumato.values.requirement import probability_hint
 
 Assurance = Literal["proved", "as-published"]
 

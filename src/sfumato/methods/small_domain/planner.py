@@ -9,18 +9,18 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.computed import SUB_TABLE_MATRICES, SUB_TABLES
+from sfumato.claims.guarantee import state_partition_guarantee, tells_composition
+from sfumato.claims.single_columns import Belief, beliefs
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.guarantee import state_partition_guarantee, tells_composition
-from sfumato.matrix import WORDS, PerturbationMatrix, largest_noise
-from sfumato.mechanism import LABEL, Mechanism, SubTable
 from sfumato.methods.notes import some
+from sfumato.methods.plan import AloneFigures, PartitionFigures, Plan
 from sfumato.methods.row_order import row_order_facts
 from sfumato.methods.small_domain.partition import Assurance, Block, Partition, partition
-from sfumato.plans import AloneFigures, PartitionFigures, Plan
-from sfumato.profiles import RARE, Profile
-from sfumato.requirement import Bound, Requirement, RhoPrivacy, exact
-from sfumato.single_columns import Belief, beliefs
+from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
+from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.profile import RARE, Profile
+from sfumato.values.requirement import Bound, Requirement, RhoPrivacy, exact
 
 METHOD = "small-domain"
 

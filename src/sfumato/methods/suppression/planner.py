@@ -10,14 +10,14 @@ from typing import Literal
 import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.group_plan import GroupPlan, SuppressionFigures, ValueBelief
-from sfumato.groups import GroupClaim, SuppressionVariant
-from sfumato.methods.groups import asked, check_values, in_groups
+from sfumato.methods.bucket_plan import GroupPlan, SuppressionFigures, ValueBelief
+from sfumato.methods.buckets import asked, check_values, in_groups
 from sfumato.methods.suppression.suppress import Suppression, costs, suppress
 from sfumato.methods.suppression.variants import PROVED, VARIANTS
-from sfumato.profiles import Profile
-from sfumato.randomness import SecretKey, Step
-from sfumato.requirement import Diversity, Requirement
+from sfumato.values.bucket_columns import GroupClaim, SuppressionVariant
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey, Step
+from sfumato.values.requirement import Diversity, Requirement
 
 SUPPRESSION: Literal["suppression"] = "suppression"
 

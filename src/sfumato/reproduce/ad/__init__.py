@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from sfumato.reproduce.ad import correlations, equal_risk, figure2, figure3, figure4, figure7, figures56, table3, times
+from sfumato.reproduce.ad import (
+    correlations,
+    equal_risk,
+    figure2,
+    figure3,
+    figure4,
+    figure7,
+    figures56,
+    table3,
+    times,
+)
 from sfumato.reproduce.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (

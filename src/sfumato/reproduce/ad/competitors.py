@@ -15,11 +15,11 @@ from operator import add
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
+from sfumato.analyst.grouped.buckets import Deal
 from sfumato.methods.generalization import Generalization
 from sfumato.methods.response.channels import IntArray
-from sfumato.reconstruct.buckets import Deal
 from sfumato.reproduce.ad.tables import Joint
+from sfumato.values.matrix.retention import FloatArray
 
 # --- Anatomy ----------------------------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class Anatomized:
         return contents
 
     def estimates(self) -> tuple[FloatArray, FloatArray]:
-        """Return the estimated joint table: classical, and by least squares (see `sfumato.reconstruct.buckets`)."""
+        """Return the estimated joint table: classical, and by least squares (see `sfumato.analyst.grouped.buckets`)."""
         sizes, contents = self.table.table.sizes, self.contents
         group, value = np.nonzero(contents)
         deal = Deal.of(group, value, contents[group, value], sizes[-1])

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.usefulness import uncertainty
-from sfumato.matrix import FloatArray
+from sfumato.auditor.utility.usefulness import uncertainty
 from sfumato.reproduce.ad.competitors import Anatomized, anatomize_in_order
 from sfumato.reproduce.ad.levels import Fit, education_groupings, fitted, groupings_of_race, with_figure
 from sfumato.reproduce.ad.measures import WITH_SENSITIVE, WITHIN, Repeated, correlation
@@ -34,6 +33,7 @@ from sfumato.reproduce.ad.study import (
 from sfumato.reproduce.ad.tables import Joint, hierarchies
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Experiment, Outcome, Setting, number, sentence
+from sfumato.values.matrix.retention import FloatArray
 
 Figures = Mapping[str, str]
 ROWS: Mapping[int, Mapping[str, Figures]] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.linking import STOPS
+from sfumato.auditor.linking import STOPS
 from sfumato.methods.generalization import generalize
 from sfumato.reproduce.ad.measures import LARGEST, SUCCESS, Repeated
 from sfumato.reproduce.ad.study import (

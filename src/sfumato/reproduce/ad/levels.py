@@ -11,11 +11,11 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.generalization import Hierarchy, Node, largest_l, minimal_nodes, roll_up
 from sfumato.reproduce.ad.measures import LETTERS, correlation
 from sfumato.reproduce.ad.tables import Joint
 from sfumato.reproduce.experiment import is_printed, places
+from sfumato.values.matrix.retention import FloatArray
 
 DEGREES = (
     "Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad", "Some-college", "Assoc-voc",

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import t
 
-from sfumato.audit.usefulness import uncertainty
-from sfumato.audit.utility import cube_errors, distances, relative_errors
-from sfumato.matrix import FloatArray
+from sfumato.auditor.utility.distances import cube_errors, distances, relative_errors
+from sfumato.auditor.utility.usefulness import uncertainty
+from sfumato.values.matrix.retention import FloatArray
 
 LETTERS = "ESGRO"
 WITHIN = ("E vs. S", "E vs. G", "E vs. R", "S vs. G", "S vs. R", "G vs. R")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.audit.linking import STOPS, drawn
-from sfumato.matrix import FloatArray
+from sfumato.auditor.linking import STOPS, drawn
 from sfumato.methods.response import Channels, Guess, JointTable
 from sfumato.methods.response.channels import product
 from sfumato.methods.response.guessing import guesses
+from sfumato.values.matrix.retention import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

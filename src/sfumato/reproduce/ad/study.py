@@ -15,7 +15,6 @@ import numpy as np
 
 from sfumato.methods.generalization import generalize
 from sfumato.methods.response import Response, RiskName, RiskOutOfReach, solve
-from sfumato.randomness import simulation
 from sfumato.reproduce.ad.competitors import Anatomized, anatomize, class_success, constant_success, independent
 from sfumato.reproduce.ad.measures import LARGEST, Figures, Repeated, all_figures
 from sfumato.reproduce.ad.response import Randomized
@@ -23,6 +22,7 @@ from sfumato.reproduce.ad.tables import ESGRO, Joint, hierarchies, joint
 from sfumato.reproduce.charts import Point
 from sfumato.reproduce.data import Data
 from sfumato.reproduce.experiment import Setting
+from sfumato.values.randomness import simulation
 
 RR = "RR-QI"
 UNCLIPPED = "RR-QI, unclipped"

@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.matrix import FloatArray
 from sfumato.methods.generalization import Hierarchy, read_hierarchy
 from sfumato.methods.response import JointTable
 from sfumato.methods.response.channels import IntArray
 from sfumato.reproduce.data import Data, Named
+from sfumato.values.matrix.retention import FloatArray
 
 EMGRW = ("education", "marital_status", "sex", "race", "workclass")
 ESGRO = ("education", "income", "sex", "race", "occupation")

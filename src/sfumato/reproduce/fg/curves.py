@@ -17,18 +17,18 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.guarantee import violations
-from sfumato.matrix import PerturbationMatrix
+from sfumato.analyst.randomized import bayes
+from sfumato.claims.guarantee import violations
 from sfumato.methods import plan
-from sfumato.plans import Plan
-from sfumato.policy import Policy
-from sfumato.profiles import Profile
-from sfumato.randomness import SecretKey, Step
-from sfumato.reconstruct import bayes
+from sfumato.methods.plan import Plan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.table import profile, scan
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.fg.tables import Counted, Floats
-from sfumato.requirement import tolerance
-from sfumato.table import profile, scan
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey, Step
+from sfumato.values.requirement import tolerance
 
 UNIFORM, PUBLISHED, PROVED = "uniform", "fine-grain as published", "fine-grain proved"
 EQUAL_RISK = "uniform at fine-grain's risk"

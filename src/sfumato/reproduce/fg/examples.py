@@ -8,14 +8,14 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.guarantee import Counterexample, counterexample
+from sfumato.claims.guarantee import Counterexample, counterexample
 from sfumato.methods import plan
-from sfumato.plans import Plan
-from sfumato.policy import Policy
+from sfumato.methods.plan import Plan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.table import profile, scan
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, decimal, number, sentence
-from sfumato.requirement import FineGrainPrivacy, ValueRequirement
-from sfumato.table import profile, scan
+from sfumato.values.requirement import FineGrainPrivacy, ValueRequirement
 
 DISEASES = ("SARS", "HIV", "H1N1", "cancer")
 PATIENTS = ("SARS", "HIV", "SARS", "HIV", "H1N1", "cancer", "H1N1", "cancer")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.randomness import simulation
 from sfumato.reproduce.experiment import Setting
+from sfumato.values.randomness import simulation
 
 RECORDS, VALUES = 95_946, 40
 Ints = npt.NDArray[np.int64]

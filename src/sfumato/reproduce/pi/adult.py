@@ -24,10 +24,10 @@ from sfumato.methods.robustness import (
 )
 from sfumato.methods.robustness.check import exceeding
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
-from sfumato.randomness import simulation
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, sentence
 from sfumato.reproduce.pi.queries import Errors, Queries, query_errors
+from sfumato.values.randomness import simulation
 
 SENSITIVE = "occupation"
 KNOWN = {"sex, race": ("sex", "race"), "education": ("education",)}

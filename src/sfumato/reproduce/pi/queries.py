@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.analyst.grouped.buckets import Deal
 from sfumato.methods.robustness import WITHHELD
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
-from sfumato.randomness import simulation
-from sfumato.reconstruct.buckets import Deal
+from sfumato.values.randomness import simulation
 
 COLUMNS = ("age", "workclass", "education", "marital_status", "race", "sex", "income")
 CONDITIONS = 2

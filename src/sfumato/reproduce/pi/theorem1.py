@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.worlds import arrangements, chance_of, enumerate_posteriors
+from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors
 from sfumato.methods.robustness import (
     WITHHELD,
     Prior,

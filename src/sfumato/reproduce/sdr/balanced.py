@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.methods.small_domain import partition
-from sfumato.randomness import SecretKey, simulation
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, sentence
 from sfumato.reproduce.sdr.census import OCC, Census, Floats, stands_in
@@ -24,11 +23,23 @@ from sfumato.reproduce.sdr.errors import (
     size_note,
     the_table,
 )
-from sfumato.reproduce.sdr.measured import ANA, PP, PROVED, UNBIASED, UP, Curves, Methods, first_seed, measure, percent
+from sfumato.reproduce.sdr.measured import (
+    ANA,
+    PP,
+    PROVED,
+    UNBIASED,
+    UP,
+    Curves,
+    Methods,
+    first_seed,
+    measure,
+    percent,
+)
 from sfumato.reproduce.sdr.partitions import PARTITIONED_ROW, UNIFORM_ROW
 from sfumato.reproduce.sdr.queries import SELECTIVITIES, Pool
 from sfumato.reproduce.sdr.released import Anatomized, Perturbed
 from sfumato.reproduce.sdr.ties import with_random_ties
+from sfumato.values.randomness import SecretKey, simulation
 
 SHOWN = 120
 """Queries of each method that are drawn in the picture of Fig. 3."""

@@ -1,8 +1,8 @@
 """Two other deals than the project's own, of Anatomy's groups: what difference the deal makes to the errors.
 
-The project deals in batches, each in a random order of the values (`sfumato.deals`). SDR took the code of Anatomy's
-authors (Xiao and Tao, VLDB 2006), which fills groups from the fullest buckets; simplest of all is one order of the
-values. Both give the group of each published record, where the records stand value by value.
+The project deals in batches, each in a random order of the values (`sfumato.values.bucket_deal`). SDR took the code of
+Anatomy's authors (Xiao and Tao, VLDB 2006), which fills groups from the fullest buckets; simplest of all is one
+order of the values. Both give the group of each published record, where the records stand value by value.
 """
 
 from __future__ import annotations

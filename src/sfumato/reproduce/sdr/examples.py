@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.audit.composition import exact_belief
-from sfumato.matrix import uniform_retention
+from sfumato.auditor.composition import exact_belief
 from sfumato.methods.small_domain import Partition, partition
 from sfumato.methods.small_domain.groups import Groups, initial_groups
 from sfumato.methods.small_domain.merging import cheapest_merging, printed_cost, published_cost
 from sfumato.methods.small_domain.order import reverse_cuthill_mckee
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, number, sentence
+from sfumato.values.matrix.retention import uniform_retention
 
 GAMMA = 5
 TABLE_1 = {77: (5, 1), 70: (5, 1), 50: (7, 2), 14: (22, 6), 9: (31, 8), 7: (36, 9), 6: (40, 10), 2: (67, 17)}

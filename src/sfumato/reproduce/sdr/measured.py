@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.randomness import SecretKey
 from sfumato.reproduce.charts import Point
 from sfumato.reproduce.experiment import Setting
 from sfumato.reproduce.sdr.census import Census, Floats, Kind
 from sfumato.reproduce.sdr.queries import SELECTIVITIES, Pool
 from sfumato.reproduce.sdr.released import Anatomized, Perturbed
+from sfumato.values.randomness import SecretKey
 
 PP, PROVED, UP, ANA, UNBIASED = "PP as published", "PP proved", "UP", "Ana", "Ana, unbiased estimate"
 REPETITIONS, QUICK_REPETITIONS = 5, 2

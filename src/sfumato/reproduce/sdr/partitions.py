@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.composition import composition_beliefs
-from sfumato.matrix import amplification, uniform_retention
+from sfumato.auditor.composition import composition_beliefs
 from sfumato.methods.small_domain import Partition, partition
 from sfumato.methods.small_domain.partition import Assurance
 from sfumato.methods.small_domain.planner import uniform_matrix
-from sfumato.randomness import SecretKey, Step
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Comparison, Outcome, Setting, is_printed, number, sentence
 from sfumato.reproduce.sdr.census import EDU, OCC, Census, stands_in
 from sfumato.reproduce.sdr.measured import PP, PROVED, UP
 from sfumato.reproduce.sdr.ties import MEAN_GAMMA, MEAN_M, MEAN_P, SUB_TABLES, Range, ranges
+from sfumato.values.matrix.retention import amplification, uniform_retention
+from sfumato.values.randomness import SecretKey, Step
 
 GROUPS = "initial groups"
 ROWS = 300_000

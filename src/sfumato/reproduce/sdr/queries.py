@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.randomness import simulation
 from sfumato.reproduce.sdr.census import Census, Floats, Ints
+from sfumato.values.randomness import simulation
 
 CONDITIONS, MOST_COLUMNS = 200, 3
 SELECTIVITIES = (0.001, 0.005, 0.01)

@@ -19,17 +19,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.grouping import WITHHELD, Groups, random_order
-from sfumato.matrix import PerturbationMatrix, uniform_retention
+from sfumato.analyst.grouped.buckets import Deal
+from sfumato.analyst.grouped.compositions import Stratum
+from sfumato.analyst.randomized import inverse
+from sfumato.engines.deal.buckets import WITHHELD, Groups, random_order
 from sfumato.methods.small_domain.partition import Block
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.methods.suppression.levels import Levels
-from sfumato.randomness import SecretKey, Step
-from sfumato.reconstruct import inverse
-from sfumato.reconstruct.buckets import Deal
-from sfumato.reconstruct.compositions import Stratum
 from sfumato.reproduce.sdr.census import Census, Floats, Ints
 from sfumato.reproduce.sdr.queries import Pool
+from sfumato.values.matrix.retention import PerturbationMatrix, uniform_retention
+from sfumato.values.randomness import SecretKey, Step
 
 LARGEST_GAMMA, PRECISION = 1 << 10, Fraction(1, 1 << 16)
 """Up to where uniform perturbation with a given risk is looked for, and how near it must come."""

@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.matrix import amplification, uniform_retention
 from sfumato.methods.small_domain.groups import Groups, initial_groups
 from sfumato.methods.small_domain.merging import cheapest_merging, published_cost
 from sfumato.methods.small_domain.order import reverse_cuthill_mckee
 from sfumato.methods.small_domain.partition import Block
-from sfumato.randomness import simulation
 from sfumato.reproduce.sdr.census import Census, Ints
+from sfumato.values.matrix.retention import amplification, uniform_retention
+from sfumato.values.randomness import simulation
 
 TIMES = 30
 SUB_TABLES, MEAN_M, MEAN_GAMMA, MEAN_P = "sub-tables", "mean m_i", "mean gamma_i", "mean p"

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.methods import plan
-from sfumato.policy import Policy
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import profile, scan
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.experiment import Outcome, Setting, sentence
 from sfumato.reproduce.sdr.census import COLUMNS, EDU, OCC, Kind
 from sfumato.reproduce.sdr.partitions import SIZES
-from sfumato.table import profile, scan
+from sfumato.values.randomness import SecretKey
 
 QUICK_SIZES = (100_000, 500_000)
 LIMIT = 30

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from sfumato.methods.suppression import Variant, costs, suppress
 from sfumato.methods.suppression.seats import Draw
-from sfumato.randomness import SecretKey, Step
 from sfumato.reproduce.charts import Point
+from sfumato.values.randomness import SecretKey, Step
 
 SUPPRESS_ALL, SAFE, ROTATION, SPREAD = "Suppress-All", "Safe D", "rotation (proved)", "spread (proved)"
 INSTANCES, EXPECTED, UNSAFE, MINIMAL = "R-sup, mean of instances", "R-sup, expected", "Unsafe D", "minimal"

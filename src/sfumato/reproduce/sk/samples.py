@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from sfumato.randomness import simulation
 from sfumato.reproduce.charts import Chart, Point
 from sfumato.reproduce.data import Named
 from sfumato.reproduce.experiment import BY_DESIGN, Comparison, Outcome, Setting, number, sentence
@@ -24,6 +23,7 @@ from sfumato.reproduce.sk.rates import (
     seen,
 )
 from sfumato.reproduce.sk.violating import LEAST, of_size
+from sfumato.values.randomness import simulation
 
 SENSITIVE = "occupation"
 ATTRIBUTES = (

@@ -1,0 +1,249 @@
+"""Answers: a figure of each group with its standard error and interval.
+
+A count or a sum is one estimate, and its interval is estimate -+ z * standard error. An average, a share or a ratio is
+a quotient r = top/bottom of two estimates. What is normal about it is top - r bottom, so the interval holds every r for
+which that is not too far from zero (Fieller 1954):
+
+    (top - r bottom)^2 <= z^2 (Var[top] - 2 r Cov[top, bottom] + r^2 Var[bottom])
+
+It need not be symmetric, and it has no ends where the bottom is not told apart from zero. The standard error of a
+quotient is that of its linear part, sqrt(Var[top - r bottom])/bottom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.analyst.bin_order import are_bins, bin_place
+from sfumato.analyst.show.files import NUMBERS, document, write_answer
+from sfumato.errors import UsageError
+from sfumato.values.attributes import label
+from sfumato.values.matrix.retention import FloatArray
+
+Estimator = Literal["inverse", "projected", "em", "classical"]
+Target = Literal["table", "population"]
+ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em", "classical")
+TARGETS: tuple[Target, ...] = ("table", "population")
+ALL = "(all)"
+"""Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""
+NAN = float("nan")
+"""The one NaN of all groups: two of them would be two groups, for NaN is not equal to NaN."""
+SHOWN = 50
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """A column of the groups: its different values, and the number of the value of each row."""
+
+    name: str
+    values: tuple[Any, ...]
+    codes: IntArray
+
+    def take(self, rows: IntArray) -> Key:
+        """Return the column of some rows."""
+        return Key(self.name, self.values, self.codes[rows])
+
+    def column(self) -> list[Any]:
+        """Return the value of each row."""
+        return [self.values[code] for code in self.codes.tolist()]
+
+    def to_arrow(self) -> Any:
+        """Return an Arrow array; text where subtotals are marked in it."""
+        import pyarrow as pa
+
+        values = [v if v is None else label(v) for v in self.values] if ALL in self.values else list(self.values)
+        return values_array(values).take(pa.array(self.codes))
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """Top and bottom of quotients, with their variances and covariance; NaN for figures that are no quotients."""
+
+    top: FloatArray
+    bottom: FloatArray
+    top_variance: FloatArray
+    covariance: FloatArray
+    bottom_variance: FloatArray
+
+    def take(self, rows: IntArray) -> Quotient:
+        """Return the quotients of some rows."""
+        return Quotient(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def interval(self, z: float) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of Fieller's interval; infinite where it has none (also where a gap would be left out)."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            a = self.bottom**2 - z**2 * self.bottom_variance
+            b = self.top * self.bottom - z**2 * self.covariance
+            c = self.top**2 - z**2 * self.top_variance
+            bounded = (a > 0) & (self.bottom > 0)
+            half = np.sqrt(np.maximum(b**2 - a * c, 0))
+            return np.where(bounded, (b - half) / a, -np.inf), np.where(bounded, (b + half) / a, np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """One figure for each group. `value`, `standard_error` and `interval()` are arrays in the same order."""
+
+    keys: tuple[Key, ...]
+    value: FloatArray
+    standard_error: FloatArray  # NaN where none can be given
+    unbiased: FloatArray  # centre of the intervals; NaN where there is no inverse
+    most: FloatArray  # rows of the group that a count belongs to
+    method: Estimator
+    target: Target
+    level: float
+    notes: tuple[str, ...] = ()
+    quotient: Quotient | None = None
+    figure: str = ""  # the column that names the figure of a row, where there are several
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The names of the columns of the groups."""
+        return tuple(key.name for key in self.keys)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Any, ...], ...]:
+        """The values of each group."""
+        return tuple(zip(*(key.column() for key in self.keys), strict=True)) if self.keys else ((),) * self.value.size
+
+    def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper ends of the confidence intervals; infinite where a quotient has none."""
+        z = NormalDist().inv_cdf((1 + (self.level if level is None else level)) / 2)
+        lower, upper = self.unbiased - z * self.standard_error, self.unbiased + z * self.standard_error
+        if self.quotient is not None:
+            ends = self.quotient.interval(z)
+            is_quotient = ~np.isnan(self.quotient.bottom)
+            lower, upper = np.where(is_quotient, ends[0], lower), np.where(is_quotient, ends[1], upper)
+        if self.method == "inverse":
+            return lower, upper
+        return np.clip(lower, 0, self.most), np.clip(upper, 0, self.most)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each group; None where no figure or error bar can be given."""
+        columns = {name: _without_nan(column) for name, column in self.numbers().items()}
+        return [
+            dict(zip(self.by, group, strict=True)) | {name: column[k] for name, column in columns.items()}
+            for k, group in enumerate(self.groups)
+        ]
+
+    def to_arrow(self) -> Any:
+        """Return the rows as an Arrow table; null where no figure or error bar can be given."""
+        import pyarrow as pa
+
+        numbers = {name: pa.array(column, mask=np.isnan(column)) for name, column in self.numbers().items()}
+        return pa.table(dict(zip(self.by, (key.to_arrow() for key in self.keys), strict=True)) | numbers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it with stable keys (docs/json.md)."""
+        return document(self.to_arrow(), self.about())
+
+    def save(self, file: Any) -> None:
+        """Write the rows to a new file: .csv, .json, .parquet or .arrow."""
+        write_answer(self.to_arrow(), file, self.about())
+
+    def plot(self, file: Any, title: str = "") -> None:
+        """Draw the figures with error bars to a new file: .svg, .png, .pdf or .html."""
+        from sfumato.analyst.show.pictures import render
+        from sfumato.analyst.show.plots import error_bars, subtitle_of
+
+        table, by = self.to_arrow(), [name for name in self.by if name != self.figure]
+        if self.figure:
+            table = table.rename_columns(["figure" if name == self.figure else name for name in table.column_names])
+        render(error_bars(table, by, title, subtitle_of(self.about()), self.level), file)
+
+    def about(self) -> dict[str, Any]:
+        """Return what is said of all rows."""
+        return {"method": self.method, "target": self.target, "level": self.level, "notes": list(self.notes)}
+
+    def numbers(self) -> dict[str, FloatArray]:
+        """Return the figures by name, as arrays; NaN where none can be given."""
+        return dict(zip(NUMBERS, (self.value, self.standard_error, *self.interval()), strict=True))
+
+    def __repr__(self) -> str:
+        more = self.value.size - SHOWN
+        rest = (
+            f"\n... and {more:,} more: .rows(), .to_arrow() or .save(FILE) give all {self.value.size:,}."
+            if more > 0
+            else ""
+        )
+        numbers = zip(*(column[:SHOWN].tolist() for column in self.numbers().values()), strict=True)
+        lines = [
+            f"{', '.join(label(v) for v in group) or 'all'}: {value:,.5g} ± {error:,.5g} [{low:,.5g}, {high:,.5g}]"
+            for group, (value, error, low, high) in zip(self.groups, numbers, strict=False)
+        ]
+        return f"Answer({self.method}, {self.target}, {self.level:.0%})\n" + "\n".join(lines) + rest
+
+
+def values_array(values: Sequence[Any]) -> Any:
+    """Return values as an Arrow array; integers of 64 bits without a sign keep all of these."""
+    import pyarrow as pa
+
+    large = any(isinstance(v, int) and v >= 2**63 for v in values)
+    return pa.array(values, type=pa.uint64() if large else None)
+
+
+def check_target(target: str, level: float) -> None:
+    """Raise unless intervals of this kind and level exist."""
+    if target not in TARGETS:
+        raise UsageError(
+            f"Intervals are for a {' or a '.join(TARGETS)}, not for {target!r}.",
+            "--target table: the noise alone; --target population: sampling too.",
+        )
+    if not 0 < level < 1:
+        raise UsageError(
+            f"The confidence level must lie between 0 and 1, not {level}.",
+            f"{level:g}% is {level / 100:g}: write {level / 100:g}." if 1 < level < 100 else "0.95 is usual.",
+        )
+
+
+def sorted_key(name: str, values: Sequence[Any], codes: IntArray, stated: Sequence[Any] = ()) -> Key:
+    """Return a column with each value once, in order: values (bins in theirs), then NaN, then the missing value.
+
+    Where an order is stated, values that it has come before all others.
+    """
+    known = dict.fromkeys(NAN if is_nan(v) else v for v in values)
+    first = {value: k for k, value in enumerate(stated)}
+    ordered = sorted(sorted(known, key=_place_in(known)), key=lambda value: first.get(value, len(first)))
+    place = {value: k for k, value in enumerate(ordered)}
+    new = np.array([place[NAN if is_nan(v) else v] for v in values], dtype=np.int64)
+    return Key(name, tuple(ordered), new[codes] if new.size else codes)
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a value is the number that is none."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _place_in(values: Iterable[Any]) -> Callable[[Any], tuple[bool, bool, Any]]:
+    """Return what gives the place of a value among these."""
+    binned = are_bins(values)
+
+    def place(value: Any) -> tuple[bool, bool, Any]:
+        if value is None or is_nan(value):
+            return value is None, is_nan(value), ("", "") if binned else ""
+        return False, False, bin_place(value) if binned else value
+
+    return place
+
+
+def _without_nan(column: FloatArray) -> list[float | None]:
+    return [None if is_nan(number) else number for number in column.tolist()]
+
+
+def value_order(values: Sequence[Any], descending: bool = False) -> FloatArray:
+    """Return the place of each value in the order; the missing value comes last in any case, then (all)."""
+    known = [value for value in values if value is not None and value is not ALL]
+    ordered = sorted(known, key=_place_in(known), reverse=descending)
+    place: dict[Any, float] = {v: float(k) for k, v in enumerate(ordered)}
+    place[None] = float(len(known))
+    return np.array([place[v] if v is not ALL else len(known) + 1.0 for v in values])

@@ -1,0 +1,1 @@
+"""What is asked: a SELECT, its conditions, its cells."""

@@ -1,0 +1,187 @@
+"""What is asked for: cells of hidden columns in groups of the others, and the estimates that answers are made of.
+
+A column is *hidden* if the release does not tell its value row by row: it is randomized, or only groups have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.analyst.answer import IntArray, Key, Target, value_order
+from sfumato.analyst.ask.conditions import Condition
+from sfumato.analyst.counting.reading import shown_values
+from sfumato.analyst.counting.tally import Number, Truths
+from sfumato.release.folder import Release
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.matrix.retention import FloatArray
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The combinations of values of the hidden columns that are asked for, numbered."""
+
+    domain: SensitiveDomain
+    asked: tuple[str, ...]  # the hidden columns that are asked for, in the order of the domain
+
+    @cached_property
+    def of_code(self) -> IntArray:
+        """The cell of each code of the domain."""
+        columns = self.domain.split(np.arange(self.domain.size, dtype=np.int32))
+        cell = np.zeros(self.domain.size, dtype=np.int64)
+        for part, column in zip(self.domain.parts, columns, strict=True):
+            if part.name in self.asked:
+                cell = cell * len(part.values) + column
+        return cell
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values of each column that is asked for."""
+        return tuple(len(part.values) for part in self.domain.parts if part.name in self.asked)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of cells; one if no hidden column is asked for."""
+        return int(np.prod(self.sizes, dtype=np.int64))
+
+    def codes(self, name: str) -> IntArray:
+        """Return the code of each cell's value in a column that is asked for."""
+        place = self.asked.index(name)
+        return np.unravel_index(np.arange(self.size), self.sizes)[place].astype(np.int64)
+
+    def in_order(self, release: Release) -> IntArray:
+        """Return the cells as answers list them: in the order of the domain, but numbers that were read off the table.
+
+        Such a domain is in the order of text, where '10' comes before '9'.
+        """
+        places = []
+        for part in self.domain.parts:
+            if part.name in self.asked:
+                values = shown_values(release, part)
+                is_sorted = part.name in release.manifest.observed_domains and values != part.values
+                place = value_order(values) if is_sorted else np.arange(len(values))
+                places.append(place[self.codes(part.name)])
+        return np.lexsort(places[::-1]) if places else np.arange(self.size)
+
+    def under(self, condition: Condition) -> Callable[[Truths], IntArray]:
+        """Return what gives the cell of each code under a pattern of truths; -1 where the condition excludes it."""
+        return lambda pattern: np.where(condition.selected(pattern), self.of_code, -1)
+
+    def margin(self, names: tuple[str, ...]) -> IntArray:
+        """Return the number of each cell's combination of fewer columns."""
+        number = np.zeros(self.size, dtype=np.int64)
+        for name, size in zip(self.asked, self.sizes, strict=True):
+            if name in names:
+                number = number * size + self.codes(name)
+        return number
+
+
+def cells_of(domain: SensitiveDomain, names: tuple[str, ...]) -> Cells:
+    """Return the cells of the hidden columns among these names."""
+    return Cells(domain, tuple(name for name in domain.names if name in names))
+
+
+class Partition(NamedTuple):
+    """The part of each cell and of each group, numbered: the total of a share is that of both. `names` made it."""
+
+    cell: IntArray
+    group: IntArray
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, keys: Sequence[Key], groups: int, cells: Cells, names: tuple[str, ...]) -> Partition:
+        """Return the parts by some of the columns of groups and cells."""
+        group = np.zeros(groups, dtype=np.int64)
+        for key in keys:
+            if key.name in names:
+                group = np.unique(group, return_inverse=True)[1] * len(key.values) + key.codes
+        return cls(cells.margin(names), np.unique(group, return_inverse=True)[1], names)
+
+    def sums(self, numbers: FloatArray) -> FloatArray:
+        """Return for each group and cell the sum over all groups and cells of its part."""
+        by_cell = np.zeros((len(numbers), int(self.cell.max(initial=0)) + 1))
+        np.add.at(by_cell.T, self.cell, numbers.T)
+        by_both = np.zeros((int(self.group.max(initial=0)) + 1, by_cell.shape[1]))
+        np.add.at(by_both, self.group, by_cell)
+        return by_both[self.group][:, self.cell]
+
+
+class PartTotals(NamedTuple):
+    """Of each group and cell: the total of its part, its covariance with that, that one's variance and slack."""
+
+    total: FloatArray
+    covariance: FloatArray
+    variance: FloatArray
+    slack: FloatArray
+
+
+class Estimates(Protocol):
+    """Estimated totals of every group and cell, [groups, cells], with (co)variances; NaN where none can be given."""
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The columns of the groups."""
+
+    @property
+    def groups(self) -> int:
+        """How many there are."""
+
+    @property
+    def records(self) -> FloatArray:
+        """The published rows of each group."""
+
+    @property
+    def patterns(self) -> tuple[Truths, ...]:
+        """The truths of the condition's atoms that occur."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no hidden column matters: rows are only counted."""
+
+    @property
+    def possible(self) -> Mask:
+        """The cells that some record can belong to under the condition."""
+
+    def total(self, number: Number) -> FloatArray:
+        """Return the estimated sums of a number."""
+
+    def magnitude(self, number: Number) -> FloatArray:
+        """Return how large the sum of a number over the published rows of each group can be, [groups]: sqrt(n s2)."""
+
+    def published(self) -> FloatArray:
+        """Return what someone counts who does not correct."""
+
+    def covariance(self, one: Number, other: Number) -> FloatArray:
+        """Return the estimated covariance of the totals of two numbers in the same cell."""
+
+    def slack(self, number: Number) -> FloatArray:
+        """Return the largest error of a total that is no matter of chance."""
+
+    def of_parts(self, number: Number, partition: Partition) -> PartTotals:
+        """Return the total of each cell's part, and what goes with it."""
+
+    def joint_covariance(self, number: Number, target: Target, floored: bool = True) -> FloatArray:
+        """Return the covariance of the totals of all groups and cells, in their order.
+
+        `floored`: values that few rows have count for what is due by chance, as in every standard error.
+        """
+
+    def notes(self) -> list[str]:
+        """Return what is to be said of the estimates."""
+
+
+def possible_cells(size: int, places: Iterable[IntArray]) -> Mask:
+    """Return which cells some code lies in, given the cell of each code under every pattern of truths."""
+    if size == 1:
+        return np.ones(1, dtype=np.bool_)
+    possible = np.zeros(size, dtype=np.bool_)
+    for cells in places:
+        possible[cells[cells >= 0]] = True
+    return possible

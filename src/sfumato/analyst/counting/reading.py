@@ -1,0 +1,248 @@
+"""Reading a release: counted by DuckDB, straight from the published files, with nothing else in reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from sfumato.analyst.counting.database import connection
+from sfumato.errors import ReleaseError
+from sfumato.release.folder import Release
+from sfumato.release.manifest import Column, DomainPart
+from sfumato.values.attributes import Domain
+from sfumato.values.number_texts import Holds
+
+CSV_TYPES = {
+    "bool": "BOOLEAN",
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
+    "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT",
+    "halffloat": "REAL", "float": "REAL", "double": "DOUBLE", "date32[day]": "DATE", "date64[ms]": "DATE",
+    "timestamp[s]": "TIMESTAMP_S", "timestamp[ms]": "TIMESTAMP_MS", "timestamp[us]": "TIMESTAMP",
+    "timestamp[ns]": "TIMESTAMP_NS",
+    "time32[s]": "TIME", "time32[ms]": "TIME", "time64[us]": "TIME", "time64[ns]": "TIME_NS",
+}  # fmt: skip
+"""How the text of a CSV release is read, by the (Arrow) type in the manifest; see `csv_type` for those with numbers."""
+HELD_TYPES: dict[Holds, str] = {"integer": "int64", "decimal": "double"}
+"""The Arrow types of numbers that text holds."""
+SQL_TYPES: dict[Holds, str] = {"integer": "BIGINT", "decimal": "DOUBLE"}
+LARGEST_DECIMAL = 38
+"""Digits of a decimal that DuckDB holds."""
+
+
+CONDITION_ERRORS = (
+    duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException, duckdb.NotImplementedException,
+    duckdb.OutOfRangeException, duckdb.ParserException, duckdb.SyntaxException, duckdb.TypeMismatchException,
+)  # fmt: skip
+"""What DuckDB raises where a condition does not fit the columns."""
+
+
+SMALL = 1_000_000
+"""Rows of a release whose database stays open between questions."""
+
+ROW_NUMBER = "file_row_number"
+"""DuckDB's name for the number of a row in its Parquet file, from 0."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a published file: from `first` to before `end`, or to the last."""
+
+    file: Path
+    first: int = 0
+    end: int | None = None
+
+
+@contextmanager
+def connected(release: Release, piece: Piece | None = None, *, as_numbers: bool = False) -> Iterator[Any]:
+    """Give a DuckDB connection with the view `release`, by groups `compositions` too, and a locked configuration.
+
+    With a piece the view has its rows only, and one thread reads them. With `as_numbers` text that holds numbers is
+    read as these, but for hidden columns: what was published of them is a value of their domain, as it is written.
+    """
+    files = {"release": [piece.file] if piece else release.data_files}
+    if release.groups_files and not piece:
+        files["compositions"] = release.groups_files
+    every = [path for paths in files.values() for path in paths]
+    need_files(release, every)
+    allowed = sorted({form for path in every for form in (_literal(str(path.absolute())), _pattern(path))})
+    rows = {view: _select(release, view, paths, as_numbers) for view, paths in files.items()}
+    views = [f"CREATE VIEW {view} AS {selected}{_of_piece(piece)}" for view, selected in rows.items()]
+    try:
+        with connection(allowed, views, every, 1 if piece else None, keep=_is_small(release, piece)) as found:
+            yield found
+    except (duckdb.Error, OSError) as problem:  # as rows are read, Arrow raises the second of what DuckDB says
+        raise ReleaseError(
+            f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.",
+            "Get the release anew from the publisher.",
+        ) from None
+
+
+def _is_small(release: Release, piece: Piece | None) -> bool:
+    """Whether opening a database takes a good part of the time of a question, and an open one holds little."""
+    rows = release.manifest.data.rows
+    return rows <= SMALL and (piece is None or (piece.first, piece.end) == (0, None))
+
+
+def need_files(release: Release, files: Sequence[Path]) -> None:
+    """Raise unless all these files of the release are there."""
+    if lost := next((path for path in files if not path.is_file()), None):
+        name = str(lost.relative_to(release.folder))
+        raise ReleaseError(
+            f"The release {str(release.folder)!r} has lost its data file {name!r}.",
+            "Get the release anew from the publisher.",
+        )
+
+
+def read_rows(release: Release) -> Any:
+    """Return all published rows as an Arrow table."""
+    with connected(release, as_numbers=True) as opened:
+        return opened.sql("SELECT * FROM release").to_arrow_table()
+
+
+def read_groups(release: Release) -> Any:
+    """Return the values of all groups as an Arrow table."""
+    if not release.manifest.groups:
+        raise ReleaseError(f"The release {str(release.folder)!r} has no groups.", "Its rows hold all columns.")
+    with connected(release) as opened:
+        return opened.sql("SELECT * FROM compositions").to_arrow_table()
+
+
+def quoted(name: str) -> str:
+    """Return a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def csv_type(arrow: str) -> str:
+    """Return the DuckDB type for the text of a column of this Arrow type; what it cannot hold stays text.
+
+    >>> csv_type("decimal128(10, 2)"), csv_type("timestamp[us, tz=UTC]"), csv_type("decimal256(60, 2)")
+    ('DECIMAL(10, 2)', 'TIMESTAMPTZ', 'VARCHAR')
+    """
+    decimal = re.fullmatch(r"decimal\d+\((\d+), (\d+)\)", arrow)
+    if decimal and int(decimal[1]) <= LARGEST_DECIMAL and int(decimal[2]) <= int(decimal[1]):
+        return f"DECIMAL({decimal[1]}, {decimal[2]})"
+    if re.fullmatch(r"timestamp\[\w+, tz=.*\]", arrow):
+        return "TIMESTAMPTZ"
+    return CSV_TYPES.get(arrow, "VARCHAR")
+
+
+def manifest_types(release: Release) -> dict[str, str]:
+    """Return the type of each column that can be asked for, also of those that only groups have.
+
+    "string" stands for those of a CSV release that are read as text. Text that holds numbers has their type.
+    """
+    is_csv = release.manifest.data.format == "csv"
+    types = {name: "string" if is_csv and csv_type(kind) == "VARCHAR" else kind for name, kind in _data_types(release)}
+    return {**types, **dict(_sensitive_types(release)), **{n: HELD_TYPES[h] for n, h in held_numbers(release).items()}}
+
+
+def held_numbers(release: Release) -> dict[str, Holds]:
+    """Return the columns of text that hold numbers, also those that only groups have."""
+    groups = release.manifest.groups
+    columns: list[Column | DomainPart] = [*release.manifest.columns, *(groups.domain if groups else ())]
+    return {column.name: column.holds for column in columns if column.holds is not None}
+
+
+def shown_values(release: Release, part: Domain) -> tuple[Any, ...]:
+    """Return the values of a hidden column as answers show them: the numbers that its texts hold, if they do."""
+    holds = held_numbers(release).get(part.name)
+    if holds is None:
+        return part.values
+    read = int if holds == "integer" else float
+    return tuple(None if value is None else read(str(value)) for value in part.values)
+
+
+def stated_order(release: Release, name: str) -> tuple[Any, ...]:
+    """Return the values of a column in the order that the policy declares; none if it declares none."""
+    column = next((c for c in release.manifest.columns if c.name == name), None)
+    if column is None or column.order is None:
+        return ()
+    return shown_values(release, Domain(name, column.order))
+
+
+def as_written(release: Release) -> Release:
+    """Return the release with text as text, also where it holds numbers: for those who compare it with the table's."""
+    manifest = release.manifest
+    columns = tuple(column.model_copy(update={"holds": None}) for column in manifest.columns)
+    groups = manifest.groups
+    if groups is not None:
+        domain = tuple(part.model_copy(update={"holds": None}) for part in groups.domain)
+        groups = groups.model_copy(update={"domain": domain})
+    return replace(release, manifest=manifest.model_copy(update={"columns": columns, "groups": groups}))
+
+
+def hidden_numbers(release: Release) -> dict[str, str]:
+    """Return the hidden columns whose text holds numbers, with the SQL type of these."""
+    hidden = release.manifest.randomized
+    return {name: SQL_TYPES[holds] for name, holds in held_numbers(release).items() if name in hidden}
+
+
+def _data_types(release: Release) -> list[tuple[str, str]]:
+    return [(column.name, column.type) for column in release.manifest.columns]
+
+
+def _sensitive_types(release: Release) -> list[tuple[str, str]]:
+    """Return the types of the columns that only groups have, by their values."""
+    groups = release.manifest.groups
+    return [(part.name, _type_of(part.values)) for part in groups.domain] if groups else []
+
+
+def _type_of(values: Sequence[Any]) -> str:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int}:
+        return "uint64" if max(value for value in values if value is not None) >= 1 << 63 else "int64"
+    return "bool" if kinds == {bool} else "string"
+
+
+def _composition_types(release: Release) -> list[tuple[str, str]]:
+    groups = release.manifest.groups
+    assert groups is not None
+    return [(groups.group_column, "int64"), *_sensitive_types(release), (groups.count_column, "int64")]
+
+
+def _select(release: Release, view: str, files: Sequence[Path], as_numbers: bool) -> str:
+    """Return the query of all rows: those of the first file, then those of the next (DuckDB keeps their order)."""
+    paths = f"[{', '.join(map(_pattern, files))}]"  # folders named x=y are no columns
+    hidden = hidden_numbers(release)
+    shown = held_numbers(release) if as_numbers and view == "release" else {}
+    held = {name: SQL_TYPES[holds] for name, holds in shown.items() if name not in hidden}
+    if release.manifest.data.format == "parquet":
+        read = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in held.items())
+        columns = f"* REPLACE ({read})" if held else "*"
+        return f"SELECT {columns} FROM read_parquet({paths}, hive_partitioning = false)"
+    types = _data_types(release) if view == "release" else _composition_types(release)
+    sql_types = {name: held.get(name, csv_type(kind)) for name, kind in types}
+    columns = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in sql_types.items())
+    return (
+        f"SELECT {columns} FROM read_csv({paths}, all_varchar = true, header = true, delim = ',', quote = '\"', "
+        "escape = '\"', nullstr = '', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, "
+        "columns = "
+        "{" + ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for name, _ in types) + "})"
+    )
+
+
+def _of_piece(piece: Piece | None) -> str:
+    if piece is None or (piece.first, piece.end) == (0, None):
+        return ""
+    until = "" if piece.end is None else f" AND {ROW_NUMBER} < {piece.end}"
+    return f" WHERE {ROW_NUMBER} >= {piece.first}{until}"
+
+
+def _pattern(file: Path) -> str:
+    """Return a file's path for DuckDB: that file and no other, wildcards stand for themselves."""
+    return _literal(re.sub(r"([*?[])", r"[\1]", str(file.absolute())))
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def first_line(problem: Exception) -> str:
+    """Return the first line of a message, without its full stop."""
+    return str(problem).splitlines()[0].rstrip(".")

@@ -1,0 +1,72 @@
+"""Pictures of Vega-Lite specifications, by vl-convert; nothing is loaded from anywhere."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sfumato.analyst.show.files import by_suffix, new_file
+from sfumato.errors import UsageError
+
+
+def render(spec: Mapping[str, Any], path: str | Path) -> None:
+    """Write the picture of a specification, or the specification itself; the suffix decides. Nothing is fetched."""
+    path = Path(path)
+    content = by_suffix(path, PICTURES)
+    with new_file(path) as partial:
+        partial.write_bytes(content(dict(spec)))
+
+
+def _converter() -> Any:
+    try:
+        import vl_convert
+    except ModuleNotFoundError:
+        raise UsageError(
+            "A picture needs the package vl-convert-python.", "Install it, or write the specification (.vl.json)."
+        ) from None
+    return vl_convert
+
+
+def svg(spec: dict[str, Any]) -> str:
+    """Return the drawing of a specification."""
+    return _converter().vegalite_to_svg(spec, allowed_base_urls=[])  # type: ignore[no-any-return]
+
+
+def _png(spec: dict[str, Any]) -> bytes:
+    return _converter().svg_to_png(svg(spec), scale=2)  # type: ignore[no-any-return]
+
+
+def _pdf(spec: dict[str, Any]) -> bytes:
+    return _converter().svg_to_pdf(svg(spec))  # type: ignore[no-any-return]
+
+
+def _html(spec: dict[str, Any]) -> bytes:
+    """Return a page with the drawing in it. It runs no script: a value of the release must not become one."""
+    page = f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{html.escape(" ".join(spec["title"]["text"]))}</title>
+</head>
+<body>
+{svg(spec)}
+</body>
+</html>
+"""
+    return page.encode()
+
+
+def _vega_lite(spec: dict[str, Any]) -> bytes:
+    return (json.dumps(spec, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+PICTURES: dict[str, Callable[[dict[str, Any]], bytes]] = {
+    ".svg": lambda spec: svg(spec).encode(),
+    ".png": _png,
+    ".pdf": _pdf,
+    ".html": _html,
+    ".vl.json": _vega_lite,
+}

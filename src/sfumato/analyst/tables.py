@@ -1,0 +1,174 @@
+"""Joint tables: estimated counts of every combination of columns, as an array with one axis for each column.
+
+Published rows are summed to the columns that are asked for before anything is corrected, and negative counts are only
+removed at the end, if at all (`projected`, `em`): clipping a larger table first would destroy the associations in it
+(docs/methods/randomized-response.md, "Estimates"). Corrections are products with a matrix of the form diagonal + rank
+one, never with a dense one, so that tables of 10^7 cells fit in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from sfumato.analyst.answer import Answer, Estimator, IntArray, Key, Target, check_target
+from sfumato.analyst.ask.conditions import not_too_deep
+from sfumato.analyst.count import Counted, Numbers, check_columns, check_method
+from sfumato.analyst.counting.tally import MOST_CELLS
+from sfumato.analyst.grouped.bucket_figures import COUNT
+from sfumato.errors import UsageError
+from sfumato.release.folder import Release
+from sfumato.values.matrix.retention import FloatArray
+
+MOST_COVARIANCES = 4_000
+"""Cells of a table whose full covariance is computed: 128 MB."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A column of a table, and the values along it: of an untouched one those that occur."""
+
+    name: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class JointTable:
+    """Estimated counts of all combinations of some columns; arrays have one axis for each, in the order asked."""
+
+    axes: tuple[Axis, ...]
+    value: FloatArray
+    standard_error: FloatArray  # NaN where none can be given
+    unbiased: FloatArray  # centre of the intervals
+    published: FloatArray  # what counting the published rows would give; of groups, the classical estimate
+    rows: FloatArray  # published rows of the group of untouched values that a cell belongs to
+    method: Estimator
+    target: Target
+    level: float
+    notes: tuple[str, ...]
+    _counted: Counted
+
+    def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper ends of the confidence intervals."""
+        half = NormalDist().inv_cdf((1 + (self.level if level is None else level)) / 2) * self.standard_error
+        lower, upper = self.unbiased - half, self.unbiased + half
+        if self.method == "inverse":
+            return lower, upper
+        return np.clip(lower, 0, self.rows), np.clip(upper, 0, self.rows)
+
+    def covariance(self, target: Target | None = None, *, floored: bool = True) -> FloatArray:
+        """Return the covariance of the unbiased estimates, [cells, cells], in the order of `value.ravel()`.
+
+        `floored`: values that few rows have count for what is due by chance, as in every standard error.
+        """
+        check_target(target or self.target, self.level)
+        cells = self.value.size
+        if cells > MOST_COVARIANCES:
+            raise UsageError(
+                f"The covariance of {cells:,} cells would have {cells**2:,} entries; {MOST_COVARIANCES:,} cells are "
+                "possible.",
+                "Ask for fewer columns; `standard_error` has the diagonal of any table.",
+            )
+        place = self._flat_cells()
+        covariance = np.zeros((cells, cells))
+        covariance[np.ix_(place, place)] = self._counted.figures.joint_covariance(COUNT, target or self.target, floored)
+        return covariance
+
+    def to_answer(self) -> Answer:
+        """Return the cells as the rows of an answer."""
+        codes = np.unravel_index(np.arange(self.value.size), self.value.shape)
+        keys = tuple(
+            Key(axis.name, axis.values, code.astype(np.int64)) for axis, code in zip(self.axes, codes, strict=True)
+        )
+        return Answer(
+            keys,
+            self.value.ravel(),
+            self.standard_error.ravel(),
+            self.unbiased.ravel(),
+            self.rows.ravel(),
+            self.method,
+            self.target,
+            self.level,
+            self.notes,
+        )
+
+    def to_arrow(self) -> Any:
+        """Return the cells as rows of an Arrow table."""
+        return self.to_answer().to_arrow()
+
+    def __repr__(self) -> str:
+        shape = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in self.axes)
+        return f"JointTable({shape}, {self.method}, {self.target}, {self.level:.0%})"
+
+    def _flat_cells(self) -> IntArray:
+        """Return the place in `value.ravel()` of every group's cells, group by group."""
+        keys = {key.name: key.codes for key in self._counted.keys([axis.name for axis in self.axes])}
+        return np.ravel_multi_index([keys[axis.name] for axis in self.axes], self.value.shape).astype(np.int64)
+
+
+@not_too_deep
+def table(
+    release: Release,
+    columns: str | Sequence[str],
+    where: str = "",
+    *,
+    method: Estimator = "inverse",
+    target: Target = "table",
+    level: float = 0.95,
+) -> JointTable:
+    """Estimate the joint table of some columns, among the records that satisfy `where`: see `Release.table`."""
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not names:
+        raise UsageError(
+            "A table needs at least one column.", 'Name columns, e.g. release.table(["sex", "diagnosis"]).'
+        )
+    check_columns(release, names)
+    check_method(release, method, target, level)
+    counted = Counted.of(release, names, where, target, method)
+    axes = _axes(counted, names)
+    cells = int(np.prod([len(axis.values) for axis in axes], dtype=np.int64))
+    if cells > MOST_CELLS:
+        raise UsageError(
+            f"The table has {cells:,} cells; {MOST_CELLS:,} are possible.",
+            "Ask for fewer columns, or for the groups that occur (release.count).",
+        )
+    return _filled(counted, axes, counted.estimated(method), (method, target, level))
+
+
+def _axes(counted: Counted, names: Sequence[str]) -> tuple[Axis, ...]:
+    untouched = {key.name: key.values for key in counted.figures.keys}
+    randomized = {part.name: part.values for part in counted.domain.parts}
+    return tuple(Axis(name, untouched.get(name, randomized.get(name, ()))) for name in names)
+
+
+def _filled(
+    counted: Counted, axes: tuple[Axis, ...], numbers: Numbers, how: tuple[Estimator, Target, float]
+) -> JointTable:
+    """Return the estimates in an array; combinations that no published row has are 0 without error."""
+    shape = tuple(len(axis.values) for axis in axes)
+    codes = {key.name: key.codes for key in counted.keys([axis.name for axis in axes])}
+    place = np.ravel_multi_index([codes[axis.name] for axis in axes], shape)
+
+    def array(of_cells: FloatArray) -> FloatArray:
+        flat = np.zeros(int(np.prod(shape)))
+        flat[place] = of_cells.ravel()
+        return flat.reshape(shape)
+
+    method, target, level = how
+    return JointTable(
+        axes=axes,
+        value=array(numbers.value),
+        standard_error=array(numbers.error),
+        unbiased=array(numbers.unbiased),
+        published=array(counted.figures.published()),
+        rows=array(np.repeat(counted.rows, counted.cells.size)),
+        method=method,
+        target=target,
+        level=level,
+        notes=(*numbers.notes, *(counted.notes(method) if counted.release.manifest.groups else ())),
+        _counted=counted,
+    )

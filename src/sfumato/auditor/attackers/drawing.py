@@ -1,0 +1,135 @@
+"""Whether randomized values were drawn with the matrices that are published: all other figures believe these."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sfumato.auditor.attackers.knowing import MOST_SHARES
+from sfumato.auditor.attackers.randomized import dealt
+from sfumato.auditor.draws import (
+    LEVEL,
+    Drawn,
+    Margin,
+    coincidence_finding,
+    draws_finding,
+    margins,
+    neighbours,
+    transitions,
+    transitions_by,
+)
+from sfumato.auditor.evidence import UNMATCHED, Case, Codes, DoesNotApply, Signatures
+from sfumato.auditor.finding import Finding
+from sfumato.auditor.foreign.classes import classes_of_records, other_columns
+from sfumato.auditor.shared_words import both_kept
+from sfumato.release.verify.random_order import Classes
+from sfumato.values.chance import Tallies, joined
+from sfumato.values.mechanism import Mechanism
+
+KINDS = 6
+"""Of findings among which the level of a mechanism is shared, the one of all columns together included."""
+
+
+def of_randomized(case: Case) -> Iterator[Finding]:
+    """The one mechanism of the sensitive values."""
+    found = list(_found(case, case.mechanism, case.true, case.published, case.sub_tables, LEVEL / KINDS))
+    if not found:
+        raise DoesNotApply("which rows were published is not known, and none can be told to be a certain record's.")
+    yield from found
+
+
+def of_response(case: Case) -> Iterator[Finding]:
+    """Each mechanism by itself."""
+    mechanisms = case.manifest.mechanism_values
+    for mechanism in mechanisms:
+        own, shown = (case.joined(side, mechanism.domain) for side in (case.in_table, case.in_release))
+        level = LEVEL / KINDS / len(mechanisms)
+        for finding in _found(case, mechanism, own, shown, np.zeros(shown.size, dtype=np.int32), level):
+            yield finding.named(f"{mechanism.domain.name}, {finding.about}")
+    tallies, records = _columns_together(case, mechanisms)
+    if tallies.tests:
+        yield draws_finding(tallies, records, LEVEL / KINDS, "columns")
+
+
+def _columns_together(case: Case, mechanisms: Sequence[Mechanism]) -> tuple[Tallies, int]:
+    """Return how often two columns of a record keep their values together, where it is known whose a row is."""
+    records = np.flatnonzero(case.matched != UNMATCHED)
+    kept, chances = {}, {}
+    for mechanism in mechanisms if records.size else ():
+        own, shown = (case.joined(side, mechanism.domain) for side in (case.in_table, case.in_release))
+        kept[mechanism.domain.name] = own[records] == shown[case.matched[records]]
+        chances[mechanism.domain.name] = mechanism.matrix.diagonal[own[records]]
+    pairs = itertools.combinations(kept, 2)
+    parts = [both_kept((kept[a], kept[b]), (chances[a], chances[b]), f"{a} and {b}") for a, b in pairs]
+    return joined(parts), int(records.size)
+
+
+def _found(
+    case: Case, mechanism: Mechanism, own: Codes, shown: Codes, labels: Codes, level: float
+) -> Iterator[Finding]:
+    """Compare rows with records as far as it is known whose they are, else counts."""
+    records = np.flatnonzero(case.matched != UNMATCHED)
+    rows = case.matched[records]
+    if records.size:
+        drawn = Drawn(own[records], shown[rows], labels[rows], records)
+        yield draws_finding(transitions(mechanism, drawn.cases(mechanism)), records.size, level, "transitions")
+        yield from _independent(case, mechanism, drawn, level)
+    if case.is_aligned or case.one_of_each_person:
+        return
+    sets = list(_sets(case, mechanism, own, shown))
+    yield draws_finding(margins([part for parts in sets for part in parts]), own.size, level, "margins")
+    same = coincidence_finding(sets, own.size, level)
+    if same is not None:
+        yield same
+
+
+def _independent(case: Case, mechanism: Mechanism, drawn: Drawn, level: float) -> Iterator[Finding]:
+    """Whether the draws go with another column, or with each other."""
+    size = drawn.places.size
+    classes = [
+        Classes(each.codes[drawn.places], each.names)
+        for name in other_columns(case)
+        if name not in mechanism.domain.names
+        for each in classes_of_records(case, name)
+    ]
+    for about, tallies in (
+        ("by column", transitions_by(mechanism, drawn, classes)),
+        ("neighbours", neighbours(mechanism, drawn, case.rows)),
+    ):
+        if tallies.tests:
+            yield draws_finding(tallies, size, level, about)
+
+
+def _sets(case: Case, mechanism: Mechanism, own: Codes, shown: Codes) -> Iterator[Sequence[Margin]]:
+    """Yield the counts of all rows; of one matrix also those by each column that is published as it is, and by all."""
+    if mechanism.label is not None:
+        yield list(_sub_tables(case, mechanism))
+        return
+    names = [name for name in (*case.quasi_identifiers, *case.sensitive) if name in case.comparable]
+    for each in dict.fromkeys([(), *((name,) for name in names), tuple(names)]):
+        by = case.signatures(each)
+        if by.size * mechanism.domain.size <= MOST_SHARES:
+            yield [_margin(mechanism, by, own, shown)]
+
+
+def _margin(mechanism: Mechanism, by: Signatures, own: Codes, shown: Codes) -> Margin:
+    m = mechanism.domain.size
+    true, published = (
+        np.bincount(groups * m + codes, minlength=by.size * m).reshape(-1, m)
+        for groups, codes in ((by.table, own), (by.release, shown))
+    )
+    groups = by.told if by.columns else ("all rows",)
+    return Margin(mechanism.matrix, true, published, groups, mechanism.domain.labels)
+
+
+def _sub_tables(case: Case, mechanism: Mechanism) -> Iterator[Margin]:
+    """Yield the counts of each sub-table, which the plan tells."""
+    found = case.once(dealt)
+    for number, table in enumerate(mechanism.tables):
+        own, shown = found.quotas[number], found.published[number]
+        if own.sum() != shown.sum():
+            raise DoesNotApply(f"sub-table {number + 1} has another number of rows than its plan.")
+        values = [mechanism.domain.labels[code] for code in table.codes.tolist()]
+        yield Margin(table.matrix, own[None], shown[None], (f"sub-table {number + 1}",), values)

@@ -1,0 +1,175 @@
+"""What attackers are given: priors on attribute sets, known members, and a register of people."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.auditor.background import Knowledge
+from sfumato.auditor.evidence import Case, Codes, DoesNotApply, Ints, Mask, Signatures
+from sfumato.auditor.foreign.labels import named
+from sfumato.engines.base import Batch, Source
+from sfumato.engines.embedded.sources import open_source
+from sfumato.errors import UsageError
+from sfumato.methods.robustness import Prior, read_prior
+from sfumato.publisher.table import Table
+
+MOST_SHARES = 20_000_000
+"""Signatures times values of a prior that is held in memory."""
+ENTRY = ("value", "probability")
+"""The columns of a prior beside those of its attribute set."""
+
+
+# --- priors -----------------------------------------------------------------------------------------------------------
+
+
+def from_table(
+    case: Case, names: Sequence[str], values: Ints, labels: Sequence[str], of_release: bool = False
+) -> Knowledge:
+    """Return the table's own shares given some columns, for the records of the table or the rows of the release."""
+    own = case.signatures(names)
+    if own.size * len(labels) > MOST_SHARES:
+        raise DoesNotApply(f"{own.name} has {own.size:,} combinations, too many for a prior in memory.")
+    weights = _counted(own, values, len(labels))
+    return _knowledge(own.name, own, Prior(weights, np.maximum(weights.sum(axis=1), 1)), of_release)
+
+
+def from_file(
+    case: Case, path: Path, values: Ints, labels: Sequence[str], of_release: bool = False, names: Sequence[str] = ()
+) -> Knowledge:
+    """Return the prior of a file, likewise; `names` are its attribute set, where that is stated."""
+    own = case.signatures(names or columns_of_prior(path, case.comparable))
+    prior = read_prior(path, own.columns, own.values, labels, _counted(own, values, len(labels)))
+    return _knowledge(f"{own.name} ({path.name})", own, prior, of_release)
+
+
+def _knowledge(name: str, own: Signatures, prior: Prior, of_release: bool) -> Knowledge:
+    return Knowledge(name, own.release if of_release else own.table, prior, own.told)
+
+
+def _counted(own: Signatures, values: Ints, size: int) -> Ints:
+    counts = np.bincount(own.table * size + values, minlength=own.size * size)
+    return counts.reshape(-1, size).astype(np.int64)
+
+
+def columns_of_prior(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the attribute set of a prior's file: its columns but `value` and `probability`."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header = next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise UsageError(
+            f"The prior {str(path)!r} cannot be read: {problem}.", "Give a CSV file in UTF-8, with a header."
+        ) from None
+    names = tuple(name for name in header if name not in ENTRY)
+    if not names or set(header) - set(names) != set(ENTRY):
+        raise UsageError(
+            f"{str(path)!r} is no prior: its columns are {', '.join(header)}.",
+            "A prior has the columns of an attribute set, value and probability.",
+        )
+    if strange := [name for name in names if name not in columns]:
+        raise UsageError(
+            f"{str(path)!r} is about {strange[0]!r}, which is not published as it is.",
+            f"Beliefs may depend on {', '.join(columns)}.",
+        )
+    return names
+
+
+# --- known members ----------------------------------------------------------------------------------------------------
+
+
+def known_records(case: Case) -> Mask | None:
+    """Return which records of the table are known; None where no list was given.
+
+    The list has all quasi-identifiers of the table, or one column that tells records apart; a line of it stands for all
+    records with these values.
+    """
+    if case.known is None:
+        return None
+    source, names = open_known(case.known, case.table)
+    listed, own = _both(case, source, names, case.in_table)
+    if not listed.size:
+        raise UsageError("The list of known members has no rows.", "Give one with a row for each member.")
+    if not np.isin(listed, own).all():
+        raise not_a_member()
+    return np.isin(own, listed)
+
+
+def open_known(known: Any, table: Table) -> tuple[Source, list[str]]:
+    """Open a list of known members, and return the columns by which they are listed."""
+    source, quasi = open_source(known, table.policy.input), table.schema.names("quasi_identifier")
+    names = list(source.names)
+    if set(names) != set(quasi) and not (len(names) == 1 and names[0] in table.source.names):
+        raise UsageError(
+            f"The known members are listed by {', '.join(names)}.",
+            f"List them by {', '.join(quasi)}, or by one column that tells records apart.",
+        )
+    return source, names
+
+
+def not_a_member() -> UsageError:
+    """Return the error that a list of known members does not fit."""
+    return UsageError("A known member is not among the records of the table.", "Give members as the table has them.")
+
+
+# --- a register -------------------------------------------------------------------------------------------------------
+
+
+def register(case: Case) -> tuple[tuple[str, ...], Ints, Ints, Callable[[Ints], Iterator[str]]]:
+    """Return the columns by which people of the register are linked, the keys of these people and of the rows.
+
+    And a function that tells a key in words.
+    """
+    source, names = open_register(case.external, case.table, [column.name for column in case.manifest.columns])
+    people, rows = _both(case, source, names, case.in_release)
+    if not people.size:
+        raise UsageError("The register has no rows.", "Give one with a row for each person.")
+    return tuple(names), people, rows, partial(_told, case, names)
+
+
+def open_register(external: Any, table: Table, shown: Collection[str]) -> tuple[Source, list[str]]:
+    """Open a register, and return the quasi-identifiers by which it is linked with what is shown."""
+    source, quasi = open_source(external, table.policy.input), table.schema.names("quasi_identifier")
+    names = [name for name in quasi if name in source.names and name in shown]
+    if not names:
+        raise UsageError(
+            f"The register has no quasi-identifier of the table, only {', '.join(source.names)}.",
+            f"It needs one of {', '.join(quasi)}.",
+        )
+    return source, names
+
+
+def _both(case: Case, source: Source, names: Sequence[str], side: Callable[[str], Codes]) -> tuple[Ints, Ints]:
+    """Return the combinations of some columns of a list, and of the table or the release: mixed-radix numbers."""
+    listed = [[case.encode(name, column) for name, column in _columns(batch, names)] for batch in source.batches(names)]
+    own = [side(name) for name in names]
+    widths = [len(case.labels(name)) for name in names]
+    if math.prod(widths) >= 1 << 62:
+        raise UsageError("The columns have too many combinations of values.", "Give fewer columns.")
+    parts = [_number(codes, widths) for codes in listed]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64), _number(own, widths)
+
+
+def _columns(batch: Batch, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    return ((name, batch.rows.column(name)) for name in names)
+
+
+def _number(columns: Sequence[Codes], widths: Sequence[int]) -> Ints:
+    number = np.zeros(columns[0].size, dtype=np.int64)
+    for codes, width in zip(columns, widths, strict=True):
+        number = number * width + codes
+    return number
+
+
+def _told(case: Case, names: Sequence[str], keys: Ints) -> Iterator[str]:
+    """Give combinations in words."""
+    labels = [case.labels(name) for name in names]
+    codes = np.unravel_index(keys, [len(of_column) for of_column in labels])
+    for row in zip(*(column.tolist() for column in codes), strict=True):
+        yield named(names, (of_column[code] for of_column, code in zip(labels, row, strict=True)))

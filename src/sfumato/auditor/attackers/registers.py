@@ -1,0 +1,238 @@
+"""The attacker who has a register of people, and links it with the release by quasi-identifiers.
+
+row       one of the N rows that are published with the person's values: 1/N
+value     believed by its mean over these rows, of which each tells
+
+    randomized    P[y, x] f_x / sum_k P[y, k] f_k, f the shares of the row's sub-table
+    groups        the share of x in the row's group
+    response      the published value, corrected likewise where it was randomized
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.attackers.common import sensitive_of_response
+from sfumato.auditor.attackers.knowing import register as read_register
+from sfumato.auditor.attackers.randomized import MOST_VALUES, dealt
+from sfumato.auditor.evidence import Case, DoesNotApply, Ints
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.frequencies import limits_at
+from sfumato.values.mechanism import SubTable
+
+Floats = npt.NDArray[np.float64]
+FEW = 5
+"""A person is linked to few rows if there are fewer."""
+NOBODY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """People of a register, by distinct combinations of their values, and how many rows each may be."""
+
+    columns: tuple[str, ...]
+    people: Ints  # of each combination
+    labels: tuple[str, ...]
+    candidates: Ints  # the rows that a person of each combination may be
+
+
+@dataclass(frozen=True, eq=False)
+class Linked(Register):
+    """The same, and which rows these are."""
+
+    rows: Ints  # the combination of each row, or NOBODY
+
+    @classmethod
+    def of(cls, case: Case) -> Linked:
+        """Link the register of a case with its release."""
+        columns, people, rows, told = read_register(case)
+        keys, numbers = np.unique(people, return_counts=True)
+        place = np.minimum(np.searchsorted(keys, rows), keys.size - 1)
+        rows = np.where(keys[place] == rows, place, NOBODY)
+        candidates = np.bincount(rows[rows != NOBODY], minlength=keys.size)
+        return cls(columns, numbers, tuple(told(keys)), candidates, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What rows tell: sums of beliefs [combination, value], and the bound on each value (inf: none)."""
+
+    sums: Floats
+    limits: Floats
+    promised: bool
+    names: tuple[str, ...]
+    knows: str = "knows the shares of the values"
+
+
+def of_randomized(case: Case) -> Iterator[Finding]:
+    """The attacker on values that one mechanism randomized."""
+    return _findings(case, _told_by_values)
+
+
+def of_groups(case: Case) -> Iterator[Finding]:
+    """The same on groups."""
+    return _findings(case, _told_by_groups)
+
+
+def of_response(case: Case) -> Iterator[Finding]:
+    """The same where quasi-identifiers are randomized too: they are linked as they are published."""
+    return _findings(case, _told_by_response)
+
+
+def _findings(case: Case, tell: Callable[[Case, Linked], Told]) -> Iterator[Finding]:
+    if case.external is None:
+        raise DoesNotApply("no register was given.")
+    linked = Linked.of(case)
+    yield rows_finding(linked, case.manifest.data.rows)
+    yield values_finding(linked, tell(case, linked))
+
+
+# --- what rows tell ---------------------------------------------------------------------------------------------------
+
+
+def _told_by_values(case: Case, linked: Linked) -> Told:
+    mechanism, composition = case.mechanism, case.once(dealt)
+    m = mechanism.domain.size
+    _check_size(linked, m)
+    sums, limits = np.zeros((linked.people.size, m)), np.zeros(m)
+    for number, (table, quotas) in enumerate(zip(mechanism.tables, composition.quotas, strict=True)):
+        here = (case.sub_tables == number) & (linked.rows != NOBODY)
+        shown = np.searchsorted(table.codes, case.published[here])
+        shares = quotas / max(1, quotas.sum())
+        sums[:, table.codes] += _counted(linked, linked.rows[here], shown, shares.size) @ _posterior(table, shares)
+        own = limits_at(table.bounds, np.arange(shares.size, dtype=np.int32), shares)
+        limits[table.codes] = np.maximum(limits[table.codes], np.where(shares > 0, own, 0.0))
+    return Told(sums, np.where(limits > 0, limits, np.inf), True, mechanism.domain.labels)
+
+
+def _posterior(table: SubTable, shares: Floats) -> Floats:
+    """Return [published, true]."""
+    joint = table.matrix.dense() * shares
+    total = joint.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(joint, total, out=np.zeros_like(joint), where=total > 0))
+
+
+def _counted(linked: Linked, rows: Ints, values: Ints, size: int) -> Floats:
+    counts = np.bincount(rows * size + values, minlength=linked.people.size * size)
+    return counts.reshape(-1, size).astype(np.float64)
+
+
+def _told_by_groups(case: Case, linked: Linked) -> Told:
+    tables, size = case.group_tables, case.values.size
+    _check_size(linked, size)
+    here = linked.rows != NOBODY
+    pairs, times = np.unique(linked.rows[here] * tables.sizes.size + tables.rows[here], return_counts=True)
+    person, group = np.divmod(pairs, tables.sizes.size)
+    lines = tables.lines
+    lengths = (lines.ends - lines.starts)[group]
+    line = (
+        np.repeat(lines.starts[group], lengths)
+        + np.arange(lengths.sum())
+        - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    )
+    shares = lines.counts[line] / tables.sizes[lines.groups[line]] * np.repeat(times, lengths)
+    sums = np.bincount(np.repeat(person, lengths) * size + lines.codes[line], shares, linked.people.size * size)
+    limits = np.full(size, float(case.group_claim.at_most))
+    return Told(np.asarray(sums.reshape(-1, size), dtype=np.float64), limits, True, case.values.labels)
+
+
+def _told_by_response(case: Case, linked: Linked) -> Told:
+    own, shown, mechanism = sensitive_of_response(case)
+    labels = case.signatures(case.sensitive).labels if mechanism is None else mechanism.domain.labels
+    size = len(labels)
+    _check_size(linked, size)
+    here = linked.rows != NOBODY
+    sums: Floats = _counted(linked, linked.rows[here], shown[here].astype(np.int64), size)
+    if mechanism is not None:
+        sums = sums @ _posterior(mechanism.tables[0], np.bincount(own, minlength=size) / own.size)
+    assert case.manifest.response is not None
+    limit = case.manifest.response.claim.limit
+    strictest = min([limit.limit, *(group.limit for group in limit.groups)], key=float)
+    return Told(sums, np.full(size, float(strictest)), False, labels)
+
+
+def _check_size(linked: Linked, values: int) -> None:
+    if values > MOST_VALUES or linked.people.size * values > 20_000_000:
+        raise DoesNotApply("the register and the sensitive values have too many combinations.")
+
+
+# --- the findings -----------------------------------------------------------------------------------------------------
+
+
+def rows_finding(linked: Register, published: int) -> Finding:
+    """Return which of the published rows a person may be."""
+    rows, people = linked.candidates, linked.people
+    _check_anybody_fits(linked, "fits a published row")
+    risk = np.divide(1.0, rows, out=np.zeros(rows.size), where=rows > 0)
+    none, one, few = (int(people[mask].sum()) for mask in (rows == 0, rows == 1, (rows > 0) & (rows < FEW)))
+    total = int(people.sum())
+    return Finding(
+        attacker="register",
+        about=_about("row", none, total),
+        question="Which published row is a person's?",
+        assumption=(
+            f"Has a register of {total:,} people with {', '.join(linked.columns)}, and knows nobody else; takes one of "
+            "the rows that are published with a person's values."
+        ),
+        measured="the chance to take the right row, if the person is in the release (worst), and its mean",
+        worst=float(risk.max(initial=0)),
+        mean=float(risk @ people / total),
+        records=total,
+        at_risk=one,
+        baseline=1 / published,
+        exposed=_exposed(linked, risk, lambda k: f"{linked.labels[k]}: {rows[k]:,} row(s)"),
+        remark=(
+            f"{one:,} people fit one row only, {few:,} ({few / total:.1%}) fit fewer than {FEW}, {none:,} fit none. At "
+            "risk are those who fit one."
+        ),
+    )
+
+
+def values_finding(linked: Register, told: Told) -> Finding:
+    """Return what these rows tell of the person's value."""
+    _check_anybody_fits(linked, "fits a published row that shows a value")
+    rows, lost = linked.candidates[:, None], int(linked.people[linked.candidates == 0].sum())
+    beliefs = np.divide(told.sums, rows, out=np.zeros_like(told.sums), where=rows > 0)
+    covered = np.isfinite(told.limits)
+    used = beliefs / told.limits if covered.any() else beliefs
+    likeliest = used.argmax(axis=1)
+    risk = beliefs[np.arange(likeliest.size), likeliest]
+    worst = int(used.max(axis=1).argmax())
+    bound = float(told.limits[likeliest[worst]]) if covered.any() else None
+    above = used.max(axis=1) > 1 + ROUNDING if covered.any() else risk > 1
+    return Finding(
+        attacker="register",
+        about=_about("value", lost, int(linked.people.sum())),
+        question="Which value has a person of the register?",
+        assumption=(
+            f"Links by {', '.join(linked.columns)}; holds each row that fits to be as likely the person's as any "
+            f"other, and {told.knows}."
+        ),
+        measured="the belief in the value that is nearest to its bound (worst), and its mean; exact on this release",
+        worst=float(risk[worst]),
+        mean=float(risk @ linked.people / linked.people.sum()),
+        records=int(linked.people.sum()),
+        at_risk=int(linked.people[above].sum()),
+        promised=bound if told.promised else None,
+        stated=None if told.promised else bound,
+        exposed=_exposed(linked, risk, lambda k: f"{linked.labels[k]}: {told.names[likeliest[k]]!r}"),
+    )
+
+
+def _check_anybody_fits(linked: Register, what: str) -> None:
+    if not linked.candidates.any():
+        raise DoesNotApply(f"nobody of the register {what}: values must be written as in the table.")
+
+
+def _about(what: str, lost: int, people: int) -> str:
+    """Return what is asked, and how many people it is not asked of."""
+    return f"{what}; {lost:,} of {people:,} fit no row" if lost else what
+
+
+def _exposed(linked: Register, risk: Floats, told: Callable[[int], str]) -> tuple[Exposed, ...]:
+    order = np.lexsort((-linked.people, -risk))[:SHOWN].tolist()
+    return tuple(Exposed(told(k), int(linked.people[k]), float(risk[k])) for k in order if risk[k] > 0)

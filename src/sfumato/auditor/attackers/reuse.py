@@ -1,0 +1,181 @@
+"""The attacker who has an earlier release of the same people, and looks whether both were drawn with the same words.
+
+It needs the two folders only. Rows are linked by columns that are published as they are in both, where no other row of
+either release shares them: a pseudonym, or quasi-identifiers that are unique. A row that is linked wrongly is one more
+independent draw, so it raises no false alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sfumato.analyst.counting.reading import connected, quoted
+from sfumato.auditor.beyond_chance import chance_finding
+from sfumato.auditor.evidence import Case, Codes, ColumnCodes, DoesNotApply, Ints, text_of
+from sfumato.auditor.finding import Finding
+from sfumato.auditor.shared_words import LEVEL, equal_rows, equal_shares
+from sfumato.claims.second_release import equal_twice, told_factor
+from sfumato.errors import ReleaseError, UsageError
+from sfumato.release.folder import Release
+from sfumato.release.verify.files import as_published
+from sfumato.values.attributes import Attribute, SensitiveDomain
+from sfumato.values.chance import allowed
+from sfumato.values.mechanism import Mechanism
+
+QUESTION = "Were the two releases drawn with the same random words?"
+AS_STATED = "The policy names a record key: values that stay are published alike, as stated. That is not covered."
+USED_TWICE = "The same words were used in both releases: the noise of values that stayed is the same."
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Rows of two releases that are held to be of one person."""
+
+    columns: tuple[str, ...]
+    rows: Ints  # of this release
+    earlier: Ints
+
+
+def reuse(case: Case) -> Iterator[Finding]:
+    """Compare the linked rows of each pair of randomized columns that have the same values."""
+    if case.earlier is None:
+        raise DoesNotApply("no earlier release was given (--earlier).")
+    check_earlier(case.release, case.earlier)
+    pairs = list(_comparable(case.release, case.earlier))
+    if not pairs:
+        raise DoesNotApply("no randomized column of the earlier release has the values of one of this release.")
+    linked = _linked(case.release, case.earlier)
+    for own, other in pairs:
+        yield _finding(case, linked, own, other, LEVEL / len(pairs))
+
+
+def check_earlier(release: Release, earlier: Release) -> None:
+    """Raise unless it is another release, as it was published."""
+    if earlier.manifest.release_id == release.manifest.release_id:
+        raise UsageError(
+            f"The earlier release is the audited one: both are release {release.manifest.release_id}.",
+            "Give another release of the same people.",
+        )
+    for found in as_published(earlier):
+        if found.status == "fails":
+            raise ReleaseError(
+                f"The earlier release is not as it was published; {found.name}: {found.detail}",
+                "Give the folder as it was published.",
+            )
+
+
+def _comparable(release: Release, earlier: Release) -> Iterator[tuple[Mechanism, Mechanism]]:
+    """Yield mechanisms of both with one matrix over the same values; their columns may have other names."""
+    for own in release.manifest.mechanism_values:
+        for other in earlier.manifest.mechanism_values:
+            if own.is_whole and other.is_whole and _labels(own.domain) == _labels(other.domain):
+                yield own, other
+
+
+def _labels(domain: SensitiveDomain) -> list[tuple[str, ...]]:
+    return [tuple(part.labels) for part in domain.parts]
+
+
+# --- rows of one person -----------------------------------------------------------------------------------------------
+
+
+def _linked(release: Release, earlier: Release) -> Linked:
+    """Link rows by the columns that link most: all that both publish as they are, or one alone, such as a pseudonym.
+
+    The choice depends on these columns only, not on what was drawn.
+    """
+    shared = [name for name in _untouched(release) if name in _untouched(earlier)]
+    if not shared:
+        raise DoesNotApply("the two releases have no column in common that is published as it is.")
+    codes = {name: ColumnCodes(Attribute(name, "other")) for name in shared}
+    sides = [
+        {name: codes[name].of_release(column) for name, column in _read(each, shared).items()}
+        for each in (release, earlier)
+    ]
+    found = [_by(names, sides) for names in dict.fromkeys([tuple(shared), *((name,) for name in shared)])]
+    best = max(found, key=lambda linked: linked.rows.size)
+    if not best.rows.size:
+        raise DoesNotApply("no row can be told to be the same person's in both releases: others share its columns.")
+    return best
+
+
+def _untouched(release: Release) -> list[str]:
+    return [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned")]
+
+
+def _read(release: Release, names: Sequence[str]) -> dict[str, Any]:
+    with connected(release) as connection:
+        rows = connection.sql(f"SELECT {', '.join(map(quoted, names))} FROM release").to_arrow_table()
+    return {name: rows.column(name).combine_chunks() for name in names}
+
+
+def _by(names: tuple[str, ...], sides: Sequence[dict[str, Codes]]) -> Linked:
+    """Link rows whose combination of these columns stands once in each release."""
+    split = sides[0][names[0]].size
+    number = np.zeros(split + sides[1][names[0]].size, dtype=np.int64)
+    for name in names:
+        column = np.concatenate([side[name] for side in sides]).astype(np.int64)
+        _, number = np.unique(number * (column.max(initial=0) + 1) + column, return_inverse=True)
+    own, other = number[:split], number[split:]
+    size = int(number.max(initial=-1)) + 1
+    once = (np.bincount(own, minlength=size) == 1) & (np.bincount(other, minlength=size) == 1)
+    places = np.zeros((2, size), dtype=np.int64)
+    for side, numbers in enumerate((own, other)):
+        places[side, numbers] = np.arange(numbers.size)
+    return Linked(names, places[0, once], places[1, once])
+
+
+# --- what they show ---------------------------------------------------------------------------------------------------
+
+
+def _finding(case: Case, linked: Linked, own: Mechanism, other: Mechanism, level: float) -> Finding:
+    assert case.earlier is not None
+    equal = _published(case.release, own)[linked.rows] == _published(case.earlier, other)[linked.earlier]
+    least, most = equal_shares(own.matrix, other.matrix)
+    if allowed(equal.size, most, np.log(level / 2)) >= 1:
+        raise DoesNotApply(
+            f"{equal.size:,} rows are linked, and even if all were published equal, chance could explain it: "
+            f"independent draws of equal values are equal with a chance of up to {most:.4g}."
+        )
+    by, same_column = ", ".join(linked.columns), own.domain.names == other.domain.names
+    found = chance_finding(
+        equal_rows(equal, own.matrix, other.matrix),
+        equal.size,
+        level,
+        "reuse",
+        own.domain.name if same_column else f"{own.domain.name} and {other.domain.name}",
+        QUESTION,
+        f"Sees both releases and no table. Links {equal.size:,} rows by {by}, which no other row of either shares.",
+        LEVEL,
+        f"{int(equal.sum()):,} linked rows are published equal; independent draws are equal with a chance between "
+        f"{least:.4g} and {most:.4g}, whatever the values are.",
+    )
+    if not found.broken:
+        return found
+    if equal.mean() < least:
+        return found.with_remark("Fewer are equal than independent draws give: the draws avoid each other.")
+    gain = f"Equal values in both raise the odds of a value that lasts by up to {told_factor(equal_twice(own.matrix))}."
+    if different := int((~equal).sum()):
+        gain += f" The {different:,} rows that differ have none of the values that never change."
+    if case.table.policy.record_key is None or not same_column:
+        return found.with_remark(USED_TWICE, gain)
+    return replace(found, promised=None, stated=found.promised, broken=None).with_remark(AS_STATED, gain)
+
+
+def _published(release: Release, mechanism: Mechanism) -> Codes:
+    """Return the published values as codes of the mechanism's domain."""
+    domain, columns = mechanism.domain, _read(release, mechanism.domain.names)
+    parts = []
+    for part in domain.parts:
+        known = ColumnCodes(Attribute(part.name, "other"), {text_of(v): code for code, v in enumerate(part.values)})
+        parts.append(known.of_release(columns[part.name]))
+        if len(known.index) > len(part.values):
+            raise ReleaseError(
+                f"{part.name!r} of {str(release.folder)!r} has a value that its manifest does not list.",
+                "Get the release anew from the publisher.",
+            )
+    return domain.join(parts)

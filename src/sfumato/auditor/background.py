@@ -1,0 +1,238 @@
+"""The attacker with background knowledge (PI): Pr(value | signature) of an attribute set, from the table or a file.
+
+    groups        p(t:x), the belief that record t of a group has x: the share of the weight of the worlds, PI Eq. (3)
+    randomized    belief in x for a published y = P[y, x] p(s:x) / sum_k P[y, k] p(s:k)
+
+The first is exact for groups of up to `MOST_STATES` states; of larger ones it is an upper bound, and said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.finding import SHOWN, Exposed, Finding
+from sfumato.auditor.frequencies import RecordBeliefs, beliefs_finding, limits_at
+from sfumato.auditor.grouped import GroupTables
+from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group
+from sfumato.methods.robustness.check import CLOSE
+from sfumato.methods.robustness.posterior import MOST_STATES
+from sfumato.methods.robustness.prior import check_prior
+from sfumato.values.matrix.retention import CodeArray, FloatArray
+from sfumato.values.mechanism import Mechanism
+
+IntArray = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+QUESTION = "Which true value does a record have, given its signature, its group and what is known of signatures?"
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What the attacker knows of one attribute set. Values of the prior are those of the release."""
+
+    name: str  # such as "sex, race"
+    signatures: IntArray  # of each row
+    prior: Prior
+    labels: Sequence[str] = ()  # of the signatures
+
+    def told(self, signature: int) -> str:
+        """Return a signature in words."""
+        return self.labels[signature] if self.labels else f"signature {signature + 1}"
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBeliefs:
+    """What the attacker with one attribute set believes of each row."""
+
+    knowledge: Knowledge
+    largest: FloatArray  # the largest belief in any value
+    likeliest: IntArray  # that value
+    true: FloatArray | None  # the belief in the true value
+    above: Mask  # whether the largest belief is above 1/r
+    broken: bool  # whether any is, decided in fractions
+    bounded: Mask  # whether the largest belief is an upper bound only
+
+    @property
+    def mean(self) -> float:
+        """The mean belief in the true value, or, where these are not given, the mean of the largest."""
+        return float((self.largest if self.true is None else self.true).mean())
+
+
+def group_beliefs(tables: GroupTables, known: Knowledge, r: int, true: IntArray | None = None) -> GroupBeliefs:
+    """Return the beliefs under one attribute set's prior; `true` are the values of the rows."""
+    groups, signed = tables.compositions(known.signatures), tables.signed(known.signatures)
+    beliefs = _of_groups(groups, known.prior)  # of each group, [signature, value]
+    line = signed.find(tables.rows, known.signatures)
+    likeliest = np.concatenate([table.argmax(axis=1) for table in beliefs]) + tables.lines.starts[signed.groups]
+    largest = np.concatenate([table.max(axis=1) for table in beliefs])
+    worst = np.maximum.reduceat(largest, signed.starts)
+    beyond = breaches(groups, known.prior, r)
+    return GroupBeliefs(
+        knowledge=known,
+        largest=largest[line],
+        likeliest=tables.lines.codes[likeliest[line]],
+        true=None if true is None else _in_truth(tables, beliefs, line - signed.starts[tables.rows], true),
+        above=_above(largest[line], worst[tables.rows], beyond[tables.rows], r),
+        broken=bool(beyond.any()),
+        bounded=np.array([group.states > MOST_STATES for group in groups])[tables.rows],
+    )
+
+
+def _of_groups(groups: Sequence[Composition], prior: Prior) -> list[FloatArray]:
+    found: dict[Composition, FloatArray] = {}
+    for batch, beliefs in posteriors_by_group(groups, prior):
+        found |= zip(batch, beliefs, strict=True)
+    return [found[group] for group in groups]
+
+
+def _in_truth(tables: GroupTables, beliefs: Sequence[FloatArray], place: IntArray, true: IntArray) -> FloatArray:
+    """Look up the belief in each row's own value; place: of its signature in the group."""
+    value = tables.lines.find(tables.rows, true) - tables.lines.starts[tables.rows]
+    widths = np.array([table.shape[1] for table in beliefs])
+    starts = np.cumsum([0, *(table.size for table in beliefs[:-1])])
+    flat = np.concatenate([table.ravel() for table in beliefs])
+    return np.asarray(flat[starts[tables.rows] + place * widths[tables.rows] + value])
+
+
+def _above(largest: FloatArray, worst: FloatArray, beyond: Mask, r: int) -> Mask:
+    """Whether a row's belief is above 1/r; worst, beyond: of its group.
+
+    In a group whose worst belief is too close to call, fractions have decided for that belief and those next to it. In
+    others a row within `CLOSE` of 1/r does not count.
+    """
+    close = np.abs(worst * r - 1) < CLOSE
+    return np.asarray(beyond & (largest * r > np.where(close, 1 - CLOSE, 1 + CLOSE)))
+
+
+def background_finding(
+    tables: GroupTables,
+    known: Sequence[Knowledge],
+    r: int,
+    promised: bool,
+    values: Sequence[str] = (),
+    true: IntArray | None = None,
+) -> Finding:
+    """Return what attackers believe who each know one of these attribute sets.
+
+    The bound is 1/r; `promised`: the guarantee is about these sets and priors (robust groups). Else it is stated, such
+    as 1/l of diverse groups, which hold for one who knows nothing of signatures. values: their names.
+    """
+    found = [group_beliefs(tables, each, r, true) for each in known]
+    worst = max(found, key=lambda beliefs: float(beliefs.largest.max()))
+    row = int(worst.largest.argmax())
+    prior = worst.knowledge.prior.probabilities[worst.knowledge.signatures[row], worst.likeliest[row]]
+    bounded = np.logical_or.reduce([beliefs.bounded for beliefs in found])
+    return Finding(
+        attacker="background",
+        question=QUESTION,
+        assumption=_assumption(known),
+        measured=_measured(true is not None, int(bounded.sum())),
+        worst=float(worst.largest[row]),
+        mean=max(beliefs.mean for beliefs in found),
+        records=tables.rows.size,
+        at_risk=int(np.logical_or.reduce([beliefs.above for beliefs in found]).sum()),
+        promised=1 / r if promised else None,
+        stated=None if promised else 1 / r,
+        baseline=float(prior),
+        exposed=tuple(_exposed(tables, found, values)),
+        remark=" ".join(map(_told, found)),
+        broken=any(beliefs.broken for beliefs in found),
+        is_bound=bool(worst.bounded[row]),
+    )
+
+
+def _assumption(known: Sequence[Knowledge]) -> str:
+    sets = "; ".join(each.name for each in known)
+    which = "the probability of each value given" if len(known) == 1 else "it given one of these, the worst is shown:"
+    return f"Knows the group and the signature of every record, and as a prior {which} {sets}. Records are independent."
+
+
+def _measured(truth: bool, bounded: int) -> str:
+    mean = "in a record's true value" if truth else "in the likeliest value of each record"
+    exact = f"exact but for {bounded:,} record(s) in large groups, where it is an upper bound" if bounded else "exact"
+    return f"the belief in a value of a record (worst), and {mean} (mean, of the set with the largest); {exact}"
+
+
+def _told(found: GroupBeliefs) -> str:
+    return (
+        f"{found.knowledge.name}: worst {found.largest.max():.4g}, mean {found.mean:.4g}, "
+        f"{int(found.above.sum()):,} record(s) above."
+    )
+
+
+def _exposed(tables: GroupTables, found: Sequence[GroupBeliefs], values: Sequence[str]) -> Iterator[Exposed]:
+    """Yield the groups with the largest beliefs, each by its most exposed row."""
+    which = np.argmax([beliefs.largest for beliefs in found], axis=0)
+    largest = np.max([beliefs.largest for beliefs in found], axis=0)
+    order = np.lexsort((tables.rows, -largest))
+    _, first = np.unique(tables.rows[order], return_index=True)
+    for row in order[np.sort(first)][:SHOWN].tolist():
+        beliefs, group = found[which[row]], int(tables.rows[row])
+        value = int(beliefs.likeliest[row])
+        name = repr(values[value]) if values else f"value {value + 1}"
+        signature = beliefs.knowledge.told(int(beliefs.knowledge.signatures[row]))
+        yield Exposed(f"{tables.told(group)}: {signature} has {name}", int(tables.sizes[group]), float(largest[row]))
+
+
+# --- randomized -------------------------------------------------------------------------------------------------------
+
+
+def prior_beliefs(
+    mechanism: Mechanism,
+    true: CodeArray,
+    published: CodeArray,
+    known: Knowledge,
+    labels: CodeArray | None = None,
+    weights: FloatArray | None = None,
+) -> RecordBeliefs:
+    """Return the beliefs in the true values of randomized records; labels number their sub-tables from 0.
+
+    In a sub-table the prior is that of one who excludes the values which it does not have.
+    """
+    check_prior(known.prior, known.signatures, true.astype(np.int64))
+    labels = np.zeros(true.size, dtype=np.int32) if labels is None else labels
+    found = RecordBeliefs(np.empty(true.size), np.empty(true.size), np.empty(true.size), weights)
+    for number, table in enumerate(mechanism.tables):
+        here = np.flatnonzero(labels == number)
+        chances, matrix = known.prior.probabilities[:, table.codes], table.matrix
+        own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
+        signature = known.signatures[here]
+        priors = chances[signature, own] / chances.sum(axis=1)[signature]
+        chance = matrix.off_diagonal[own] + np.where(own == shown, matrix.retention[own], 0.0)
+        total = matrix.retention[shown] * chances[signature, shown] + (chances @ matrix.off_diagonal)[signature]
+        found.priors[here], found.beliefs[here] = priors, chance * chances[signature, own] / total
+        found.limits[here] = limits_at(table.bounds, own, priors)
+    return found
+
+
+def randomized_finding(
+    mechanism: Mechanism,
+    true: CodeArray,
+    published: CodeArray,
+    known: Knowledge,
+    labels: CodeArray | None = None,
+    weights: FloatArray | None = None,
+) -> Finding:
+    """Return what a randomized release tells one who knows Pr(value | signature).
+
+    The guarantee is about him where the prior of the value is within the requirement, and one matrix serves all rows.
+    """
+    found = prior_beliefs(mechanism, true, published, known, labels, weights)
+    names = [known.told(k) for k in range(len(known.prior.totals))]
+    finding = beliefs_finding(
+        mechanism, found, true, published, known.signatures, names, promised=len(mechanism.tables) == 1
+    )
+    return replace(
+        finding,
+        attacker="background",
+        assumption=(
+            "Knows the matrix, the published value and the signature of the record, and as a prior the probability of "
+            f"each value given {known.name}; holds records to be independent."
+        ),
+    )

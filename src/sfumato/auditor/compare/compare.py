@@ -1,0 +1,215 @@
+"""The comparison: every method on one table, at the same requirement, and at equal measured risk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from sfumato.auditor.compare import translating
+from sfumato.auditor.compare.original import Original
+from sfumato.auditor.compare.queries import Pool
+from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome
+from sfumato.auditor.compare.searching import REFUSALS, Nearest, nearest
+from sfumato.auditor.compare.translating import Translated, grid, limit_of, translations
+from sfumato.auditor.compare.trials import Bench, Trial
+from sfumato.auditor.running import Progress, no_progress, now, software
+from sfumato.errors import UsageError
+from sfumato.methods.generalization import read_hierarchy
+from sfumato.publisher.table import Table, profile
+from sfumato.values.randomness import SecretKey
+from sfumato.values.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness
+
+STRIDE = 1_000_003
+"""Between the seeds of a method's releases, and of what is counted."""
+
+
+def compare(
+    table: Table,
+    *,
+    equal_risk: bool = False,
+    target: float | None = None,
+    repeat: int = 3,
+    hierarchies: Mapping[str, str | Path] | None = None,
+    seed: int | None = None,
+    progress: Progress = no_progress,
+) -> MethodComparison:
+    """Make releases of a table by every method at the policy's requirement, measure them alike, and throw them away.
+
+    With `equal_risk` each method's own parameter is also searched at which the guesser is right about as many people
+    as with the policy's method, or about the share `target`. Each method makes `repeat` releases. `hierarchies` are
+    files by column, for full-domain generalization; without one a column is kept or left out. `seed` makes the
+    comparison repeatable.
+    """
+    _check(table, repeat, target, hierarchies or {}, seed)
+    start = perf_counter()
+    bench = _bench(table, repeat, hierarchies or {}, seed)
+    known = _known(bench.original)
+    limit = _limit(table, known, bench.counting)
+    asked = translations(table.policy, known, limit)
+    methods = tuple(_outcomes(bench, asked, progress, 2 if equal_risk or target else 1))
+    notes = list(_notes(table))
+    target = target if target is not None else _own_risk(methods) if equal_risk else None
+    if equal_risk and target is None:
+        notes.append("Not compared at equal risk: the policy's own method was not measured. Give a target.")
+    equal = () if target is None else tuple(_at_equal_risk(bench, asked, methods, known, target, progress))
+    plain = bench.plain()
+    if target is not None and target >= plain.guessed.success:
+        notes.append("The table itself gives away no more than the target of equal risk: it limits nothing.")
+    return MethodComparison(
+        created=now(),
+        software=software(),
+        published=str(getattr(table.source, "description", "The table")),
+        policy_sha256=table.policy.hash(),
+        rows=bench.original.rows,
+        requirement=next((each.asked for each in asked if each.own), ""),
+        limit=float(limit),
+        repeat=repeat,
+        seed=seed,
+        counts_asked=bench.pool.size,
+        methods=methods,
+        references=(
+            _reference(INDEPENDENCE, "Values depend on nothing.", bench.independence()),
+            _reference(PLAIN, "Nothing is hidden.", plain),
+        ),
+        target=target,
+        at_equal_risk=equal,
+        notes=tuple(notes),
+        seconds=perf_counter() - start,
+    )
+
+
+def _check(
+    table: Table, repeat: int, target: float | None, hierarchies: Mapping[str, str | Path], seed: int | None
+) -> None:
+    if repeat < 1:
+        raise UsageError("Every method makes one release at least.", "Give a number of repetitions from 1 on.")
+    if target is not None and not 0 < target < 1:
+        raise UsageError(f"The target is a share of people between 0 and 1, not {target:g}.", "5% is 0.05.")
+    if seed is not None and seed < 0:
+        raise UsageError(f"A seed is a whole number from 0 on, not {seed}.", "For instance --seed 1")
+    names = table.schema.names("quasi_identifier")
+    if not names:
+        raise UsageError(
+            "No column is a quasi-identifier: nobody can be known by any, and there is nothing to be associated.",
+            "Give the columns by which people can be known the role quasi_identifier.",
+        )
+    if strange := [name for name in hierarchies if name not in names]:
+        raise UsageError(f"A hierarchy is for {strange[0]!r}, which is no quasi-identifier.", f"These are {names}.")
+
+
+def _bench(table: Table, repeat: int, hierarchies: Mapping[str, str | Path], seed: int | None) -> Bench:
+    original = Original.read(table)
+    places = range(repeat + 1)  # the last one is for counting
+    *keys, counting = (SecretKey.fresh() if seed is None else SecretKey.from_seed(seed + STRIDE * k) for k in places)
+    ways = {name: read_hierarchy(Path(path), name, original.labels(name)) for name, path in hierarchies.items()}
+    return Bench(original, Pool.drawn(original, seed), tuple(keys), counting, ways)
+
+
+def _known(original: Original) -> translating.Table:
+    """Return what a translation needs to know of the table."""
+    counts = np.bincount(original.numbers(original.sensitive), minlength=original.values)
+    names, together = original.quasi_identifiers, original.together()
+    shares = zip(together.max(axis=1).tolist(), together.sum(axis=1).tolist(), strict=True)
+    sizes = dict(zip(names, original.shape(names), strict=True))
+    return translating.Table(
+        Fraction(int(counts.max()), original.rows),
+        max(Fraction(most, people) for most, people in shares),
+        int(np.count_nonzero(counts)),
+        original.rows,
+        sizes,
+        original.combinations,
+    )
+
+
+def _limit(table: Table, known: translating.Table, key: SecretKey) -> Fraction:
+    required = table.policy.required
+    if isinstance(required, Diversity | Robustness | RiskLimit | RhoPrivacy):
+        return limit_of(required, known.largest_share, ())
+    counted = profile(table, key=key)
+    bounds = required.bounds(counted.domain, counted.counts.tolist())
+    return limit_of(required, known.largest_share, [bound.gamma for bound in bounds if bound.gamma is not None])
+
+
+# --- the same requirement ---------------------------------------------------------------------------------------------
+
+
+def _outcomes(bench: Bench, asked: tuple[Translated, ...], progress: Progress, rounds: int) -> Iterator[Outcome]:
+    for done, each in enumerate(asked):
+        progress(each.name, done, rounds * len(asked))
+        yield _outcome(bench, each)
+
+
+def _outcome(bench: Bench, asked: Translated) -> Outcome:
+    """Return what the method gives, or the reason why it does not."""
+    try:
+        return _told(asked, figures=Figures.of(bench.trials(asked)))
+    except REFUSALS as problem:
+        return _told(asked, reason=" ".join(f"{problem.message} {problem.hint}".split()))
+
+
+def _told(asked: Translated, figures: Figures | None = None, reason: str = "") -> Outcome:
+    return Outcome(asked.name, asked.asked, asked.promise, asked.own, figures, reason)
+
+
+def _reference(name: str, promise: str, trial: Trial) -> Outcome:
+    return Outcome(name, "-", promise, False, Figures.of([trial]))
+
+
+def _own_risk(methods: tuple[Outcome, ...]) -> float | None:
+    return next((m.figures.guessed.mean for m in methods if m.own and m.figures), None)
+
+
+def _notes(table: Table) -> Iterator[str]:
+    if table.policy.record_key:
+        yield "The record key of the policy was left out: no later release follows on these."
+    if table.policy.person and table.policy.person.repeated == "keep-one":
+        yield "One row of each person is published, and compared with all rows of the table."
+    if table.policy.requirement.groups:
+        yield "Limits for single groups are the policy's own: other methods take the general one."
+
+
+# --- equal risk -------------------------------------------------------------------------------------------------------
+
+
+def _at_equal_risk(
+    bench: Bench,
+    asked: tuple[Translated, ...],
+    methods: tuple[Outcome, ...],
+    known: translating.Table,
+    target: float,
+    progress: Progress,
+) -> Iterator[Outcome]:
+    for done, (each, outcome) in enumerate(zip(asked, methods, strict=True), start=len(asked)):
+        progress(f"{each.name}, equal risk", done, 2 * len(asked))
+        yield _nearest(bench, each, outcome, grid(each, known), target)
+
+
+def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Translated, ...], target: float) -> Outcome:
+    """Return the method with the largest risk within the target: of those on the grid, and as it was asked for."""
+    risk = asked.figures.guessed.mean if asked.figures else None
+    if risk == target:
+        return asked
+    found = nearest(points, bench.first().risk, partial(_measured, bench), target)
+    if risk is not None and risk <= target and (found.result is None or found.result.guessed.mean <= risk):
+        return asked
+    if found.parameter is not None:
+        return _told(found.parameter, figures=found.result)
+    return _told(like, reason=_unreached(found, risk, target) or asked.reason)  # a grid may be empty
+
+
+def _measured(bench: Bench, parameter: Translated) -> tuple[float, Figures]:
+    figures = Figures.of(bench.trials(parameter))
+    return figures.guessed.mean, figures
+
+
+def _unreached(found: Nearest[Translated, Figures], as_asked: float | None, target: float) -> str:
+    """Return how near the method comes, as it was asked for or with another parameter; or why it cannot be had."""
+    risks = [risk for risk in (found.risk, as_asked) if risk is not None]
+    if not risks:
+        return found.reason
+    return f"Of {found.tried} parameters tried none leaves {target:.1%} guessed right: the least is {min(risks):.1%}."

@@ -1,0 +1,273 @@
+"""What a release gives away, measured alike for all methods: how often a guesser is right about a person's value.
+
+The guesser knows the quasi-identifiers of everybody in the table, the release with its manifest, and nothing else. Of a
+person he believes in values u by a row-by-row estimate of how they depend on the quasi-identifiers a,
+
+    b(u | a)  <-  mean over the rows r that the person may be of        b(u | a) C[o_r, u] / sum_k b(k | a) C[o_r, k]
+
+with o_r what the row shows instead of the value (a randomized value, a sub-table, a group) and C[o, u] the chance that
+a record of value u shows it. He guesses the u of the largest b. Where he starts and when he stops makes several
+guessers:
+
+    most frequent            the estimated shares of the values, no step
+    rows                     one step from there: the mean of what the rows tell; in groups, of the shares in them
+    two-way tables           the estimated tables of each quasi-identifier and the value, taken as independent given it
+    two-way tables and rows  one step from there
+    joint table              many steps: towards the likeliest table of all quasi-identifiers and the value
+
+The one that is right most often counts: as if it were known beforehand which one that is. In groups C takes the members
+one by one; what the values of some tell of the others is left out. `worst` is the largest belief in the true value of a
+person by `rows`: the beliefs of the others are fitted, some to single rows, and would be 1 somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.compare.original import Original
+from sfumato.auditor.compare.queries import Estimates, pair_tables
+from sfumato.auditor.evidence import Case, Ints
+from sfumato.auditor.linking import attack
+from sfumato.auditor.utility.usefulness import Floats
+from sfumato.errors import SfumatoError
+from sfumato.methods.response.channels import Mix, product
+from sfumato.methods.response.guessing import likeliest
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.matrix.retention import PerturbationMatrix
+
+STEPS = (10, 50)
+"""After which `joint table` stops: few steps fit less noise, many find more."""
+SHARE_STEPS = 300
+"""Steps that estimate the shares of values."""
+FLOOR = 0.5
+"""Records that an estimated cell of a two-way table has, at least."""
+FREQUENT, ROWS, PAIRS, BOTH, JOINT = (
+    "most frequent", "rows", "two-way tables", "two-way tables and rows", "joint table"
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Guessed:
+    """How often the best of the guessers is right, over all people of the table."""
+
+    success: float
+    guesser: str
+    worst: float
+    others: dict[str, float]  # the success of each
+
+
+def measured(counts: Floats, beliefs: Mapping[str, Sequence[Floats]]) -> Guessed:
+    """Return the success of each guesser; counts and beliefs by combination and value, `rows` among them.
+
+    >>> people, rows = np.array([[3.0, 1.0], [0.0, 4.0]]), np.array([[0.6, 0.4], [0.5, 0.5]])
+    >>> measured(people, {"rows": [rows], "joint table": [people, rows]}).others
+    {'rows': 0.375, 'joint table': 0.875}
+    """
+    people = counts.sum()
+    lines = np.arange(len(counts))
+    success = {
+        name: max(float(counts[lines, np.broadcast_to(b, counts.shape).argmax(axis=1)].sum() / people) for b in found)
+        for name, found in beliefs.items()
+    }
+    best = max(success, key=lambda name: success[name])
+    told = np.broadcast_to(beliefs[ROWS][0], counts.shape)
+    return Guessed(success[best], best, float(told[counts > 0].max()), success)
+
+
+def guess(case: Case, original: Original, estimates: Estimates) -> Guessed:
+    """Let the guessers loose on a release of the table."""
+    return _on_response(case, original, estimates) if case.manifest.response else _on_rows(case, original, estimates)
+
+
+def guess_classes(classes: Floats) -> Guessed:
+    """The same where exact numbers of values are published by classes that tell who is in them ([class, value])."""
+    occupied = classes[classes.sum(axis=1) > 0]
+    shares = occupied / occupied.sum(axis=1, keepdims=True)
+    return measured(occupied, {ROWS: [shares], FREQUENT: [occupied.sum(axis=0)]})
+
+
+# --- rows with their own quasi-identifiers ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What rows show instead of their values."""
+
+    outputs: Ints  # of each row
+    chances: Floats  # C: [output, value]
+    shares: Floats  # of the values, estimated
+
+
+def _on_rows(case: Case, original: Original, estimates: Estimates) -> Guessed:
+    own, size = case.signatures(original.quasi_identifiers), original.values
+    counts = np.bincount(own.table * size + original.numbers(original.sensitive), minlength=own.size * size)
+    people = counts.reshape(own.size, size).astype(np.float64)
+    shown = _groups(case, original) if case.manifest.groups else _matrices(case, original)
+    walk = _Walk.of(own.release, shown)
+    start = np.broadcast_to(shown.shares, people.shape)
+    beliefs: dict[str, list[Floats]] = {FREQUENT: [start], ROWS: [walk.step(start)]}
+    beliefs[JOINT] = walk.steps(start)
+    codes = dict(zip(own.columns, own.codes, strict=True))
+    if (pairs := _from_pairs(original, estimates, codes, shown.shares)) is not None:
+        beliefs |= {PAIRS: [pairs], BOTH: [walk.step(pairs)]}
+    return measured(people, beliefs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """The rows, by combination and what they show: pairs that occur, with how many rows each has."""
+
+    groups: Ints  # ascending
+    starts: Ints  # where each combination that occurs begins
+    chances: Floats  # [pair, value]
+    numbers: Floats
+
+    @classmethod
+    def of(cls, combinations: Ints, shown: Shown) -> _Walk:
+        width = len(shown.chances)
+        keys, numbers = np.unique(combinations * width + shown.outputs, return_counts=True)
+        groups, starts = np.unique(keys // width, return_index=True)
+        return cls(groups, starts, shown.chances[keys % width], numbers.astype(np.float64))
+
+    def step(self, beliefs: npt.NDArray[np.float64]) -> Floats:
+        """Return the mean of what the rows tell, combination by combination; one without a row keeps its beliefs."""
+        lengths = np.diff(np.append(self.starts, self.numbers.size))
+        told = np.repeat(beliefs[self.groups], lengths, axis=0) * self.chances
+        total = told.sum(axis=1)
+        told *= np.divide(self.numbers, total, out=np.zeros_like(total), where=total > 0)[:, None]
+        sums = np.add.reduceat(told, self.starts, axis=0)
+        new = np.array(beliefs)
+        weight = sums.sum(axis=1)
+        heard = weight > 0
+        new[self.groups[heard]] = sums[heard] / weight[heard, None]
+        return new
+
+    def steps(self, beliefs: npt.NDArray[np.float64]) -> list[Floats]:
+        """Return the beliefs after so many steps as `STEPS` says."""
+        found = []
+        for number in range(1, STEPS[-1] + 1):
+            beliefs = self.step(beliefs)
+            if number in STEPS:
+                found.append(beliefs)
+        return found
+
+
+def _groups(case: Case, original: Original) -> Shown:
+    """Rows show their group: C[g, u] = c_g(u) / N_u, with N_u the published records of u."""
+    tables, values = case.group_tables, case.values
+    place = np.zeros(values.size, dtype=np.int64)
+    for name, codes in zip(values.columns, values.codes, strict=True):
+        place = place * len(original.columns[name].index) + codes
+    numbers = np.zeros((tables.sizes.size, original.values))
+    np.add.at(numbers, (tables.groups, place[tables.values]), tables.counts)
+    total = numbers.sum(axis=0)
+    return Shown(tables.rows, numbers / np.maximum(total, 1), total / total.sum())
+
+
+def _matrices(case: Case, original: Original) -> Shown:
+    """Rows show their sub-table t and a randomized value y: C[(t, y), u] = Pr(t | u) P_t[y, u].
+
+    Pr(t | u) is what the estimated shares of the sub-tables give.
+    """
+    mechanism, sub_tables, published = case.mechanism, case.sub_tables.astype(np.int64), case.published
+    size, place = mechanism.domain.size, _places(mechanism.domain, original)
+    weights = np.zeros((len(mechanism.tables), original.values))
+    for t, table in enumerate(mechanism.tables):
+        observed = np.bincount(published[sub_tables == t], minlength=size)[table.codes].astype(np.float64)
+        weights[t, place[table.codes]] = _shares(table.matrix, observed) * observed.sum()
+    total = weights.sum(axis=0)
+    used, outputs = np.unique(sub_tables * size + published, return_inverse=True)
+    chances = np.zeros((used.size, original.values))
+    for t, table in enumerate(mechanism.tables):
+        lines = np.flatnonzero(used // size == t)
+        inside = np.searchsorted(table.codes, used[lines] % size)
+        of_table = place[table.codes]
+        dealt = weights[t, of_table] / np.maximum(total[of_table], 1e-300)
+        chances[np.ix_(lines, of_table)] = table.matrix.dense()[inside] * dealt
+    return Shown(outputs.astype(np.int64), chances, total / total.sum())
+
+
+def _places(domain: SensitiveDomain, original: Original) -> Ints:
+    """Return the place, among the values of the table, of each value of a domain."""
+    place = np.zeros(domain.size, dtype=np.int64)
+    for part, codes in zip(domain.parts, domain.split(np.arange(domain.size, dtype=np.int32)), strict=True):
+        index = original.columns[part.name].index
+        place = place * len(index) + np.array([index[text] for text in part.labels], dtype=np.int64)[codes]
+    return place
+
+
+def _shares(matrix: PerturbationMatrix, observed: Floats) -> Floats:
+    """Return the likeliest shares of values, by iterative Bayes: x <- x P^T(o / P x)."""
+    x = np.full(observed.size, 1 / observed.size)
+    total = max(1.0, float(observed.sum()))
+    for _ in range(SHARE_STEPS):
+        x = x * matrix.apply_transposed(observed / np.maximum(matrix.apply(x), 1e-300)) / total
+    return np.asarray(x / x.sum())
+
+
+def _from_pairs(
+    original: Original, estimates: Estimates, codes: Mapping[str, npt.NDArray[np.integer]], shares: Floats
+) -> Floats | None:
+    """Return b(u | a) ~ f_u prod_k Pr(a_k | u), from the estimated two-way tables; None where there are none."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(shares)
+    found = None
+    for names in pair_tables(original):
+        try:
+            table = np.maximum(estimates(names).reshape(-1, original.values), FLOOR)
+        except SfumatoError:
+            return None
+        told = np.log(table / table.sum(axis=0))[codes[names[0]]]
+        found = told if found is None else found + told
+    if found is None:
+        return None
+    found = found + logs
+    beliefs = np.exp(found - found.max(axis=1, keepdims=True))
+    return np.asarray(beliefs / beliefs.sum(axis=1, keepdims=True))
+
+
+# --- rows with randomized quasi-identifiers ---------------------------------------------------------------------------
+
+
+def _on_response(case: Case, original: Original, estimates: Estimates) -> Guessed:
+    """The same where any row may be the person's: a row with b is by Pr(b | a), and tells h(u | b).
+
+    `rows` is who links by that and takes the value of the row (corrected, where it was randomized too).
+    """
+    found = attack(case.table, case.release)
+    truth, channels, released = found.axes.table, found.channels, found.released
+    where = tuple(truth.groups.T)
+    values = channels[-1].matrix
+    shares = _shares(values, released.reshape(-1, released.shape[-1]).sum(axis=0))
+    beliefs: dict[str, list[Floats]] = {
+        FREQUENT: [shares],
+        ROWS: [_linked(released, [channel.forward for channel in channels[:-1]], values.dense(), shares)[where]],
+        JOINT: [likeliest(channels, released, steps)[0][where] for steps in STEPS],
+    }
+    place = _places(found.axes.profile.sensitive_domain, original)
+    codes = {
+        part.name: np.array([original.columns[part.name].index[text] for text in part.labels])[column]
+        for part, column in zip(found.axes.profile.quasi_domain.parts, found.axes.codes(truth.groups).T, strict=True)
+    }
+    if (pairs := _from_pairs(original, estimates, codes, _spread(shares, place, original.values))) is not None:
+        beliefs[PAIRS] = [pairs[:, place]]
+    return measured(truth.counts, beliefs)
+
+
+def _spread(shares: Floats, place: Ints, size: int) -> Floats:
+    whole = np.zeros(size)
+    whole[place] = shares
+    return whole
+
+
+def _linked(released: Floats, quasi: Sequence[Mix], values: Floats, shares: Floats) -> Floats:
+    """Return sum_b P[b, a] h(b, u) over the rows that are there: (P^T (o h)) / (P^T o), o the rows with b."""
+    likely = values * shares  # [published value, value]
+    told = likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300)
+    hits = product(quasi, released @ told)
+    rows = product(quasi, released.sum(axis=-1, keepdims=True))
+    return np.asarray(hits / np.maximum(rows, 1e-300))

@@ -1,0 +1,337 @@
+"""A comparison as a value: in words, and as a dated, versioned record. Private: it holds figures of the true table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sfumato.analyst.show.pictures import render
+from sfumato.auditor.compare.promised import Promised
+from sfumato.auditor.compare.translating import GENERALIZATION
+from sfumato.auditor.compare.trials import Trial
+from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
+from sfumato.errors import UsageError
+from sfumato.values.text import WIDTH, indented, table
+
+VERSION = 1
+SHORT = 0.01
+"""The share of the people from which on a method below the target is told."""
+
+CLEARLY = 0.9
+"""Of two means over a few releases, one is clearly smaller if it is below this part of the other."""
+
+INDEPENDENCE, PLAIN = "(independence table)", "(the table itself)"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over several releases: the mean, the least and the largest."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> Spread:
+        """Return the spread of numbers."""
+        return cls(math.fsum(numbers) / len(numbers), min(numbers), max(numbers))
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured of a method. Shares between 0 and 1; None: it has no such figure."""
+
+    guessed: Spread  # people guessed right
+    guesser: str  # who was right most often, on the first release
+    worst: float  # the largest belief in a person's true value
+    median_error: Spread  # relative, of the counts of the pool
+    mean_error: Spread
+    sensitive_distance: float  # total variation; means over the releases
+    pair_distance: float | None
+    published_share: float
+    plan_seconds: float | None
+    publish_seconds: float | None
+    promised: Promised | None = None  # its own bound, as the audit measures it on the first release
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> Figures:
+        """Return the figures of some releases."""
+        return cls(
+            guessed=Spread.of([t.guessed.success for t in trials]),
+            guesser=trials[0].guessed.guesser,
+            worst=max(t.guessed.worst for t in trials),
+            median_error=Spread.of([t.kept.median_error for t in trials]),
+            mean_error=Spread.of([t.kept.mean_error for t in trials]),
+            sensitive_distance=Spread.of([t.kept.sensitive_distance for t in trials]).mean,
+            pair_distance=_known(Spread.of([t.kept.pair_distance for t in trials]).mean),
+            published_share=Spread.of([t.published_share for t in trials]).mean,
+            plan_seconds=_known(max(t.plan_seconds for t in trials)),
+            publish_seconds=_known(Spread.of([t.publish_seconds for t in trials]).mean),
+            promised=trials[0].promised,
+        )
+
+
+def _known(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A method under a requirement: what was measured, or why it cannot be had."""
+
+    method: str
+    asked: str  # the requirement as the method takes it
+    promise: str  # what is bounded, against whom
+    own: bool  # whether it is what the policy asks for
+    figures: Figures | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class MethodComparison:
+    """Every method on one table, at one requirement; and, if that was asked for, at one measured risk."""
+
+    created: str
+    software: str
+    published: str  # the table
+    policy_sha256: str
+    rows: int
+    requirement: str
+    limit: float  # on the belief in a person's value: what all methods are asked for
+    repeat: int
+    seed: int | None
+    counts_asked: int
+    methods: tuple[Outcome, ...]
+    references: tuple[Outcome, Outcome]  # the independence table, then the table itself
+    target: float | None = None
+    at_equal_risk: tuple[Outcome, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    comparison_version: int = field(default=VERSION)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON-ready values. Keys: docs/json.md."""
+        listed = asdict(self)
+        verdicts = {"conclusions": list(self.conclusions())}
+        return {"comparison_version": listed.pop("comparison_version"), **listed, **verdicts}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> MethodComparison:
+        """Return the comparison of its record."""
+        if raw.get("comparison_version") != VERSION:
+            raise UsageError("This is not the record of a comparison, version 1.", "Make one with `sfumato compare`.")
+        try:
+            return TypeAdapter(cls).validate_python(raw)
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise UsageError(
+                f"The record of the comparison is damaged: {where}: {first['msg']}.", "Compare again."
+            ) from None
+
+    @property
+    def bounding(self) -> tuple[Outcome, ...]:
+        """The methods that bound a belief: all but the baseline."""
+        return tuple(each for each in self.methods if each.method != GENERALIZATION)
+
+    @property
+    def measured(self) -> bool:
+        """Whether a method that bounds a belief was measured, at the requirement or at equal risk."""
+        return any(each.figures for each in (*self.methods, *self.at_equal_risk) if each.method != GENERALIZATION)
+
+    def plot(self, path: str | Path) -> None:
+        """Write the picture of methods by what is guessed right and how far counts are off; the suffix decides how."""
+        panels = [Panel("At the same requirement", self._placed(self.methods))]
+        if self.target is not None:
+            panels.append(Panel("At equal measured risk", self._placed(self.at_equal_risk)))
+        title = f"Methods on {Path(self.published).name}, {self.requirement}"
+        subtitle = (
+            "The lower left corner is the best. Lines: single releases. Diamond: the policy's own method. Crosses: "
+            "nothing is associated, nothing is hidden."
+        )
+        render(trade_off_plot(title, subtitle, panels), path)
+
+    def _placed(self, outcomes: Sequence[Outcome]) -> tuple[Placed, ...]:
+        """Return what can be drawn, and the references."""
+        methods = [each for each in (*outcomes, *self.references) if each.figures]
+        return tuple(_point(each, each.figures, each in self.references) for each in methods if each.figures)
+
+    # --- in words -----------------------------------------------------------------------------------------------------
+
+    def explain(self) -> str:
+        """Return the comparison in plain words."""
+        parts = ["\n".join(self._head()), _table([*self.methods, *self.references]), *_reasons(self.methods)]
+        parts.append(
+            "\n".join(["What each promises, to whom; the promises are not the same:", *_promises(self.methods)])
+        )
+        if self.target is not None:
+            right = f"At equal measured risk: {self.target:.1%} of the people guessed right, or the nearest below."
+            parts += [f"{right}\n\n{_table(self.at_equal_risk)}", *_reasons(self.at_equal_risk)]
+        parts.append("\n".join(fill(line, WIDTH) for line in (*self.conclusions(), *self.notes)))
+        return "\n\n".join(parts)
+
+    def _head(self) -> Iterator[str]:
+        yield f"{self.published}: {self.rows:,} records. Asked: {self.requirement}."
+        yield fill(
+            f"Every method is asked for {self.limit:.4g} as the bound on the belief in a person's value, in its own "
+            f"way (* the policy's own). Measured on {self.repeat} release(s) of each, thrown away since. right: people "
+            "about whom one is right who knows everybody's quasi-identifiers and the release. exposed: the largest "
+            "belief in a true value, from the rows that a person may be. error: relative, the mean and the median of "
+            f"{self.counts_asked:,} random counts, the same for all. distance: total variation of the values, and in "
+            "pairs with each quasi-identifier. ±: how far single releases are from the mean.",
+            WIDTH,
+        )
+
+    def conclusions(self) -> Iterator[str]:
+        """Yield what the comparison comes to: no winner is named where the releases of two methods overlap."""
+        yield _winner("At this requirement", self.bounding, self.repeat)
+        if any(each.method == GENERALIZATION and each.figures for each in self.methods):
+            yield "Generalization is left out there: it bounds no belief, and is what others are compared with."
+        if self.target is not None:
+            yield _winner(f"At equal measured risk ({self.target:.1%})", self.at_equal_risk, self.repeat)
+            yield from _short_of(self.at_equal_risk, self.target)
+        nothing, everything = (each.figures for each in self.references)
+        assert nothing is not None
+        assert everything is not None
+        yield from _uniform_better(self.methods)
+        for when, outcomes in (("At this requirement", self.methods), ("At equal measured risk", self.at_equal_risk)):
+            yield from _useless(when, outcomes, nothing.mean_error.mean)
+            yield from _withheld(when, outcomes)
+        yield (
+            f"With the independence table one is right about {nothing.guessed.mean:.1%} of the people, with the table "
+            f"itself about {everything.guessed.mean:.1%}. A guess by association is as good as the association is that "
+            "a release keeps for its analysts. How sure one can be of a single "
+            'person is another question: see "exposed".'
+        )
+
+
+def _point(outcome: Outcome, figures: Figures, is_reference: bool) -> Placed:
+    error = figures.mean_error
+    kind: Kind = "reference" if is_reference else "own" if outcome.own else "method"
+    return Placed(outcome.method, figures.guessed.mean, error.mean, error.low, error.high, kind)
+
+
+def _winner(when: str, outcomes: Sequence[Outcome], repeat: int) -> str:
+    measured = [(each.method, each.figures) for each in outcomes if each.figures]
+    if not measured:
+        return f"{when}, no method was measured."
+    name, best = min(measured, key=lambda pair: pair[1].mean_error.mean)
+    error = best.mean_error
+    if repeat == 1:
+        return (
+            f"{when}, {name} has the least mean error, {error.mean:.1%}, on one release: how much that varies is not "
+            "known, and no winner is named."
+        )
+    close = [other for other, figures in measured if other != name and figures.mean_error.low <= error.high]
+    told = f"{error.mean:.1%}"
+    if name != GENERALIZATION:  # it draws nothing: there is one table
+        told += f" ({error.low:.1%} to {error.high:.1%} over {repeat} releases)"
+    least = (
+        f"{when}, the least mean error is {told}, of {name}, with a belief of up to {best.worst:.1%} in a true value"
+    )
+    if close:
+        return f"{least}; {', '.join(close)} cannot be told from it."
+    return f"{least}. All releases of the others have larger ones."
+
+
+def _short_of(outcomes: Sequence[Outcome], target: float) -> Iterator[str]:
+    """Tell who is not at equal risk, but well below: no parameter is nearer."""
+    risks = {each.method: each.figures.guessed.mean for each in outcomes if each.figures}
+    told = [f"{name} {risk:.1%}" for name, risk in risks.items() if risk < target - SHORT]
+    if told:
+        names = ", ".join(told)
+        yield f"Below that risk by more than {SHORT:.0%} of the people, since no parameter tried is nearer: {names}."
+
+
+def _useless(when: str, outcomes: Sequence[Outcome], chance: float) -> Iterator[str]:
+    names = [each.method for each in outcomes if each.figures and each.figures.mean_error.mean >= chance]
+    if names:
+        yield (
+            f"{when}, no better than the independence table (mean error {chance:.1%}), in which values depend on "
+            f"nothing: {', '.join(names)}."
+        )
+
+
+def _uniform_better(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Say that plain uniform perturbation estimates the values better than fine-grain, clearly."""
+    far = {each.method: each.figures.sensitive_distance for each in outcomes if each.figures}
+    if "uniform" in far and far["uniform"] < CLEARLY * far.get("fine-grain", 0.0):
+        yield (
+            "Plain uniform perturbation estimates the values better than fine-grain: a total variation of "
+            f"{far['uniform']:.2%} against {far['fine-grain']:.2%}. Give fine-grain a retention_floor, or choose "
+            "uniform."
+        )
+
+
+def _withheld(when: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    shares = {each.method: 1 - each.figures.published_share for each in outcomes if each.figures}
+    told = [f"{name} {share:.1%}" for name, share in shares.items() if share > 0]
+    if told:
+        yield (
+            f"{when}, records are withheld: {', '.join(told)}. They are missing from counts, and their people are "
+            "guessed like all others; that somebody is missing tells more (`sfumato audit`, missing)."
+        )
+
+
+COLUMNS = (
+    "method", "asked", "right", "exposed", "error", "median", "distance", "in pairs", "rows", "plan s", "publish s",
+)  # fmt: skip
+
+
+def _table(outcomes: Sequence[Outcome]) -> str:
+    rows = [_row(each, each.figures) for each in outcomes if each.figures]
+    return table(COLUMNS, rows, [False, False, *[True] * 9])
+
+
+def _row(outcome: Outcome, figures: Figures) -> list[str]:
+    return [
+        f"{'* ' if outcome.own else ''}{outcome.method}",
+        outcome.asked,
+        _percents(figures.guessed),
+        f"{figures.worst:.1%}",
+        _percents(figures.mean_error),
+        _percents(figures.median_error),
+        f"{figures.sensitive_distance:.2%}",
+        "-" if figures.pair_distance is None else f"{figures.pair_distance:.2%}",
+        f"{figures.published_share:.0%}" if figures.published_share in (0, 1) else f"{figures.published_share:.1%}",
+        _seconds(figures.plan_seconds),
+        _seconds(figures.publish_seconds),
+    ]
+
+
+def _percents(spread: Spread) -> str:
+    """Return the mean, and how far single releases are from it."""
+    off = max(spread.high - spread.mean, spread.mean - spread.low)
+    return f"{spread.mean:.1%} ±{100 * off:.1f}" if off >= 5e-4 else f"{spread.mean:.1%}"
+
+
+def _seconds(number: float | None) -> str:
+    return "-" if number is None else f"{number:.2f}"
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return why some were not measured; who has the same reason is told together."""
+    why: dict[str, list[str]] = {}
+    for each in outcomes:
+        if each.reason:
+            why.setdefault(each.reason, []).append(f"{each.method} ({each.asked})")
+    lines = [indented(f"{', '.join(names)}: {reason}") for reason, names in why.items()]
+    return ["\n".join(["Not measured, because:", *lines])] if lines else []
+
+
+def _promises(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for each in outcomes:
+        own = each.figures.promised if each.figures else None
+        held = (
+            f" Measured {own.worst:.4g} ({own.attacker}), promised {own.direction} {own.bound:.4g}: {own.verdict}."
+            if own
+            else ""
+        )
+        if each.figures:
+            yield indented(f"{each.method}: {each.promise}{held}")

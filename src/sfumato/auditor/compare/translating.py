@@ -1,0 +1,272 @@
+"""One requirement in the words of every method.
+
+What is translated is one number, the `limit` on the belief in a person's value:
+
+    l, r              limit = 1/l, 1/r
+    risk_limit        limit
+    rho1, rho2        limit = rho2
+    gamma, epsilon,   limit = gamma f / (1 - f + gamma f)        gamma: the strictest; f: the largest share in the table
+    tolerance, values
+
+and back: l = r = ceil(1/limit); rho2 = limit, with f as rho1. The promises are *not* the same: each is about another
+attacker, and says so (`promise`). A comparison holds the number alike, and measures all by one attacker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from sfumato.errors import PolicyError
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.policy_rules import RESPONSE, ROBUST, SUPPRESSION
+from sfumato.values.requirement import (
+    Diversity,
+    Requirement,
+    RhoPrivacy,
+    RiskLimit,
+    Robustness,
+    exact,
+    posterior_of_gamma,
+)
+
+GENERALIZATION = "generalization"
+SCOPES = ("quasi-identifiers", "sensitive", "both")
+MATRICES = ("uniform", "fine-grain")
+OF_VALUES = (*MATRICES, "small-domain")
+"""Methods that take a bound on values."""
+POINTS = 24
+"""Of the grid of a parameter."""
+ROOMY = 10
+"""Times r: the records that a combination of known columns has on average, at least, to be taken into one set."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a translation needs to know of a table."""
+
+    largest_share: Fraction  # of a sensitive value
+    largest_belief: Fraction  # the largest share of a value among people with the same quasi-identifiers
+    values: int  # that occur
+    rows: int
+    sizes: dict[str, int]  # values of each quasi-identifier
+    combinations: Callable[[tuple[str, ...]], int]  # of some of these that occur
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A requirement as one method takes it."""
+
+    name: str  # of the method; with its scope, where it has several
+    method: dict[str, Any]  # the policy's section; without a name: full-domain generalization
+    requirement: dict[str, Any]
+    asked: str  # the requirement in short
+    promise: str  # in words: what is bounded, against whom
+    own: bool = field(default=False)  # whether it is what the policy itself asks for
+
+    def policy(self, policy: Policy) -> Policy:
+        """Return the policy that asks for it, without a record key; raise `PolicyError` if it does not go together."""
+        is_whole = self.own and not policy.record_key
+        return policy if is_whole else policy.changed(self.method, self.requirement)
+
+
+def limit_of(required: Requirement, largest: Fraction, gammas: Sequence[Fraction]) -> Fraction:
+    """Return the one number; `gammas` are those of the values, where the requirement is about values.
+
+    >>> limit_of(Diversity(3), Fraction(1, 5), ()), limit_of(RhoPrivacy("1/5", "1/2"), Fraction(1, 4), ())
+    (Fraction(1, 3), Fraction(1, 2))
+    """
+    match required:
+        case Diversity():
+            return required.at_most
+        case Robustness():
+            return Fraction(1, required.r)
+        case RiskLimit():
+            return exact(required.limit)
+        case RhoPrivacy():
+            return exact(required.rho2)
+    if not gammas:
+        raise PolicyError(
+            "The requirement protects no value: there is nothing that other methods could be held to.",
+            "State a requirement that binds, such as rho1 and rho2, or l.",
+        )
+    return posterior_of_gamma(min(gammas), largest)
+
+
+def diversity(limit: Fraction) -> int:
+    """Return the least l, 2 at least, with 1/l within the limit.
+
+    >>> diversity(Fraction(1, 3)), diversity(Fraction(2, 5)), diversity(Fraction(7, 10))
+    (3, 3, 2)
+    """
+    return max(2, math.ceil(1 / limit))
+
+
+def known_columns(table: Table, r: int) -> tuple[str, ...]:
+    """Return the quasi-identifiers that robust-anatomy is held against where the policy names no attribute sets.
+
+    One set, taken from the column with the fewest values up, as long as a combination that occurs has 10 r records on
+    average: groups are made inside combinations, and need r records of different values there. One column at least.
+    """
+    chosen: tuple[str, ...] = ()
+    for name in sorted(table.sizes, key=lambda name: table.sizes[name]):
+        if chosen and table.combinations((*chosen, name)) * ROOMY * r > table.rows:
+            break
+        chosen = (*chosen, name)
+    return chosen
+
+
+# --- the table of rules -----------------------------------------------------------------------------------------------
+
+
+def translations(policy: Policy, table: Table, limit: Fraction) -> tuple[Translated, ...]:
+    """Return the requirement for every method; the policy's own as it stands there."""
+    own = own_name(policy)
+    found = tuple(_all(policy, table, limit))
+    return tuple(_of_policy(policy, each) if each.name == own else each for each in found)
+
+
+def own_name(policy: Policy) -> str:
+    """Return what the policy's own method is called here."""
+    method = policy.method
+    return response_name(method.scope) if method.name == RESPONSE else method.name
+
+
+def response_name(scope: str) -> str:
+    """Return what randomized response of a scope is called."""
+    return f"{RESPONSE} ({scope})"
+
+
+def _all(policy: Policy, table: Table, limit: Fraction) -> Iterator[Translated]:
+    for method in OF_VALUES:
+        yield _of_values(method, _value_rule(policy, method, table, limit))
+    for scope in SCOPES:
+        yield response(scope, limit)
+    for method in ("anatomy", SUPPRESSION):
+        yield grouped(method, diversity(limit))
+    yield robust(policy.method.attribute_sets or (known_columns(table, diversity(limit)),), diversity(limit))
+    yield generalized(diversity(limit))
+
+
+def _of_policy(policy: Policy, like: Translated) -> Translated:
+    method, rule = (part.model_dump(exclude_unset=True) for part in (policy.method, policy.requirement))
+    return Translated(like.name, method, rule, _short(rule), like.promise, own=True)
+
+
+def _value_rule(policy: Policy, method: str, table: Table, limit: Fraction) -> dict[str, Any]:
+    """Return the policy's own bound on values, where the method takes it; else rho2 = limit for the largest share."""
+    rule = policy.requirement
+    plain = rule.rho2 is not None and not rule.values
+    if policy.method.name in OF_VALUES and (method in MATRICES or plain):
+        return rule.model_dump(exclude_unset=True)
+    return {"rho1": str(table.largest_share), "rho2": str(limit)}
+
+
+# --- each method ------------------------------------------------------------------------------------------------------
+
+PROMISES = {
+    "uniform": "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
+    "whatever he believed before.",
+    "fine-grain": "The odds of each single value change by a bounded factor, for whoever sees the person's row, "
+    "whatever he believed before.",
+    "small-domain": "The belief in a value is bounded for who sees the person's row and has the shares of its "
+    "sub-table for his prior; not for one who knows how many records of the sub-table have each value.",
+    RESPONSE: "The belief in a value is bounded for who sees the published quasi-identifiers of a row and nothing "
+    "else; not for one who knows a person's true ones and how values depend on them.",
+    "anatomy": "The belief in a value is bounded for who finds the person's group and knows no association of values "
+    "with other columns; not for one who does, or who knows others of the group.",
+    SUPPRESSION: "As with anatomy for published records, and, where a value has more than 1/l of the table, the belief "
+    "in which value that is; not for someone who misses a person in the release.",
+    GENERALIZATION: "No belief is bounded: the entropy of the values in every class is at least ln l, and one value "
+    "may have far more than 1/l of a class.",
+}
+
+
+def _of_values(method: str, rule: dict[str, Any]) -> Translated:
+    return Translated(method, {"name": method}, rule, _short(rule), PROMISES[method])
+
+
+def response(scope: str, limit: Fraction) -> Translated:
+    """Return randomized response of a scope, with a limit on its risk."""
+    rule = {"risk_limit": str(limit)}
+    return Translated(response_name(scope), {"name": RESPONSE, "scope": scope}, rule, _short(rule), PROMISES[RESPONSE])
+
+
+def grouped(method: str, l: int) -> Translated:  # noqa: E741
+    """Return anatomy or suppression."""
+    return Translated(method, {"name": method}, {"l": l}, f"l = {l}", PROMISES[method])
+
+
+def robust(sets: tuple[tuple[str, ...], ...], r: int) -> Translated:
+    """Return robust-anatomy against who knows how values depend on these sets of columns."""
+    told = "; ".join(", ".join(names) for names in sets)
+    promise = (
+        f"The belief in a value is bounded for who finds the person's group, whatever he believes of how values depend "
+        f"on {told}; not for one who knows more columns, or others of the group."
+    )
+    return Translated(ROBUST, {"name": ROBUST, "attribute_sets": sets}, {"r": r}, f"r = {r}", promise)
+
+
+def generalized(l: float) -> Translated:  # noqa: E741
+    """Return full-domain generalization with entropy l-diversity."""
+    return Translated(GENERALIZATION, {}, {"l": l}, f"entropy l = {l:.4g}", PROMISES[GENERALIZATION])
+
+
+def _short(rule: dict[str, Any]) -> str:
+    """Return a requirement in a few characters.
+
+    >>> _short({"rho1": "1/5", "rho2": 0.5}), _short({"risk_limit": "1/3"}), _short({"l": 3})
+    ('rho 1/5 to 1/2', 'risk 1/3', 'l = 3')
+    """
+    plain = {name: _number(value) for name, value in rule.items() if isinstance(value, int | float | str)}
+    overall = [f"rho {plain.pop('rho1')} to {plain.pop('rho2')}"] if "rho2" in plain else []
+    overall += [f"risk {plain.pop('risk_limit')}"] if "risk_limit" in plain else []
+    more = [f"{len(rule[name])} {name}" for name in ("values", "groups") if rule.get(name)]
+    return ", ".join([*overall, *(f"{name} = {value}" for name, value in plain.items()), *more])
+
+
+def _number(value: float | str) -> str:
+    try:
+        number = exact(value)
+    except PolicyError:  # rho1 = "observed"
+        return str(value)
+    return str(number) if number.denominator < 100 else f"{float(number):.4g}"
+
+
+# --- stricter and looser ----------------------------------------------------------------------------------------------
+
+
+def grid(like: Translated, table: Table) -> tuple[Translated, ...]:
+    """Return the method with other parameters, all else alike: from the strictest to the loosest."""
+    steps = [Fraction(k, POINTS) for k in range(1, POINTS)]
+    shares = range(min(table.values, POINTS), 1, -1)
+    method = like.method.get("name", GENERALIZATION)
+    if method in MATRICES:
+        return tuple(_with(like, {"gamma": _gamma(k)}) for k in range(POINTS))
+    if method == "small-domain":
+        return tuple(
+            _with(like, {"rho1": str(table.largest_share), "rho2": str(limit)}) for limit in _above(table, 1, steps)
+        )
+    if method == RESPONSE:  # a limit above the risk of the table itself is none
+        limits = _above(table, table.largest_belief, steps)
+        return tuple(_with(like, {"risk_limit": str(limit)}) for limit in limits)
+    if method == GENERALIZATION:
+        return tuple(generalized(1 + (table.values - 1) * float(step)) for step in reversed(steps))
+    return tuple(_with(like, {"r" if method == ROBUST else "l": l}) for l in shares)  # noqa: E741
+
+
+def _above(table: Table, most: Fraction | int, steps: Sequence[Fraction]) -> Iterator[Fraction]:
+    """Yield beliefs between the largest share and `most`."""
+    return (table.largest_share + (most - table.largest_share) * step for step in steps)
+
+
+def _gamma(k: int) -> str:
+    """Return gamma - 1 from 0.05 to 1000, in equal ratios."""
+    return f"{1 + 0.05 * 20_000 ** (k / (POINTS - 1)):.4g}"
+
+
+def _with(like: Translated, rule: dict[str, Any]) -> Translated:
+    return Translated(like.name, like.method, rule, _short(rule), like.promise)

@@ -1,0 +1,333 @@
+"""The attacker who knows the true values of some members (FG section I), and what that tells of the others.
+
+    randomized        records are independent in the attacker's eyes: known members tell nothing of the others
+    small domain      where the composition is known too, known members are taken out of it and of the published counts
+    groups            a group with composition c: Pr(x) = (c_x - known_x) / (N - known)
+    and a prior       on signatures (PI): known members are taken out of the group's signatures and values, and the
+                      posterior is that of the rest, for the weight of a world is a product over the records
+
+The first is shown on small tables by going through all worlds (`enumerate_posteriors`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.background import Knowledge, background_finding
+from sfumato.auditor.composition import Counts, composition_beliefs, composition_finding
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.posterior import posterior_finding
+from sfumato.auditor.worlds import Number, chance_of, enumerate_posteriors, independent
+from sfumato.errors import UsageError
+from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group, worst_posteriors
+from sfumato.methods.robustness.posterior import MOST_STATES
+from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.mechanism import Mechanism, SubTable
+
+IntArray = npt.NDArray[np.int64]
+SHOWN_WORLDS = 20_000
+"""Worlds that the demonstration goes through at most."""
+MOST_REDUCED = 10**5
+"""Different groups, with known members taken out, whose posteriors are computed at most."""
+QUESTION = "Which true value does a record have, once the values of other members are known?"
+
+
+# --- randomized records -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A small table, gone through world by world without and with known members."""
+
+    published: tuple[int, ...]
+    known: tuple[tuple[int, int], ...]  # record, true value
+    moved: Fraction  # the largest change of a belief about a record that is not known
+
+
+def randomized_movement(
+    weights: Sequence[Sequence[Number]], shares: Sequence[Number], published: Sequence[int], known: Mapping[int, int]
+) -> Demonstration:
+    """Return how far known members move the beliefs about the others, over all worlds of independent records.
+
+    weights[y][x] = P[y, x]; shares are the prior of every record. Both up to a factor.
+
+    >>> str(randomized_movement([[3, 1], [1, 3]], [4, 1], [0, 1, 1], {1: 0, 2: 1}).moved)
+    '0'
+    """
+    priors, chance = [shares] * len(published), chance_of(weights, published)
+    before, after = (
+        enumerate_posteriors(independent(priors), chance, len(shares), members) for members in (None, known)
+    )
+    others = [record for record in range(len(published)) if record not in known]
+    moved = max(abs(b - a) for r in others for b, a in zip(before[r], after[r], strict=True))
+    return Demonstration(tuple(published), tuple(known.items()), moved)
+
+
+def demonstrate(matrix: PerturbationMatrix, counts: Sequence[int]) -> Demonstration | None:
+    """Return a demonstration with the values that most records have; None where there is one value only.
+
+    The first of up to five records is asked for, and all others are known. Of many values those that most records have
+    are taken, as many as SHOWN_WORLDS allows for two records: the prior is that of one who excludes the others.
+    """
+    held = [int(code) for code in np.argsort(-np.asarray(counts), kind="stable") if counts[code]]
+    held = held[: math.isqrt(SHOWN_WORLDS)]
+    if len(held) < 2:
+        return None
+    weights = [[matrix.diagonal_weight(x) if x == y else int(matrix.noise[x]) for x in held] for y in held]
+    size = next(n for n in (5, 4, 3, 2) if len(held) ** n <= SHOWN_WORLDS)
+    published = [k % len(held) for k in range(size)]
+    return randomized_movement(
+        weights, [int(counts[code]) for code in held], published, {r: published[r] for r in range(1, size)}
+    )
+
+
+def randomized_finding(mechanism: Mechanism, counts: Sequence[int], covered: bool) -> Finding:
+    """Return what known members add to a release with one matrix for all rows: nothing.
+
+    `covered`: the guarantee is about one who knows other records (nothing was computed from the table).
+    """
+    finding = posterior_finding(mechanism, [counts], "upward", covered)
+    shown = demonstrate(mechanism.matrix, counts)
+    proof = (
+        f" Over all worlds of {len(shown.published)} records, {len(shown.known)} of them known, no belief about the "
+        f"other moves (by {shown.moved})."
+        if shown
+        else ""
+    )
+    own = "" if covered else " The matrix or the domain was computed from the table; what that tells is not measured."
+    return replace(
+        finding,
+        attacker="corruption",
+        question=QUESTION,
+        assumption=f"Knows the true values of any other records. {finding.assumption}",
+        remark=f"Records are independent: known members move nothing.{proof}{own} {finding.remark}",
+    )
+
+
+# --- small domain, with a known composition ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """Beliefs [published, true] in a sub-table of known composition, before and after members are known."""
+
+    before: FloatArray
+    after: FloatArray
+    left: Counts  # of the members who are not known
+
+    @property
+    def moved(self) -> float:
+        """The largest change of a belief about a member who is not known."""
+        here = np.array(self.left.published) > 0
+        return float(np.abs(self.after - self.before)[here].max(initial=0))
+
+
+def known_taken_out(counts: Counts, known: Sequence[tuple[int, int]]) -> Counts:
+    """Return the counts of the other members; `known` are published and true value of each known one."""
+    published, true = list(counts.published), list(counts.true)
+    for shown, own in known:
+        published[shown] -= 1
+        true[own] -= 1
+    if min(*published, *true) < 0:
+        raise UsageError(
+            "More members are known with a value than there are.", "Give published and true values of members."
+        )
+    return Counts(tuple(published), tuple(true))
+
+
+def composition_movement(table: SubTable, counts: Counts, known: Sequence[tuple[int, int]]) -> Movement:
+    """Return how known members of a sub-table move the beliefs of one who knows its composition.
+
+    They are taken out of both counts: given their values the others are any arrangement of the rest.
+    """
+    left = known_taken_out(counts, known)
+    before = composition_beliefs(table.matrix, counts.published, counts.true).beliefs
+    after = composition_beliefs(table.matrix, left.published, left.true).beliefs if sum(left.true) else before * 0
+    return Movement(before, after, left)
+
+
+def composition_corruption_finding(
+    mechanism: Mechanism, counts: Sequence[Counts], known: Sequence[Sequence[tuple[int, int]]]
+) -> Finding:
+    """Return what one reaches who knows every sub-table's composition and these members of each."""
+    before = composition_finding(mechanism, counts)
+    left = [known_taken_out(c, k) for c, k in zip(counts, known, strict=True)]
+    after = composition_finding(mechanism, left, whole=counts)
+    members = sum(len(k) for k in known)
+    return replace(
+        after,
+        attacker="corruption",
+        question=QUESTION,
+        assumption=f"Knows the true values of {members:,} member(s). {after.assumption}",
+        remark=(
+            f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. One who does not know "
+            f"the composition, and takes records for independent draws, is not moved. {after.remark}"
+        ),
+    )
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def group_posterior(counts: Sequence[int], known: Sequence[int]) -> tuple[Fraction, ...]:
+    """Return the belief in each value of a member of a group, of which so many of each value are known.
+
+    >>> [str(belief) for belief in group_posterior([2, 1, 1], [0, 1, 0])]
+    ['2/3', '0', '1/3']
+    """
+    left = [count - gone for count, gone in zip(counts, known, strict=True)]
+    if min(left) < 0 or not sum(left):
+        raise UsageError(
+            "The known members are not some of the group, or are all of it.", "Give the true values of some members."
+        )
+    return tuple(Fraction(count, sum(left)) for count in left)
+
+
+def worst_group_posterior(counts: Sequence[int], known: int) -> Fraction:
+    """Return the largest belief over which members are known: none of those with the commonest value.
+
+        max_x min(1, c_x / (N - known))
+
+    >>> [str(worst_group_posterior([1, 1, 1], t)) for t in range(3)]
+    ['1/3', '1/2', '1']
+    """
+    left = sum(counts) - known
+    if left < 1:
+        raise UsageError(f"Of {sum(counts)} members {known} are known: nobody is left.", "Give fewer members.")
+    return min(Fraction(1), Fraction(max(counts), left))
+
+
+def groups_finding(
+    compositions: Sequence[Sequence[int]], known: int, stated: float | None = None, names: Sequence[str] = ()
+) -> Finding:
+    """Return what one reaches who knows so many members of each group (all but one of a smaller group).
+
+    `stated` is the bound for one who knows no member, such as 1/l.
+    """
+    sizes = [sum(counts) for counts in compositions]
+    risks = [worst_group_posterior(c, min(known, n - 1)) for c, n in zip(compositions, sizes, strict=True)]
+    order = sorted(range(len(risks)), key=lambda k: (-risks[k], -sizes[k]))
+    before = max(Fraction(max(c), n) for c, n in zip(compositions, sizes, strict=True))
+    limit = float(before) if stated is None else stated
+    return Finding(
+        attacker="corruption",
+        question=QUESTION,
+        assumption=f"Knows the group of every record, and the true values of the {known} member(s) that tell most.",
+        measured="the largest belief in a value of a member of the group; exact",
+        worst=float(max(risks)),
+        mean=float(sum(r * n for r, n in zip(risks, sizes, strict=True)) / sum(sizes)),
+        records=sum(sizes),
+        at_risk=sum(n for r, n in zip(risks, sizes, strict=True) if float(r) > limit * (1 + ROUNDING)),
+        stated=stated,
+        exposed=tuple(
+            Exposed(names[k] if names else f"group {k + 1}", sizes[k], float(risks[k])) for k in order[:SHOWN]
+        ),
+        remark=f"With no member known the largest belief is {float(before):.4g}.",
+    )
+
+
+# --- groups, and a prior on signatures --------------------------------------------------------------------------------
+
+
+def taken_out(group: Composition, signature: int, value: int) -> Composition:
+    """Return a group without a member of this signature and value.
+
+    >>> taken_out(Composition((0, 1), (1, 2), (5, 7), (1, 2)), 1, 7)
+    Composition(signatures=(0, 1), sizes=(1, 1), values=(5, 7), counts=(1, 1))
+    """
+    signatures = Counter(dict(zip(group.signatures, group.sizes, strict=True)))
+    values = Counter(dict(zip(group.values, group.counts, strict=True)))
+    return Composition.of((signatures - Counter([signature])).elements(), (values - Counter([value])).elements())
+
+
+def reduced(groups: Iterable[Composition], prior: Prior) -> dict[Composition, set[Composition]]:
+    """Return what can be left of each group once a member is known; a group of one stays.
+
+    All members with a value that they can have: those of a belief above 0.
+    """
+    found: dict[Composition, set[Composition]] = {}
+    for batch, beliefs in posteriors_by_group(groups, prior):
+        for group, table in zip(batch, beliefs, strict=True):
+            pairs = np.argwhere(table > 0) if group.size > 1 else ()
+            found[group] = {taken_out(group, group.signatures[s], group.values[x]) for s, x in pairs} or {group}
+    return found
+
+
+def worst_when_known(groups: Sequence[Composition], prior: Prior, known: int) -> tuple[FloatArray, list[Composition]]:
+    """Return the largest posterior of each group over which members are known, and what is left of it there.
+
+    So many members are known, of a smaller group all but one: whichever they are, and with whatever values they can
+    have. For groups of up to `MOST_STATES` states exact, else an upper bound.
+    """
+    left = {group: {group} for group in groups}
+    for _ in range(known):
+        fewer = reduced(set().union(*left.values()), prior)
+        if sum(map(len, fewer.values())) > MOST_REDUCED:
+            raise UsageError(
+                f"{known} known members can leave more than {MOST_REDUCED:,} different groups.",
+                "Ask for fewer known members, or give those who are known.",
+            )
+        left = {group: set().union(*(fewer[rest] for rest in rests)) for group, rests in left.items()}
+    rests = list(set().union(*left.values()))
+    risk = dict(zip(rests, worst_posteriors(rests, prior).tolist(), strict=True))
+    worst = {group: max(sorted(rests, key=str), key=risk.__getitem__) for group, rests in left.items()}
+    return np.array([risk[worst[group]] for group in groups]), [worst[group] for group in groups]
+
+
+def robust_groups_finding(tables: GroupTables, known_set: Knowledge, known: int, r: int) -> Finding:
+    """Return what one reaches who has a prior on signatures and knows so many members of each group."""
+    groups = tables.compositions(known_set.signatures)
+    risks, rests = worst_when_known(groups, known_set.prior, known)
+    above = breaches(rests, known_set.prior, r)
+    before = worst_posteriors(groups, known_set.prior)
+    order = np.lexsort((-tables.sizes, -risks))[:SHOWN].tolist()
+    return Finding(
+        attacker="corruption",
+        question=QUESTION,
+        assumption=(
+            f"Knows group and signature of every record, as a prior the probability of each value given "
+            f"{known_set.name}, and the true values of the {known} member(s) of each group that tell most."
+        ),
+        measured="the largest belief in a value of a member of the group, over all that members can have; "
+        + ("an upper bound in large groups" if any(group.states > MOST_STATES for group in groups) else "exact"),
+        worst=float(risks.max()),
+        mean=float(risks @ tables.sizes / tables.rows.size),
+        records=tables.rows.size,
+        at_risk=int(tables.sizes[above].sum()),
+        stated=1 / r,
+        exposed=tuple(Exposed(tables.told(k), int(tables.sizes[k]), float(risks[k])) for k in order),
+        remark=f"With no member known the largest belief is {before.max():.4g}.",
+        broken=bool(above.any()),
+    )
+
+
+def known_members_finding(
+    tables: GroupTables,
+    sets: Sequence[Knowledge],
+    r: int,
+    known: npt.NDArray[np.bool_],
+    values: IntArray,
+    names: Sequence[str] = (),
+) -> Finding:
+    """Return what is believed of the others, once these rows are known to have these values.
+
+    One attribute set with one signature and equal shares: no background knowledge.
+    """
+    before = background_finding(tables, sets, r, promised=False, values=names)
+    others = [replace(each, signatures=each.signatures[~known]) for each in sets]
+    after = background_finding(tables.without(known, values), others, r, promised=False, values=names)
+    return replace(
+        after,
+        attacker="corruption",
+        question=QUESTION,
+        assumption=f"Knows the true values of {int(known.sum()):,} member(s). {after.assumption}",
+        remark=f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. {after.remark}",
+    )

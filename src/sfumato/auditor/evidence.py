@@ -1,0 +1,447 @@
+"""What an audit is about: the table and its release as arrays of codes, each column read when it is first asked for.
+
+A column has one list of labels for both sides, values as they are written (bins by their names), so that a table and a
+release of different file formats agree. Rows that the policy leaves out of a release are left out here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.analyst.counting.reading import connected, quoted
+from sfumato.auditor.foreign.labels import named
+from sfumato.auditor.grouped import GroupTables
+from sfumato.engines.arrow import as_numpy, codes_of
+from sfumato.engines.rows.encoding import Encoder
+from sfumato.engines.rows.mapping import positioned
+from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.errors import ReleaseError, UsageError
+from sfumato.publisher.table import Table
+from sfumato.release.folder import Release
+from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.release.verify.files import as_published
+from sfumato.values.attributes import MISSING_LABEL, Attribute, SensitiveDomain, Value
+from sfumato.values.attributes import label as written
+from sfumato.values.bucket_columns import GroupClaim
+from sfumato.values.mechanism import Mechanism
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+T = TypeVar("T")
+UNMATCHED = -1
+
+
+def text_of(value: Value) -> str:
+    """Return how a value is written; a text that looks like the missing value in quotes, to tell the two apart."""
+    return repr(value) if value == MISSING_LABEL else written(value)
+
+
+class DoesNotApply(Exception):
+    """An attacker has nothing to work on; the reason is told in the audit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Signatures:
+    """The combinations of some columns that occur, numbered from 0: of the table's rows and of the release's."""
+
+    columns: tuple[str, ...]
+    table: Ints
+    release: Ints
+    codes: tuple[Codes, ...]  # of each column, by combination
+    texts: tuple[tuple[str, ...], ...]  # the labels of each column
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return int(self.codes[0].size) if self.codes else 1
+
+    @cached_property
+    def values(self) -> tuple[tuple[str, ...], ...]:
+        """The labels of each combination."""
+        columns = [
+            [texts[code] for code in codes.tolist()] for codes, texts in zip(self.codes, self.texts, strict=True)
+        ]
+        return tuple(zip(*columns, strict=True)) if columns else ((),)
+
+    @property
+    def name(self) -> str:
+        """The columns in words."""
+        return ", ".join(self.columns)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The values of each combination."""
+        return tuple(", ".join(values) for values in self.values)
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """The combinations in words."""
+        return tuple(named(self.columns, values) for values in self.values)
+
+
+@dataclass(eq=False)
+class ColumnCodes:
+    """Codes of a column by its labels; new labels get new codes."""
+
+    attribute: Attribute
+    index: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # a learning encoder recodes; missing values have a label like all others
+        learning = replace(self.attribute, missing="category", declared=None)
+        self._recoded = Encoder(learning) if self.attribute.recoding else None
+
+    def of_table(self, column: Any, position: int) -> Codes:
+        """Return the codes of values as they are in the table."""
+        if self._recoded is None:
+            return self.of_release(column)
+        codes = self._recoded.encode(column, position)
+        self._recoded.check()
+        return self._numbered([text_of(value) for value in self._recoded.learned]).take(codes)
+
+    def of_release(self, column: Any) -> Codes:
+        """Return the codes of published values."""
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            column = column.cast(column.type.value_type)
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        values: list[Value] = [*coded.dictionary.to_pylist(), None]
+        places = codes_of(coded, len(values) - 1)
+        used = np.unique(places)
+        table = np.zeros(len(values), dtype=np.int32)
+        table[used] = self._numbered([text_of(values[k]) for k in used.tolist()])
+        return table.take(places)
+
+    def _numbered(self, labels: Iterable[str]) -> Codes:
+        return np.array([self.index.setdefault(text, len(self.index)) for text in labels], dtype=np.int32)
+
+
+@dataclass(eq=False)
+class Case:
+    """A table, the release that was made from it, and what the attacker is given besides."""
+
+    table: Table
+    release: Release
+    priors: tuple[Path, ...] = ()
+    known: Any = None
+    external: Any = None
+    seed: int | None = None
+    earlier: Release | None = None  # of the same people
+    _columns: dict[str, ColumnCodes] = field(default_factory=dict)
+    _table_codes: dict[str, Codes] = field(default_factory=dict)
+    _release_codes: dict[str, Codes] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what an attacker has to say beside its findings
+    _made: dict[Callable[[Case], Any], Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_known(
+        cls, table: Table, release: Release, columns: Mapping[str, ColumnCodes], codes: Mapping[str, Codes]
+    ) -> Case:
+        """Return a case of a table whose columns were read already: codes by labels, for releases of any policy."""
+        own = {name: replace(column, index=dict(column.index)) for name, column in columns.items()}
+        return cls(table, release, _columns=own, _table_codes=dict(codes))
+
+    def once(self, make: Callable[[Case], T]) -> T:
+        """Return what a function makes of the case, made when it is first asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        result: T = self._made[make]
+        return result
+
+    # --- what is stated -----------------------------------------------------------------------------------------------
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the release says of itself."""
+        return self.release.manifest
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the release is of the proved version of its method."""
+        return self.manifest.assurance == "proved"
+
+    @property
+    def groups_part(self) -> GroupsPart:
+        """The part of the manifest about groups."""
+        if self.manifest.groups is None:
+            raise DoesNotApply(f"{self.manifest.method} publishes no groups.")
+        return self.manifest.groups
+
+    @property
+    def group_claim(self) -> GroupClaim:
+        """What a release by groups promises."""
+        return self.manifest.group_claim
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """How the sensitive columns were randomized, where one mechanism did it."""
+        if self.manifest.groups or self.manifest.response:
+            raise DoesNotApply(f"{self.manifest.method} does not randomize the sensitive values by one matrix.")
+        return self.manifest.mechanism_value
+
+    @property
+    def quasi_identifiers(self) -> tuple[str, ...]:
+        """The columns with this role."""
+        return tuple(self.table.schema.names("quasi_identifier"))
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """The sensitive columns."""
+        return tuple(self.table.schema.names("sensitive"))
+
+    @property
+    def attribute_sets(self) -> tuple[tuple[str, ...], ...]:
+        """What background knowledge is about: each quasi-identifier, all of them, and the policy's own sets."""
+        names = self.quasi_identifiers
+        sets = [*((name,) for name in names), names, *self.table.policy.method.attribute_sets]
+        return tuple(dict.fromkeys(each for each in sets if each))
+
+    @property
+    def one_of_each_person(self) -> bool:
+        """Whether one row of each person was drawn, and which one is not known."""
+        person = self.table.policy.person
+        return person is not None and person.repeated == "keep-one"
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether row k of the release is row k of the table, of those that are not left out."""
+        return not self.manifest.data.shuffled and not self.one_of_each_person
+
+    @property
+    def comparable(self) -> tuple[str, ...]:
+        """The columns that are published as they are, in bins, or with some values merged."""
+        return tuple(c.name for c in self.manifest.columns if c.treatment in ("untouched", "binned", "merged"))
+
+    # --- codes --------------------------------------------------------------------------------------------------------
+
+    def read(self, names: Sequence[str]) -> None:
+        """Read columns of both sides, all in one pass over the table; those that were read before are not again."""
+        self._read_table([name for name in names if name not in self._table_codes])
+        shown = {column.name for column in self.manifest.columns}
+        self._read_release([name for name in names if name in shown and name not in self._release_codes])
+
+    def in_table(self, name: str) -> Codes:
+        """Return the codes of a column of the table, without the rows that are left out."""
+        self.read([name])
+        return self._table_codes[name]
+
+    def in_release(self, name: str) -> Codes:
+        """Return the codes of a published column."""
+        self.read([name])
+        return self._release_codes[name]
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a column, in the order of their codes."""
+        self.read([name])
+        return tuple(self._columns[name].index)
+
+    def encode(self, name: str, column: Any) -> Codes:
+        """Return the codes of values of another table, written as in the true one."""
+        self.read([name])
+        return self._column(name).of_table(column, 0)
+
+    def written(self, name: str, column: Any) -> list[str]:
+        """Return values of the table as they are written."""
+        codes, labels = self.encode(name, column), self.labels(name)
+        return [labels[code] for code in codes.tolist()]
+
+    def _column(self, name: str) -> ColumnCodes:
+        attribute = next((a for a in self.table.schema.attributes if a.name == name), Attribute(name, "other"))
+        return self._columns.setdefault(name, ColumnCodes(attribute))
+
+    def _read_table(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        drops = dropping(self.table.schema)
+        parts: dict[str, list[Codes]] = {name: [] for name in names}
+        for batch, position in positioned(self.table.source, list(dict.fromkeys([*names, *(a.name for a in drops)]))):
+            keep = complete_rows(batch.rows, drops)
+            for name in names:
+                codes = self._column(name).of_table(batch.rows.column(name), position)
+                parts[name].append(codes if keep is None else codes[keep])
+        for name, of_batches in parts.items():
+            self._table_codes[name] = np.concatenate(of_batches) if of_batches else np.zeros(0, dtype=np.int32)
+
+    def _read_release(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        with connected(self.release) as connection:
+            rows = connection.sql(f"SELECT {', '.join(map(quoted, names))} FROM release").to_arrow_table()
+        for name in names:
+            self._release_codes[name] = self._column(name).of_release(rows.column(name).combine_chunks())
+
+    def signatures(self, names: Sequence[str]) -> Signatures:
+        """Number the combinations of some columns; the release lacks the columns that only the table has."""
+        self.read(names)
+        shown = all(name in self._release_codes for name in names)
+        split, first = self.rows, np.zeros(1, dtype=np.int64)
+        number = np.zeros(split + (self.manifest.data.rows if shown else 0), dtype=np.int64)
+        columns = [self._both(name, shown) for name in names]
+        for column, name in zip(columns, names, strict=True):
+            key = number * len(self.labels(name)) + column
+            _, first, number = np.unique(key, return_index=True, return_inverse=True)
+        codes = tuple(column[first] for column in columns)
+        texts = tuple(self.labels(name) for name in names)
+        return Signatures(tuple(names), number[:split].astype(np.int64), number[split:].astype(np.int64), codes, texts)
+
+    def _both(self, name: str, shown: bool) -> Codes:
+        """Return the codes of a column of the table, and after them those of the release if it is shown there."""
+        own = self._table_codes[name]
+        return np.concatenate([own, self._release_codes[name]]) if shown else own
+
+    @cached_property
+    def rows(self) -> int:
+        """The records of the table, without the rows that are left out."""
+        return int(self.in_table(self.sensitive[0]).size)
+
+    # --- sensitive values ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def true(self) -> Codes:
+        """The values of the table's records, as codes of the mechanism's domain."""
+        return self.joined(self.in_table, self.mechanism.domain)
+
+    @cached_property
+    def published(self) -> Codes:
+        """The published values, row by row of the release."""
+        return self.joined(self.in_release, self.mechanism.domain)
+
+    def joined(self, side: Callable[[str], Codes], domain: SensitiveDomain) -> Codes:
+        """Return the values of one side as codes of a domain."""
+        self.read(domain.names)
+        columns = []
+        for part in domain.parts:
+            place = {text_of(value): code for code, value in enumerate(part.values)}
+            table = np.array([place.get(text, UNMATCHED) for text in self.labels(part.name)], dtype=np.int32)
+            columns.append(table.take(side(part.name)))
+            if (columns[-1] == UNMATCHED).any():
+                raise another_table(f"{part.name!r} has a value that the release does not know.")
+        return domain.join(columns)
+
+    @cached_property
+    def sub_tables(self) -> Codes:
+        """The sub-table of each row of the release, from 0."""
+        label = self.mechanism.label
+        if label is None:
+            return np.zeros(self.manifest.data.rows, dtype=np.int32)
+        numbers = np.array([int(text) - 1 for text in self._shown_labels(label)], dtype=np.int32)
+        return numbers.take(self._release_codes[label])
+
+    def _shown_labels(self, name: str) -> tuple[str, ...]:
+        self._read_release([name])
+        return tuple(self._columns[name].index)
+
+    @cached_property
+    def values(self) -> Signatures:
+        """The sensitive values of the table's records: combinations that occur, numbered from 0."""
+        return self.signatures(self.sensitive)
+
+    @cached_property
+    def group_tables(self) -> GroupTables:
+        """A release by groups as arrays; values are numbered as in `values`."""
+        part = self.groups_part
+        lines = self.release.groups_to_arrow()
+        place = {values: code for code, values in enumerate(self.values.values)}
+        columns = [map(text_of, lines.column(name).to_pylist()) for name in self.sensitive]
+        codes = [place.get(values, UNMATCHED) for values in zip(*columns, strict=True)]
+        if UNMATCHED in codes:
+            raise another_table("A group has a value that no record of the table has.")
+        numbers = np.array([int(text) - 1 for text in self._shown_labels(part.group_column)], dtype=np.int64)
+        return GroupTables(
+            numbers.take(self._release_codes[part.group_column]),
+            as_numpy(lines.column(part.group_column).combine_chunks()).astype(np.int64) - 1,
+            np.array(codes, dtype=np.int64),
+            as_numpy(lines.column(part.count_column).combine_chunks()).astype(np.int64),
+        )
+
+    # --- whose row is whose -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def matched(self) -> Ints:
+        """The release's row of each record, or UNMATCHED: by place, or by columns that tell one record from all others.
+
+        A record that was withheld, or whose columns others share, has none.
+        """
+        if self.is_aligned:
+            return np.arange(self.rows)
+        own = self.signatures(self.comparable)
+        size = own.size
+        alone = (np.bincount(own.table, minlength=size) == 1) & (np.bincount(own.release, minlength=size) == 1)
+        row = np.full(size, UNMATCHED, dtype=np.int64)
+        row[own.release] = np.arange(own.release.size)
+        return np.where(alone[own.table], row[own.table], UNMATCHED)
+
+    def check(self) -> None:
+        """Raise unless the release is as it was published, and can have been made from this table under this policy."""
+        for found in as_published(self.release):
+            if found.status == "fails":
+                raise ReleaseError(
+                    f"The release is not as it was published; {found.name}: {found.detail}",
+                    "Give the folder as it was published: an audit of anything else says nothing of the release.",
+                )
+        if self.table.policy.hash() != self.manifest.policy_sha256:
+            raise UsageError(
+                "The policy is not the one that the release was made under.", "Give the policy of the publication."
+            )
+        self._check_columns()
+        withheld = self.manifest.groups.withheld if self.manifest.groups else 0
+        due = self.manifest.data.rows + withheld
+        if self.rows < due or (self.rows > due and not self.one_of_each_person):
+            raise another_table(f"It has {self.rows:,} records, and the release was made from {due:,}.")
+        names = [name for name in self.comparable if self.table.schema[name].role == "quasi_identifier"]
+        own = self.signatures(names)
+        held, shown = (np.bincount(numbers, minlength=own.size) for numbers in (own.table, own.release))
+        if (shown > held).any():
+            first = own.told[int(np.argmax(shown > held))]
+            raise another_table(f"More rows of the release have {first} than records of the table.")
+        if self.is_aligned and not np.array_equal(own.table, own.release):
+            raise another_table("Its rows are in another order, which the release says that it keeps.")
+        if self.manifest.groups:
+            self._check_groups()
+
+    def _check_columns(self) -> None:
+        """Raise unless the files have the columns that are stated, and these are the ones that the policy publishes."""
+        with connected(self.release) as connection:
+            held = [str(row[0]) for row in connection.sql("DESCRIBE release").fetchall()]
+        stated = self.release.column_names
+        hidden = set(self.sensitive) if self.manifest.groups else set()
+        own = {a.name for a in self.table.schema.attributes if a.is_published} - hidden
+        labels = {column.name for column in self.manifest.columns if column.treatment in ("sub-table", "group")}
+        for here, due, by in ((held, stated, "its manifest states"), (stated, own | labels, "the policy publishes")):
+            if more := [name for name in here if name not in set(due)]:
+                raise ReleaseError(
+                    f"The release has a column that is not one which {by}: {', '.join(map(repr, more))}.",
+                    "Do not hand it out: such a column may hold true values. Publish anew.",
+                )
+            if lacking := [name for name in due if name not in set(here)]:
+                raise ReleaseError(
+                    f"The release lacks a column that {by}: {', '.join(map(repr, sorted(lacking)))}.",
+                    "Give the release as it was published, and the policy of the publication.",
+                )
+
+    def _check_groups(self) -> None:
+        """Raise if the groups list a value more often than the table has it; the rest then are the withheld ones."""
+        tables, size = self.group_tables, self.values.size
+        held = np.bincount(self.values.table, minlength=size)
+        shown = np.bincount(tables.values, tables.counts, size).astype(np.int64)
+        if (shown > held).any():
+            value = int(np.argmax(shown > held))
+            raise another_table(
+                f"Its groups have {self.values.labels[value]!r} {shown[value]:,} times, the table {held[value]:,}."
+            )
+
+
+def another_table(reason: str) -> UsageError:
+    """Return the error that the release was made from another table."""
+    return UsageError(
+        f"The release was not made from this table. {reason}", "Give the table that was published, with its policy."
+    )

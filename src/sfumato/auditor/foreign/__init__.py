@@ -1,0 +1,1 @@
+"""Tables that other tools published."""

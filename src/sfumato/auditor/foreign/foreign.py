@@ -1,0 +1,300 @@
+"""Tables that other tools published: whom a person can be linked with, and what that tells of the sensitive value.
+
+The attacker knows the quasi-identifiers of a person, and takes all published rows whose labels may stand for these
+(`labels`). Rows with the same labels form an equivalence class.
+
+    belief in a value     its share among the rows that the person may be and that show a value (`shown_values`)
+    linking               1 / the number of these rows: how likely a row taken at random among them is the person's
+    known members         are taken out of their class, with their values, before that
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.evidence import DoesNotApply
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.foreign.labels import meant, named
+from sfumato.auditor.foreign.shown_values import UNKNOWN, match
+from sfumato.errors import UsageError
+from sfumato.values.attributes import label as written
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+AT_ONCE = 1 << 24
+"""Pairs of a combination and a class that are compared at a time."""
+SHOWN_LABELS = 3
+"""Labels that are not understood, in words."""
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """Distinct combinations of values of some columns, and the rows of each with each sensitive value."""
+
+    names: tuple[str, ...]
+    columns: tuple[tuple[Any, ...], ...]  # of each column, its distinct values
+    codes: Ints  # [combinations, columns]
+    counts: Ints  # [combinations, sensitive values]
+    hidden: Ints  # rows of each combination that show no value
+    rows: Ints  # the combination of each row
+    held: Ints  # its sensitive value, or UNKNOWN
+
+    @property
+    def sizes(self) -> Ints:
+        """The rows of each combination."""
+        return self.shown + self.hidden
+
+    @property
+    def shown(self) -> Ints:
+        """The rows of each combination that show a value."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    def told(self, number: int) -> str:
+        """Return a combination in words."""
+        return named(self.names, self.written(number, range(len(self.names))))
+
+    def written(self, number: int, columns: Iterable[int]) -> tuple[str, ...]:
+        """Return some values of a combination, as they are written."""
+        return tuple(written(self.columns[k][self.codes[number, k]]) for k in columns)
+
+
+def combinations(table: Any, columns: Sequence[str], held: Ints, values: int) -> Combinations:
+    """Count an Arrow table by columns and by what each row holds, one of so many values."""
+    coded = [table.column(name).combine_chunks().dictionary_encode("encode") for name in columns]
+    codes = np.column_stack([column.indices.to_numpy(zero_copy_only=False) for column in coded]).astype(np.int64)
+    distinct, number = np.unique(codes, axis=0, return_inverse=True)
+    number, shows = number.ravel(), held != UNKNOWN
+    counts = np.zeros((len(distinct), values), dtype=np.int64)
+    np.add.at(counts, (number[shows], held[shows]), 1)
+    hidden = np.bincount(number[~shows], minlength=len(distinct))
+    texts = tuple(tuple(column.dictionary.to_pylist()) for column in coded)
+    return Combinations(tuple(columns), texts, distinct, counts, hidden, number, held)
+
+
+def rows_that_fit(people: Combinations, classes: Combinations) -> Iterator[Ints]:
+    """Give [people, classes], whether the labels of a class may stand for the values of people, in blocks.
+
+    People may have fewer columns than classes: labels of the others say nothing of them.
+    """
+    places = [classes.names.index(name) for name in people.names]
+    stands = [meant(classes.columns[place], people.columns[k]) for k, place in enumerate(places)]
+    step = max(1, AT_ONCE // max(len(classes.codes), 1))
+    for start in range(0, len(people.codes), step):
+        codes = people.codes[start : start + step]
+        parts = [m[np.ix_(classes.codes[:, places[k]], codes[:, k])].T for k, m in enumerate(stands)]
+        yield np.logical_and.reduce(parts).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """The people of the true table, and the published rows that each of them may be."""
+
+    people: Combinations
+    classes: Combinations
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, truth: Any, published: Any, quasi_identifiers: Sequence[str], sensitive: Sequence[str]) -> Linked:
+        """Link two Arrow tables by the quasi-identifiers, of which the second has labels."""
+        found = match(truth, published, sensitive)
+        size = len(found.values)
+        return cls(
+            combinations(truth, quasi_identifiers, found.own, size),
+            combinations(published, quasi_identifiers, found.shown, size),
+            found.values,
+        )
+
+    def without(self, known: Ints) -> tuple[Linked, int]:
+        """Return what is left once people are known, [people, values], and how many were taken out of their class.
+
+        One is if exactly one class fits, and has the value: then it has one row less with it.
+        """
+        placed = np.where(self.homes[:, None] >= 0, known, 0)
+        taken = np.zeros_like(self.classes.counts)
+        np.add.at(taken, self.homes, placed)
+        possible = (taken <= self.classes.counts)[self.homes]
+        placed = np.where(possible, placed, 0)
+        taken[:] = 0
+        np.add.at(taken, self.homes, placed)
+        return Linked(_left(self.people, known), _left(self.classes, taken), self.values), int(placed.sum())
+
+    @cached_property
+    def candidates(self) -> Ints:
+        """[people, sensitive values]: the published rows with each value that may be the person's."""
+        return np.vstack([part @ self.classes.counts for part in rows_that_fit(self.people, self.classes)])
+
+    @cached_property
+    def fitting(self) -> Ints:
+        """[people]: the published rows that may be the person's, with a value or without."""
+        return np.concatenate([part @ self.classes.sizes for part in rows_that_fit(self.people, self.classes)])
+
+    @cached_property
+    def homes(self) -> Ints:
+        """The class of each combination of people, where exactly one fits; else -1."""
+        fitting = rows_that_fit(self.people, self.classes)
+        return np.concatenate([np.where(part.sum(axis=1) == 1, part.argmax(axis=1), -1) for part in fitting])
+
+    def unfit(self) -> Iterator[str]:
+        """Give the labels that stand for nobody's value, as column and label in words."""
+        for k, place in ((k, self.classes.names.index(name)) for k, name in enumerate(self.people.names)):
+            labels = self.classes.columns[place]
+            nobody = ~meant(labels, self.people.columns[k]).any(axis=1)
+            yield from (f"{self.people.names[k]} = {written(labels[j])}" for j in np.flatnonzero(nobody).tolist())
+
+    @cached_property
+    def beliefs(self) -> Floats:
+        """[people, sensitive values]: what the candidates tell; zero for people without any."""
+        rows = self.candidates.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(self.candidates, rows, out=np.zeros(self.candidates.shape), where=rows > 0))
+
+
+def _left(found: Combinations, gone: Ints) -> Combinations:
+    """Return combinations without some rows, which are counted no more one by one; empty ones are left out."""
+    counts, nobody = found.counts - gone, np.zeros(0, dtype=np.int64)
+    some = counts.sum(axis=1) + found.hidden > 0
+    hidden = found.hidden[some]
+    return replace(found, codes=found.codes[some], counts=counts[some], hidden=hidden, rows=nobody, held=nobody)
+
+
+def classes(linked: Linked, promised: float | None) -> Finding:
+    """Return the share of the commonest value in each equivalence class. promised: 1/l, if that is."""
+    found = linked.classes
+    _check_shown(linked)
+    shares = found.counts.max(axis=1) / np.maximum(1, found.shown)
+    baseline = float(found.counts.sum(axis=0).max() / found.shown.sum())
+    order = np.lexsort((-found.sizes, -shares))[:SHOWN].tolist()
+    likeliest = found.counts.argmax(axis=1)
+    return Finding(
+        attacker="classes",
+        question="Which value has a person who is known to be in an equivalence class?",
+        assumption="Knows the class of a person, and holds the published values to be true.",
+        measured="the share of the commonest value in a class (worst), and its mean over the rows; exact",
+        worst=float(shares.max()),
+        mean=float(shares @ found.shown / found.shown.sum()),
+        records=int(found.sizes.sum()),
+        at_risk=int(found.sizes[shares > (baseline if promised is None else promised) * (1 + ROUNDING)].sum()),
+        promised=promised,
+        baseline=baseline,
+        exposed=tuple(
+            Exposed(f"{found.told(k)}: {linked.values[likeliest[k]]!r}", int(found.sizes[k]), float(shares[k]))
+            for k in order
+        ),
+        remark=f"{len(found.codes):,} classes; the smallest has {int(found.sizes.min()):,} row(s).{_hidden(linked)}",
+    )
+
+
+def linking(linked: Linked, promised: float | None) -> Finding:
+    """Return how well the values of people are known from the rows that they may be. promised: 1/l, if that is."""
+    people, beliefs = linked.people, linked.beliefs
+    _check_shown(linked)
+    fits = linked.candidates.sum(axis=1) > 0
+    asked, total = (int(sizes.sum()) for sizes in (people.sizes[fits], people.sizes))
+    check_anybody_fits(asked, linked)
+    worst = beliefs.max(axis=1)
+    baseline = float(people.counts.sum(axis=0).max() / total)
+    bound = baseline if promised is None else promised
+    return Finding(
+        attacker="linking",
+        about=not_all_fit(total - asked, total),
+        question="What do the published rows that a person may be tell of the person's sensitive value?",
+        assumption="Knows the quasi-identifiers of people and what labels mean; holds the published values to be true.",
+        measured="the belief in a value (worst), and in a person's true value (mean), of those who fit a row",
+        worst=float(worst.max()),
+        mean=float((people.counts * beliefs).sum() / asked),
+        records=total,
+        at_risk=int(people.sizes[worst > bound].sum()),
+        promised=promised,
+        baseline=baseline,
+        exposed=tuple(_exposed(linked, worst)),
+        remark=_lost(total - asked, linked) + _hidden(linked),
+    )
+
+
+def _check_shown(linked: Linked) -> None:
+    if not linked.classes.shown.any():
+        raise DoesNotApply("no published row shows a sensitive value.")
+
+
+def check_anybody_fits(fitting: int, linked: Linked) -> None:
+    """Raise if nobody fits a published row: nothing was measured then."""
+    if not fitting:
+        raise DoesNotApply(f"nobody fits a published row.{_not_understood(linked)}")
+
+
+def not_all_fit(lost: int, people: int) -> str:
+    """Return in words that some people fit no row: a verdict is not about them."""
+    return f"{lost:,} of {people:,} fit no row" if lost else ""
+
+
+def _lost(lost: int, linked: Linked) -> str:
+    return f"{lost:,} person(s) fit no published row: nothing is said of them.{_not_understood(linked)}" if lost else ""
+
+
+def _not_understood(linked: Linked) -> str:
+    labels = list(linked.unfit())
+    told = ", ".join(map(repr, labels[:SHOWN_LABELS]))
+    return f" {len(labels):,} label(s) stand for nobody's value, such as {told}." if labels else ""
+
+
+def _hidden(linked: Linked) -> str:
+    rows = int(linked.classes.hidden.sum())
+    return f" {rows:,} published row(s) show no value, and are held to have those of the others." if rows else ""
+
+
+def corruption(linked: Linked, known: Ints, stated: float | None) -> Finding:
+    """Return what one reaches who knows the values of some people, [people, values]. stated: 1/l, if that is."""
+    if np.array_equal(known, linked.people.counts):
+        raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")
+    rest, placed = linked.without(known)
+    before, after = linking(linked, stated), linking(rest, stated)
+    stays = int(known.sum()) - placed
+    others = (
+        f" {stays:,} known member(s) could not be taken out, as they fit several classes or none, or one without their "
+        "value."
+        if stays
+        else ""
+    )
+    return replace(
+        after,
+        attacker="corruption",
+        question="What do the rows that a person may be tell, once the values of other members are known?",
+        assumption=f"Knows the values of {int(known.sum()):,} member(s), and takes them out of their classes. "
+        f"{after.assumption}",
+        promised=None,
+        stated=stated,
+        remark=f"With no member known the largest belief is {before.worst:.4g}.{others} {after.remark}".strip(),
+    )
+
+
+def reidentification(linked: Linked) -> Finding:
+    """Return how well the row of a person is known: one of the rows that the person may be."""
+    people, rows = linked.people, linked.fitting
+    lost, total = int(people.sizes[rows == 0].sum()), int(people.sizes.sum())
+    check_anybody_fits(total - lost, linked)
+    risk = np.divide(1.0, rows, out=np.zeros(rows.size), where=rows > 0)
+    return Finding(
+        attacker="reidentification",
+        about=not_all_fit(lost, total),
+        question="Which published row is a person's?",
+        assumption="Knows the quasi-identifiers of people and what labels mean; takes one of the rows that fit.",
+        measured="the chance to take the right row (worst, and mean of those who fit a row)",
+        worst=float(risk.max()),
+        mean=float((risk * people.sizes).sum() / (total - lost)),
+        records=total,
+        at_risk=int(people.sizes[rows == 1].sum()),
+        baseline=1 / int(linked.classes.sizes.sum()),
+        exposed=tuple(_exposed(linked, risk)),
+        remark=f"{int(people.sizes[rows == 1].sum()):,} person(s) fit one row only. {_lost(lost, linked)}".strip(),
+    )
+
+
+def _exposed(linked: Linked, risk: Floats) -> Iterator[Exposed]:
+    order = np.lexsort((-linked.people.sizes, -risk))[:SHOWN]
+    return (Exposed(linked.people.told(k), int(linked.people.sizes[k]), float(risk[k])) for k in order.tolist())

@@ -1,0 +1,182 @@
+"""A person who is known to be in the table and is not in the release: what the absence tells of the person's value.
+
+    suppressed    by suppression for skewed values: who is absent has a value that lost records. Given the published
+                  counts, the expected share of each value among the records that are withheld (`eligibility`)
+    withheld      by robust groups: who is absent has a value that is too frequent in his cell, so all groups of the
+                  cell have it. With the shares of the cell known, the values of its withheld records are known: the
+                  belief in x is their share. With nothing known, all values that are in every group are alike: 1/t
+    left out      for a missing value: the belief in x is its share among the rows that lack the same column
+
+No guarantee is about this attacker. Publishing less cannot help against him: he asks for those who are not published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.eligibility import KNOWS, PRIORS, Suspicion
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.grouped import GroupTables
+from sfumato.methods.robustness.kinds import cell_signatures
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+QUESTION = "Which value has a person who is known to be in the table, and is not in the release?"
+
+
+# --- suppression ------------------------------------------------------------------------------------------------------
+
+
+def suppressed_finding(found: Suspicion, counts: IntArray, names: Sequence[str] = ()) -> Finding:
+    """Return what absence tells after suppression; counts: of the table, for the same values as `found`."""
+    lost = counts - found.kept
+    withheld, values = int(lost.sum()), range(counts.size)
+    beliefs = [found.of(value).missing for value in values]
+    order = sorted(values, key=lambda value: (-beliefs[value], value))[:SHOWN]
+    in_truth = sum(belief * int(gone) for belief, gone in zip(beliefs, lost, strict=True))
+    bound = found.bound("dominant")
+    return Finding(
+        attacker="missing",
+        question=QUESTION,
+        assumption=f"Knows that the person is in the table. {KNOWS}{PRIORS[found.prior]}",
+        measured="the belief in a value (worst), and in the true value of a withheld record (mean); exact",
+        worst=float(max(beliefs)),
+        mean=float(in_truth / max(1, withheld)),
+        records=withheld,
+        at_risk=sum(int(lost[value]) for value in values if beliefs[value] > bound),
+        stated=float(bound),
+        baseline=1 / counts.size,
+        exposed=tuple(
+            Exposed(names[value] if names else f"value {value + 1}", int(lost[value]), float(beliefs[value]))
+            for value in order
+            if beliefs[value]
+        ),
+        remark=(
+            f"A withheld person has one of {sum(belief > 0 for belief in beliefs)} value(s)."
+            if withheld
+            else "Nobody is withheld."
+        ),
+    )
+
+
+# --- cells, and rows that were left out -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Absent:
+    """Records by cell and value, of the table and of those that are not published. A cell is what is known of a person.
+
+    For rows that were left out a cell is the reason, such as the column that lacks a value.
+    """
+
+    table: IntArray  # [cell, value]
+    absent: IntArray
+
+    @classmethod
+    def of(cls, cells: IntArray, values: IntArray, absent: npt.NDArray[np.bool_]) -> Absent:
+        """Count the records of a table."""
+        shape = int(cells.max()) + 1, int(values.max()) + 1
+        table, gone = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        np.add.at(table, (cells, values), 1)
+        np.add.at(gone, (cells[absent], values[absent]), 1)
+        return cls(table, gone)
+
+    @cached_property
+    def beliefs(self) -> FloatArray:
+        """The share of each value among the absent records of the cell; 0 where none is absent."""
+        return _shares(self.absent)
+
+    @cached_property
+    def priors(self) -> FloatArray:
+        """The share of each value in the cell."""
+        return _shares(self.table)
+
+
+def _shares(counts: IntArray) -> FloatArray:
+    totals = counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(counts, totals, out=np.zeros(counts.shape), where=totals > 0))
+
+
+def absent_finding(
+    found: Absent,
+    reason: str,
+    bound: float | None = None,
+    cells: Sequence[str] = (),
+    values: Sequence[str] = (),
+    suspects: IntArray | None = None,
+) -> Finding:
+    """Return what absence tells one who knows the shares of the cell, and so, from the release, those of the absent.
+
+    reason: why records are absent, in words. bound: of the published records, such as 1/r. suspects: `full_values`.
+    """
+    cell, value = np.nonzero(found.absent)
+    beliefs, records = found.beliefs[cell, value], found.absent[cell, value]
+    priors, total = found.priors[cell, value], int(records.sum())
+    limit = priors if bound is None else bound
+    order = np.lexsort((-records, -beliefs))
+    worst = order[0] if total else None
+    return Finding(
+        attacker="missing",
+        question=QUESTION,
+        assumption=(
+            f"Knows that the person is in the table, the person's cell, how many of its records have each value, and "
+            f"the algorithm. Records are absent because {reason}."
+        ),
+        measured="the belief in a value (worst), and in the true value of an absent record (mean); exact",
+        worst=0.0 if worst is None else float(beliefs[worst]),
+        mean=float(beliefs @ records / max(1, total)),
+        records=total,
+        at_risk=int(records[beliefs > limit * (1 + ROUNDING)].sum()),
+        stated=bound,
+        baseline=None if worst is None else float(priors[worst]),
+        exposed=tuple(
+            Exposed(
+                f"{_name(cells, 'cell', int(cell[k]))}: {_name(values, 'value', int(value[k]))}",
+                int(records[k]),
+                float(beliefs[k]),
+            )
+            for k in order[:SHOWN].tolist()
+        ),
+        remark=_remark(found, suspects),
+    )
+
+
+def full_values(tables: GroupTables, cells: IntArray) -> IntArray:
+    """Return for each cell how many values are in all of its groups; 0 where a group has records of several cells.
+
+    Cells of the rows. Of a value with more records than the cell has groups every group gets one.
+    """
+    number = int(cells.max()) + 1
+    signed = tables.signed(cells)
+    mixed = np.bincount(signed.groups) > 1
+    unclear = np.isin(np.arange(number), signed.codes[mixed[signed.groups]])
+    home = cell_signatures(tables.rows, np.where(mixed[tables.rows], 0, cells))
+    lines = ~mixed[tables.groups]
+    held = np.zeros((number, int(tables.values.max()) + 1), dtype=np.int64)
+    np.add.at(held, (home[tables.groups[lines]], tables.values[lines]), 1)
+    groups = np.bincount(home[~mixed], minlength=number)
+    full = np.count_nonzero((held == groups[:, None]) & (held > 0), axis=1)
+    return np.where(unclear, 0, full)
+
+
+def _name(names: Sequence[str], kind: str, code: int) -> str:
+    return names[code] if names else f"{kind} {code + 1}"
+
+
+def _remark(found: Absent, suspects: IntArray | None) -> str:
+    touched = np.asarray(found.absent.any(axis=1))
+    if not touched.any():
+        return "Nobody is absent."
+    text = f"Absent records are in {int(touched.sum()):,} cell(s)."
+    known = np.zeros(0) if suspects is None else suspects[touched[: suspects.size] & (suspects > 0)]
+    if known.size == 0:
+        return text
+    return (
+        f"{text} One who knows no shares knows that the value is in every group of the cell: that leaves "
+        f"{int(known.min())} value(s) or more, so a belief of at most {1 / known.min():.4g}."
+    )

@@ -1,0 +1,327 @@
+"""The attacker who knows the order of the people in the source, and guesses by place.
+
+    rows      row k of the release is person k; the rows around tell the value. Rows stand in blocks; in each block the
+              odd rows are guessed from the even ones and the even ones from the odd, so that no row tells of itself
+              (its own published value is another attacker's). The guess is the value with the most records, estimated
+              through the inverse matrix where values are randomized; blocks of several widths are tried
+    groups    the k-th row of a group has the k-th value in the list of the group
+
+How much of that is chance? People stand in any order, sorted perhaps; a shuffled release is in random order. Its half
+blocks are then alike, so given what is guessed in all of them, all ways to give the K guesses g_j to the half blocks
+are equally likely. With a_ij = share of half block i that has g_j, hits are w = width/2 times X = sum_i a_(i pi(i)),
+pi a random permutation, and
+
+    E X = sum_x half blocks guessed to be x * people with x / people     never above the most frequent value's share
+    Pr(X - E X >= t) <= exp(-t^2 / (4 E X + 2 t))                        Chatterjee (2007), Proposition 1.1
+
+The same holds inside groups, whose rows are in random order (w = 1; his bound is one on the moment generating function,
+and these multiply). So chance alone is taken for a breach with probability `LEVEL` at most, over all widths together,
+whatever the table is. Few half blocks say little: a weak order is found in long tables only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.finding import SHOWN, Exposed, Finding
+from sfumato.auditor.grouped import GroupTables
+from sfumato.errors import UsageError
+from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.mechanism import Mechanism
+
+IntArray = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.integer]
+
+LEVEL = 1e-3
+"""The largest probability of a false alarm."""
+NARROWEST, WIDER, BLOCKS = 16, 4, 32
+"""Rows of the smallest block, after pairs; by how much the next is wider; how many blocks there are at least."""
+CELLS = 1 << 21
+"""Counts of blocks that are held at a time."""
+ROWS = 1 << 20
+"""Rows that are compared at a time."""
+WEAKEST = 1e-6
+"""A retention that is worth dividing by."""
+STRETCHES = 16
+"""Parts of the release for which the hits are told."""
+
+
+# --- how many hits chance explains ------------------------------------------------------------------------------------
+
+
+def by_chance(expected: float, level: float) -> float:
+    """Return by how much hits are above what is expected with probability `level` at most, if the order tells nothing.
+
+        t = L + sqrt(L^2 + 4 L E X),  L = ln(1/level)
+
+    >>> round(by_chance(1000, 0.001), 1)
+    173.3
+    """
+    log = math.log(1 / level)
+    return log + math.sqrt(log**2 + 4 * log * expected)
+
+
+@dataclass(frozen=True, eq=False)
+class Guesses:
+    """How often guesses of one kind were right."""
+
+    kind: str  # in words
+    hits: IntArray  # in each stretch of the rows
+    asked: IntArray  # rows of each stretch for which there was a guess
+    people: int  # all, guessed or not
+    expected: float  # hits, if the order tells nothing
+    together: int  # rows that share a guess
+    level: float  # probability of a false alarm of this kind
+
+    @property
+    def rate(self) -> float:
+        """The share of people whose value is guessed."""
+        return int(self.hits.sum()) / self.people
+
+    @cached_property
+    def margin(self) -> float:
+        """What chance adds to the rate at most, but for the level."""
+        return self.together * by_chance(self.expected / self.together, self.level) / self.people
+
+    @property
+    def sure(self) -> float:
+        """The rate without what chance may have added."""
+        return self.rate - self.margin
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator:
+    """The inverse matrices, row by row of the release: a published y of sub-table j adds to the estimated records
+
+        1/p_jy to y,  and  -(1/p_jy - 1)/(sum_x 1/p_jx) * 1/p_jx to every x of the sub-table
+
+    where every retention is above `WEAKEST`; else the published value counts as it is.
+    """
+
+    own: FloatArray  # [sub-table, value]: 1/p
+    shared: FloatArray  # [sub-table, value]: what a row takes off all values, in units of `spread`
+    spread: FloatArray  # [sub-table, value]: 1/p
+
+    @classmethod
+    def plain(cls, values: int) -> Estimator:
+        """Return the one of values that are published as they are."""
+        return cls(np.ones((1, values)), np.zeros((1, values)), np.zeros((1, values)))
+
+    @classmethod
+    def of(cls, mechanism: Mechanism) -> Estimator:
+        """Return the one of randomized values."""
+        shape = len(mechanism.tables), mechanism.domain.size
+        own, shared, spread = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        for j, table in enumerate(mechanism.tables):
+            p, codes = table.matrix.retention, table.codes
+            own[j, codes] = 1.0 if (p <= WEAKEST).any() else 1 / p
+            shared[j, codes] = (own[j, codes] - 1) / own[j, codes].sum()
+            spread[j, codes] = own[j, codes]
+        return cls(own, shared, spread)
+
+    @property
+    def values(self) -> int:
+        """m."""
+        return int(self.own.shape[1])
+
+    def estimate(self, parts: IntArray, number: int, codes: Codes, labels: Codes) -> FloatArray:
+        """Return the estimated records of each value in each part of the rows: [part, value]."""
+        tables, m = self.own.shape
+        place = codes if tables == 1 else labels.astype(np.int64) * m + codes
+        found: FloatArray = np.bincount(parts * m + codes, self.own.ravel()[place], number * m).astype(np.float64)
+        found = found.reshape(number, m)
+        if not self.shared.any():
+            return found
+        off = np.bincount(parts * tables + labels, self.shared.ravel()[place], number * tables)
+        return np.asarray(found - off.reshape(number, tables) @ self.spread)
+
+
+def widths(rows: int, values: int) -> list[int]:
+    """Return the widths of the blocks: pairs, and wider ones with some rows for each value.
+
+    >>> widths(10_000, 50), widths(10_000, 100)
+    ([2, 16, 64, 256], [2, 64, 256])
+    """
+    wider = itertools.accumulate(itertools.repeat(WIDER), operator.mul, initial=NARROWEST)
+    return [2, *(w for w in itertools.takewhile(lambda width: BLOCKS * width <= rows, wider) if 4 * w >= values)]
+
+
+def guess_by_place(
+    published: Codes, estimator: Estimator, width: int, labels: Codes | None = None
+) -> Iterator[tuple[int, Codes]]:
+    """Yield the guesses of consecutive rows, each with the place of its first one; a last, shorter block has none.
+
+    Each block counts besides as one record of the whole release, which decides where the block tells nothing.
+    """
+    if width == 2:
+        yield from _neighbours(published)
+        return
+    m, overall = estimator.values, sum(_whole(published, estimator, labels)) / published.size
+    blocks = max(1, min(CELLS // (2 * max(estimator.own.shape)), ROWS // width))
+    end = published.size // width * width
+    for first in range(0, end, blocks * width):
+        here = slice(first, min(first + blocks * width, end))
+        codes = published[here]
+        place = np.arange(codes.size)
+        part = place // width * 2 + place % 2
+        records = estimator.estimate(part, codes.size // width * 2, codes, _labels(labels, here, codes.size))
+        likeliest = (records + overall).reshape(-1, 2, m).argmax(axis=2)[:, ::-1].ravel()  # of the other half
+        yield first, likeliest[part]
+
+
+def _neighbours(published: Codes) -> Iterator[tuple[int, Codes]]:
+    """Yield the published value of the other row of each pair."""
+    end = published.size // 2 * 2
+    for first in range(0, end, ROWS):
+        yield first, published[np.arange(first, min(first + ROWS, end)) ^ 1]
+
+
+def _whole(published: Codes, estimator: Estimator, labels: Codes | None) -> Iterator[FloatArray]:
+    for first in range(0, published.size, ROWS):
+        here = slice(first, first + ROWS)
+        codes = published[here]
+        one = np.zeros(codes.size, dtype=np.int64)
+        yield estimator.estimate(one, 1, codes, _labels(labels, here, codes.size))[0]
+
+
+def _labels(labels: Codes | None, here: slice, size: int) -> Codes:
+    return np.zeros(size, dtype=np.int64) if labels is None else labels[here]
+
+
+def rows_guessed(true: Codes, published: Codes, estimator: Estimator, labels: Codes | None = None) -> list[Guesses]:
+    """Return how often the people's values are guessed from the rows around their places, width by width.
+
+    true: the values of the people in the order of the source; published: those of the rows in the order of the release.
+    Where fewer rows are published, the last people are not guessed.
+    """
+    if published.size > true.size:
+        raise UsageError(
+            f"The release has {published.size:,} rows, more than the {true.size:,} people of the table.",
+            "Give the table that was published.",
+        )
+    tried = widths(published.size, estimator.values)
+    return [_of_width(width, true, published, estimator, labels, LEVEL / len(tried)) for width in tried]
+
+
+def _of_width(
+    width: int, true: Codes, published: Codes, estimator: Estimator, labels: Codes | None, level: float
+) -> Guesses:
+    hits, asked = np.zeros((2, STRETCHES), dtype=np.int64)
+    guessed = np.zeros(estimator.values, dtype=np.int64)
+    for first, guesses in guess_by_place(published, estimator, width, labels):
+        right = np.flatnonzero(guesses == true[first : first + guesses.size])
+        hits += _by_stretch(first + right, published.size)
+        asked += _by_stretch(np.arange(first, first + guesses.size), published.size)
+        guessed += np.bincount(guesses, minlength=guessed.size)
+    rows = int(asked.sum())
+    expected = float(guessed @ _counted(true[:rows], estimator.values) / max(1, rows))
+    kind = "the neighbour" if width == 2 else f"blocks of {width:,} rows"
+    return Guesses(kind, hits, asked, true.size, expected, width // 2, level)
+
+
+def _by_stretch(places: IntArray, rows: int) -> IntArray:
+    return np.bincount(places * STRETCHES // rows, minlength=STRETCHES)
+
+
+def _counted(codes: Codes, m: int) -> IntArray:
+    return sum(
+        (np.bincount(codes[k : k + ROWS], minlength=m) for k in range(0, codes.size, ROWS)), np.zeros(m, np.int64)
+    )
+
+
+def rows_finding(
+    true: Codes, published: Codes, shuffled: bool, mechanism: Mechanism | None = None, labels: Codes | None = None
+) -> Finding:
+    """Return what the place of a row tells. mechanism, labels: how values were randomized; None: not at all.
+
+    Shuffled releases promise that it tells no more than the most frequent value does.
+    """
+    values = int(true.max()) + 1 if mechanism is None else mechanism.domain.size
+    estimator = Estimator.plain(values) if mechanism is None else Estimator.of(mechanism)
+    found = rows_guessed(true, published, estimator, labels)
+    baseline = float(_counted(true, values).max() / true.size)
+    return _finding(
+        found,
+        published.size,
+        baseline,
+        shuffled,
+        knows="Knows the order of the people in the source, and holds row k of the release to be person k.",
+        instead="the most frequent value",
+    )
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def guess_by_list(tables: GroupTables) -> IntArray:
+    """Return for the k-th row of each group the k-th value that the table of the groups lists for it."""
+    rows, lines = (np.argsort(groups, kind="stable") for groups in (tables.rows, tables.groups))
+    guesses = np.empty(tables.rows.size, dtype=np.int64)
+    guesses[rows] = np.repeat(tables.values[lines], tables.counts[lines])
+    return guesses
+
+
+def groups_finding(tables: GroupTables, true: IntArray, shuffled: bool) -> Finding:
+    """Return what the order inside groups tells. true: of each row, -1 where it is not known which row is whose."""
+    known = np.flatnonzero(true >= 0)
+    right = known[guess_by_list(tables)[known] == true[known]]
+    line = tables.lines.find(tables.rows[known], true[known])
+    expected = float((tables.lines.counts[line] / tables.sizes[tables.rows[known]]).sum())
+    hits, asked = (_by_stretch(places, true.size) for places in (right, known))
+    found = Guesses("the list of the group", hits, asked, max(1, known.size), expected, 1, LEVEL)
+    return _finding(
+        [found],
+        true.size,
+        expected / max(1, known.size),
+        shuffled,
+        knows="Holds the k-th row of a group to have the k-th value that is listed for the group.",
+        instead="a random value of the group",
+    )
+
+
+# --- the finding ------------------------------------------------------------------------------------------------------
+
+
+def _finding(found: Sequence[Guesses], rows: int, baseline: float, shuffled: bool, knows: str, instead: str) -> Finding:
+    """The interval is of `worst`: the rate, and what chance alone adds to it or takes from it."""
+    best = max(found, key=lambda guesses: guesses.sure)
+    size = best.people
+    return Finding(
+        attacker="order",
+        question="Which value has a person, given the place of a row?",
+        assumption=f"{knows} Without an order it guesses {instead}.",
+        measured=(
+            "the share of people whose value is guessed by place; the limits leave out what chance alone adds, but for "
+            f"{LEVEL:g} of all cases"
+        ),
+        worst=best.rate,
+        mean=None,
+        records=size,
+        at_risk=int(best.hits.sum()) if best.sure > baseline else 0,
+        promised=baseline if shuffled else None,
+        stated=None if shuffled else baseline,
+        baseline=baseline,
+        interval=(max(0.0, best.sure), min(1.0, best.rate + best.margin)),
+        exposed=tuple(_stretches(best, rows)) if best.sure > baseline else (),
+        remark=" ".join(f"By {guesses.kind}: {guesses.rate:.4g}." for guesses in found),
+    )
+
+
+def _stretches(best: Guesses, rows: int) -> Iterator[Exposed]:
+    """Yield the stretches of the release with the largest share of hits."""
+    ends = -(-np.arange(STRETCHES + 1) * rows // STRETCHES)
+    rates = best.hits / np.maximum(1, best.asked)
+    for k in np.argsort(-rates, kind="stable")[:SHOWN].tolist():
+        if best.asked[k]:
+            yield Exposed(f"rows {ends[k] + 1:,} to {ends[k + 1]:,}", int(best.asked[k]), float(rates[k]))

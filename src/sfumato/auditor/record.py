@@ -1,0 +1,225 @@
+"""The audit as a dated record: what attackers reached beside what was promised, and what is left for analysts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from textwrap import fill
+from typing import Any
+
+from sfumato.auditor.finding import Finding, Nearest, Verdict
+from sfumato.auditor.utility.usefulness import Utility
+from sfumato.values.text import WIDTH, indented, table
+
+AUDIT_VERSION = 1
+GRAVEST: tuple[Verdict, ...] = ("above the bound", "not covered by the guarantee", "within the bound")
+SHOWN = 3
+"""Exposed groups of each finding that are told in words."""
+
+
+@dataclass(frozen=True)
+class NotApplicable:
+    """An attacker that was not let loose, and why."""
+
+    attacker: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What all attackers found in one release. Private: it holds figures of the true table."""
+
+    created: str
+    software: str
+    release_id: str | None
+    published: str  # the folder or file
+    method: str
+    assurance: str | None
+    guarantee: str
+    rows: int
+    published_rows: int
+    shuffled: bool
+    seed: int | None
+    findings: tuple[Finding, ...]
+    not_applicable: tuple[NotApplicable, ...]
+    utility: Utility
+    seconds: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+    audit_version: int = AUDIT_VERSION
+
+    @property
+    def worst_verdict(self) -> Verdict:
+        """The gravest verdict of all findings."""
+        found = {finding.verdict for finding in self.findings}
+        return next(verdict for verdict in GRAVEST if verdict in found or verdict == GRAVEST[-1])
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is above the bound. That says nothing of attackers whom the guarantee does not cover."""
+        return self.worst_verdict != "above the bound"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the audit as JSON-ready values. Keys: docs/json.md."""
+        return {
+            "audit_version": self.audit_version,
+            "created": self.created,
+            "software": self.software,
+            "release_id": self.release_id,
+            "published": self.published,
+            "method": self.method,
+            "assurance": self.assurance,
+            "guarantee": self.guarantee,
+            "rows": self.rows,
+            "published_rows": self.published_rows,
+            "shuffled": self.shuffled,
+            "seed": self.seed,
+            "worst_verdict": self.worst_verdict,
+            "holds": self.holds,
+            "findings": [_listed(finding) for finding in self.findings],
+            "not_applicable": [asdict(each) for each in self.not_applicable],
+            "utility": self.utility.to_dict(),
+            "seconds": dict(self.seconds),
+            "notes": list(self.notes),
+        }
+
+    def explain(self) -> str:
+        """Return the audit in plain words: all findings in a table, then one by one, then what analysts keep."""
+        parts = [
+            "\n".join(self._head()),
+            "\n".join(self._made_as_stated()),
+            table(COLUMNS, [_row(finding) for finding in self.risks], [False, False, *[True] * 5]),
+            "\n".join(_key(self.risks)),
+            *("\n".join(_told(finding)) for finding in self.findings),
+            "\n".join(self._not_tried()),
+            self.utility.explain(),
+            "\n".join(self.notes),
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+    def _not_tried(self) -> Iterator[str]:
+        if self.not_applicable:
+            yield "Does not apply, because:"
+            yield from (indented(f"{each.attacker}: {each.reason}") for each in self.not_applicable)
+
+    def _head(self) -> Iterator[str]:
+        how = self.method if self.assurance is None else f"{self.method}, {self.assurance}"
+        yield f"{self.published}: {how}; {self.published_rows:,} rows of {self.rows:,} records."
+        if self.guarantee:
+            yield fill(f"{'Asked for' if self.release_id is None else 'Guaranteed'}: {self.guarantee}", WIDTH)
+        above = sum(finding.verdict == "above the bound" for finding in self.risks)
+        beyond = sum(finding.verdict == "not covered by the guarantee" for finding in self.risks)
+        yield (
+            f"{len(self.risks)} attacks: {above} above the bound, {len(self.risks) - above - beyond} within it, "
+            f"{beyond} that the guarantee does not cover."
+        )
+
+    def _made_as_stated(self) -> Iterator[str]:
+        """Tell whether the release was made as it says, which all risks believe."""
+        if self.checks:
+            wrong = [finding for finding in self.checks if finding.verdict == "above the bound"]
+            names = ", ".join(map(_name, wrong or self.checks))
+            told = f"NOT MADE AS IT SAYS: beyond chance in {names}." if wrong else f"Nothing beyond chance in {names}."
+            yield fill(f"Was it made as it says? {told}", WIDTH)
+
+    @property
+    def checks(self) -> tuple[Finding, ...]:
+        """The findings of whether the release was made as it says: they measure no risk."""
+        return tuple(finding for finding in self.findings if finding.scale == "chance")
+
+    @property
+    def risks(self) -> tuple[Finding, ...]:
+        """The findings of what attackers reach."""
+        return tuple(finding for finding in self.findings if finding.scale == "risk")
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+COLUMNS = ("attacker", "verdict", "worst", "its bound", "nearest", "mean", "at risk")
+
+
+def _row(finding: Finding) -> list[str]:
+    mean = "-" if finding.mean is None else f"{finding.mean:.4g}"
+    at_risk = f"{finding.at_risk:,} of {finding.records:,}"
+    return [_name(finding), finding.verdict, _worst(finding), _bound(finding), _nearest(finding), mean, at_risk]
+
+
+def _nearest(finding: Finding) -> str:
+    return "-" if finding.nearest is None else f"{finding.nearest.risk:.4g} of {finding.nearest.bound:.4g}"
+
+
+def _key(found: Sequence[Finding]) -> Iterator[str]:
+    """Explain what the table shows, as far as it shows it."""
+    yield fill("Worst: the largest belief in a value, or rate of success, beside its own bound.", WIDTH)
+    if any(finding.stated is not None for finding in found):
+        yield fill("A bound in brackets is for comparison: nothing is promised there.", WIDTH)
+    if any(finding.why_bound for finding in found):
+        yield fill(
+            "*: they were believed by more beforehand than the promise starts from, so the bound is higher.", WIDTH
+        )
+    if any(finding.nearest for finding in found):
+        yield fill("Nearest: another one, which comes nearest to its own bound, or is furthest beyond it.", WIDTH)
+
+
+def _worst(finding: Finding) -> str:
+    return f"<= {finding.worst:.4g}" if finding.is_bound else f"{finding.worst:.4g}"
+
+
+def _name(finding: Finding) -> str:
+    return f"{finding.attacker} ({finding.about})" if finding.about else finding.attacker
+
+
+def _bound(finding: Finding) -> str:
+    sign, star = "" if finding.direction == "at most" else ">= ", "*" if finding.why_bound else ""
+    if finding.promised is not None:
+        return f"{sign}{finding.promised:.4g}{star}"
+    return "-" if finding.stated is None else f"({sign}{finding.stated:.4g}{star})"
+
+
+def _told(finding: Finding) -> Iterator[str]:
+    yield f"{_name(finding)}: {finding.verdict}"
+    yield indented(f"{finding.question} {finding.assumption}")
+    yield indented(f"Measured: {_measured(finding)}.")
+    yield indented(_promise(finding))
+    if finding.nearest is not None:
+        yield indented(_nearest_told(finding.nearest))
+    if finding.scale == "risk" and finding.promised is not None and not finding.at_risk:
+        yield indented("No record is at risk: none is beyond its own bound.")
+    if finding.exposed:
+        groups = "; ".join(f"{group.who} ({group.risk:.4g}, {group.records:,})" for group in finding.exposed[:SHOWN])
+        yield indented(f"Largest (risk, records): {groups}.")
+    if finding.remark:
+        yield indented(finding.remark)
+
+
+def _promise(finding: Finding) -> str:
+    if finding.scale == "chance":
+        return f"Chance allows {finding.direction} {finding.promised:.4g}."
+    if finding.promised is not None:
+        return f"Promised of it: {finding.direction} {finding.promised:.4g}. {finding.why_bound}".strip()
+    reason = f"Nothing is promised. {finding.reason}"
+    if finding.stated is not None:
+        return f"{reason} For comparison: {finding.direction} {finding.stated:.4g}. {finding.why_bound}".strip()
+    return reason
+
+
+def _nearest_told(nearest: Nearest) -> str:
+    prior = "" if nearest.prior is None else f", believed by {nearest.prior:.4g} beforehand"
+    return f"Nearest to its own bound: {nearest.who}{prior}: {nearest.risk:.4g} of {nearest.bound:.4g}."
+
+
+def _measured(finding: Finding) -> str:
+    who = f" ({finding.who})" if finding.who else ""
+    text = f"worst {_worst(finding)}{who}"
+    if finding.mean is not None:
+        text += f", mean {finding.mean:.4g}"
+    if finding.baseline is not None:
+        text += f", without the release {finding.baseline:.4g}"
+    if finding.interval is not None:
+        text += f", confidence limits {finding.interval[0]:.4g} to {finding.interval[1]:.4g}"
+    return f"{text} ({finding.measured})"
+
+
+def _listed(finding: Finding) -> dict[str, Any]:
+    bounded = finding.promised is not None or finding.stated is not None
+    interval = None if finding.interval is None else list(finding.interval)
+    return {**finding.to_dict(), "excess": finding.excess if bounded else None, "interval": interval}

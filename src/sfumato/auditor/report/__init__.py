@@ -1,0 +1,1 @@
+"""Answers for readers: files that other programs take, and pictures."""

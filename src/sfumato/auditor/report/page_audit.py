@@ -1,0 +1,378 @@
+"""What attackers reach, from the record of an audit (docs/json.md): with all figures, or as verdicts in words only.
+
+Of the record a public page uses which attackers are above the bound, each looked up among the known ones: nothing else
+of it, so no figure of the table, can get onto the page. All else is of the manifest (`page_coverage`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.auditor.report.page import Badge, Block, Card, Drawing, Facts, Items, Section, Table, Text, table
+from sfumato.auditor.report.page_coverage import coverage
+from sfumato.auditor.report.page_figures import RISKS, Point, Risk, keys_of, risks, trade_off
+from sfumato.auditor.report.page_svg import figure
+from sfumato.auditor.report.page_words import percent
+from sfumato.errors import UsageError
+from sfumato.release.manifest import Manifest
+
+Record = Mapping[str, Any]
+SHOWN = 5
+"""The most exposed groups of a finding that are listed."""
+VISIBLE = 1e-3
+"""Percentage points from which on a distance to a bound is told."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A method at the same requirement: the share of people guessed right, the error of counts, its run time; or why
+    it cannot be."""
+
+    method: str
+    risk: float | None = None
+    error: float | None = None
+    seconds: float | None = None
+    reason: str = ""
+
+
+VERDICTS = {
+    "within the bound": Badge("within the bound", "within", "✓"),
+    "above the bound": Badge("above the bound", "above", "✗"),
+    "not covered by the guarantee": Badge("not covered by the guarantee", "open", "○"),
+}
+IN_TABLES = {
+    "within the bound": Badge("within", "within", "✓"),
+    "above the bound": Badge("above", "above", "✗"),
+    "not covered by the guarantee": Badge("not covered", "open", "○"),
+}
+"""The verdicts where a table has little room; the cards have them in full."""
+ATTACKERS = {
+    "draws": "compares what was published with what the matrix gives by chance",
+    "dealing": "compares how records were dealt to groups with what chance gives",
+    "posterior": "takes the worst belief beforehand that the requirement speaks of",
+    "frequencies": "knows the shares of the values in the table",
+    "label": "sees which sub-table a record is in",
+    "background": "knows how the sensitive value depends on other columns",
+    "composition": "knows how many records of the table, or of a sub-table, have each value",
+    "column": "asks for one of several sensitive columns",
+    "corruption": "knows the values of some other records",
+    "averaging": "sees a second release of the same table",
+    "reuse": "compares the release with an earlier one of the same people",
+    "link": "takes a row with the person's published quasi-identifiers",
+    "reconstruction": "draws the true quasi-identifiers and the true value at random",
+    "row": "sees the whole published row",
+    "distribution": "knows the table's distribution and guesses the likeliest value",
+    "guesser": "learns the distribution from the release and guesses the likeliest value",
+    "linking": "takes all rows that a person may be",
+    "reidentification": "looks for the row of a person",
+    "eligibility": "asks which value was the most frequent one",
+    "missing": "knows that a person is in the table and not in the release",
+    "register": "has a register of persons to link with",
+    "order": "goes by the place of a row",
+    "residue": "reads the files byte by byte",
+}
+"""What each attacker knows or does, in words without figures."""
+
+
+def findings(audit: Record) -> Section:
+    """Return all verdicts with their sizes, then every attacker by itself."""
+    found = sorted(audit["findings"], key=_is_check)  # risks first
+    named = list(zip(_names(found), found, strict=True))
+    risky, checks = ([pair for pair in named if _is_check(pair[1]) == kind] for kind in (False, True))
+    blocks: list[Block] = [Text(_summary([finding for _, finding in risky])), _sizes(risky), *_size_key(risky)]
+    drawn = [_risk(name, finding) for name, finding in risky]
+    if drawn:
+        alt = f"Risks of {len(drawn)} attackers, beside their bounds. The numbers are in the table above."
+        caption = "The worst risk, its own bound, the mean, and what is believed or reached without the release."
+        keys = keys_of(RISKS, drawn)
+        blocks.append(Drawing(figure("Risks beside their bounds", alt, lambda size: risks(drawn, size), caption, keys)))
+    blocks += [*_checks(checks), *(_card(name, finding) for name, finding in named), *_not_tried(audit)]
+    return Section("attackers", "What attackers reach", tuple(blocks))
+
+
+def public_findings(manifest: Manifest, audit: Record) -> Section:
+    """Return the verdicts in words, without any figure: from the manifest, but for those above the bound."""
+    above = {_known(f)[0] for f in audit["findings"] if _known(f)[1] == "above the bound"}
+    about = coverage(manifest)
+    listed = [*about, *sorted(above - set(about))]
+    rows = [(a, ATTACKERS[a], VERDICTS[_public_verdict(a in above, about.get(a, False))]) for a in listed]
+    text = (
+        "The publisher let attackers loose on the release, with the original table at hand to measure what they reach. "
+        "Here are the verdicts; the figures would tell of the table. So would which attackers had something to work "
+        "on: all that there are for such a release are listed, but for those who were given lists of people."
+    )
+    columns = ("attacker", "who", "verdict")
+    return Section("attackers", "What attackers reach", (Text(text), table("Verdicts", columns, rows, 3), *_key()))
+
+
+def _known(finding: Record) -> tuple[str, str]:
+    """Return attacker and verdict, which must be known ones: no other word of a record gets onto a public page."""
+    attacker, verdict = finding["attacker"], finding["verdict"]
+    if attacker not in ATTACKERS or verdict not in VERDICTS:
+        raise UsageError(
+            "The record of the audit has an attacker or a verdict that this version does not know.",
+            "Audit the release anew.",
+        )
+    return attacker, verdict
+
+
+def _public_verdict(is_above: bool, is_covered: bool) -> str:
+    if is_above:
+        return "above the bound"
+    return "within the bound" if is_covered else "not covered by the guarantee"
+
+
+def _summary(found: list[Record]) -> str:
+    number = Counter(finding["verdict"] for finding in found)
+    return (
+        f"{len(found)} attacks were made on the release: {number['within the bound']} stay within the bound, "
+        f"{number['above the bound']} are above the bound, and {number['not covered by the guarantee']} are by "
+        "attackers whom the guarantee does not cover. A risk is the belief in a true value of a record, or the rate "
+        "of success."
+    )
+
+
+def _key() -> Iterator[Block]:
+    yield Facts(
+        (
+            ("✓ within the bound", "The promise is about this attacker, and it was kept."),
+            ("✗ above the bound", "The promise is about this attacker, and it was not kept."),
+            ("○ not covered by the guarantee", "The promise says nothing of this attacker."),
+        )
+    )
+
+
+def _names(found: list[Record]) -> list[str]:
+    """Return the attackers' names with what they are about; numbered where one comes several times all the same."""
+    names = [f"{f['attacker']}: {f['about']}" if f["about"] else str(f["attacker"]) for f in found]
+    number, seen, told = Counter(names), Counter[str](), []
+    for name in names:
+        seen[name] += 1
+        told.append(f"{name} {seen[name]}" if number[name] > 1 else name)
+    return told
+
+
+def _is_check(finding: Record) -> bool:
+    """Whether a finding is of how the release was made; records of older audits do not say, and name them."""
+    return str(finding.get("scale", "chance" if finding["attacker"] == "draws" else "risk")) == "chance"
+
+
+def _sizes(named: Sequence[tuple[str, Record]]) -> Block:
+    differ = any(f.get("nearest") for _, f in named)
+    rows: list[tuple[str | Badge, ...]] = [
+        (
+            name,
+            IN_TABLES[f["verdict"]],
+            _worst(f),
+            _bound(f),
+            *([_nearest(f)] if differ else []),
+            risk(f["mean"]),
+            f"{f['at_risk']:,} of {f['records']:,}",
+        )
+        for name, f in named
+    ]
+    nearest = ["nearest to its bound"] if differ else []
+    columns = ("attacker", "verdict", "worst risk", "its own bound", *nearest, "mean risk", "at risk")
+    return table("Verdicts", columns, rows, 2)
+
+
+def _size_key(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
+    """Explain the table, as far as it shows something to explain."""
+    found = [finding for _, finding in named]
+    lines = ["Worst risk: the largest belief in a value, or rate of success. Beside it stands its own bound."]
+    if any(f["stated"] is not None for f in found):
+        lines.append("A bound in brackets is for comparison: nothing is promised there.")
+    if any(f.get("why_bound") for f in found):
+        lines.append(
+            "A star: they were believed by more beforehand than the promise starts from. So the bound is higher."
+        )
+    if any(f.get("nearest") for f in found):
+        lines.append("Nearest to its bound: another belief, with its own bound, that comes nearer to it.")
+    lines.append("At risk are records whose risk is beyond their own bound.")
+    yield Items(tuple(lines))
+
+
+def _checks(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
+    """Tell whether the release was made as it says: these counts are no risks of anybody."""
+    if named:
+        yield Text(
+            "All risks above believe that the release was made as it says. These counts were held against what chance "
+            "allows if it was."
+        )
+        rows = [
+            (name, IN_TABLES[f["verdict"]], f.get("who") or "–", risk(f["worst"]), risk(f["promised"]))
+            for name, f in named
+        ]
+        columns = ("check", "verdict", "the count that chance explains least", "share", "chance allows")
+        yield table("Was it made as it says?", columns, rows, 3)
+
+
+def _nearest(finding: Record) -> str:
+    nearest = finding.get("nearest")
+    return "–" if not nearest else f"{risk(nearest['risk'])} of {risk(nearest['bound'])}"
+
+
+def _worst(finding: Record) -> str:
+    return f"≤ {risk(finding['worst'])}" if finding["is_bound"] else risk(finding["worst"])
+
+
+def _bound(finding: Record) -> str:
+    sign, star = "≥ " if finding["direction"] == "at least" else "≤ ", "*" if finding.get("why_bound") else ""
+    if finding["promised"] is not None:
+        return f"{sign}{risk(finding['promised'])}{star}"
+    return "none" if finding["stated"] is None else f"({sign}{risk(finding['stated'])}{star})"
+
+
+def risk(number: float | None) -> str:
+    """Return a risk for readers: all digits that matter near 0 and 1.
+
+    >>> risk(0.25), risk(1), risk(0.999996), risk(None), risk(1 / 13)
+    ('25%', '100%', '99.9996%', '–', '7.69%')
+    """
+    if number is None:
+        return "–"
+    return percent(number) if number < 0.9995 or number >= 1 else f"{100 * number:.6g}%"
+
+
+def _risk(name: str, finding: Record) -> Risk:
+    bound = finding["stated"] if finding["promised"] is None else finding["promised"]
+    return Risk(name, finding["worst"], finding["mean"], bound, finding["baseline"])
+
+
+def _card(name: str, finding: Record) -> Card:
+    facts = [
+        ("Asks", finding["question"]),
+        ("Knows", finding["assumption"]),
+        ("Measured", _measured(finding)),
+        ("Chance allows" if _is_check(finding) else "Promised", _promised(finding)),
+    ]
+    if nearest := finding.get("nearest"):
+        prior = "" if nearest["prior"] is None else f", believed by {risk(nearest['prior'])} beforehand"
+        told = f"{nearest['who']}{prior}: {risk(nearest['risk'])}, where its bound is {risk(nearest['bound'])}."
+        facts.append(("Nearest to its bound", told))
+    if not _is_check(finding) and finding["promised"] is not None and not finding["at_risk"]:
+        facts.append(("At risk", "No record: none is beyond its own bound."))
+    facts += [("Remark", finding["remark"])] if finding["remark"] else []
+    rows = [(group["who"], f"{group['records']:,}", risk(group["risk"])) for group in finding["exposed"][:SHOWN]]
+    exposed = (table("The largest", ("who", "records", "risk"), rows),) if rows else ()
+    return Card(name, VERDICTS[finding["verdict"]], (Facts(tuple(facts)), *exposed))
+
+
+def _measured(finding: Record) -> str:
+    who = finding.get("who")
+    parts = [f"worst {_worst(finding)} ({who})" if who else f"worst {_worst(finding)}"]
+    if finding["interval"]:
+        parts.append("confidence limits {} to {}".format(*map(risk, finding["interval"])))
+    if finding["mean"] is not None:
+        parts.append(f"mean {risk(finding['mean'])}")
+    if finding["baseline"] is not None:
+        parts.append(f"without the release {risk(finding['baseline'])}")
+    return f"{', '.join(parts)}: {finding['measured']}."
+
+
+def _promised(finding: Record) -> str:
+    points = 100 * (finding["excess"] or 0.0)
+    side, which = "beyond" if points > 0 else "inside", "The nearest one" if finding.get("nearest") else "It"
+    over = f"{which} is {abs(points):.3g} percentage points {side} its bound." if abs(points) > VISIBLE else ""
+    why = finding.get("why_bound", "")
+    if finding["promised"] is not None:
+        return _sentences(f"{finding['direction']} {risk(finding['promised'])}.", why, over)
+    nothing = _sentences("Nothing.", finding.get("why_not_covered", ""))
+    if finding["stated"] is not None:
+        compared = f"For comparison: {finding['direction']} {risk(finding['stated'])}."
+        return _sentences(nothing, compared, why, over)
+    return nothing
+
+
+def _sentences(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _not_tried(audit: Record) -> Iterator[Block]:
+    rows = [(each["attacker"], each["reason"]) for each in audit["not_applicable"]]
+    if rows:
+        yield table("Not tried", ("attacker", "why"), rows, 2)
+    for note in audit["notes"]:
+        yield Text(note, "note")
+
+
+# --- usefulness -------------------------------------------------------------------------------------------------------
+
+
+def utility(audit: Record) -> Section:
+    """Return what the release is worth to analysts, as it was measured with the true table."""
+    measured = audit["utility"]
+    facts = [
+        (words, risk(measured[key]))
+        for key, words in (
+            ("record_utility", "Records published with their own value, expected"),
+            ("aggregate_utility", "Aggregate utility of the counts (high by itself where there are many values)"),
+            ("published_share", "Published rows per record of the table"),
+        )
+        if measured[key] is not None
+    ]
+    blocks = [Facts(tuple(facts)), *_tables(measured), *_queries(measured), *_associations(measured)]
+    blocks += [Text(note, "note") for note in measured["notes"]]
+    return Section("utility", "What it is worth", tuple(blocks))
+
+
+def _tables(measured: Record) -> Iterator[Block]:
+    rows = [
+        (
+            " × ".join(t["columns"]), f"{t['cells']:,}", risk(t["total_variation"]), risk(t["naive_total_variation"]),
+            risk(t["median_error"]), risk(t["covered"]),
+        )
+        for t in measured["tables"]
+    ]  # fmt: skip
+    columns = ("table of", "cells", "total variation", "uncorrected", "median error", "intervals that hold")
+    if rows:
+        yield table("How near estimated tables come to the true ones", columns, rows)
+
+
+def _queries(measured: Record) -> Iterator[Block]:
+    asked = measured["queries"]
+    if asked:
+        yield Text(
+            f"Of {asked['asked']:,} random counting queries half have a relative error of at most "
+            f"{risk(asked['median_error'])} (uncorrected: {risk(asked['naive_median_error'])}); the mean is "
+            f"{risk(asked['mean_error'])} (uncorrected: {risk(asked['naive_mean_error'])})."
+        )
+
+
+def _associations(measured: Record) -> Iterator[Block]:
+    rows = [
+        (f"{a['first']}, {a['second']}", a["measure"], *map(_figure, (a["truth"], a["estimate"], a["naive"])))
+        for a in measured["associations"]
+    ]
+    if rows:
+        columns = ("columns", "measure", "true", "estimated", "uncorrected")
+        yield table("How strongly columns go together", columns, rows, 2)
+
+
+def _figure(number: float | None) -> str:
+    return "–" if number is None else f"{number:.3f}"
+
+
+# --- other methods ----------------------------------------------------------------------------------------------------
+
+
+def comparison(methods: Sequence[Compared]) -> Section:
+    """Return what other methods would have given under the same requirement."""
+    text = "Every method under the same requirement, on this table. Those that cannot meet it say why."
+    blocks: list[Block] = [Text(text)]
+    points = [Point(m.method, m.risk, m.error) for m in methods if m.risk is not None and m.error is not None]
+    if points:
+        alt = f"{len(points)} methods by people guessed right and error of counts. The numbers are in the table below."
+        caption = "The lower left corner is the best: little risk and little error."
+        blocks.append(Drawing(figure("Risk and error", alt, lambda size: trade_off(points, size), caption)))
+    rows = [(m.method, risk(m.risk), risk(m.error), _seconds(m.seconds), m.reason or "–") for m in methods]
+    columns = ("method", "guessed right", "error", "run time", "why not")
+    blocks.append(Table("Methods compared", columns, tuple(rows), (False, True, True, True, False)))
+    return Section("comparison", "Other methods", tuple(blocks))
+
+
+def _seconds(number: float | None) -> str:
+    return "–" if number is None else f"{number:.1f} s"

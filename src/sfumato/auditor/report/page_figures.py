@@ -1,0 +1,311 @@
+"""The figures of a report, as plain Vega-Lite specifications: a narrow one for phones, a wide one for all else.
+
+Colours are names of roles: the page's style gives each of them a light and a dark value (`page_svg`). Nothing is told
+by colour alone: marks differ in shape, heat maps have numbers beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.analyst.show.layout import plain
+from sfumato.analyst.show.plots import FONT
+
+INK, QUIET, FAINT = "#222222", "#595959", "#DDDDDD"
+ACCENT, SECOND, HEAT = "#0072B2", "#B34700", "#0071B1"
+COLOURS = (INK, QUIET, FAINT, ACCENT, SECOND, HEAT)
+"""All that a figure may use."""
+
+NUMBERED_CELLS = 14  # values, up to which a wide heat map has numbers in its cells
+LEGIBLE = 14  # pixels of a cell with a label
+BAR = 22  # pixels of a line
+
+
+@dataclass(frozen=True)
+class Size:
+    """How wide a figure is, how many letters its labels have, and whether there is room for numbers."""
+
+    width: int
+    letters: int
+    roomy: bool
+
+
+NARROW, WIDE = Size(350, 22, False), Size(680, 30, True)
+LETTER = 7.2  # pixels of a letter of a label, in a wide font: which one the reader has is not known
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A count: estimated with an interval, as it is among the published rows, and true; None where there is none."""
+
+    label: str
+    estimate: float
+    lower: float | None = None
+    upper: float | None = None
+    published: float | None = None
+    truth: float | None = None
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What an attacker reached: the worst and the mean risk, the bound, and what is reached without the release."""
+
+    label: str
+    worst: float
+    mean: float | None
+    bound: float | None
+    baseline: float | None
+
+
+@dataclass(frozen=True)
+class Key:
+    """A kind of marks: its words, the symbol that stands for it in a text, its shape and colour."""
+
+    words: str
+    symbol: str
+    shape: str
+    colour: str
+
+
+UNCORRECTED = "published rows"
+COUNTS = (
+    ("published", Key(UNCORRECTED, "✚", "cross", QUIET)),
+    ("estimate", Key("estimate with 95% interval", "●", "circle", ACCENT)),
+    ("truth", Key("true count", "◆", "diamond", SECOND)),
+)
+RISKS = (
+    ("bound", Key("bound", "┃", "tick", SECOND)),
+    ("baseline", Key("without the release", "✚", "cross", QUIET)),
+    ("mean", Key("mean risk", "▲", "triangle-up", ACCENT)),
+    ("worst", Key("worst risk", "●", "circle", ACCENT)),
+)
+"""The kinds of marks, each by the attribute that it shows."""
+
+
+def keys_of(kinds: Sequence[tuple[str, Key]], shown: Sequence[object]) -> tuple[Key, ...]:
+    """Return the kinds of marks that occur."""
+    return tuple(key for name, key in kinds if any(getattr(each, name) is not None for each in shown))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method by what attackers reach and how far estimates are off."""
+
+    label: str
+    risk: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a histogram."""
+
+    label: str
+    height: float
+
+
+def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Size) -> dict[str, Any]:
+    """Return the matrix P[j, i]: a row for each published value, a column for each original one."""
+    shown = [shorten(label, min(size.letters, size.width // 24)) for label in labels]
+    letters = _label_room(shown)
+    cell = min(48, (size.width - letters - 40) // len(labels))
+    above = shown if cell >= LEGIBLE else [""] * len(shown)
+    heading = "original value" if cell >= LEGIBLE else "original value, in the order of the rows"
+    most = max(max(row) for row in matrix)
+    cells = [
+        {"published": j, "original": i, "p": p, "text": _percent(p)}
+        for j, row in enumerate(matrix)
+        for i, p in enumerate(row)
+    ]
+    places = {
+        "x": _nominal("original", above, heading, orient="top", labelAngle=-90, labelAlign="left"),
+        "y": _nominal("published", shown, "published value", minExtent=letters),
+    }
+    shade = {"field": "p", "type": "quantitative", "legend": None, "scale": {"domain": [0, most], "range": [0, 0.8]}}
+    layers = [
+        {
+            "mark": {"type": "rect", "color": HEAT, "stroke": FAINT, "strokeWidth": 0.5},
+            "encoding": {"fillOpacity": shade},
+        }
+    ]
+    if size.roomy and len(labels) <= NUMBERED_CELLS:
+        layers.append({"mark": {"type": "text", "color": INK}, "encoding": {"text": {"field": "text"}}})
+    return _spec(
+        width=cell * len(labels),
+        height=max(cell, LEGIBLE) * len(labels),
+        data={"values": cells},
+        encoding=places,
+        layer=layers,
+    )
+
+
+def intervals(counts: Sequence[Estimated], size: Size) -> dict[str, Any]:
+    """Return estimates with intervals, beside the published and the true counts where these are told."""
+    shown = [shorten(count.label, size.letters) for count in counts]
+    y = _nominal("line", shown, None, minExtent=_label_room(shown))
+    rule = {
+        "data": {
+            "values": [{"line": k, "lower": _drawn(c.lower), "upper": _drawn(c.upper)} for k, c in enumerate(counts)]
+        },
+        "mark": {"type": "rule", "strokeWidth": 2, "color": ACCENT},
+        "encoding": {"x": _number("lower", "records", size), "x2": {"field": "upper"}, "y": y},
+    }
+    marks = [
+        _points(key, [getattr(c, name) for c in counts], _number("value", "records", size), y) for name, key in COUNTS
+    ]
+    return _spec(width=_beside(shown, size), height=BAR * len(counts), layer=[rule, *marks])
+
+
+def risks(found: Sequence[Risk], size: Size) -> dict[str, Any]:
+    """Return what attackers reached, between 0 and 1, beside the bounds."""
+    shown = [shorten(risk.label, size.letters) for risk in found]
+    y = _nominal("line", shown, None, minExtent=_label_room(shown))
+    x = _number("value", "risk", size, domain=[0, 1], percent=True)
+    marks = [_points(key, [getattr(risk, name) for risk in found], x, y) for name, key in RISKS]
+    return _spec(width=_beside(shown, size), height=BAR * len(found), layer=marks)
+
+
+def _points(key: Key, values: Sequence[float | None], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+    """Return one kind of marks; values that do not exist are left out."""
+    mark = {"type": "point", "filled": True, "opacity": 1, "size": 55, "shape": key.shape, "color": key.colour}
+    if key.shape == "tick":
+        mark = {"type": "tick", "thickness": 3, "size": BAR - 4, "color": key.colour, "opacity": 1}
+    data = [{"line": k, "value": _drawn(value)} for k, value in enumerate(values) if value is not None]
+    return {"data": {"values": data}, "mark": mark, "encoding": {"x": x, "y": y}}
+
+
+def trade_off(points: Sequence[Point], size: Size) -> dict[str, Any]:
+    """Return points by risk and error, each with its name; the lower left corner is the best."""
+    data = [{"risk": _drawn(p.risk), "error": _drawn(p.error), "name": shorten(p.label, size.letters)} for p in points]
+    places = {
+        "x": _number("risk", "people guessed right", size, domain=[0, 1], percent=True),
+        "y": _number("error", "error of counts", size, percent=True),
+    }
+    dots = {"mark": {"type": "point", "filled": True, "opacity": 1, "size": 60, "color": ACCENT}}
+    names = {
+        "mark": {"type": "text", "color": INK, "baseline": "bottom", "dy": -6},
+        "encoding": {"text": {"field": "name"}},
+    }
+    return _spec(
+        width=size.width - 90,
+        height=260,
+        data={"values": data},
+        encoding=places,
+        layer=[dots, names],
+    )
+
+
+def histogram(
+    bars: Sequence[Bar], x_title: str, y_title: str, size: Size, bound: float | None = None
+) -> dict[str, Any]:
+    """Return bars side by side. `bound`: a line between them, at so many bars from the left."""
+    shown = [bar.label for bar in bars]
+    width = size.width - 90
+    step = width / max(1, len(bars))
+    every = -(-int(LETTER * (max(map(len, shown)) + 1)) // max(1, int(step)))
+    labels = [label if k % every == 0 else "" for k, label in enumerate(shown)]
+    x = _nominal("place", labels, x_title, labelAngle=0)
+    x["scale"]["paddingInner"] = 0.15
+    layers: list[dict[str, Any]] = [
+        {
+            "data": {"values": [{"place": k, "height": _drawn(bar.height)} for k, bar in enumerate(bars)]},
+            "mark": {"type": "bar", "color": ACCENT},
+            "encoding": {"x": x, "y": _number("height", y_title, size)},
+        }
+    ]
+    if bound is not None:
+        layers.append(_line_at(bound * step))
+    return _spec(width=width, height=150, layer=layers)
+
+
+def _line_at(x: float) -> dict[str, Any]:
+    return {
+        "data": {"values": [{}]},
+        "layer": [
+            {"mark": {"type": "rule", "color": SECOND, "strokeWidth": 2, "strokeDash": [5, 3]}},
+            {
+                "mark": {"type": "text", "color": SECOND, "text": "bound", "dy": -6, "baseline": "bottom"},
+                "encoding": {"y": {"value": 0}},
+            },
+        ],
+        "encoding": {"x": {"value": x}},
+    }
+
+
+# --- shared -----------------------------------------------------------------------------------------------------------
+
+
+def shorten(text: str, letters: int) -> str:
+    """Return a text of at most so many letters.
+
+    >>> shorten("Married-civ-spouse", 10), shorten("flu", 10)
+    ('Married-c…', 'flu')
+    """
+    text = " ".join(text.split())
+    return plain(text if len(text) <= letters else text[: letters - 1] + "…")
+
+
+def _label_room(labels: Sequence[str]) -> int:
+    return int(LETTER * max((len(label) for label in labels), default=0)) + 6
+
+
+def _beside(labels: Sequence[str], size: Size) -> int:
+    """Return the width that labels leave."""
+    return size.width - _label_room(labels) - 30
+
+
+def _drawn(number: float | None) -> float | None:
+    """Return a number in as many digits as can be seen: sums come out in other last digits from run to run."""
+    return None if number is None else float(f"{number:.6g}")
+
+
+def _percent(p: float) -> str:
+    return f"{100 * p:.0f}" if p >= 0.095 else f"{100 * p:.1f}"
+
+
+def _nominal(field: str, labels: Sequence[str], title: str | None, **axis: Any) -> dict[str, Any]:
+    """Return a channel for numbered places with labels."""
+    told = f"{json.dumps(list(labels))}[datum.value]"
+    return {
+        "field": field,
+        "type": "nominal",
+        "sort": None,
+        "scale": {"type": "band", "domain": list(range(len(labels)))},
+        "axis": {"title": title, "labelExpr": told, "ticks": False, "domain": False, **axis},
+    }
+
+
+def _number(
+    field: str, title: str, size: Size, domain: list[float] | None = None, percent: bool = False
+) -> dict[str, Any]:
+    few = {"tickCount": 6 if size.roomy else 3, "labelOverlap": "greedy", "labelSeparation": 12}
+    axis = {"title": title, "titlePadding": 12, "grid": True, "format": ".0%" if percent else ",~r", **few}
+    scale = {"domain": domain} if domain else {"nice": True}
+    return {"field": field, "type": "quantitative", "axis": axis, "scale": scale}
+
+
+def _spec(**content: Any) -> dict[str, Any]:
+    text = {
+        "labelColor": INK,
+        "labelFontSize": 12,
+        "labelLimit": 0,
+        "titleColor": QUIET,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    }
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        **content,
+        "config": {
+            "aria": False,
+            "font": FONT,
+            "background": None,
+            "padding": 4,
+            "view": {"stroke": None},
+            "axis": {**text, "gridColor": FAINT, "domainColor": QUIET, "tickColor": QUIET},
+            "text": {"fontSize": 11, "color": INK},
+        },
+    }

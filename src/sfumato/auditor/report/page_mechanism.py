@@ -1,0 +1,239 @@
+"""How records were blurred, or grouped: matrices as heat maps, sub-tables, sizes and shares of groups; what binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.report.page import Block, Drawing, Section, Text, table
+from sfumato.auditor.report.page_figures import Bar, heat_map, histogram
+from sfumato.auditor.report.page_svg import figure
+from sfumato.auditor.report.page_words import and_list, percent
+from sfumato.release.folder import Release
+from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import Bound
+
+MOST_DRAWN = 24
+"""Values up to which a matrix is drawn whole; of more the columns are summarised."""
+MOST_MAPS = 3
+SHOWN = 25
+TIGHT = Fraction(1, 10**9)
+"""A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
+SIZES = 16
+"""Sizes of groups up to which each has a bar of its own."""
+
+
+def blurring(release: Release) -> Section:
+    """Return the section about matrices, or groups."""
+    if release.manifest.groups:
+        return Section("groups", "How records were grouped", tuple(_groups(release, release.manifest.groups)))
+    return Section("matrix", "How records were blurred", tuple(_matrices(release.manifest)))
+
+
+# --- matrices ---------------------------------------------------------------------------------------------------------
+
+
+def _matrices(manifest: Manifest) -> Iterator[Block]:
+    mechanisms = manifest.mechanism_values
+    if len(mechanisms) > 1:
+        yield _columns(mechanisms)
+    small = [mechanism for mechanism in mechanisms if mechanism.is_whole and mechanism.domain.size <= MOST_DRAWN]
+    for mechanism in small[:MOST_MAPS]:
+        yield _map(mechanism)
+    for mechanism in mechanisms:
+        if not mechanism.is_whole:
+            yield from _sub_tables(mechanism)
+        elif mechanism.domain.size > MOST_DRAWN:
+            yield _large(mechanism)
+        elif not mechanism.matrix.is_uniform:
+            yield _values(mechanism)
+
+
+def _map(mechanism: Mechanism) -> Drawing:
+    matrix, labels = mechanism.matrix, mechanism.domain.labels
+    name, dense = mechanism.domain.name, mechanism.matrix.dense().tolist()
+    low, high = float(matrix.diagonal.min()), float(matrix.diagonal.max())
+    stays = percent(low) if matrix.is_uniform else f"{percent(low)} to {percent(high)}"
+    alt = (
+        f"Heat map of the matrix of {name}, {matrix.size} by {matrix.size}: a true value is published as itself with a "
+        f"probability of {stays}, and as any one other value with {percent(float(matrix.off_diagonal.min()))} to "
+        f"{percent(float(matrix.off_diagonal.max()))}."
+    )
+    caption = (
+        "Each column is a true value, each row what is published in its place; the stronger the colour, the likelier. "
+        f"Columns sum to 100%. A value is published as itself with a probability of {stays}. On wide screens the "
+        "numbers are percent."
+    )
+    return Drawing(figure(f"The matrix of {name}", alt, lambda size: heat_map(labels, dense, size), caption))
+
+
+def _columns(mechanisms: tuple[Mechanism, ...]) -> Block:
+    rows = []
+    for mechanism in mechanisms:
+        matrix = mechanism.matrix
+        ends = percent(float(matrix.diagonal.min())), percent(float(matrix.off_diagonal.max()))
+        epsilon = "none" if np.isinf(mechanism.epsilon) else f"{mechanism.epsilon:.3g}"
+        rows.append((mechanism.domain.name, f"{matrix.size:,}", *ends, epsilon))
+    columns = ("column", "values", "published as itself", "as any one other", "local epsilon")
+    return table("Each column was blurred by itself", columns, rows)
+
+
+def _values(mechanism: Mechanism) -> Block:
+    """Return the columns of a matrix; values with the same figures share a row."""
+    matrix, alike = mechanism.matrix, dict[tuple[str, ...], list[str]]()
+    for k, (name, bound) in enumerate(zip(mechanism.domain.labels, mechanism.bounds, strict=True)):
+        figures = (percent(float(p[k])) for p in (matrix.retention, matrix.diagonal, matrix.off_diagonal))
+        gamma = "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
+        alike.setdefault((*figures, gamma), []).append(name)
+    rows = [(and_list(names), *figures) for figures, names in alike.items()]
+    columns = ("true value", "kept (retention)", "published as itself", "as any one other", "bound on the odds")
+    return table("Value by value", columns, rows)
+
+
+def _large(mechanism: Mechanism) -> Block:
+    """Return a summary of a matrix with too many values to draw: its columns by how often a value is kept."""
+    matrix, labels = mechanism.matrix, mechanism.domain.labels
+    if matrix.is_uniform:
+        diagonal, other = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
+        return Text(
+            f"{mechanism.domain.name} has {matrix.size:,} values, too many to draw its matrix. All its columns are "
+            f"alike: a value is published as itself with a probability of {diagonal}, and as each other with {other}."
+        )
+    order = np.argsort(matrix.retention, kind="stable")
+    ends = [*order[: SHOWN // 2], *order[-(SHOWN // 2) :]]
+    rows = [(labels[k], percent(matrix.retention[k]), percent(matrix.diagonal[k])) for k in ends]
+    caption = f"The values of {mechanism.domain.name} that are kept least and most often, of {matrix.size:,}"
+    return table(caption, ("true value", "kept (retention)", "published as itself"), rows)
+
+
+def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
+    bars = [Bar(str(k), 100 * float(t.matrix.diagonal[0])) for k, t in enumerate(mechanism.tables, 1)]
+    kept = [bar.height / 100 for bar in bars]
+    name = mechanism.domain.name
+    yield Text(
+        "Fewer values need less noise for the same bound. So every sub-table has only some of the "
+        f"{mechanism.domain.size:,} values, and a matrix of its own."
+    )
+    if len(bars) <= SIZES * 4:
+        alt = (
+            f"Bars: with which probability a {name} is published as itself in each of {len(bars)} sub-tables, between "
+            f"{percent(min(kept))} and {percent(max(kept))}."
+        )
+        title = f"How often {name} is published as itself, by sub-table"
+        yield Drawing(figure(title, alt, lambda size: histogram(bars, "sub-table", "percent", size)))
+    yield _sub_table_rows(mechanism)
+
+
+def _sub_table_rows(mechanism: Mechanism) -> Block:
+    """Return the figures of sub-tables; those with the same ones share a row."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for k, sub_table in enumerate(mechanism.tables, 1):
+        matrix, bound = sub_table.matrix, next((b for b in sub_table.bounds if b.gamma is not None), Bound(None))
+        rho1 = "none" if bound.rho1 is None else percent(float(bound.rho1))
+        gamma = "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
+        ends = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
+        alike.setdefault((f"{matrix.size:,}", *ends, rho1, gamma), []).append(str(k))
+    rows = [(and_list(numbers), *figures) for figures, numbers in alike.items()]
+    more = f" (the first {SHOWN} of {len(rows):,} kinds)" if len(rows) > SHOWN else ""
+    itself = ("values", "published as itself", "as any one other", "largest share (rho1)", "bound on the odds")
+    return table(f"Sub-tables{more}", ("sub-table", *itself), rows[:SHOWN])
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def group_counts(release: Release, groups: GroupsPart) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return of each group its records, and how many of them have its commonest value."""
+    lines: Any = release.groups_to_arrow()
+    number = lines.column(groups.group_column).to_numpy().astype(np.int64)
+    counts = lines.column(groups.count_column).to_numpy().astype(np.int64)
+    _, place = np.unique(number, return_inverse=True)
+    sizes, largest = np.zeros(place.max() + 1, dtype=np.int64), np.zeros(place.max() + 1, dtype=np.int64)
+    np.add.at(sizes, place, counts)
+    np.maximum.at(largest, place, counts)
+    return sizes, largest
+
+
+def _groups(release: Release, groups: GroupsPart) -> Iterator[Block]:
+    sizes, largest = group_counts(release, groups)
+    worst = float((largest / sizes).max())
+    yield Text(
+        f"There are {sizes.size:,} groups of {_range(sizes)} records, {sizes.mean():.3g} on average. In no group has "
+        f"one value a larger share than {percent(worst)}; the bound is {percent(float(Fraction(groups.at_most)))}"
+        f"{' on beliefs' if groups.prior else ''}."
+    )
+    bars = size_bars(sizes)
+    if len(bars) > 1:
+        alt = f"Bars: how many groups have each number of records, {_range(sizes)}; {_tallest(bars)}."
+        drawn = figure("Sizes of groups", alt, lambda size: histogram(bars, "records of a group", "groups", size))
+        yield Drawing(drawn)
+    shares = share_bars(largest / sizes, np.ones(sizes.size))
+    bound = None if groups.prior else float(Fraction(groups.at_most)) * BINS
+    alt = f"Bars: groups by the share of their commonest value; {_tallest(shares)}; largest {percent(worst)}."
+    title, axis = "Largest share of one value in a group", "share of the commonest value, at most"
+    yield Drawing(figure(title, alt, lambda size: histogram(shares, axis, "groups", size, bound)))
+
+
+BINS = 20
+
+
+def share_bars(shares: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> list[Bar]:
+    """Return a histogram of shares between 0 and 1, in steps of 5%: (0, 5%], (5%, 10%], ..."""
+    place = np.clip(np.ceil(shares * BINS - 1e-9).astype(np.int64) - 1, 0, BINS - 1)
+    heights = np.bincount(place, weights=weights, minlength=BINS)
+    return [Bar(f"{100 * (k + 1) // BINS}%", float(height)) for k, height in enumerate(heights)]
+
+
+def size_bars(sizes: npt.NDArray[np.int64]) -> list[Bar]:
+    """Return how many groups have each size; many sizes are put together in ranges."""
+    low, high = int(sizes.min()), int(sizes.max())
+    step = -(-(high - low + 1) // SIZES)
+    heights = np.bincount((sizes - low) // step)
+    starts = [low + k * step for k in range(heights.size)]
+    return [Bar(str(a) if step == 1 else f"{a}–{a + step - 1}", float(h)) for a, h in zip(starts, heights, strict=True)]
+
+
+def _range(sizes: npt.NDArray[np.int64]) -> str:
+    low, high = int(sizes.min()), int(sizes.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _tallest(bars: list[Bar]) -> str:
+    best = max(bars, key=lambda bar: bar.height)
+    return f"the most, {best.height:,.0f}, at {best.label}"
+
+
+# --- what binds -------------------------------------------------------------------------------------------------------
+
+
+def binding(manifest: Manifest) -> Section | None:
+    """Return which bounds leave no room: less noise would break them. For one matrix of all rows."""
+    rows = [row for mechanism in manifest.mechanism_values for row in _bindings(mechanism, manifest)]
+    if not rows:
+        return None
+    first = (
+        "These bounds are met with equality: keeping the value, or its rival, more often would break them. To blur "
+        "less, loosen one of them."
+    )
+    more = f" (the first {SHOWN} of {len(rows):,})" if len(rows) > SHOWN else ""
+    columns = ("value", "rival", "direction", "bound on the odds")
+    return Section(
+        "binding", "What binds", (Text(first), table(f"Bounds without slack{more}", columns, rows[:SHOWN], 3))
+    )
+
+
+def _bindings(mechanism: Mechanism, manifest: Manifest) -> Iterator[tuple[str, str, str, str]]:
+    if not mechanism.is_whole or mechanism.domain.size < 2:
+        return
+    matrix, labels = mechanism.matrix, mechanism.domain.labels
+    factors = {"upward": matrix.upward, "downward": matrix.downward}
+    for direction in manifest.guarantee.directions:
+        for code, bound in enumerate(mechanism.bounds):
+            factor = factors[direction](code) if bound.gamma is not None else None
+            if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
+                yield labels[code], labels[matrix.quietest_except(code)], direction, f"{float(bound.gamma):.4g}"

@@ -1,0 +1,177 @@
+"""Writing the report of a release: the publisher's page with all figures, or a public one from the release alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.analyst.show.files import check_new, new_file
+from sfumato.auditor.evidence import Case
+from sfumato.auditor.report.page import Notice, Page, Section, html_of
+from sfumato.auditor.report.page_alone import found_alone
+from sfumato.auditor.report.page_audit import Compared, comparison, findings, public_findings, utility
+from sfumato.auditor.report.page_counts import Truth, certainty, counts
+from sfumato.auditor.report.page_mechanism import binding, blurring
+from sfumato.auditor.report.page_record import what_is_wrong
+from sfumato.auditor.report.page_words import NAMES, citing, limits, promise, story
+from sfumato.errors import UsageError
+from sfumato.publisher.table import Table
+from sfumato.release.folder import Release, open_release, release_around
+
+if TYPE_CHECKING:
+    from sfumato.auditor.compare.record import Outcome
+
+Record = Mapping[str, Any]
+
+PUBLIC = Notice(
+    "Public",
+    "This page was made from the release, and from the verdicts of an audit in words. It holds no figure of the "
+    "original table that the release does not hold.",
+)
+PRIVATE = Notice(
+    "Private",
+    "This page holds figures of the original table. Keep it where the table is kept, and out of the release.",
+    is_grave=True,
+)
+TEST = Notice("Warning", "Not for release: drawn from a test seed, which anyone can repeat.", is_grave=True)
+
+
+def report(
+    audit: Any,
+    path: str | Path,
+    *,
+    release: Release | str | Path | None = None,
+    table: Table | None = None,
+    methods: Sequence[Compared] = (),
+    public: bool = False,
+) -> None:
+    """Write one self-contained HTML page about a release and its audit.
+
+    `audit` is an Audit, or its record (docs/json.md); `release` the release, unless it is still where it was audited.
+    `table` is the table that was published (`sf.scan`), for the true counts; `methods` what other methods would have
+    given. With `public` nothing private gets onto the page: of the audit it has the verdicts in words, of the table
+    and other methods nothing.
+    """
+    path, record = Path(path), audit if isinstance(audit, Mapping) else audit.to_dict()
+    opened = release if isinstance(release, Release) else open_release(release or str(record.get("published")))
+    check_place(path, public)
+    check_record(record, opened)
+    if table is not None:
+        Case(table, opened).check()
+    page = public_page(opened, record) if public else private_page(opened, record, _truth(opened, table), methods)
+    with new_file(path) as partial_file:
+        partial_file.write_text(html_of(page), encoding="utf-8")
+
+
+def public_page(release: Release, audit: Record) -> Page:
+    """Return the page for everybody: a function of the release, and of which attackers are above the bound."""
+    return _page(release, True, [*_about(release, None), public_findings(release.manifest, audit)])
+
+
+def private_page(release: Release, audit: Record, truth: Truth | None = None, methods: Sequence[Compared] = ()) -> Page:
+    """Return the publisher's page."""
+    compared = [comparison(methods)] if methods else []
+    return _page(release, False, [*_about(release, truth), findings(audit), utility(audit), *compared])
+
+
+def _about(release: Release, truth: Truth | None) -> list[Section]:
+    """Return what the release tells, and the true counts if these are given."""
+    manifest = release.manifest
+    parts = [story(manifest), promise(manifest), blurring(release), counts(release, truth), certainty(release)]
+    return [part for part in (*parts, binding(manifest)) if part is not None]
+
+
+def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
+    manifest = release.manifest
+    made = datetime.now(UTC).date().isoformat()
+    software = f"sfumato {version('sfumato')}"
+    method, is_test = NAMES.get(manifest.method, manifest.method), manifest.status != "release"
+    return Page(
+        title=f"Release {manifest.release_id}",
+        subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {method}",
+        notices=(PUBLIC if public else PRIVATE, *((TEST,) if is_test else ())),
+        sections=(*sections, limits(manifest, found_alone(release)), citing(release, made, software)),
+    )
+
+
+# --- what is asked for ------------------------------------------------------------------------------------------------
+
+
+def check_place(path: Path, public: bool) -> None:
+    """Raise if the page cannot be written, or would lie inside a release."""
+    check_new(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"The report is a page in HTML; {path.name!r} has another suffix.", "Name it report.html.")
+    folder = release_around(path)
+    if folder is None:
+        return
+    reason = (
+        "verify holds every file that is not of the release to be a stranger there"
+        if public
+        else "this page holds figures of the original table, and would be handed out with the release"
+    )
+    raise UsageError(
+        f"{str(path)!r} lies inside the release {str(folder)!r}: {reason}.",
+        "Write it beside the release" + ("." if public else ", where the table is kept; or make a public page."),
+    )
+
+
+def check_record(record: Record, release: Release) -> None:
+    """Raise unless the record is whole, and of this release."""
+    if record.get("audit_version") != 1:
+        raise UsageError("The audit is not a record of version 1.", "Make one with `sfumato audit`.")
+    if problem := what_is_wrong(record):
+        raise UsageError(f"The record of the audit is damaged: {problem}.", "Make one with `sfumato audit`.")
+    if record.get("release_id") != release.manifest.release_id:
+        raise UsageError(
+            f"The audit is of release {record.get('release_id')}, not of {release.manifest.release_id}.",
+            "Audit this release.",
+        )
+
+
+def load_record(path: Path, of: str = "an audit", command: str = "audit") -> dict[str, Any]:
+    """Read the record of an audit, or of something else."""
+    wrong = f"{str(path)!r} is not the record of {of}"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"{wrong}: {problem}.", f"Make one with `sfumato {command}`.") from None
+    if not isinstance(record, dict):
+        raise UsageError(f"{wrong}.", f"Make one with `sfumato {command}`.")
+    return record
+
+
+def load_comparison(path: Path, release: Release) -> list[Compared]:
+    """Read the record of a comparison for the policy of a release: what each method gave at the same requirement."""
+    from sfumato.auditor.compare.record import MethodComparison
+
+    found = MethodComparison.from_dict(load_record(path, "a comparison", "compare"))
+    if found.policy_sha256 != release.manifest.policy_sha256:
+        raise UsageError("The comparison was made for another policy than the release.", "Compare with this policy.")
+    published = release.manifest.data.rows
+    all_published = any(each.own and each.figures and each.figures.published_share == 1 for each in found.methods)
+    if found.rows < published or (all_published and found.rows != published):
+        raise UsageError(
+            f"The comparison was made of a table of {found.rows:,} records, and the release has {published:,}.",
+            "Compare on the table that was published.",
+        )
+    return [_compared(outcome) for outcome in (*found.methods, *found.references)]
+
+
+def _compared(outcome: Outcome) -> Compared:
+    figures = outcome.figures
+    if figures is None:
+        return Compared(outcome.method, reason=outcome.reason)
+    seconds = [s for s in (figures.plan_seconds, figures.publish_seconds) if s is not None]
+    return Compared(outcome.method, figures.guessed.mean, figures.mean_error.mean, sum(seconds) if seconds else None)
+
+
+def _truth(release: Release, table: Table | None) -> Truth | None:
+    from sfumato.auditor.utility.truth import true_counts
+
+    return None if table is None else partial(true_counts, release, table)

@@ -1,0 +1,309 @@
+"""What a release of several sensitive columns tells of one of them: a bound on combinations is none on a column.
+
+A value a of a column is the set A of all combinations that have it. With c_x records that have x, a share d_jx of them
+dealt to sub-table j, and P_j[y, x] = q_x + p_x [y = x], someone who sees sub-table j and a published y believes in a by
+
+    sum over x in A of c_x d_jx P_j[y, x]  /  sum over all x of the same
+
+and before by the share of A among the records. Of n records with x, n d_jx P_j[y, x] are published so: figures are
+expected ones over all releases, exactly. With one matrix for all rows, the worst prior on A within the requirement is
+moved by the factor
+
+    upward     max over x in A of P[x, x]  /  min over k not in A of q_k
+    downward   max over k not in A of P[k, k]  /  min over x in A of q_x
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.composition import Counts, composition_beliefs
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
+from sfumato.auditor.frequencies import why_bound
+from sfumato.auditor.posterior import moved, stated
+from sfumato.claims.guarantee import BOTH, Direction
+from sfumato.values.attributes import SensitiveDomain, label
+from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import NO_BOUND, Bound
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+QUESTION = "Which value of one sensitive column does a record have?"
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnView:
+    """One column of several sensitive ones: its values, which of them each combination has, and their bounds."""
+
+    name: str
+    labels: tuple[str, ...]
+    value_of: Ints  # of each combination of the domain
+    bounds: tuple[Bound, ...]  # of each value: the strictest of all combinations that have it
+    promised: bool  # whether the guarantee is about any statement, and so about this column
+
+    @property
+    def size(self) -> int:
+        """How many values the column has."""
+        return len(self.labels)
+
+    def only_rare(self, held: Ints) -> ColumnView:
+        """Return the view of sub-tables: of values with a larger share than their rho1 nothing is required.
+
+        held: the records of each combination.
+        """
+        records = np.bincount(self.value_of, held, self.size).astype(np.int64).tolist()
+        rare = [b.rho1 is None or n <= b.rho1 * sum(records) for b, n in zip(self.bounds, records, strict=True)]
+        kept = (bound if is_rare else NO_BOUND for bound, is_rare in zip(self.bounds, rare, strict=True))
+        return replace(self, bounds=tuple(kept))
+
+    def told(self, value: int) -> str:
+        """Return a value of the column in words."""
+        return f"{self.name} = {self.labels[value]}"
+
+    def limits(self, priors: FloatArray) -> FloatArray:
+        """Return the bound on the belief in each value from its prior; inf where no combination has one.
+
+        `priors` end in the values of the column. The odds grow by gamma at most; up to rho1 it is rho2.
+        """
+        rho2, gamma = (
+            np.array([math.nan if getattr(b, name) is None else float(getattr(b, name)) for b in self.bounds])
+            for name in ("rho2", "gamma")
+        )
+        by_odds = gamma * priors / (1 - priors + gamma * priors)
+        return np.where(np.isnan(gamma), np.inf, np.fmax(rho2, by_odds))
+
+
+def column_views(domain: SensitiveDomain, bounds: Sequence[Bound], any_predicate: bool) -> tuple[ColumnView, ...]:
+    """Return the columns of a domain of several; none where there is one only. bounds: as asked for."""
+    if len(domain.parts) < 2:
+        return ()
+    codes = domain.split(np.arange(domain.size, dtype=np.int32))
+    return tuple(
+        ColumnView(
+            part.name,
+            tuple(map(label, part.values)),
+            own.astype(np.int64),
+            tuple(_strictest(bounds, own == value) for value in range(len(part.values))),
+            any_predicate,
+        )
+        for part, own in zip(domain.parts, codes, strict=True)
+    )
+
+
+def _strictest(bounds: Sequence[Bound], inside: npt.NDArray[np.bool_]) -> Bound:
+    own = [bound for bound, is_own in zip(bounds, inside.tolist(), strict=True) if is_own and bound.gamma is not None]
+    return min(own, key=lambda bound: bound.gamma or 0, default=NO_BOUND)
+
+
+# --- with the shares of the table, or of records that share other columns ---------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnBeliefs:
+    """Cases, each with its records: the belief in every value of the column, and that beforehand: [case, value]."""
+
+    records: FloatArray
+    beliefs: FloatArray
+    priors: FloatArray
+    names: Sequence[str]
+
+
+def known_shares(
+    mechanism: Mechanism,
+    quotas: Sequence[Ints],
+    view: ColumnView,
+    counts: Ints,
+    groups: Sequence[str],
+    seen: bool = True,
+) -> ColumnBeliefs:
+    """Return the beliefs of someone who knows the shares of combinations: counts [group, combination].
+
+    `seen`: whether they look at the published value, or at the sub-table alone.
+    """
+    held = np.maximum(np.sum([_spread(mechanism, j, quota) for j, quota in enumerate(quotas)], axis=0), 1)
+    onehot = np.eye(view.size)[view.value_of]  # [combination, value]
+    prior = (counts @ onehot) / np.maximum(counts.sum(axis=1), 1)[:, None]
+    parts, names = [], []
+    for j, (table, quota) in enumerate(zip(mechanism.tables, quotas, strict=True)):
+        own = onehot[table.codes]
+        weight = counts[:, table.codes] * (np.asarray(quota) / held[table.codes])  # [group, place]
+        where = f"sub-table {j + 1}" if mechanism.label else ""
+        if seen:
+            noise = weight * table.matrix.off_diagonal
+            kept = weight * table.matrix.retention
+            joint = (noise @ own)[:, None, :] + kept[:, :, None] * own  # [group, published, value]
+            shown = [f"published {mechanism.domain.labels[code]!r}" for code in table.codes.tolist()]
+        else:
+            joint, shown = (weight @ own)[:, None, :], [""]
+        parts.append((joint, np.broadcast_to(prior[:, None, :], joint.shape)))
+        names += [", ".join(part for part in (group, where, y) if part) for group in groups for y in shown]
+    joint, priors = (np.concatenate([part[k].reshape(-1, view.size) for part in parts]) for k in (0, 1))
+    records = joint.sum(axis=1)
+    use = np.flatnonzero(records > 0)
+    return ColumnBeliefs(records[use], joint[use] / records[use, None], priors[use], [names[k] for k in use.tolist()])
+
+
+def _spread(mechanism: Mechanism, table: int, quota: Ints) -> Ints:
+    whole = np.zeros(mechanism.domain.size, dtype=np.int64)
+    whole[mechanism.tables[table].codes] = quota
+    return whole
+
+
+def known_composition(mechanism: Mechanism, counts: Sequence[Counts], view: ColumnView) -> ColumnBeliefs:
+    """Return the beliefs of someone who knows how many records of each sub-table have each combination."""
+    total = np.zeros(view.size)
+    for table, own in zip(mechanism.tables, counts, strict=True):
+        np.add.at(total, view.value_of[table.codes], own.true)
+    prior = total / total.sum()
+    records, beliefs, names = [], [], []
+    for j, (table, own) in enumerate(zip(mechanism.tables, counts, strict=True)):
+        if not sum(own.true):
+            continue
+        shown = np.flatnonzero(own.published)
+        found = composition_beliefs(table.matrix, own.published, own.true).beliefs
+        beliefs.append(np.minimum(found[shown] @ np.eye(view.size)[view.value_of[table.codes]], 1.0))
+        records += [float(own.published[y]) for y in shown.tolist()]
+        where = f"sub-table {j + 1}, " if mechanism.label else ""
+        names += [f"{where}published {mechanism.domain.labels[table.codes[y]]!r}" for y in shown.tolist()]
+    whole = np.concatenate(beliefs)
+    return ColumnBeliefs(np.array(records), whole, np.broadcast_to(prior, whole.shape), names)
+
+
+def column_finding(view: ColumnView, found: ColumnBeliefs, about: str, knows: str, expected: bool = True) -> Finding:
+    """Return the largest belief in a value of the column, beside the one nearest to its bound."""
+    limits = view.limits(found.priors)
+    covered = np.isfinite(limits) & (found.priors < 1) & (found.priors > 0)
+    bounded = covered.any()
+    pool = covered if bounded else found.priors < 1
+    beliefs = np.where(pool, found.beliefs, -1.0)
+    worst = np.unravel_index(int(beliefs.argmax()), beliefs.shape)
+    near = np.unravel_index(int(np.where(pool, beliefs - np.where(bounded, limits, 0.0), -2.0).argmax()), beliefs.shape)
+    above = covered & (found.beliefs > limits * (1 + ROUNDING))
+    baseline = found.priors if not bounded else limits
+    at_risk = above if bounded else found.beliefs > baseline
+    limit = float(limits[worst]) if bounded else None
+
+    def who(cell: tuple[np.intp, ...]) -> str:
+        case, value = map(int, cell)
+        return f"{view.told(value)}, {found.names[case]}" if found.names[case] else view.told(value)
+
+    order = np.argsort(-beliefs.max(axis=1), kind="stable")[:SHOWN]
+    cells = [(case, beliefs[case].argmax()) for case in order]
+    nearest = None
+    if limit is not None:
+        figures = (float(array[near]) for array in (found.beliefs, limits, found.priors))
+        nearest = nearer(Nearest(who(near), *figures), float(found.beliefs[worst]), limit)
+    return Finding(
+        attacker="column",
+        question=QUESTION,
+        assumption=f"{knows} Asks for {view.name} alone, whatever the other sensitive columns are.",
+        measured=(
+            "the belief in a value of the column (worst), and in a record's true one (mean); exact"
+            + (", expected over all releases" if expected else "")
+        ),
+        worst=float(found.beliefs[worst]),
+        mean=float(found.records @ (found.beliefs**2).sum(axis=1) / found.records.sum()),
+        records=round(float(found.records.sum())),
+        at_risk=round(float(found.records[at_risk.any(axis=1)].sum())),
+        promised=limit if view.promised else None,
+        stated=None if view.promised else limit,
+        baseline=float(found.priors[worst]),
+        exposed=tuple(
+            Exposed(who(cell), round(float(found.records[cell[0]])), float(found.beliefs[cell])) for cell in cells
+        ),
+        remark=_remark(view, found, above, pool),
+        about=f"{view.name}, {about}",
+        who=who(worst),
+        nearest=nearest,
+        why_bound="" if limit is None else why_bound(view.bounds, limit, float(found.priors[worst])),
+    )
+
+
+def _remark(view: ColumnView, found: ColumnBeliefs, above: Mask, pool: Mask) -> str:
+    values = [view.told(k) for k in np.flatnonzero(above.any(axis=0)).tolist()]
+    told = f"Beyond its bound in some case: {', '.join(values[:SHOWN])}." if values else "No value is beyond its bound."
+    free = np.where(pool | (found.priors == 1), -1.0, found.beliefs)
+    if free.max() > 0:
+        value = int(free.max(axis=0).argmax())
+        told += f" Of values without a bound the largest belief is {free.max():.4g} ({view.told(value)})."
+    sure = (found.beliefs >= 1 - ROUNDING) & (found.priors < 1)
+    records = round(float(found.records[sure.any(axis=1)].sum()))
+    return f"{told} Of {records:,} record(s) the value is certain." if records else told
+
+
+# --- with the worst prior ---------------------------------------------------------------------------------------------
+
+
+def worst_prior_findings(mechanism: Mechanism, view: ColumnView, held: Ints) -> Iterator[Finding]:
+    """Yield what the worst prior on a value of the column becomes; held: the records of each combination."""
+    for direction in BOTH:
+        if found := list(_worst_priors(mechanism, view, direction)):
+            yield _worst_prior_finding(view, found, direction, held)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    value: int
+    prior: Fraction
+    posterior: Fraction
+    limit: Fraction
+
+
+def _worst_priors(mechanism: Mechanism, view: ColumnView, direction: Direction) -> Iterator[_Moved]:
+    matrix = mechanism.matrix
+    diagonal = [matrix.diagonal_weight(code) for code in range(matrix.size)]
+    noise = [int(weight) for weight in matrix.noise]
+    for value, bound in enumerate(view.bounds):
+        pair, inside = stated(bound), view.value_of == value
+        if pair is None or inside.all() or not inside.any():
+            continue
+        upward = direction == "upward"
+        own, others = (np.flatnonzero(which).tolist() for which in ((inside, ~inside) if upward else (~inside, inside)))
+        least = min(noise[code] for code in others)
+        factor = Fraction(max(diagonal[code] for code in own), least) if least else None
+        prior, limit = pair if upward else pair[::-1]
+        yield _Moved(value, prior, moved(prior, factor, upward), limit)
+
+
+def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: Direction, held: Ints) -> Finding:
+    upward = direction == "upward"
+    sign = 1 if upward else -1
+    ranked = sorted(found, key=lambda each: -sign * each.posterior)
+    worst, near = ranked[0], max(found, key=lambda each: sign * (each.posterior - each.limit))
+    records = np.bincount(view.value_of, held, view.size).astype(np.int64)
+    broken = [each for each in found if sign * (each.posterior - each.limit) > 0]
+    limit = float(worst.limit)
+    closer = sign * (near.posterior - near.limit) > sign * (worst.posterior - worst.limit)
+    return Finding(
+        attacker="column",
+        question=QUESTION,
+        assumption=(
+            f"Knows the matrix and the published row. Prior: any with {'at most rho1' if upward else 'at least rho2'} "
+            f"on a value of {view.name}, whatever the other sensitive columns are."
+        ),
+        measured=f"the {'largest' if upward else 'smallest'} belief in a value of the column; exact",
+        worst=float(worst.posterior),
+        mean=None,
+        records=int(records.sum()),
+        at_risk=int(sum(records[each.value] for each in broken)),
+        promised=limit if view.promised else None,
+        stated=None if view.promised else limit,
+        baseline=float(worst.prior),
+        direction="at most" if upward else "at least",
+        exposed=tuple(
+            Exposed(view.told(each.value), int(records[each.value]), float(each.posterior)) for each in ranked[:SHOWN]
+        ),
+        broken=bool(broken),
+        about=f"{view.name}, {direction}",
+        who=view.told(worst.value),
+        nearest=Nearest(view.told(near.value), *(float(x) for x in (near.posterior, near.limit, near.prior)))
+        if closer
+        else None,
+    )

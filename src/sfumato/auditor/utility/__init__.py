@@ -1,0 +1,1 @@
+"""What analysts keep: estimates from a release beside the true table."""

@@ -1,0 +1,252 @@
+"""Measuring what analysts keep: the release's own estimates against the table, in tables and on random counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.analyst.counting.reading import as_written
+from sfumato.analyst.tables import JointTable
+from sfumato.auditor.attackers.randomized import dealt
+from sfumato.auditor.evidence import Case, DoesNotApply, text_of
+from sfumato.auditor.utility.distances import distances
+from sfumato.auditor.utility.usefulness import (
+    AssociationUtility,
+    ByColumns,
+    Floats,
+    QueryUtility,
+    TableUtility,
+    Utility,
+    cramers_v,
+    uncertainty,
+)
+from sfumato.errors import SfumatoError
+from sfumato.values.randomness import simulation
+
+LEVEL = 0.95
+CONDITIONS = 200
+"""Of the pool of queries, each with every sensitive value: SDR Appendix 10.9."""
+MOST_COLUMNS = 3
+"""Of a condition."""
+SELECTIVITY = 0.001
+MOST_VALUES = 1_000
+"""Of a column that is asked for: of more, none could have the share that counts."""
+MOST_TABLES = 24
+"""Sets of columns that conditions are drawn from: each is one estimated table."""
+MOST_CELLS = 300_000
+MOST_ASSOCIATED = 600
+"""Cells of a table whose association is estimated: the covariance of all of them is needed."""
+MEASURES: dict[str, Callable[[Floats], float]] = {"uncertainty": uncertainty, "Cramer": cramers_v}
+"""By the beginning of the names that estimates have."""
+
+
+def measure(case: Case) -> Utility:
+    """Return what the release is still good for."""
+    notes: list[str] = []
+    names = [name for name in case.quasi_identifiers if len(case.labels(name)) <= MOST_VALUES]
+    sets = [case.sensitive, *((name, *case.sensitive) for name in names)]
+    compared = [found for columns in sets if (found := _compared(case, columns, notes)) is not None]
+    alone = compared[0] if compared and compared[0].columns == case.sensitive else None
+    return Utility(
+        published_share=case.manifest.data.rows / max(1, case.rows),
+        record_utility=_record_utility(case),
+        aggregate_utility=None if alone is None else 1 - 2 * alone.distance / alone.true.size,
+        tables=tuple(_figures(found) for found in compared),
+        queries=_queries(case, names, notes),
+        associations=tuple(_associations(case, compared, notes)),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _record_utility(case: Case) -> float | None:
+    if case.manifest.groups:
+        return None
+    if case.manifest.response:
+        own = next((m for m in case.manifest.mechanism_values if m.domain.names == case.sensitive), None)
+        if own is None:
+            return 1.0
+        return float(
+            own.matrix.diagonal
+            @ np.bincount(case.joined(case.in_table, own.domain), minlength=own.domain.size)
+            / case.rows
+        )
+    try:
+        quotas = case.once(dealt).quotas
+    except DoesNotApply:
+        return None
+    kept = sum(float(q @ table.matrix.diagonal) for table, q in zip(case.mechanism.tables, quotas, strict=True))
+    return kept / max(1, case.rows)
+
+
+# --- estimated tables -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """An estimated joint table and the true one, on the same axes."""
+
+    columns: tuple[str, ...]
+    true: Floats
+    estimated: JointTable
+
+    @property
+    def distance(self) -> float:
+        """The total variation."""
+        return distances(self.true, self.estimated.value).total_variation
+
+    @property
+    def held(self) -> npt.NDArray[np.bool_]:
+        """Whether the interval of each cell holds the true count."""
+        lower, upper = self.estimated.interval(LEVEL)
+        return np.asarray((lower <= self.true) & (self.true <= upper))
+
+
+def _compared(case: Case, columns: Sequence[str], notes: list[str]) -> Compared | None:
+    """Estimate a table, and count the true one; None, and a note, where that cannot be done."""
+    if math.prod(len(case.labels(name)) for name in columns) > MOST_CELLS:
+        notes.append(f"The table of {', '.join(columns)} has too many cells to be compared.")
+        return None
+    try:
+        estimated = as_written(case.release).table(columns, level=LEVEL)
+    except SfumatoError as problem:
+        notes.append(f"The table of {', '.join(columns)} cannot be estimated: {problem.message}")
+        return None
+    if not np.isfinite(estimated.value).all():
+        notes.append(f"The release does not tell the table of {', '.join(columns)}.")
+        return None
+    return Compared(tuple(columns), _true(case, estimated), estimated)
+
+
+def _true(case: Case, estimated: JointTable) -> Floats:
+    """Count the table on the axes of an estimate; records with a value that is on no axis are left out."""
+    shape = estimated.value.shape
+    cells, inside = np.zeros(case.rows, dtype=np.int64), np.ones(case.rows, dtype=np.bool_)
+    for axis, size in zip(estimated.axes, shape, strict=True):
+        place = {text_of(value): k for k, value in enumerate(axis.values)}
+        places = np.array([place.get(text, -1) for text in case.labels(axis.name)], dtype=np.int64)
+        codes = places.take(case.in_table(axis.name))
+        cells, inside = cells * size + codes, inside & (codes >= 0)
+    return np.bincount(cells[inside], minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+
+
+def _figures(found: Compared) -> TableUtility:
+    estimated, noisy = found.estimated, found.estimated.standard_error > 0
+    covered = float(found.held[noisy].mean()) if noisy.any() else math.nan
+    return TableUtility.of(found.columns, found.true, estimated.value, estimated.published, covered)
+
+
+# --- random counts ----------------------------------------------------------------------------------------------------
+
+
+def _queries(case: Case, names: Sequence[str], notes: list[str]) -> QueryUtility | None:
+    """Ask conditions A1 = a1 AND .. AND Ad = ad, d from 1 to 3, each with every sensitive value.
+
+    Columns and values are drawn with equal probability. Conditions on the same columns come from one table.
+    """
+    if not names:
+        return None
+    draw = simulation(case.seed)
+    sets: dict[tuple[str, ...], int] = {}
+    for _ in range(CONDITIONS):
+        size = int(draw.integers(1, min(MOST_COLUMNS, len(names)) + 1))
+        chosen = tuple(sorted(draw.choice(len(names), size, replace=False).tolist()))
+        columns = tuple(names[k] for k in chosen)
+        if columns in sets or len(sets) < MOST_TABLES:
+            sets[columns] = sets.get(columns, 0) + 1
+    parts = [_asked(case, columns, number, draw, notes) for columns, number in sets.items()]
+    answers = [part for part in parts if part is not None]
+    if not answers:
+        return None
+    return _pooled(case, answers, sum(sets.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Some conditions on the same columns, with every sensitive value."""
+
+    columns: int
+    true: Floats
+    error: Floats  # relative
+    naive: Floats
+    held: npt.NDArray[np.bool_]
+
+
+def _asked(
+    case: Case, columns: Sequence[str], number: int, draw: np.random.Generator, notes: list[str]
+) -> _Answers | None:
+    found = _compared(case, (*columns, *case.sensitive), notes)
+    if found is None:
+        return None
+    shape = found.true.shape[: len(columns)]
+    where = draw.integers(0, math.prod(shape), number)
+    true, value, naive = (
+        array.reshape(math.prod(shape), -1)[where].ravel()
+        for array in (found.true, found.estimated.value, found.estimated.published)
+    )
+    held = found.held.reshape(math.prod(shape), -1)[where].ravel()
+    counts = true >= SELECTIVITY * case.rows
+    true = true[counts]
+    return _Answers(
+        len(columns),
+        true,
+        np.abs(value[counts] - true) / true,
+        np.abs(naive[counts] - true) / true,
+        held[counts],
+    )
+
+
+def _pooled(case: Case, answers: Sequence[_Answers], conditions: int) -> QueryUtility:
+    error, naive, held = (np.concatenate([getattr(a, name) for a in answers]) for name in ("error", "naive", "held"))
+    sizes = sorted({a.columns for a in answers})
+    of_size = {k: np.concatenate([a.error for a in answers if a.columns == k]) for k in sizes}
+    values = math.prod(len(case.labels(name)) for name in case.sensitive)
+    return QueryUtility(
+        pool=conditions * values,
+        asked=error.size,
+        selectivity=SELECTIVITY,
+        mean_error=_mean(error),
+        median_error=float(np.median(error)) if error.size else math.nan,
+        naive_mean_error=_mean(naive),
+        naive_median_error=float(np.median(naive)) if naive.size else math.nan,
+        covered=_mean(held),
+        by_columns=tuple(ByColumns(k, errors.size, _mean(errors)) for k, errors in of_size.items()),
+    )
+
+
+def _mean(figures: npt.NDArray[np.generic]) -> float:
+    return float(figures.mean()) if figures.size else math.nan
+
+
+# --- associations -----------------------------------------------------------------------------------------------------
+
+
+def _associations(case: Case, compared: Sequence[Compared], notes: list[str]) -> Iterator[AssociationUtility]:
+    for found in compared:
+        if len(found.columns) != 2:
+            continue
+        first, second = found.columns
+        if found.true.size > MOST_ASSOCIATED:
+            notes.append(f"The association of {first} and {second} is not estimated: {found.true.size:,} cells.")
+            continue
+        try:
+            after = case.release.association(first, second, level=LEVEL)
+        except SfumatoError as problem:
+            notes.append(f"The association of {first} and {second} cannot be estimated: {problem.message}")
+            continue
+        for strength in after.measures:
+            before = next((of for start, of in MEASURES.items() if strength.name.startswith(start)), None)
+            if before is not None:
+                yield AssociationUtility(
+                    first,
+                    second,
+                    strength.name,
+                    before(found.true),
+                    strength.estimate,
+                    strength.lower,
+                    strength.upper,
+                    strength.naive,
+                )

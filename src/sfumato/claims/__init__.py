@@ -1,0 +1,1 @@
+"""What is promised, to whom, and on what it rests."""

@@ -1,0 +1,1 @@
+"""Dealing rows to labels and to buckets, exactly and by chance."""

@@ -1,0 +1,1 @@
+"""One machine: files are read, counted, shuffled and written in bounded memory."""

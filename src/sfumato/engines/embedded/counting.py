@@ -1,0 +1,186 @@
+"""Counting: one pass over the columns that may be randomized gives domain, counts and the test of the row order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.engines.base import Source
+from sfumato.engines.embedded.pipeline import ahead
+from sfumato.engines.rows.encoding import Encoder, fitted, new_encoder
+from sfumato.engines.rows.mapping import positioned
+from sfumato.engines.rows.selection import Mask, complete_rows, dropping
+from sfumato.errors import PolicyError, TableError
+from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
+from sfumato.values.profile import Profile
+from sfumato.values.recoding import DateBins
+from sfumato.values.row_order import OrderTest, OrderWatch
+from sfumato.values.text import many
+
+MOST_VALUES = 10_000_000
+"""The largest compound domain: planning keeps a few numbers for each value."""
+
+MOST_NAMED = 5
+"""Values that a note lists."""
+
+WATCHED = 1024
+"""Values that the row-order test tells apart; beyond, numbers that agree modulo this share a place."""
+
+Codes = npt.NDArray[np.int32]
+Progress = Callable[[int], None]
+
+
+def count_sensitive(
+    source: Source,
+    schema: Schema,
+    progress: Progress,
+    drawn: Mask | None = None,
+    quasi_identifiers: Sequence[str] = (),
+    checked: Sequence[str] = (),
+) -> Profile:
+    """Return the profile of the sensitive columns, counted over the rows that would be published.
+
+    The joint table of `quasi_identifiers` and the sensitive columns is counted where the former are named.
+    `checked` are further columns, of which values that publishing would refuse are refused here.
+    `drawn` says which rows are drawn of their persons. An observed domain has the values of the other rows too: when
+    the table is published, other rows may be drawn.
+    """
+    names = [*quasi_identifiers, *schema.names("sensitive")]
+    attributes = [fitted(schema[name], source.column_type(name)) for name in names]
+    others = [fitted(schema[name], source.column_type(name)) for name in checked]
+    encoders, checks = [new_encoder(a) for a in attributes], [new_encoder(a) for a in others]
+    drops, tally, watch, dropped = dropping(schema), Tally(), OrderWatch(WATCHED), 0
+    columns = list(dict.fromkeys(a.name for a in (*attributes, *others, *drops)))
+    for batch, position in ahead(positioned(source, columns)):
+        rows = batch.rows
+        codes = [e.encode(rows.column(e.attribute.name), position) for e in encoders]
+        for check in checks:
+            check.encode(rows.column(check.attribute.name), position)
+        masks = [complete_rows(rows, drops), None if drawn is None else drawn[position : position + rows.num_rows]]
+        kept = np.logical_and.reduce([*(c >= 0 for c in codes), *(mask for mask in masks if mask is not None)])
+        dropped += rows.num_rows - int(kept.sum())
+        watch.add(watched(tally.add(codes if kept.all() else [c[kept] for c in codes]), tally.size))
+        progress(rows.num_rows)
+    for encoder in (*encoders, *checks):
+        encoder.check()
+    domain = SensitiveDomain(tuple(_domain(encoder) for encoder in encoders))
+    cells, numbers = tally.cells([encoder.learned for encoder in encoders], domain)
+    found = profile_of(attributes, domain, cells, numbers, watch.test(), dropped, quasi_identifiers)
+    unseen = {encoder.attribute.name: encoder.unseen for encoder in (*encoders, *checks)}
+    return replace(found, column_notes=recoding_notes(source, (*attributes, *others), unseen))
+
+
+def recoding_notes(
+    source: Source, attributes: Iterable[Attribute], unseen: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """Return what to know of how columns are recoded. Private: it tells which values never occur."""
+    notes = []
+    for name, recoding in ((a.name, a.recoding) for a in attributes):
+        kind = source.column_type(name)
+        if isinstance(recoding, DateBins) and pa.types.is_timestamp(kind) and kind.tz is not None:
+            notes.append(f"The times of {name!r} have a zone: its bins count days in UTC.")
+        if values := unseen.get(name):
+            listed = ", ".join(map(repr, values[:MOST_NAMED])) + (", ..." if len(values) > MOST_NAMED else "")
+            occur = "occurs" if len(values) == 1 else "occur"
+            notes.append(f"merge of {name!r}: {listed} never {occur} in the table. Is the spelling right?")
+    return tuple(notes)
+
+
+def profile_of(
+    attributes: Sequence[Attribute],
+    domain: SensitiveDomain,
+    cells: Codes,
+    numbers: npt.NDArray[np.int64],
+    order: OrderTest,
+    dropped: int,
+    quasi_identifiers: Sequence[str],
+) -> Profile:
+    """Return the profile of what was counted, if it is not too large to plan with."""
+    observed = tuple(a.name for a in attributes if a.declared is None)
+    profile = Profile(domain, cells, numbers, order, observed, dropped, tuple(quasi_identifiers))
+    _check_size(profile.sensitive_domain)
+    return profile
+
+
+def watched(combined: Codes, size: int) -> Codes:
+    """Return the numbers that the row-order test tells apart."""
+    return combined if size <= WATCHED else combined % np.int32(WATCHED)
+
+
+def _check_size(sensitive: SensitiveDomain) -> None:
+    if sensitive.size > MOST_VALUES:
+        raise PolicyError(
+            f"{sensitive.name!r} has {many(sensitive.size)} combinations of values, more than {MOST_VALUES:,}.",
+            "Bin the columns or merge values, or give some of them another role.",
+        )
+
+
+def _domain(encoder: Encoder) -> Domain:
+    """Return the declared domain, or the learned one in its natural order, the missing value last."""
+    if encoder.domain is not None:
+        return encoder.domain
+    if not encoder.learned:
+        raise TableError(
+            f"{encoder.attribute.name!r} has no value in any row.",
+            "The table is empty, or all is missing: give a table with rows, or choose another sensitive column.",
+        )
+    return Domain(encoder.attribute.name, encoder.learned_in_order())
+
+
+class Tally:
+    """Counts of the combinations of codes, which are numbered as they appear."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._pairs: list[dict[int, int]] = []  # one for each column after the first: (combination, code) -> number
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return self._counts.size
+
+    def add(self, codes: list[Codes]) -> Codes:
+        """Count some rows; return the numbers of their combinations."""
+        combined = codes[0]
+        for position, column in enumerate(codes[1:]):
+            if position == len(self._pairs):
+                self._pairs.append({})
+            combined = _numbered(combined.astype(np.int64) << 32 | column, self._pairs[position])
+        counts = np.bincount(combined, minlength=self._counts.size)
+        counts[: self._counts.size] += self._counts
+        self._counts = counts
+        return combined
+
+    def cells(self, learned: Sequence[Sequence[Value]], domain: SensitiveDomain) -> tuple[Codes, npt.NDArray[np.int64]]:
+        """Return the combinations that occur, in the domain's order ([combinations, columns]), and their records.
+
+        `learned` are the values of each column in the order of the codes that were counted.
+        """
+        rest = np.flatnonzero(self._counts)
+        records = self._counts[rest]
+        if not rest.size:
+            return np.zeros((0, len(learned)), dtype=np.int32), records
+        columns: list[npt.NDArray[np.int64]] = []
+        for pairs in reversed(self._pairs):
+            keys = np.array(list(pairs), dtype=np.int64)[rest]
+            columns.append(keys & 0xFFFFFFFF)
+            rest = keys >> 32
+        columns.append(rest)
+        places = [
+            np.array([part.index[v] for v in values], dtype=np.int32).take(column)
+            for values, part, column in zip(learned, domain.parts, reversed(columns), strict=True)
+        ]
+        order = np.lexsort(places[::-1])
+        return np.column_stack(places)[order], records[order]
+
+
+def _numbered(keys: npt.NDArray[np.int64], known: dict[int, int]) -> Codes:
+    """Return a small number for each key, the same in every batch."""
+    coded = pa.array(keys).dictionary_encode()  # by hashing: np.unique would sort
+    numbers = [known.setdefault(key, len(known)) for key in coded.dictionary.to_pylist()]
+    places: Codes = coded.indices.to_numpy()
+    return np.array(numbers, dtype=np.int32).take(places)

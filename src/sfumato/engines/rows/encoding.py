@@ -1,0 +1,337 @@
+"""From a column's values to the codes of a domain, a batch at a time.
+
+All work is done on the batch's dictionary (its distinct values); rows only go through a small table. An encoder either
+knows its domain, and notes every value outside it, or learns it, in the order in which values appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.engines.arrow import codes_of
+from sfumato.engines.rows.recoding import ISO_DATE, Unfit, as_text, check_recoding, in_days, recoded
+from sfumato.errors import PolicyError, TableError
+from sfumato.values.attributes import Attribute, Domain, Value, label
+from sfumato.values.nearest import nearest
+from sfumato.values.recoding import DateBins, Merge
+
+NAMED = 5
+"""Values that a message names."""
+LEFT_OUT = -1
+"""The code of a row that is left out because the value is missing."""
+REFUSED = -2
+"""The code of a value that is not allowed; the encoder remembers it."""
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass
+class Refusal:
+    """A value that is not allowed: how often and where first (row numbers from 1)."""
+
+    rows: int
+    first: int
+
+
+@dataclass
+class Encoder:
+    """Codes for one column. `domain` None: learn it."""
+
+    attribute: Attribute
+    domain: Domain | None = None
+    refused: dict[Value, Refusal] = field(default_factory=dict)
+    untold: tuple[int, int] = (0, 0)  # more values that are refused, and their rows, where they are too many to name
+
+    def __post_init__(self) -> None:
+        self._codes: dict[Value, int] = dict(self.domain.index) if self.domain else {}
+        self._rows = 0  # that were encoded here: none, where a cluster did it
+        self._seen: Any = None  # the dictionary that the rest is for
+        self._values: list[Value] = []  # as they are published
+        self._places: npt.NDArray[np.int64] | None = None  # of the dictionary's values among them; None: the same
+        self._table: Codes = np.empty(0, dtype=np.int32)  # the code of each value, and of a missing one
+        self._direct = self._table  # the same for the dictionary's values
+        self._unseen = set(sources(self.attribute))
+        if self.domain is None and self.attribute.declared is not None:
+            raise ValueError("a declared domain is not learned")
+
+    @property
+    def learned(self) -> tuple[Value, ...]:
+        """The values so far, in the order of their codes."""
+        return tuple(self._codes)
+
+    def learned_in_order(self) -> tuple[Value, ...]:
+        """The values so far in their natural order (bins from low to high), the missing value last."""
+        return in_order(self._codes, self.attribute)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The values to be merged that no row had so far."""
+        return tuple(value for value in sources(self.attribute) if value in self._unseen)
+
+    def encode(self, column: Any, position: int) -> Codes:
+        """Return the code of each row; `position` is the number of the first row in the whole table, from 0."""
+        self._rows += len(column)
+        coded = _as_dictionary(column, self.attribute)
+        if self._seen is None or not coded.dictionary.equals(self._seen):
+            self._look_up(coded.dictionary)
+        positions = codes_of(coded, len(coded.dictionary))
+        if self._unseen:
+            self._note_sources(positions)
+        codes = self._direct.take(positions)
+        return self._settle(codes, positions, position) if (self._table == REFUSED).any() else codes
+
+    def _look_up(self, dictionary: Any) -> None:
+        """Find the published values of a dictionary, and their codes."""
+        self._seen = dictionary
+        if self.attribute.recoding is None:
+            self._values, self._places = [*dictionary.to_pylist(), None], None
+        else:
+            values, places = recoded(dictionary, self.attribute.recoding)
+            self._values, self._places = [*values, None], np.append(places, len(values))
+        self._table = np.array([self._code(value) for value in self._values], dtype=np.int32)
+        self._direct = self._table if self._places is None else self._table.take(self._places)
+
+    def _note_sources(self, positions: npt.NDArray[Any]) -> None:
+        """Take note of which values that are merged rows really have."""
+        texts = [*as_text(self._seen), None]
+        self._unseen -= {text for place in np.unique(positions).tolist() if (text := texts[place]) is not None}
+
+    def _code(self, value: Value) -> int:
+        if value is None:
+            return self._code_of_missing()
+        # a learned domain gets the value only when a row has it: dictionaries can hold unused values
+        return REFUSED if isinstance(value, Unfit) else self._codes.get(value, REFUSED)
+
+    def _code_of_missing(self) -> int:
+        if self.attribute.missing == "drop":
+            return LEFT_OUT
+        return self._codes.get(None, REFUSED) if self.attribute.missing == "category" else REFUSED
+
+    def _settle(self, codes: Codes, positions: npt.NDArray[Any], start: int) -> Codes:
+        """Learn the new values that rows really have, or note them as refused."""
+        if not codes.size or codes.min() > REFUSED:  # the least code of all
+            return codes
+        open_rows = np.flatnonzero(codes == REFUSED)
+        open_places = positions[open_rows] if self._places is None else self._places.take(positions[open_rows])
+        which, first, count = np.unique(open_places, return_index=True, return_counts=True)
+        for place, at, times in sorted(
+            zip(which.tolist(), first.tolist(), count.tolist(), strict=True), key=lambda x: x[1]
+        ):
+            value = self._values[place]
+            if self._may_learn(value):
+                self._table[place] = self._codes.setdefault(value, len(self._codes))
+            else:
+                refusal = self.refused.setdefault(value, Refusal(0, start + int(open_rows[at]) + 1))
+                refusal.rows += times
+        self._direct = self._table if self._places is None else self._table.take(self._places)
+        return self._direct.take(positions)
+
+    def _may_learn(self, value: Value) -> bool:
+        if self.domain is not None or isinstance(value, Unfit):
+            return False
+        return value is not None or self.attribute.missing == "category"
+
+    def check(self) -> None:
+        """Raise if any value was refused: which, how many rows, the first row."""
+        if self.refused:
+            raise TableError(*self._complaint())
+
+    def _complaint(self) -> tuple[str, str]:
+        """Return what is wrong and what to do, of missing values and of others: who mends one wants to know both."""
+        known: dict[Value, Refusal] = {value: refusal for value, refusal in self.refused.items() if value is not None}
+        unfit: dict[Value, Refusal] = {v: refusal for v, refusal in known.items() if isinstance(v, Unfit)}
+        outside = {value: refusal for value, refusal in known.items() if value not in unfit}
+        parts = [self._about_missing(self.refused[None])] if None in self.refused else []
+        parts += [self._about_unfit(unfit, (0, 0) if outside else self.untold)] if unfit else []
+        parts += [self._about_outside(outside)] if outside else []
+        return " ".join(message for message, _ in parts), " ".join(hint for _, hint in parts)
+
+    def _about_missing(self, lacking: Refusal) -> tuple[str, str]:
+        if lacking.rows == self._rows:  # no row has a value: to call a missing one a category would not help
+            return (
+                f"{self.attribute.name!r} is missing in all {lacking.rows:,} row(s).",
+                'Leave the column out (role = "drop"), or fill it in the table.'
+                if self.attribute.role != "sensitive"
+                else "Fill it in the table, or choose another sensitive column.",
+            )
+        return (
+            f"{self.attribute.name!r} is missing in {lacking.rows:,} row(s){first_row(',', lacking.first)}.",
+            'Say what a missing value means: missing = "category" (a value of its own) '
+            'or "drop" (the row is left out).',
+        )
+
+    def _about_outside(self, refused: Mapping[Value, Refusal]) -> tuple[str, str]:
+        number, rows, where = _told(refused, self.untold)
+        return (
+            f"{self.attribute.name!r} has {number:,} value(s) outside its declared domain, in {rows:,} row(s): {where}",
+            self._on_outside([label(value) for value in refused]),
+        )
+
+    def _on_outside(self, values: list[str]) -> str:
+        """Return what to do about values outside the domain; what is spelled nearly like one may be meant by it."""
+        known = [label(value) for value in self._codes if value is not None]
+        pairs = ((value, nearest(value, known) or _same_number(value, known)) for value in values[:NAMED])
+        alike = next((f" Is {value!r} the same as {near!r} of the domain?" for value, near in pairs if near), "")
+        return f"Add them to the domain in the policy, as they are written, or mend the table.{alike}"
+
+    def _about_unfit(self, refused: Mapping[Value, Refusal], untold: tuple[int, int]) -> tuple[str, str]:
+        """Return what is wrong with values that cannot be recoded, and what to do."""
+        name, recoding = self.attribute.name, self.attribute.recoding
+        _, rows, where = _told(refused, untold)
+        if isinstance(recoding, Merge):
+            taken = str(next(iter(refused)))
+            listed = ", ".join(f'"{value}"' for value in (*dict(recoding.values)[taken], taken))
+            return (
+                f"{name!r} merges values into a name that {rows:,} row(s) hold already: {where}",
+                f'Choose another name, or merge these rows too: "{taken}" = [{listed}].',
+            )
+        if isinstance(recoding, DateBins):
+            return (
+                f"{name!r} has bins of dates, but {rows:,} row(s) hold no date of the years 1 to 9999: {where}",
+                "Write dates like 2019-12-31; a time may follow, as in 2019-12-31T23:59. Mend these rows, or take the "
+                "bins away. Texts of a CSV file that mean a missing value are named in [input] missing_values.",
+            )
+        return (
+            f"{name!r} has bins, but {rows:,} row(s) hold no finite number: {where}",
+            _ON_NO_NUMBER[any(ISO_DATE.fullmatch(str(value)) for value in refused)],
+        )
+
+
+_ON_NO_NUMBER = {
+    True: 'Dates take bins = "year", "quarter" or "month".',
+    False: "Mend these rows, or take the bins away: they are for numbers, and merge = { NAME = [...] } joins texts. A "
+    "text of a CSV file that means a missing value is named in [input] missing_values.",
+}
+"""What to do about values that have no bin, by whether they are dates."""
+
+
+def _told(refused: Mapping[Value, Refusal], untold: tuple[int, int]) -> tuple[int, int, str]:
+    """Return how many values are refused, in how many rows, and the first of them with the first row."""
+    number, rows = len(refused) + untold[0], sum(r.rows for r in refused.values()) + untold[1]
+    named = [repr(label(v)) for v in list(refused)[:NAMED]]
+    shown = ", ".join([*named, *(["..."] if number > len(named) else [])])
+    return number, rows, f"{shown}{first_row(';', min(r.first for r in refused.values()))}."
+
+
+def _same_number(value: str, known: Iterable[str]) -> str | None:
+    """Return the known value that is the same number, written otherwise: 007 and 7."""
+    return next(
+        (other for other in known if value.isdecimal() and other.isdecimal() and int(value) == int(other)), None
+    )
+
+
+def sources(attribute: Attribute) -> tuple[str, ...]:
+    """Return the values of a column that are merged."""
+    return tuple(attribute.recoding.name_of) if isinstance(attribute.recoding, Merge) else ()
+
+
+def new_encoder(attribute: Attribute) -> Encoder:
+    """Return an encoder that knows the declared domain of a column, or learns it."""
+    return Encoder(attribute, None if attribute.declared is None else Domain(attribute.name, attribute.declared))
+
+
+def first_row(after: str, number: int) -> str:
+    """Return where something is first, for a message; nothing where rows have no numbers (0).
+
+    >>> first_row(",", 7), first_row(",", 0)
+    (', first in row 7', '')
+    """
+    return f"{after} first in row {number:,}" if number else ""
+
+
+def in_order(values: Iterable[Value], attribute: Attribute) -> tuple[Value, ...]:
+    """Return the values of a column in their natural order (bins from low to high), the missing value last."""
+    told = list(values)
+    known: list[Any] = [value for value in told if value is not None]
+    known.sort(key=None if attribute.recoding is None else attribute.recoding.order)
+    return (*known, *([None] if None in told else []))
+
+
+def _as_dictionary(column: Any, attribute: Attribute) -> Any:
+    """Return the column as a dictionary array: of text, integers or truth values, or of what can be binned."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        check_kind(kind.value_type, attribute)
+        if pa.types.is_string(kind.value_type) and not column.dictionary.null_count:
+            return column
+        column = column.cast(kind.value_type)
+    check_kind(column.type, attribute)
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    if isinstance(attribute.recoding, DateBins) and not pa.types.is_string(column.type):
+        column = in_days(column)
+    return column.dictionary_encode()
+
+
+def check_kind(kind: Any, attribute: Attribute) -> None:
+    """Raise unless the domain of a column of this Arrow type can be finite and written down."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if attribute.recoding is not None:
+        check_recoding(attribute, kind)
+        return
+    if _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return
+    may_be_binned = any(
+        is_such(kind)
+        for is_such in (pa.types.is_floating, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
+    )
+    raise PolicyError(
+        f"{attribute.name!r} holds values of type {kind}, which have no finite domain.",
+        "Give the column bins in the policy."
+        if may_be_binned
+        else "Turn it into text, integers or truth values first.",
+    )
+
+
+def fitted(attribute: Attribute, kind: Any) -> Attribute:
+    """Check the column's type, and write a declared domain in it: 7 is "7" in a text column and the other way round."""
+    check_kind(kind, attribute)
+    if attribute.declared is None or attribute.recoding is not None:
+        return attribute
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_boolean(kind):
+        return attribute
+    convert = _integer if pa.types.is_integer(kind) else _text
+    declared = tuple(convert(v, attribute.name) for v in attribute.declared)
+    if pa.types.is_integer(kind) and number_type(declared) is None:
+        raise PolicyError(
+            f"The declared domain of {attribute.name!r} has integers that no one type of 64 bits holds.",
+            "They must lie between -2^63 and 2^63 - 1, or all between 0 and 2^64 - 1.",
+        )
+    return replace(attribute, declared=declared)
+
+
+def number_type(values: Iterable[Value]) -> type[np.generic] | None:
+    """Return the numpy type that holds truth values or integers exactly; None if there is none."""
+    known = [v for v in values if v is not None]
+    if known and all(isinstance(v, bool) for v in known):
+        return np.bool_
+    numbers = [int(v) for v in known]
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    if low >= -(2**63) and high < 2**63:
+        return np.int64
+    return np.uint64 if low >= 0 and high < 2**64 else None
+
+
+def _integer(value: Value, name: str) -> Value:
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise PolicyError(
+            f"{name!r} holds integers, but its declared domain has {value!r}.",
+            "List whole numbers: domain = [1, 2, 3].",
+        ) from None
+
+
+def _text(value: Value, name: str) -> Value:
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

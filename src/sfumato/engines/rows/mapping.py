@@ -1,0 +1,263 @@
+"""The map: from a batch of the table to a batch of the release, each row by its own values and secret words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.engines.arrow import first_null, from_numpy, from_text
+from sfumato.engines.base import RESERVED, Batch, Source
+from sfumato.engines.embedded.pipeline import ahead
+from sfumato.engines.rows.by_record import RecordKey
+from sfumato.engines.rows.encoding import Encoder, Refusal, first_row, fitted, new_encoder, number_type
+from sfumato.engines.rows.selection import Mask, complete_rows, dropping
+from sfumato.errors import PlanMismatch, TableError
+from sfumato.values.attributes import Attribute, Domain, Schema
+from sfumato.values.mechanism import LABEL, Mechanism
+from sfumato.values.randomness import SecretKey, Step, WordArray
+
+MOST_FILES = 1 << 32
+"""Of a table: beyond that the words of the next mechanism begin."""
+
+Beside = Callable[[Batch], dict[str, npt.NDArray[Any]]]
+"""Gives numbers of each row of a batch, by the names of their columns."""
+
+WORD = f"{RESERVED}word"
+"""The column of secret words that go with rows until these are in their order."""
+
+Dealt = Callable[[Batch, Mask | None, npt.NDArray[np.int32]], npt.NDArray[np.int32]]
+"""Gives the sub-table of each kept row, from 0, by its sensitive value."""
+
+
+class SeenValues(Protocol):
+    """What is done with the values of all rows, where a plan is for certain numbers of them."""
+
+    def add(self, codes: npt.NDArray[np.int32]) -> None:
+        """Take the values of some rows."""
+        ...
+
+    def finish(self) -> None:
+        """Take note that these were all rows."""
+        ...
+
+
+class CountedValues:
+    """Raises unless there are exactly so many rows of each value."""
+
+    def __init__(self, counts: npt.NDArray[np.int64]) -> None:
+        self._due, self._seen = counts, np.zeros_like(counts)
+
+    def add(self, codes: npt.NDArray[np.int32]) -> None:
+        """Take the values of some rows."""
+        self._seen += np.bincount(codes, minlength=self._seen.size)
+
+    def finish(self) -> None:
+        """Raise if other rows were seen."""
+        if not np.array_equal(self._due, self._seen):
+            raise changed_table()
+
+
+class RowMapper:
+    """Perturbs the columns of each mechanism, recodes and checks the others, drops columns and rows that are left out.
+
+    `dealt` and `seen` go with one mechanism. `beside` gives further columns of numbers that go with the rows.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        source: Source,
+        mechanisms: Sequence[Mechanism],
+        key: SecretKey,
+        record_key: RecordKey | None = None,
+        drawn: Mask | None = None,
+        dealt: Dealt | None = None,
+        seen: SeenValues | None = None,
+        beside: Beside | None = None,
+    ) -> None:
+        self._schema, self._source = schema, source
+        self._mechanisms, self._key = mechanisms, key
+        parts = [part for mechanism in mechanisms for part in mechanism.domain.parts]
+        self._randomized = {part.name for part in parts}
+        self._record_key, self._drawn, self._dealt, self._beside = record_key, drawn, dealt, beside
+        self._published = [name for name in source.names if schema[name].is_published]
+        self._columns = list(dict.fromkeys([*self._published, *([record_key.column] if record_key else [])]))
+        self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
+        self._encoders |= {a.name: checking_encoder(a, source) for a in self._others() if a.recoding or a.declared}
+        self._contexts = [record_key.noise_context(each) for each in mechanisms] if record_key else []
+        self._types = integer_types(parts, source)
+        self._dropping = dropping(schema)
+        self._position = 0  # rows read so far, over all files
+        self._seen = seen
+
+    def _others(self) -> list[Attribute]:
+        return [self._schema[name] for name in self._published if name not in self._randomized]
+
+    def batches(self, reading_ahead: bool = False) -> Iterator[tuple[int, Any]]:
+        """Yield (rows read, published rows) for each batch of the table, which may be read in a thread of its own."""
+        read = self._source.batches(self._columns)
+        for batch in ahead(read) if reading_ahead else read:
+            yield batch.rows.num_rows, self._map(batch)
+            self._position += batch.rows.num_rows
+            del batch
+        if self._seen is not None:
+            self._seen.finish()
+
+    def _map(self, batch: Batch) -> Any:
+        codes = {name: self._encode(name, batch.rows.column(name)) for name in self._encoders}
+        keep = self._keep(batch.rows)
+        rows = batch.rows
+        if keep is not None:
+            rows = _without_views(rows).filter(from_numpy(keep))
+            codes = {name: column[keep] for name, column in codes.items()}
+        new: dict[str, Any] = {}
+        labels: npt.NDArray[np.int32] | None = None
+        for number, mechanism in enumerate(self._mechanisms):
+            domain = mechanism.domain
+            true = domain.join(codes[name] for name in domain.names)
+            if self._seen is not None:
+                self._seen.add(true)
+            labels = None if self._dealt is None else self._dealt(batch, keep, true)
+            drawn = domain.split(mechanism.sample(true, labels, self._words(number, batch, keep, rows, true)))
+            for part, column in zip(domain.parts, drawn, strict=True):
+                new[part.name] = decoded(part, column, self._types.get(part.name))
+        for attribute in self._others():
+            name = attribute.name
+            if attribute.recoding:
+                new[name] = decoded(Domain(name, self._encoders[name].learned), codes[name])
+            else:
+                new[name] = _plain(rows.column(name))
+        names = list(self._published)
+        if labels is not None:
+            new[LABEL] = from_numpy(labels + np.int32(1))
+            names.append(LABEL)
+        for name, numbers in (self._beside(batch) if self._beside else {}).items():
+            new[name] = from_numpy(numbers if keep is None else numbers[keep])
+            names.append(name)
+        return pa.RecordBatch.from_arrays([new[name] for name in names], names=names)
+
+    def _encode(self, name: str, column: Any) -> npt.NDArray[np.int32]:
+        encoder = self._encoders[name]
+        codes = encoder.encode(column, self._position)
+        if encoder.refused:
+            self._complain(name)
+        return codes
+
+    def _keep(self, rows: Any) -> Mask | None:
+        """Which rows are published; None for all of them."""
+        for attribute in self._others():
+            if attribute.missing == "error" and rows.column(attribute.name).null_count:
+                self._complain(attribute.name)
+        drawn = None if self._drawn is None else self._drawn[self._position : self._position + rows.num_rows]
+        masks = [mask for mask in (complete_rows(rows, self._dropping), drawn) if mask is not None]
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _words(self, number: int, batch: Batch, keep: Mask | None, rows: Any, true: npt.NDArray[np.int32]) -> WordArray:
+        """Return a word of each kept row for the mechanism of this number; every mechanism has words of its own."""
+        if self._record_key is not None:
+            return self._record_key.noise_words(self._key, self._contexts[number], rows, true, self._position)
+        words = batch.words(self._key, Step.PERTURB, lambda file: file + number * MOST_FILES)
+        return words if keep is None else words[keep]
+
+    def _complain(self, name: str) -> None:
+        """Read the whole column again to tell how many rows are concerned, and raise."""
+        if name in self._source.wide:
+            for part in self._source.wide[name]:
+                self._complain(part)
+        if name in self._encoders:
+            encoder = Encoder(self._schema[name], self._encoders[name].domain)
+            for batch, position in positioned(self._source, [name]):
+                encoder.encode(batch.rows.column(0), position)
+            encoder.check()
+        missing, first = 0, 0
+        for batch, position in positioned(self._source, [name]):
+            column = batch.rows.column(0)
+            if column.null_count and not missing:
+                first = position + first_null(column) + 1
+            missing += column.null_count
+        if missing:
+            raise missing_values(name, Refusal(missing, first))
+
+
+def missing_values(name: str, lacking: Refusal) -> TableError:
+    """Return what is raised where a column that is published as it is misses values, and the policy says nothing."""
+    return TableError(
+        f"{name!r} is missing in {lacking.rows:,} row(s){first_row(',', lacking.first)}.",
+        'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
+    )
+
+
+def changed_table() -> PlanMismatch:
+    """Return what is raised where a plan depends on the table's counts, and these are others."""
+    return PlanMismatch(
+        "The table is not the one that was planned: it has other values, or other numbers of them.",
+        "Plan again with the table as it is now.",
+    )
+
+
+def positioned(source: Source, columns: list[str]) -> Iterator[tuple[Batch, int]]:
+    """Yield each batch with the number of its first row in the whole table."""
+    position = 0
+    for batch in source.batches(columns):
+        yield batch, position
+        position += batch.rows.num_rows
+
+
+def decoded(part: Domain, codes: npt.NDArray[np.int32], integers: Any = None) -> Any:
+    """Return the values of the codes: text as a dictionary column, numbers and truth values as themselves.
+
+    `integers` is the type that whole numbers are to have, if not one of 64 bits.
+    """
+    missing = codes == part.index[None] if None in part.index else None
+    known = [v for v in part.values if v is not None]
+    if all(isinstance(v, str) for v in known):
+        values = from_text(["" if v is None else str(v) for v in part.values])
+        return pa.DictionaryArray.from_arrays(from_numpy(codes, missing), values)
+    filler: Any = type(known[0])()
+    table = np.array([filler if v is None else v for v in part.values], dtype=number_type(known))
+    column = from_numpy(table[codes], missing)
+    return column if integers is None else column.cast(integers)
+
+
+def integer_types(parts: Iterable[Domain], source: Source) -> dict[str, Any]:
+    """Return the integer types that the table has columns in, where they hold the whole domain."""
+    found = {part.name: _integer_type(part, source.column_type(part.name)) for part in parts}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def _integer_type(part: Domain, kind: Any) -> Any:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    known = [v for v in part.values if v is not None]
+    if not pa.types.is_integer(kind) or not all(isinstance(v, int) and not isinstance(v, bool) for v in known):
+        return None
+    limits = np.iinfo(kind.to_pandas_dtype())
+    return kind if all(limits.min <= int(v) <= limits.max for v in known) else None
+
+
+def checking_encoder(attribute: Attribute, source: Source) -> Encoder:
+    """Return an encoder for a column that is not randomized, and is recoded or has a declared domain."""
+    return new_encoder(fitted(attribute, source.column_type(attribute.name)))
+
+
+def _without_views(rows: Any) -> Any:
+    """Return the rows with views of text as text: Arrow cannot filter views."""
+    if not any(pa.types.is_string_view(kind) for kind in rows.schema.types):
+        return rows
+    kinds = [pa.string() if pa.types.is_string_view(kind) else kind for kind in rows.schema.types]
+    return rows.cast(pa.schema(list(zip(rows.schema.names, kinds, strict=True))))
+
+
+def _plain(column: Any) -> Any:
+    """Return a column as it can be written: text that comes as a dictionary stays one, all else is plain."""
+    kind = column.type
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.string())
+    if not pa.types.is_dictionary(kind):
+        return column
+    if not pa.types.is_string(kind.value_type):
+        return column.cast(kind.value_type)
+    return column.cast(pa.dictionary(pa.int32(), pa.string()))

@@ -1,0 +1,224 @@
+"""The plan of randomized response: the matrices, what they limit, and what they cost. Private to the publisher.
+
+Like `sfumato.methods.plan.Plan` it says itself in words (`explain`) and in JSON, bound to table and policy by hashes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from sfumato.claims import codec
+from sfumato.claims.guarantee import Guarantee, ResponseClaim
+from sfumato.errors import PlanMismatch
+from sfumato.methods import plan_files
+from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
+from sfumato.values.computed import Facts
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import GroupLimit, RiskLimit
+from sfumato.values.uniqueness import Uniqueness, read_uniqueness
+
+RESPONSE: Literal["randomized-response"] = "randomized-response"
+
+
+@dataclass(frozen=True)
+class AttributeFigures:
+    """What happens to one attribute: a quasi-identifier, or all sensitive columns together."""
+
+    name: str
+    values: int  # d
+    diagonal: float  # AD's p = P[i, i]; 1: untouched
+    retention: float
+    epsilon: float | None  # local differential privacy; None: infinite
+
+
+@dataclass(frozen=True)
+class BindingCell:
+    """A cell whose risk is nearest to its limit: it keeps the retentions from being a step larger."""
+
+    values: tuple[str, ...]  # of each quasi-identifier (as it is published, for `posterior`), then the sensitive one
+    risk: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """What 1/l in place of the general limit would cost (groups keep theirs); None where it cannot be kept."""
+
+    l: int  # noqa: E741
+    kappa: float | None
+    expected_l2: float | None
+    diagonal: tuple[float, ...] | None
+    least_risk: float | None  # of the cell that is furthest above its limit, where that cannot be kept
+
+
+@dataclass(frozen=True)
+class ResponseFigures:
+    """What was found."""
+
+    attributes: tuple[AttributeFigures, ...]
+    kappa: float
+    expected_l2: float  # E ||pi_hat - pi||^2 = (kappa - 1)/N of the inverse estimate of the joint table
+    best_l2: float  # the same at the best parameters, before their retentions are rounded to two digits
+    uniform_l2: float  # ||1/D - pi||^2: what who holds all D combinations to be alike has without any release
+    expected_error: float  # that of the inverse estimate in the distance of the objective
+    cells: int  # of the domain on which the limited risk was evaluated
+    risks: dict[str, float]  # the largest of each kind that can be evaluated: the domain is too large for the others
+    link_with_own_row: float | None  # an upper bound on `link` that counts the person's own row; None: too large
+    risks_alone: dict[str, float]  # the largest limited risk of each sensitive column by itself, if there are several
+    guesser_mean: float  # how often the best guesser is right in the limit of many records
+    guesser_maximum: float  # the same of the records of the worst group
+    groups: int  # combinations of quasi-identifiers that occur
+    single_valued: int  # of these, those with one sensitive value
+    binding: tuple[BindingCell, ...]
+    binding_cells: int  # how many there are in all
+    trade_off: tuple[TradeOff, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ResponsePlan:
+    """The mechanisms that will be applied, one for each attribute that is randomized."""
+
+    assurance: str
+    claim: ResponseClaim
+    scope: Literal["sensitive", "quasi-identifiers", "both"]
+    fixed: tuple[str, ...]
+    objective: Literal["l2", "chi-square"]
+    mechanisms: tuple[Mechanism, ...]
+    guarantee: Guarantee
+    figures: ResponseFigures
+    rows: int
+    counts_hash: str  # of the joint table: the limit holds for this one
+    notes: tuple[str, ...] = ()
+    dropped: int = 0
+    observed: tuple[str, ...] = ()
+    computed_from_table: Facts = ()
+    table_hash: str = ""
+    policy_hash: str = ""
+    uniqueness: Uniqueness | None = None
+
+    method = RESPONSE
+    shuffle = True
+    from_table = True
+    discloses_frequencies = True  # the matrices are computed from the joint table
+    total_variation = None  # of the joint table it would say nothing: see expected_l2
+
+    @property
+    def randomized(self) -> tuple[str, ...]:
+        """The randomized columns."""
+        return tuple(name for mechanism in self.mechanisms for name in mechanism.domain.names)
+
+    @property
+    def record_utility(self) -> float:
+        """The expected share of records with no value changed."""
+        return math.prod(attribute.diagonal for attribute in self.figures.attributes)
+
+    def bound_to(self, table_hash: str, policy_hash: str) -> ResponsePlan:
+        """Return the plan, valid only for this table and policy."""
+        return replace(self, table_hash=table_hash, policy_hash=policy_hash)
+
+    def require(self, table_hash: str, policy_hash: str) -> None:
+        """Raise unless table and policy are the ones that were signed off."""
+        plan_files.require_same("policy", self.policy_hash, policy_hash)
+        plan_files.require_same("table", self.table_hash, table_hash)
+
+    def require_counts(self, counts_hash: str) -> None:
+        """Raise unless the joint table is the one whose risk was computed."""
+        if counts_hash != self.counts_hash:
+            raise PlanMismatch(
+                "The table is not the one that was planned: it has other combinations of values, or other numbers of "
+                "them, and so another risk.",
+                "Plan again with the table as it is now.",
+            )
+
+    def explain(self) -> str:
+        """Return, in plain words, what will happen to the table, why, and at what cost."""
+        from sfumato.methods.explain_response import explain_response
+
+        return explain_response(self)
+
+    # --- JSON ---------------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready values. Keys: docs/json.md."""
+        figures = listed(asdict(self.figures))
+        return sealed(
+            {
+                "plan_version": PLAN_VERSION,
+                "method": self.method,
+                "assurance": self.assurance,
+                "risk": self.claim.risk,
+                "limit": str(self.claim.limit.limit),
+                "limits": [{"where": listed(dict(g.where)), "limit": str(g.limit)} for g in self.claim.limit.groups],
+                "quasi_identifiers": list(self.claim.quasi_identifiers),
+                "sensitive": list(self.claim.sensitive),
+                "scope": self.scope,
+                "fixed": list(self.fixed),
+                "objective": self.objective,
+                "rows": self.rows,
+                "dropped": self.dropped,
+                **figures,
+                "guarantee": codec.guarantee(self.guarantee),
+                "shuffle": self.shuffle,
+                "notes": list(self.notes),
+                "observed": list(self.observed),
+                "discloses_frequencies": self.discloses_frequencies,
+                "computed_from_table": list(self.computed_from_table),
+                "from_table": self.from_table,
+                "mechanisms": [
+                    {"parts": codec.domains(m.domain), "sub_tables": codec.sub_tables(m)} for m in self.mechanisms
+                ],
+                "counts_hash": self.counts_hash,
+                "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
+                "table_hash": self.table_hash,
+                "policy_hash": self.policy_hash,
+            }
+        )
+
+    def to_json(self) -> str:
+        """Return the plan as JSON."""
+        return written(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> ResponsePlan:
+        """Return the plan of what `to_dict` gave."""
+        groups = tuple(
+            GroupLimit(tuple((name, tuple(values)) for name, values in group["where"].items()), group["limit"])
+            for group in raw["limits"]
+        )
+        limit = RiskLimit(Fraction(raw["limit"]), groups)
+        return cls(
+            assurance=raw["assurance"],
+            claim=ResponseClaim(raw["risk"], tuple(raw["quasi_identifiers"]), tuple(raw["sensitive"]), limit),
+            scope=raw["scope"],
+            fixed=tuple(raw["fixed"]),
+            objective=raw["objective"],
+            mechanisms=tuple(codec.read_mechanism(m["parts"], m["sub_tables"], None) for m in raw["mechanisms"]),
+            guarantee=codec.read_guarantee(raw["guarantee"]),
+            figures=_read_figures(raw),
+            rows=raw["rows"],
+            counts_hash=raw["counts_hash"],
+            notes=tuple(raw["notes"]),
+            dropped=raw["dropped"],
+            observed=tuple(raw["observed"]),
+            computed_from_table=tuple(raw["computed_from_table"]),
+            table_hash=raw["table_hash"],
+            policy_hash=raw["policy_hash"],
+            uniqueness=read_uniqueness(raw["uniqueness"]),
+        )
+
+
+def _read_figures(raw: dict[str, Any]) -> ResponseFigures:
+    nested = ("attributes", "binding", "trade_off")
+    plain = {field.name: raw[field.name] for field in fields(ResponseFigures) if field.name not in nested}
+    return ResponseFigures(
+        attributes=tuple(AttributeFigures(**x) for x in raw["attributes"]),
+        binding=tuple(BindingCell(**{**x, "values": tuple(x["values"])}) for x in raw["binding"]),
+        trade_off=tuple(
+            TradeOff(**{**x, "diagonal": None if x["diagonal"] is None else tuple(x["diagonal"])})
+            for x in raw["trade_off"]
+        ),
+        **plain,
+    )

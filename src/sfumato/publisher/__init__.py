@@ -1,0 +1,1 @@
+"""The publisher's side: policy, table, survey, proposal, publication."""

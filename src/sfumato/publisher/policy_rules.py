@@ -1,0 +1,515 @@
+"""The sections of a policy: what each may say, checked as far as it can be by itself. `Policy` puts them together."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from sfumato.errors import PolicyError
+from sfumato.values.attributes import LEFT_OUT_ROLES, MISSING_LABEL, Attribute, Missing, Role, Value
+from sfumato.values.number_texts import ColumnType
+from sfumato.values.recoding import DATE_UNITS, Bins, DateBins, DateUnit, Merge, Recoding
+from sfumato.values.requirement import (
+    Amplification,
+    Diversity,
+    FineGrainPrivacy,
+    GroupLimit,
+    LocalPrivacy,
+    Number,
+    Requirement,
+    RhoPrivacy,
+    RiskLimit,
+    Robustness,
+    Tolerance,
+    ValueRequirement,
+)
+from sfumato.values.section import Section
+
+MethodName = Literal[
+    "uniform", "fine-grain", "small-domain", "randomized-response", "anatomy", "suppression", "robust-anatomy"
+]
+RESPONSE: MethodName = "randomized-response"
+SUPPRESSION: MethodName = "suppression"
+ROBUST: MethodName = "robust-anatomy"
+GROUPING: tuple[MethodName, ...] = ("anatomy", SUPPRESSION, ROBUST)
+"""Methods that publish two tables, joined by groups."""
+KEEPING_ONE: tuple[MethodName, ...] = ("uniform", "fine-grain")
+"""Methods that can publish one drawn row of each person. The others count the published rows before they are drawn."""
+TAKEN: dict[MethodName, tuple[str, ...]] = {
+    RESPONSE: ("l", "risk_limit"),
+    "anatomy": ("l",),
+    SUPPRESSION: ("l",),
+    ROBUST: ("r",),
+}
+"""The kinds of requirements that some methods take, instead of all others."""
+Variant = Literal["rotation", "spread", "safe-d", "r-suppression"]
+COMPARISONS = ("unsafe-d", "minimal")
+"""Variants of suppression that are never published."""
+Risk = Literal["posterior", "link", "reconstruction"]
+Assurance = Literal["proved", "as-published"]
+Probability = float | str
+Repeated = Literal["error", "keep-one", "per-row"]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class BinRule(Section):
+    """Bins of numbers: `width` (and `origin`), or `breaks`. Bins of dates: `breaks` that are dates, or a unit.
+
+    The unit may be written by itself: bins = "year".
+    """
+
+    unit: Annotated[DateUnit | None, Field(exclude_if=_is_none)] = None  # left out: other bins are hashed as before
+    width: float | None = None
+    origin: float = 0
+    breaks: Annotated[tuple[float, ...], Field(strict=False)] | Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    @field_validator("breaks", mode="before")
+    @classmethod
+    def _are_of_one_kind(cls, breaks: object) -> object:
+        if not isinstance(breaks, list) or all(isinstance(x, int | float) for x in breaks):
+            return breaks
+        if any(isinstance(x, int | float) for x in breaks):
+            raise ValueError("breaks are all numbers, or all dates")
+        return [_date(x).isoformat() for x in breaks]
+
+    @model_validator(mode="after")
+    def _dates_have_breaks_only(self) -> BinRule:
+        if (self._dates or self.unit) and len(self.model_fields_set) > 1:
+            raise ValueError(
+                "bins of dates have a unit or breaks, and nothing else: a width and an origin are for numbers"
+            )
+        return self
+
+    @property
+    def _dates(self) -> tuple[str, ...]:
+        return tuple(x for x in self.breaks if isinstance(x, str))
+
+    def recoding(self) -> Bins | DateBins:
+        """Return the rule as a value of the model."""
+        if self.unit:
+            return DateBins(self.unit)
+        if self._dates:
+            return DateBins(breaks=tuple(dt.date.fromisoformat(x) for x in self._dates))
+        return Bins(self.width, self.origin, tuple(x for x in self.breaks if not isinstance(x, str)))
+
+
+class ColumnRule(Section):
+    """What a column is."""
+
+    role: Role
+    domain: Literal["observed"] | Annotated[tuple[str | bool | int, ...], Field(strict=False)] = "observed"
+    bins: BinRule | None = None
+    merge: Annotated[
+        dict[str, Annotated[tuple[str | bool | int, ...], Field(strict=False)]] | None,
+        Field(exclude_if=_is_none),  # a policy without it is hashed as before
+    ] = None
+    missing: Missing = "error"
+    publish_as_is: str | None = None
+    from_table: bool = False
+    type: Annotated[ColumnType | None, Field(exclude_if=_is_none)] = None
+
+    @field_validator("domain", mode="before")
+    @classmethod
+    def _is_observed_or_list(cls, domain: object) -> object:
+        if domain != "observed" and not isinstance(domain, list | tuple):
+            listed = f'"{domain}"' if isinstance(domain, str) else domain
+            raise ValueError(f'a domain is "observed", or a list of all values: write domain = [{listed}, ...]')
+        wrong = [v for v in domain if not isinstance(v, str | int)] if isinstance(domain, list) else []
+        if wrong:
+            raise ValueError(
+                f"a domain lists texts, whole numbers and truth values, not {wrong[0]!r}: decimal numbers and dates "
+                "need bins"
+            )
+        return domain
+
+    @field_validator("bins", mode="before")
+    @classmethod
+    def _is_word_or_table(cls, bins: object) -> object:
+        if bins in DATE_UNITS:
+            return {"unit": bins}
+        if isinstance(bins, str | int | float | list):
+            meant = f"{{ breaks = {bins} }}" if isinstance(bins, list) else f"{{ width = {bins} }}"
+            raise ValueError(
+                f'bins are "year", "quarter" or "month" (of dates), {{ width = 10 }} or {{ breaks = [18, 65] }}; '
+                f"not {bins!r}" + ("" if isinstance(bins, str) else f": write bins = {meant}")
+            )
+        return bins
+
+    @field_validator("merge", mode="before")
+    @classmethod
+    def _is_table_of_lists(cls, merge: object) -> object:
+        if merge is not None and (not isinstance(merge, dict) or not all(isinstance(v, list) for v in merge.values())):
+            raise ValueError(
+                'merge takes new names with lists of values, such as { respiratory = ["COPD", "asthma"] }; '
+                f"not {merge!r}"
+            )
+        wrong = [v for values in (merge or {}).values() for v in values if not isinstance(v, str | int)]
+        if wrong:
+            raise ValueError(f"merge takes texts, whole numbers and truth values, not {wrong[0]!r}")
+        return merge
+
+    @field_validator("publish_as_is", mode="before")
+    @classmethod
+    def _has_a_reason(cls, reason: object) -> object:
+        if reason is not None and (not isinstance(reason, str) or not reason.strip()):
+            raise ValueError('publish_as_is takes the reason, in quotes: publish_as_is = "the register is public"')
+        return reason
+
+    @model_validator(mode="after")
+    def _is_published_as_it_is(self) -> ColumnRule:
+        if self.publish_as_is is not None and self.role not in ("quasi_identifier", "other"):
+            raise ValueError(f"publish_as_is goes with the role quasi_identifier or other, not with {self.role}")
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_left_out_has_no_values(self) -> ColumnRule:
+        if self.role in LEFT_OUT_ROLES and (self.bins or self.merge or self.domain != "observed"):
+            what = "an identifier is dropped" if self.role == "identifier" else "the column is dropped"
+            raise ValueError(f"{what}: it takes no domain, no bins and no merge; leave them out")
+        if self.bins and self.merge is not None:
+            raise ValueError(
+                "bins and merge do not go together: bins make new values, and merge names those of the table; "
+                "coarser bins need a larger width or fewer breaks"
+            )
+        if self.type and (self.merge or isinstance(self._recoding(), DateBins)):
+            raise ValueError("type does not go with merge or bins of dates: what these publish is text")
+        return self
+
+    def facts_from_table(self, name: str) -> Iterator[str]:
+        """Give what the rule says that was read off the table, until somebody confirms it."""
+        if not self.from_table:
+            return
+        if self.bins:
+            yield f"the bins of {name}"
+        if self.merge:
+            yield f"which values of {name} are merged"
+        if self.domain != "observed":  # an observed one is read off the table in any case, and listed as such
+            yield f"the domain of {name}, as the policy lists it"
+        if self.missing != "error":
+            yield f"that {name} has missing values"
+
+    def attribute(self, name: str) -> Attribute:
+        """Return the rule as a value of the model."""
+        try:
+            recoding = self._recoding()
+            declared = self._declared(recoding)
+        except PolicyError as problem:
+            raise PolicyError(f"{name!r}: {problem.message}", problem.hint) from None
+        if declared is not None and self.missing == "category":
+            declared = (*declared, None)
+        return Attribute(name, self.role, self.missing, declared, recoding, self.type)
+
+    def _recoding(self) -> Recoding | None:
+        if self.merge is not None:
+            if MISSING_LABEL in self.merge:
+                raise PolicyError(
+                    f"merge: {MISSING_LABEL!r} is how a missing value is written.", "Choose another name."
+                )
+            return Merge(tuple((name, tuple(map(written, values))) for name, values in self.merge.items()))
+        return self.bins.recoding() if self.bins else None
+
+    def _declared(self, recoding: Recoding | None) -> tuple[Value, ...] | None:
+        """Return the declared domain: of published values, so of labels where they are recoded."""
+        if self.domain == "observed":
+            return recoding.all_labels() if recoding else None
+        if recoding is None or isinstance(recoding, Bins):
+            return tuple(self.domain)
+        labels = tuple(map(written, self.domain))
+        if isinstance(recoding, Merge):
+            recoding.check_domain(labels)
+        else:
+            for label in labels:
+                recoding.check_label(label)
+        return labels
+
+
+def written(value: str | bool | int) -> str:
+    """Return a value as a text file has it: 7 as "7", true as "true"."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _date(value: object) -> dt.date:
+    """Return a date of TOML, or one in quotes."""
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return value
+    try:
+        if isinstance(value, str) and len(value) == len("2019-01-01"):
+            return dt.date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise ValueError(f"{str(value)!r} is no date: breaks are numbers, or dates like 2019-01-01")
+
+
+class PersonRule(Section):
+    """Which column tells persons apart, and what to do about several rows of one person."""
+
+    column: str
+    repeated: Repeated = "error"
+
+
+class MethodRule(Section):
+    """The method, its assurance, and what some methods take besides."""
+
+    name: MethodName
+    assurance: Assurance = "proved"
+    retention_floor: Probability = 0.0
+    weights: Literal["observed", "equal"] | dict[str, Probability] = "equal"
+    minimum_sub_table: Annotated[int, Field(ge=1)] = 1000
+    delta: Probability = 0.05
+    scope: Literal["sensitive", "quasi-identifiers", "both"] = "both"
+    risk: Risk | None = None
+    fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    objective: Literal["l2", "chi-square"] = "l2"
+    variant: Variant | None = None
+    always: bool = False
+    attribute_sets: Annotated[tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
+    prior: Literal["none", "table"] | Annotated[tuple[str, ...], Field(strict=False)] = "none"
+
+    @field_validator("variant", mode="before")
+    @classmethod
+    def _is_published(cls, variant: object) -> object:
+        if variant in COMPARISONS:
+            raise ValueError(
+                f"{variant} is for comparisons only: who knows how it works can tell too much of which value was the "
+                "most frequent one; choose rotation, spread or safe-d"
+            )
+        return variant
+
+    @field_validator("attribute_sets", mode="before")
+    @classmethod
+    def _are_lists(cls, sets: object) -> object:
+        names = [sets] if isinstance(sets, str) else sets
+        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+            written = ", ".join(f'"{name}"' for name in names)
+            raise ValueError(f"each attribute set is a list of columns: write attribute_sets = [[{written}]]")
+        return sets
+
+    @field_validator("prior", mode="before")
+    @classmethod
+    def _is_word_or_list(cls, prior: object) -> object:
+        if isinstance(prior, str) and prior not in ("none", "table"):
+            raise ValueError(
+                f'a prior is "none", "table", or a list with a file for each attribute set: write prior = ["{prior}"]'
+            )
+        return prior
+
+    @model_validator(mode="after")
+    def _keys_fit(self) -> MethodRule:
+        only_for: dict[str, tuple[MethodName, ...]] = {
+            "retention_floor": ("uniform", "fine-grain"),
+            "weights": ("fine-grain",),
+            "minimum_sub_table": ("small-domain",),
+            "delta": ("small-domain",),
+            **dict.fromkeys(("scope", "risk", "fixed", "objective"), (RESPONSE,)),
+            **dict.fromkeys(("variant", "always"), (SUPPRESSION,)),
+            **dict.fromkeys(("attribute_sets", "prior"), (ROBUST,)),
+        }
+        for key, methods in only_for.items():
+            if key in self.model_fields_set and self.name not in methods:
+                raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}; leave it out")
+        if self.name == RESPONSE:
+            self._check_response()
+        if self.name == SUPPRESSION:
+            self._check_suppression()
+        if self.name == ROBUST:
+            self._check_robust()
+        return self
+
+    def _check_suppression(self) -> None:
+        if (self.suppression == "r-suppression") != (self.assurance == "as-published"):
+            raise ValueError(
+                f'the variant {self.suppression} does not go with assurance = "{self.assurance}": r-suppression (SK as '
+                "published) does not keep its bound; rotation, spread and safe-d are the ones that are proved"
+            )
+        if self.always and self.suppression == "r-suppression":
+            raise ValueError(
+                "always does not go with r-suppression, which bounds the belief in the most frequent value of no "
+                "table; it goes with rotation, spread and safe-d"
+            )
+
+    def _check_response(self) -> None:
+        if (self.limited_risk == "reconstruction") != (self.assurance == "as-published"):
+            raise ValueError(
+                f'the risk {self.limited_risk} does not go with assurance = "{self.assurance}": reconstruction (AD as '
+                "published) bounds no inference; posterior and link are the ones that are proved"
+            )
+        if self.scope == "sensitive" and self.limited_risk != "reconstruction":
+            raise ValueError(
+                f'scope = "sensitive" randomizes nothing that the risk {self.limited_risk} depends on: noise in the '
+                "sensitive columns does not lower it"
+            )
+
+    def _check_robust(self) -> None:
+        if not self.attribute_sets or not all(self.attribute_sets):
+            raise ValueError('robust-anatomy needs what the adversary knows of: attribute_sets = [["sex", "age"]]')
+        if any(len(set(names)) < len(names) for names in self.attribute_sets):
+            raise ValueError("an attribute set names a column twice: name each once")
+        if isinstance(self.prior, tuple) and len(self.prior) != len(self.attribute_sets):
+            raise ValueError(
+                f"{len(self.prior)} files of priors for {len(self.attribute_sets)} attribute sets: name one for each "
+                "set, in the same order"
+            )
+        if self.assurance == "as-published" and self.prior == "none":
+            raise ValueError(
+                'the paper\'s condition is about a prior: say prior = "table", or name a file for each set'
+            )
+
+    @property
+    def suppression(self) -> Variant:
+        """The variant of suppression: by default the one of the assurance."""
+        return self.variant or ("rotation" if self.assurance == "proved" else "r-suppression")
+
+    @property
+    def limited_risk(self) -> Risk:
+        """The risk that randomized response limits: by default the one of the assurance."""
+        return self.risk or ("posterior" if self.assurance == "proved" else "reconstruction")
+
+
+class ValueRule(Section):
+    """(rho1, rho2) of one value; `given` names the background knowledge that it is for."""
+
+    value: str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]
+    rho1: Probability
+    rho2: Probability
+    given: str = ""
+
+
+class GroupRule(Section):
+    """A risk limit of its own for the records with these values: `l` or `risk_limit`."""
+
+    where: dict[str, str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]]
+    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
+    risk_limit: Probability | None = None
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> GroupRule:
+        if (self.l is None) == (self.risk_limit is None):
+            raise ValueError("give either l or risk_limit: l = 4 and risk_limit = 0.25 mean the same")
+        return self
+
+    def limit(self) -> GroupLimit:
+        """Return the rule as a value of the model."""
+        where = tuple((name, v if isinstance(v, tuple) else (v,)) for name, v in self.where.items())
+        return GroupLimit(where, _limit(self.l, self.risk_limit))
+
+
+LIMITS = ("rho1", "rho2", "tolerance", "gamma", "epsilon", "l", "r", "risk_limit")
+"""The numbers of a requirement."""
+
+
+class RequirementRule(Section):
+    """One of: rho1 and rho2 (with `values` for exceptions); values alone; tolerance and rho1; gamma; epsilon.
+
+    Randomized response takes another one: l or risk_limit, with `groups` for exceptions. The methods that publish
+    groups take l, and robust-anatomy r.
+    """
+
+    rho1: Literal["observed"] | Probability | dict[str, Probability] | None = None
+    rho2: Probability | None = None
+    values: Annotated[tuple[ValueRule, ...], Field(strict=False)] = ()
+    others: Literal["unprotected"] | None = None
+    tolerance: Probability | None = None
+    gamma: Probability | None = None
+    epsilon: Probability | None = None
+    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
+    r: Annotated[int, Field(ge=2)] | None = None
+    risk_limit: Probability | None = None
+    groups: Annotated[tuple[GroupRule, ...], Field(strict=False)] = ()
+    from_table: bool = False
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> RequirementRule:
+        kinds = {
+            "tolerance": self.tolerance is not None,
+            "gamma": self.gamma is not None,
+            "epsilon": self.epsilon is not None,
+            "l": self.l is not None,
+            "r": self.r is not None,
+            "risk_limit": self.risk_limit is not None,
+            "rho2 or values": self.rho2 is not None or bool(self.values),
+        }
+        stated = [kind for kind, given in kinds.items() if given]
+        if not stated and self.rho1 is not None:
+            raise ValueError(
+                "rho1 and rho2 go together: rho1 is the highest belief beforehand that is protected, and rho2, above "
+                "it, the highest belief allowed afterwards; add rho2"
+            )
+        if len(stated) != 1:
+            raise ValueError(
+                f"state one requirement; this states {' and '.join(stated) if stated else 'none'} "
+                "(choose rho1 and rho2, values, tolerance with rho1, gamma, epsilon, l, r, or risk_limit)"
+            )
+        if self.tolerance is not None and not (self.rho1 == "observed" or isinstance(self.rho1, dict)):
+            raise ValueError(
+                'a tolerance needs rho1: a table of public probabilities, or rho1 = "observed" in words, '
+                "because publishing the matrix then discloses the table's own frequencies"
+            )
+        if self.tolerance is None and (isinstance(self.rho1, dict) or self.rho1 == "observed"):
+            raise ValueError(
+                'rho1 = "observed" or a table of rho1 goes with a tolerance: add tolerance = 3, or write one number, '
+                "such as rho1 = 0.2"
+            )
+        if stated[0] in ("gamma", "epsilon", "l", "r", "risk_limit") and self.rho1 is not None:
+            raise ValueError("gamma or epsilon stand alone, without rho1; so do l, r and risk_limit")
+        if self.groups and stated[0] not in ("l", "risk_limit"):
+            raise ValueError("groups go with an l or a risk_limit for all other records")
+        if self.tolerance is None and (self.rho1 is None) != (self.rho2 is None):
+            raise ValueError("rho1 and rho2 go together: add rho1, the highest belief beforehand that is protected")
+        if self.others and (self.rho2 is not None or not self.values):
+            raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')
+        return self
+
+    def facts_from_table(self) -> Iterator[str]:
+        """Give what the rule says that was read off the table, until somebody confirms it."""
+        if self.from_table:
+            stated = [key for key in LIMITS if getattr(self, key) is not None]
+            yield f"{' and '.join(stated) or 'the values'} of the requirement"
+
+    def requirement(self, method: MethodName) -> Requirement:
+        """Return the rule as a value of the model: l means a risk limit, or shares of values in groups."""
+        if self.r is not None:
+            return Robustness(self.r)
+        if self.l is not None and method in GROUPING:
+            return Diversity(self.l)
+        if self.gamma is not None:
+            return Amplification(self.gamma)
+        if self.epsilon is not None:
+            return LocalPrivacy(self.epsilon)
+        if self.l is not None or self.risk_limit is not None:
+            return RiskLimit(_limit(self.l, self.risk_limit), tuple(group.limit() for group in self.groups))
+        if self.tolerance is not None:
+            return Tolerance(self.tolerance, self.rho1)  # type: ignore[arg-type]
+        overall = None if self.rho2 is None else RhoPrivacy(self.rho1, self.rho2)  # type: ignore[arg-type]
+        if overall and not self.values:
+            return overall
+        entries = tuple(ValueRequirement(v.value, v.rho1, v.rho2, v.given) for v in self.values)
+        return FineGrainPrivacy(entries, overall, self.others == "unprotected")
+
+
+def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E741
+    """Return the limit that is stated by one of the two."""
+    return Fraction(1, l) if l is not None else risk_limit or 0
+
+
+class OutputRule(Section):
+    """How the release is written. `order`: a random one, or (keep) the table's, which is refused where it tells."""
+
+    format: Literal["parquet", "csv"] = "parquet"
+    order: Literal["shuffle", "keep"] = "shuffle"
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _is_stated(cls, order: object) -> object:
+        if order == "auto":
+            raise ValueError(
+                'order = "auto" is no longer there: whether rows were shuffled was decided by a test on the sensitive '
+                'value, and told its result. Leave it out (rows are shuffled), or say order = "keep"'
+            )
+        return order

@@ -1,0 +1,370 @@
+"""`sfumato init`: a complete policy for a table, with the reason for every choice as a comment.
+
+Nothing is guessed silently. What the tool cannot know is left open, as a text that no policy takes (`DECIDE: ...`);
+what it reads off the table is marked (`from_table = true`) until somebody confirms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sfumato.engines.base import Source
+from sfumato.engines.embedded.counting import count_sensitive
+from sfumato.engines.embedded.csv_source import CsvSource
+from sfumato.engines.embedded.duck import rough_median
+from sfumato.engines.rows.looking import see
+from sfumato.errors import TableError
+from sfumato.publisher.policy import UNDECIDED
+from sfumato.publisher.policy_rules import BinRule, ColumnRule
+from sfumato.publisher.proposal import figures, toml
+from sfumato.publisher.proposal.choosing import Choice, choose
+from sfumato.publisher.proposal.roles import (
+    AMOUNT_WORDS,
+    MANY_NUMBERS,
+    MOST_CATEGORIES,
+    PLAIN_TYPES,
+    Guess,
+    guess_roles,
+    is_all_numbers,
+)
+from sfumato.publisher.survey import check_names
+from sfumato.publisher.survey.counting import describe_columns
+from sfumato.publisher.survey.model import Column
+from sfumato.publisher.table import no_progress
+from sfumato.values.attributes import LEFT_OUT_ROLES, Attribute, Schema
+from sfumato.values.input_rule import InputRule
+from sfumato.values.looks import PERSON_WORDS, Look, look_at, words
+from sfumato.values.profile import Profile
+from sfumato.values.recoding import Bins
+
+__all__ = ["propose"]
+
+DELIMITERS = (";", "\t", "|")
+LISTED = 60
+"""A domain with at most so many values is listed, ready to be declared."""
+FROM_TABLE = "from_table = true    # confirm what stands above, then remove this line"
+
+
+def propose(source: Source) -> str:
+    """Return the text of a policy file for a table."""
+    source, delimiter = _with_delimiter(source)
+    check_names(source)
+    rows, columns = describe_columns(source, no_progress)
+    if not rows:
+        raise TableError(
+            f"{source.description!r} has no rows: nothing can be proposed.", "Give a table with a row for each record."
+        )
+    guesses = guess_roles(columns, rows, _looks(source, rows, columns))
+    sensitive = next(g for g in guesses if g.role == "sensitive")
+    breaks = _breaks(source, sensitive.column)
+    bins = Bins(breaks=breaks) if breaks and _needs_bins(sensitive.column) else None
+    profile = _counted(source, sensitive.column, bins)
+    choice = choose(profile)
+    sections = [
+        _head(source, rows),
+        *_top_level(source, guesses),
+        *_input(source, delimiter, columns),
+        *(_column(g) if g is not sensitive else _sensitive(g, bins, breaks, profile) for g in guesses),
+        *_person(guesses),
+        _method(profile, choice, _known(guesses)),
+        _requirement(profile, choice),
+        *_linking(guesses, profile),
+        _output(profile),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def _known(guesses: Sequence[Guess]) -> list[str]:
+    """Return the columns that others are taken to know."""
+    return [g.column.name for g in guesses if g.role == "quasi_identifier" and not g.decision]
+
+
+def _with_delimiter(source: Source) -> tuple[Source, str]:
+    """Open a CSV file again if its header has another delimiter than the comma."""
+    if isinstance(source, CsvSource) and len(source.names) == 1:
+        found = max(DELIMITERS, key=source.names[0].count)
+        if found in source.names[0]:
+            return CsvSource(source.path, InputRule(delimiter=found)), found
+    return source, source.rule.delimiter if isinstance(source, CsvSource) else ","
+
+
+def _looks(source: Source, rows: int, columns: Sequence[Column]) -> dict[str, Look | None]:
+    """Judge the columns as a plan would, by their exact counts."""
+    plain = [c for c in columns if c.type in (*PLAIN_TYPES, "date or time")]
+    seen = {s.name: s for s in see(source, [Attribute(c.name, "other") for c in plain])}
+    found: dict[str, Look | None] = dict.fromkeys(c.name for c in columns)
+    for c in plain:
+        found[c.name] = look_at(replace(seen[c.name], present=rows - c.missing, distinct=c.distinct))
+    return found
+
+
+def _counted(source: Source, column: Column, bins: Bins | None) -> Profile:
+    rule = ColumnRule(
+        role="sensitive",
+        bins=BinRule(breaks=bins.breaks) if bins else None,
+        missing="category" if column.missing else "error",
+    )
+    return count_sensitive(source, Schema((rule.attribute(column.name),)), no_progress)
+
+
+# --- the sections -------------------------------------------------------------------------------------------
+
+
+def _head(source: Source, rows: int) -> list[str]:
+    return [
+        toml.comment(f"A proposal for {source.description} ({rows:,} rows), made by `sfumato init`."),
+        toml.comment(
+            "Read every comment: roles were guessed from names and counts, and you know more. Texts that begin with "
+            "DECIDE are yours to replace; until then the policy is refused. The comments hold figures of the table: "
+            "keep this file private."
+        ),
+        toml.comment(
+            "identifier, drop: left out. quasi_identifier: others may know it of a person; published as it is, but for "
+            "bins. sensitive: the secret, randomized. other: published as it is, for what nobody outside knows and "
+            "what does not tell the secret; choose it only if you are sure."
+        ),
+        toml.comment(
+            "from_table = true: what stands there was read off the table, so the release tells of it, and less can be "
+            "promised. Put what you would have put without looking, and remove the line."
+        ),
+        toml.comment("Next: `sfumato profile TABLE POLICY` shows what this policy means for the table."),
+        "version = 1",
+    ]
+
+
+def _top_level(source: Source, guesses: Sequence[Guess]) -> list[list[str]]:
+    unique = next((g.column.name for g in guesses if g.unique_id), None)
+    if unique is None:
+        return []
+    return [
+        [
+            toml.comment(
+                f"{toml.quote(unique)} is different in every row. As record key (with a key file) it makes a record "
+                "keep its noise in later releases of the same series while its value stays. "
+                "ASSUMED, NOT PROVED, is then that how long a value lasts tells nothing of which value it is; the plan "
+                "says how much equal and different published values tell where that is not so. "
+                "The name of the series must be the same in every release, and another one for every other table:"
+            ),
+            *toml.commented([f"record_key = {toml.quote(unique)}", f"series = {toml.quote(_series(source))}"]),
+        ]
+    ]
+
+
+def _series(source: Source) -> str:
+    """Return a name for the releases of a table: that of its file."""
+    return Path(source.description).name.split(".")[0] or "table"
+
+
+def _input(source: Source, delimiter: str, columns: Sequence[Column]) -> list[list[str]]:
+    if not isinstance(source, CsvSource):
+        return []
+    texts = sorted({text for c in columns for text in c.missing_texts})
+    lines = []
+    if delimiter != ",":
+        lines += [
+            toml.comment("The header has no comma, but this mark between its names:"),
+            "[input]",
+            f"delimiter = {toml.quote(delimiter)}",
+        ]
+    if texts:
+        where = ", ".join(toml.quote(c.name) for c in columns if c.missing_texts)
+        lines += [
+            toml.comment(f"Texts in {where} look like missing values, but are taken as they are. If they are missing:"),
+            *toml.commented(
+                [*([] if lines else ["[input]"]), f"missing_values = [{', '.join(map(toml.quote, ['', *texts]))}]"]
+            ),
+        ]
+    return [lines] if lines else []
+
+
+def _column(guess: Guess) -> list[str]:
+    column = guess.column
+    lines = [toml.comment(f"{guess.reason}."), f"[columns.{toml.key(column.name)}]", _role(guess)]
+    if guess.role in LEFT_OUT_ROLES:
+        return lines
+    return [*lines, *_bins(column), *_missing(column)]
+
+
+def _role(guess: Guess) -> str:
+    return f"role = {toml.quote(f'{UNDECIDED}: {guess.decision}' if guess.decision else guess.role)}"
+
+
+def _bins(column: Column) -> list[str]:
+    """Bins for ages; for other numbers, and for dates, a suggestion."""
+    if column.type == "date or time" and column.distinct > MANY_NUMBERS:
+        return toml.commented(['bins = "year"'])
+    if not is_all_numbers(column) or column.distinct <= MANY_NUMBERS or column.low is None or column.high is None:
+        return []
+    if "age" in words(column.name) and column.whole:
+        return [f"bins = {{ width = 10 }}    # {column.distinct:,} exact ages would single people out"]
+    step = figures.width(column.low, column.high)
+    if step is None or (column.whole and step < 2):
+        return []
+    return [
+        toml.comment("Exact numbers single people out. Coarser, if they are amounts and not codes:"),
+        *toml.commented([f"bins = {{ width = {figures.number(step)} }}"]),
+    ]
+
+
+def _missing(column: Column) -> list[str]:
+    texts = ", ".join(toml.quote(text) for text in column.missing_texts)
+    doubt = toml.comment(f"{column.looks_missing:,} rows say {texts}: taken as a value, not as missing.")
+    lines = [doubt] if texts else []
+    if not column.missing:
+        return lines
+    return [
+        *lines,
+        f'missing = "category"    # missing in {column.missing:,} rows: stays so; "drop" leaves these rows out',
+    ]
+
+
+def _breaks(source: Source, column: Column) -> tuple[float, ...]:
+    """Return round breaks for a column with many numbers; none for other columns."""
+    if not is_all_numbers(column) or (column.distinct <= MANY_NUMBERS and column.type != "numbers"):
+        return ()
+    batches = (batch.rows for batch in source.batches([column.name]))
+    middle = rough_median(batches, source.column_type(column.name))
+    if column.low is None or column.high is None or middle is None:
+        return ()
+    return tuple(figures.breaks(column.low, middle, column.high))
+
+
+def _needs_bins(column: Column) -> bool:
+    """Numbers that are not whole need bins; amounts with many values too, lest nothing of them is retained."""
+    is_amount = bool(set(words(column.name)) & AMOUNT_WORDS)
+    return column.type == "numbers" or not column.whole or (is_amount and column.distinct > MOST_CATEGORIES)
+
+
+def _sensitive(guess: Guess, bins: Bins | None, breaks: tuple[float, ...], profile: Profile) -> list[str]:
+    column, name = guess.column, f"[columns.{toml.key(guess.column.name)}]"
+    lines = [toml.comment(f"{guess.reason.rstrip('.')}."), name, _role(guess)]
+    if bins is not None:
+        lines += [
+            toml.comment("Numbers are randomized in bins; these are round and mine: put yours. They are the domain."),
+            f"bins = {{ breaks = {figures.numbers(bins.breaks)} }}",
+        ]
+    else:
+        lines += _domain(breaks, profile)
+    return [*lines, *_missing(column), FROM_TABLE]
+
+
+def _domain(breaks: tuple[float, ...], profile: Profile) -> list[str]:
+    lines = ['domain = "observed"']
+    rare = profile.rare()
+    warning = "Observed: the release lists the values that occur, and thereby tells that they occur"
+    if rare:
+        shown = ", ".join(toml.quote(v) for v in rare[:5]) + (", ..." if len(rare) > 5 else "")
+        warning += f" ({len(rare):,} of them in fewer than 5 rows: {shown})"
+    lines.append(toml.comment(f"{warning}. A declared domain, with all values that could occur, does not."))
+    values = [v for v in profile.domain.parts[0].values if v is not None]
+    if len(values) <= LISTED:
+        lines.append(toml.comment("In place of the line above, completed:"))
+        lines += toml.commented([f"domain = [{', '.join(toml.value(v) for v in values)}]"])
+    if breaks:
+        lines.append(toml.comment("If these are amounts and not codes, bins retain more of each record:"))
+        lines += toml.commented([f"bins = {{ breaks = {figures.numbers(breaks)} }}"])
+    return lines
+
+
+def _person(guesses: Sequence[Guess]) -> list[list[str]]:
+    repeated = [g for g in guesses if g.repeated_id]
+    if not repeated:
+        return []
+    best = max(repeated, key=lambda g: any(word.startswith(tuple(PERSON_WORDS)) for word in words(g.column.name)))
+    return [
+        [
+            toml.comment(
+                f"{toml.quote(best.column.name)} looks like the number of a person or a case, and it is "
+                'repeated. The guarantee is for one row per person. DECIDE: "error" stops before anything '
+                "is published; "
+                '"keep-one" publishes one row of each, drawn at random (only with uniform and fine-grain; for '
+                'other methods keep one row of each in the table first); "per-row" publishes all, and what is '
+                "learned of a person adds up. If it does not tell persons apart, remove this section."
+            ),
+            "[person]",
+            f"column = {toml.quote(best.column.name)}",
+            'repeated = "error"',
+        ]
+    ]
+
+
+def _method(profile: Profile, choice: Choice, known: Sequence[str]) -> list[str]:
+    eligible = profile.rows // int(profile.counts.max())
+    return [
+        *map(toml.comment, choice.about_method()),
+        "[method]",
+        f"name = {toml.quote(choice.method)}",
+        toml.comment(
+            "If values must stay true, records can be published in groups instead: who is in a group and which values "
+            "it has, but not who has which. These take one sensitive column, and l or r in place of the requirement "
+            "below; each has a page in docs/methods."
+        ),
+        *toml.commented(
+            [
+                f'name = "{"anatomy" if eligible > 1 else "suppression"}"    # with l = {max(2, min(eligible, 3))}',
+                'name = "robust-anatomy"    # with r = 2, against those who know how the secret depends on these:',
+                f"attribute_sets = [[{', '.join(map(toml.quote, known[:2] or ['NAME']))}]]",
+            ]
+        ),
+    ]
+
+
+def _requirement(profile: Profile, choice: Choice) -> list[str]:
+    lines = [*map(toml.comment, choice.about_requirement()), "[requirement]"]
+    if choice.asked is None:
+        advice = "rho1 = 0.1 and rho2 = 0.3 protect rare values only; or other breaks, or another column"
+        return [*lines, f"rho1 = {toml.quote(f'{UNDECIDED}: {advice}')}", "rho2 = 0.3", *_alternatives()]
+    rho1, rho2 = figures.number(choice.asked.rho1 / 1000), figures.number(choice.asked.rho2 / 1000)
+    return [*lines, f"rho1 = {rho1}", f"rho2 = {rho2}", FROM_TABLE, *_alternatives()]
+
+
+def _alternatives() -> list[str]:
+    return [
+        toml.comment("Instead of rho1 and rho2, one of these:"),
+        *toml.commented(
+            [
+                "epsilon = 1    # local differential privacy: odds change by at most e",
+                "gamma = 3      # odds change by at most 3",
+            ]
+        ),
+        toml.comment(
+            'or, with [method] name = "fine-grain", for each value at most three times its own share (the '
+            "matrix then "
+            "discloses the shares in this table; a table of public shares as rho1 does not):"
+        ),
+        *toml.commented(["tolerance = 3", 'rho1 = "observed"']),
+    ]
+
+
+def _linking(guesses: Sequence[Guess], profile: Profile) -> list[list[str]]:
+    """Offer to blur the quasi-identifiers instead, if there are any."""
+    names = ", ".join(map(toml.quote, _known(guesses)))
+    if not names:
+        return []
+    limit = figures.requirement(float(profile.frequency.max())).rho2 / 1000
+    return [
+        [
+            toml.comment(
+                "Another way, in place of both sections above, if the danger is that rows are linked to people by "
+                f"{names}: these are randomized instead, just so much that someone who sees the published "
+                "quasi-identifiers believes no sensitive value of a row by more than risk_limit. The sensitive column "
+                "is then published AS IT IS. For few quasi-identifiers with few values."
+            ),
+            *toml.commented(
+                ["[method]", 'name = "randomized-response"', "[requirement]", f"risk_limit = {figures.number(limit)}"]
+            ),
+        ]
+    ]
+
+
+def _output(profile: Profile) -> list[str]:
+    return [
+        toml.comment(
+            f'{profile.order.statement} Rows are published in a random order; "keep" leaves them as they are.'
+        ),
+        "[output]",
+        'format = "parquet"    # or "csv"',
+        'order = "shuffle"',
+    ]

@@ -1,0 +1,122 @@
+"""Exact counts of every column of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from sfumato.engines.base import Source
+from sfumato.engines.embedded.csv_source import CsvSource
+from sfumato.engines.embedded.duck import (
+    Progress,
+    is_numeric,
+    is_text,
+    not_nan,
+    number_of,
+    plain_kind,
+    run,
+    salt,
+    shared,
+)
+from sfumato.engines.rows.number_columns import NumberColumns
+from sfumato.publisher.survey.model import Column
+
+TOGETHER = 8
+"""Columns that are counted in one pass: each takes a hash table, and these must fit side by side."""
+_MARKS = ("", "?", "NA", "N/A", "n/a", "na", "NULL", "null", "None", "NaN", "nan", "-", ".")
+MISSING_TEXTS = (*_MARKS, *(f" {mark}" for mark in _MARKS))
+"""Texts by which others say "missing"; they are taken as values unless the policy says otherwise."""
+FIGURES = 7  # of a column
+
+
+def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Column, ...]]:
+    """Return the number of rows, and every column with its counts."""
+    groups = [source.names[k : k + TOGETHER] for k in range(0, len(source.names), TOGETHER)]
+    report = shared(progress, len(groups))
+    rows, columns = 0, []
+    for names in groups:
+        try:
+            rows, described = _describe(source, names, report)
+        except duckdb.OutOfMemoryException:  # too many values side by side: one column after the other
+            described = [column for name in names for column in _describe(source, [name], _quiet)[1]]
+        columns += described
+    return rows, tuple(columns)
+
+
+def _describe(source: Source, names: Sequence[str], progress: Progress) -> tuple[int, list[Column]]:
+    kinds = [source.column_type(name) for name in names]
+    held = NumberColumns(dict.fromkeys(names) if isinstance(source, CsvSource) else {})
+    batches = held.watched(_reported(batch.rows, progress) for batch in source.batches(names))
+    values = ", ".join(_values(k, plain_kind(kind)) for k, kind in enumerate(kinds))
+    figures = ", ".join(_figures(k) for k in range(len(kinds)))
+    (rows, *counts) = run(f"SELECT count(*), {figures} FROM (SELECT {values} FROM rows)", batches, kinds)[0]
+    described = [
+        _column(name, plain_kind(kind), rows, counts[FIGURES * k : FIGURES * (k + 1)], held)
+        for k, (name, kind) in enumerate(zip(names, kinds, strict=True))
+    ]
+    return rows, described
+
+
+def _quiet(rows: int) -> None:
+    """Report nothing: these rows were reported before."""
+
+
+def _reported(rows: Any, progress: Progress) -> Any:
+    progress(rows.num_rows)
+    return rows
+
+
+# --- one column ---------------------------------------------------------------------------------------------
+
+
+def _values(k: int, kind: Any) -> str:
+    """The column, NaN as missing; which of the texts that look missing it is, from 1, else 0; its number, if any."""
+    texts = ", ".join(f"'{text}'" for text in MISSING_TEXTS)
+    doubtful = f"coalesce(list_position([{texts}], c{k}), 0)" if is_text(kind) else "0"
+    return f"{not_nan(f'c{k}', kind)} AS v{k}, {doubtful} AS t{k}, {number_of(f'c{k}', kind)} AS n{k}"
+
+
+def _figures(k: int) -> str:
+    """Seven figures: present, distinct, how many look missing, which texts, numbers, whole ones, their range."""
+    # the missing value has a hash like any other: it is not counted as a value of its own
+    distinct = f"count(DISTINCT hash({salt()}, v{k})) - CAST(count(v{k}) < count(*) AS INTEGER)"
+    doubtful = f"count(*) FILTER (t{k} > 0), bit_or(1::BIGINT << t{k})"
+    numbers = f"count(n{k}), count(*) FILTER (n{k} = floor(n{k})), [min(n{k}), max(n{k})]"
+    return f"count(v{k}), {distinct}, {doubtful}, {numbers}"
+
+
+def _column(name: str, kind: Any, rows: int, counts: Sequence[Any], held: NumberColumns) -> Column:
+    present, distinct, looks_missing, which, numbers, whole, (low, high) = counts
+    all_whole = bool(numbers) and whole == numbers
+    is_number = bool(present) and numbers == present
+    is_coded = is_number and held.watches(name) and name not in held.held  # 007: digits that are published as text
+    return Column(
+        name=name,
+        type="text (codes)" if is_coded else _type_name(kind, is_number, all_whole),
+        role=None,
+        distinct=distinct,
+        missing=rows - present,
+        looks_missing=looks_missing,
+        missing_texts=tuple(text for bit, text in enumerate(MISSING_TEXTS, start=1) if (which or 0) >> bit & 1),
+        numbers=numbers,
+        whole=all_whole,
+        low=low,
+        high=high,
+    )
+
+
+def _type_name(kind: Any, all_numbers: bool, whole: bool) -> str:
+    if is_text(kind):
+        return "text" if not all_numbers else "text (whole numbers)" if whole else "text (numbers)"
+    if pa.types.is_integer(kind):
+        return "whole numbers"
+    if is_numeric(kind):
+        return "numbers"
+    if pa.types.is_boolean(kind):
+        return "true/false"
+    if pa.types.is_null(kind):
+        return "nothing"
+    return "date or time" if pa.types.is_temporal(kind) else str(kind)

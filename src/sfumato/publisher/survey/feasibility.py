@@ -1,0 +1,133 @@
+"""What each method makes of each requirement on a table: planned on the counts, nothing published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import CannotMeet, UsageError
+from sfumato.methods import plan
+from sfumato.methods.bucket_plan import GroupPlan
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.policy_rules import Assurance, RequirementRule
+from sfumato.publisher.survey.model import Feasible
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import Diversity, LocalPrivacy, Requirement, RhoPrivacy, tolerance
+
+EPSILONS = (0.5, 1, 2, 3)
+TOLERANCES = (2, 3, 5, 10)
+SHARES = (2, 5)
+DIVERSITIES = (3, 5)
+OPTIONS = (
+    "retention_floor", "weights", "minimum_sub_table", "delta", "scope", "risk", "fixed", "objective", "variant",
+    "always", "attribute_sets", "prior",
+)  # fmt: skip
+"""What a policy's own case takes besides."""
+MOST_PARTITIONED = 1_000
+"""For a larger domain small domain randomization is planned only if the policy asks for it."""
+MOST_VALUES = 5_000
+"""For a larger domain only the policy's own requirement is planned: each plan costs some seconds."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    method: str
+    requirement: Requirement
+    shown: str
+    assurance: Assurance = "proved"
+    from_policy: bool = False
+    more: dict[str, Any] = field(default_factory=dict)  # other arguments of a plan
+
+
+def survey_feasibility(profile: Profile, policy: Policy, joint: Profile) -> tuple[Feasible, ...]:
+    """Return what each case gives, the policy's own first, which is planned on the profile `joint`."""
+    cases: list[_Case] = []
+    if profile.domain.size <= MOST_VALUES:
+        cases += [*_standard_cases(), *_small_domain_cases(profile), *_group_cases(profile)]
+    return (_tried(joint, _of_policy(policy)), *(_tried(profile, case) for case in cases))
+
+
+def _of_policy(policy: Policy) -> _Case:
+    method = policy.method
+    return _Case(
+        method.name,
+        policy.required,
+        _shown(policy.requirement),
+        method.assurance,
+        from_policy=True,
+        more={name: value for name, value in policy.plan_arguments().items() if name in OPTIONS},
+    )
+
+
+def _standard_cases() -> Iterator[_Case]:
+    for epsilon in EPSILONS:
+        yield _Case("uniform", LocalPrivacy(epsilon), f"epsilon = {epsilon:g}")
+    for theta in TOLERANCES:
+        for method in ("uniform", "fine-grain"):
+            yield _Case(method, tolerance(theta), f"tolerance = {theta:g}")
+
+
+def _small_domain_cases(profile: Profile) -> Iterator[_Case]:
+    """All values protected: rho1 is the largest share."""
+    if profile.domain.size <= MOST_PARTITIONED:
+        largest = Fraction(int(profile.counts.max()), max(profile.rows, 1))
+        for theta in SHARES:
+            if theta * largest < 1:
+                shown = f"rho1 = largest share, rho2 = {theta} rho1"
+                yield _Case("small-domain", RhoPrivacy(largest, theta * largest), shown)
+
+
+def _group_cases(profile: Profile) -> Iterator[_Case]:
+    """Anatomy, or suppression where a value is too frequent."""
+    for l in DIVERSITIES:  # noqa: E741
+        if l <= np.count_nonzero(profile.counts):
+            method = "anatomy" if l * int(profile.counts.max()) <= profile.rows else "suppression"
+            yield _Case(method, Diversity(l), f"l = {l}")
+
+
+def _shown(rule: RequirementRule) -> str:
+    """Return the policy's requirement in a few characters."""
+    for name in ("epsilon", "gamma", "tolerance", "l", "r", "risk_limit"):
+        if (number := getattr(rule, name)) is not None:
+            groups = f" and {len(rule.groups)} group(s)" if rule.groups else ""
+            return f"{name} = {number}{groups}"
+    several = f"{len(rule.values)} per value" if rule.values else ""
+    overall = f"rho {rule.rho1} to {rule.rho2}" if rule.rho2 is not None else ""
+    return " and ".join(text for text in (overall, several) if text)
+
+
+def _tried(profile: Profile, case: _Case) -> Feasible:
+    def result(reason: str = "", **numbers: float | bool | None) -> Feasible:
+        names = ("retention_low", "retention_high", "record_utility", "total_variation", "published_share")
+        return Feasible(
+            method=case.method,
+            assurance=case.assurance,
+            requirement=case.shown,
+            from_policy=case.from_policy,
+            reason=reason,
+            **{"invertible": None, **dict.fromkeys(names), **numbers},  # type: ignore[arg-type]
+        )
+
+    try:
+        made = plan(
+            profile,
+            method=case.method,
+            requirement=case.requirement,
+            assurance=case.assurance,
+            **case.more,
+        )
+    except (CannotMeet, UsageError) as problem:
+        return result(problem.message)
+    if isinstance(made, GroupPlan):
+        return result(published_share=made.published_share)
+    return result(
+        retention_low=min(float(table.matrix.retention.min()) for m in made.mechanisms for table in m.tables),
+        retention_high=max(float(table.matrix.retention.max()) for m in made.mechanisms for table in m.tables),
+        record_utility=made.record_utility,
+        invertible=all(mechanism.is_invertible for mechanism in made.mechanisms),
+        total_variation=made.total_variation,
+    )

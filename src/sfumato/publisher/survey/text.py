@@ -1,0 +1,206 @@
+"""A survey in plain words."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from sfumato.publisher.survey.model import Column, Feasible, Persons, Prediction, Sensitive, Survey
+from sfumato.values.uniqueness import Uniqueness
+
+WIDTH = 110
+SHOWN = 12
+
+
+def explain_survey(survey: Survey) -> str:
+    """Return the survey as text: what to look at first, then all figures."""
+    parts = [
+        [f"{survey.table}: {survey.rows:,} rows, {len(survey.columns):,} columns. Private: not for release."],
+        _section("Look at this first", [_item(w) for w in survey.warnings]),
+        _columns(survey.columns),
+        _uniqueness(survey.uniqueness) if survey.uniqueness else [],
+        _sensitive(survey.sensitive) if survey.sensitive else [],
+        _section("Row order", [_indented(survey.row_order.statement)]) if survey.row_order else [],
+        _prediction(survey.prediction) if survey.prediction else [],
+        _persons(survey.persons) if survey.persons else [],
+        _feasibility(survey) if survey.feasibility else [],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return [title, *lines] if lines else []
+
+
+def _indented(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+
+
+def _item(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="  ! ", subsequent_indent="    ", break_long_words=False)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Return aligned lines; the first `left` columns to the left, numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
+    lines = []
+    for cells in (head, *rows):
+        aligned = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        lines.append(("  " + "  ".join(aligned)).rstrip())
+    return lines
+
+
+def _cut(text: str, most: int = 40) -> str:
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _columns(columns: Sequence[Column]) -> list[str]:
+    roles = any(c.role for c in columns)
+    head = ["column", *(["role"] if roles else []), "type", "different values", "missing"]
+    rows = [
+        [_cut(c.name), *([c.role or ""] if roles else []), c.type, f"{c.distinct:,}", f"{c.missing:,}"] for c in columns
+    ]
+    return ["Columns", *_table(head, rows, 3 if roles else 2)]
+
+
+def _uniqueness(u: Uniqueness) -> list[str]:
+    names = ", ".join(u.quasi_identifiers)
+    return [
+        "Uniqueness of the quasi-identifiers, as they would be published",
+        _indented(f"{u.combinations:,} combinations of {names} in {u.records:,} records."),
+        _indented(
+            f"{u.unique_records:,} records ({u.unique_share:.2%}) are alone in their combination. The "
+            f"smallest group has {u.smallest_group:,}, the median group {u.median_group:g} record(s); half "
+            f"of the records are in groups of at most {u.median_record_group:,}."
+        ),
+    ]
+
+
+def _sensitive(s: Sensitive) -> list[str]:
+    name = " / ".join(s.columns)
+    domain = f"read off the table ({', '.join(s.observed)})" if s.observed else "declared"
+    facts = f"{s.records:,} records, {s.values:,} values, {domain}"
+    facts += f"; {s.unused:,} of them nobody has" if s.unused else ""
+    facts += f"; {s.dropped:,} rows without a value are left out" if s.dropped else ""
+    frequent = [[_cut(v.value), f"{v.records:,}", f"{v.share:.2%}"] for v in s.most_frequent]
+    return [
+        f"Sensitive: {name}",
+        _indented(facts + "."),
+        *_table(["most frequent", "records", "share"], frequent, 1),
+        _indented(
+            f"The largest share is {s.largest_share:.2%}; entropy {s.entropy:.2f} of 1 (1: all values "
+            "equally frequent)."
+        ),
+        _indented(_eligibility(s)),
+    ]
+
+
+def _eligibility(s: Sensitive) -> str:
+    if s.eligible_l > 1:
+        return (
+            f"Eligibility: group-based methods (Anatomy) can reach l = {s.eligible_l} without suppression: "
+            f"no value exceeds a share of 1/{s.eligible_l}."
+        )
+    return (
+        "Eligibility: group-based methods (Anatomy) cannot protect it without suppression (l = 1): "
+        f"{s.most_frequent[0].value!r} has more than half of all records. Perturbation needs no eligibility."
+    )
+
+
+def _prediction(p: Prediction) -> list[str]:
+    if not p.predictors:
+        return []
+    return [
+        "Columns that tell the sensitive value",
+        _indented(
+            f"Learned on {p.learned:,} records, tried on {p.tried:,} others: the share of right guesses by "
+            f"one column alone. The most common value alone is right for {p.predictors[0].baseline:.2%}. Bits: what "
+            "the column tells of the value per record, also where it shifts the odds but not the best guess."
+        ),
+        *_predictors(p, "other"),
+        *_predictors(p, "quasi_identifier"),
+        _indented(
+            "Clear: z above 4, and more than one point or 0.05 bits. A column that tells only a little, or only "
+            "together with others, is not seen here: not clear is not independent."
+        ),
+    ]
+
+
+def _predictors(p: Prediction, role: str) -> list[str]:
+    rows = [
+        [
+            _cut(x.column),
+            f"{x.hit_rate:.2%}",
+            f"{100 * (x.hit_rate - x.baseline):+.2f}",
+            f"{x.z:.1f}",
+            f"{x.information:.3f}",
+            f"{x.information_z:.1f}",
+            "yes" if x.clear else "no",
+        ]
+        for x in p.predictors
+        if x.role == role
+    ]
+    if not rows:
+        return []
+    more = [f"  ... and {len(rows) - SHOWN} weaker ones"] if len(rows) > SHOWN else []
+    return [*_table([role, "right", "gain (points)", "z", "bits", "z (bits)", "clear"], rows[:SHOWN], 1), *more]
+
+
+def _persons(p: Persons) -> list[str]:
+    return [
+        f"Persons ({p.column})",
+        _indented(
+            f"{p.persons:,} persons, {p.mean_rows:.2f} rows each on average, {p.most_rows:,} at most; "
+            f"{p.with_several_rows:,} have several rows. The policy says: {p.repeated}."
+        ),
+    ]
+
+
+def _feasibility(survey: Survey) -> list[str]:
+    assert survey.feasibility is not None
+    head = ["requirement", "method", "retention", "record utility", "inverse", "total variation"]
+    lines = [
+        "What is feasible",
+        *_table(head, [_case(case) for case in survey.feasibility], 2),
+        *(_indented(f"{_name(c)}, {c.method}: {c.reason}") for c in survey.feasibility if c.reason),
+    ]
+    return [*lines, _indented(_LEGEND)]
+
+
+_LEGEND = (
+    "Retention: the probability that a value is kept rather than drawn anew, smallest to largest over the "
+    "values. Record utility: the expected share of unchanged records. Inverse: whether unbiased counts with "
+    "error bars exist. Total variation: the expected distance of the estimated distribution from the true "
+    "one; near 1 or above, single counts cannot be told from noise. In groups: so many records are published, with "
+    "true values, and it is hidden which record of a group has which. "
+    "tolerance = 3: no belief rises to more than three times the value's own share in this table (which the "
+    "release then discloses)."
+)
+
+
+def _name(case: Feasible) -> str:
+    return f"{case.requirement} (policy)" if case.from_policy else case.requirement
+
+
+def _distance(total_variation: float | None) -> str:
+    if total_variation is None:
+        return "-"
+    return f"{total_variation:.4f}" if total_variation < 1 else "above 1"
+
+
+def _case(case: Feasible) -> list[str]:
+    method = case.method + ("" if case.assurance == "proved" else f", {case.assurance}")
+    if case.published_share is not None:
+        return [_name(case), method, f"{case.published_share:.1%} in groups", "-", "-", "-"]
+    if case.retention_low is None or case.retention_high is None:
+        return [_name(case), method, "cannot be met", "", "", ""]
+    low, high = f"{case.retention_low:.1%}", f"{case.retention_high:.1%}"
+    return [
+        _name(case),
+        method,
+        low if low == high else f"{low} - {high}",
+        f"{case.record_utility:.3f}",
+        "yes" if case.invertible else "no",
+        _distance(case.total_variation),
+    ]

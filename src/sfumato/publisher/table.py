@@ -1,0 +1,367 @@
+"""A table under a policy: what `scan` returns, what counting and publishing take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.engines.base import RESERVED, Source
+from sfumato.engines.embedded.counting import Progress, count_sensitive
+from sfumato.engines.embedded.csv_source import CsvSource
+from sfumato.engines.embedded.duck import group_sizes
+from sfumato.engines.embedded.sources import open_source
+from sfumato.engines.rows.by_record import RecordKey
+from sfumato.engines.rows.encoding import fitted
+from sfumato.engines.rows.identity import index_column
+from sfumato.engines.rows.looking import see
+from sfumato.engines.rows.number_columns import NumberColumns, no_number
+from sfumato.engines.rows.published import PublishedRows
+from sfumato.engines.rows.selection import Mask, draw_persons
+from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
+from sfumato.errors import PolicyError, TableError
+from sfumato.publisher.column_names import check_columns
+from sfumato.publisher.policy import Policy
+from sfumato.publisher.policy_rules import KEEPING_ONE
+from sfumato.release.folder import MANIFEST_NAME, value_type
+from sfumato.values.attributes import Attribute, Domain, Schema
+from sfumato.values.computed import Facts, left_out
+from sfumato.values.looks import Seen, Stop, look_at
+from sfumato.values.number_texts import Holds, any_spelling_of, held_by
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
+from sfumato.values.uniqueness import Uniqueness
+from sfumato.values.uniqueness import uniqueness as summary
+
+NUMBERS = ("int", "uint", "halffloat", "float", "double", "decimal")
+"""How the names of Arrow's types of numbers begin."""
+RESULT_NAMES = ("estimate", "standard_error", "lower", "upper")
+"""What an answer puts beside the columns; a column of that name would be overwritten."""
+
+
+SMALL_TABLE = 1_000_000
+SMALL_FILE = 50_000_000
+"""Rows, or bytes of a CSV file, up to which records that are alone are counted unasked."""
+
+
+def no_progress(rows: int) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A readable table whose columns fit its policy."""
+
+    source: Source
+    policy: Policy
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The stated attributes."""
+        return self.policy.attributes
+
+    @property
+    def record_key(self) -> RecordKey | None:
+        """By what records keep their draws in later releases, if the policy asks for it."""
+        policy = self.policy
+        return RecordKey(policy.record_key, policy.series) if policy.record_key and policy.series else None
+
+    @cached_property
+    def stops(self) -> tuple[Stop, ...]:
+        """The columns that must not be published as they are, unless the policy says why."""
+        judged = [a for a in self.schema.attributes if self._is_judged(a)]
+        return tuple(Stop(s.name, look) for s in _seen(self.source, judged) if (look := look_at(s)))
+
+    def _is_judged(self, attribute: Attribute) -> bool:
+        as_is = attribute.role in ("quasi_identifier", "other")
+        return as_is and self.policy.columns[attribute.name].publish_as_is is None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether another pass over the quasi-identifiers takes no time to speak of."""
+        if isinstance(self.source, CsvSource):
+            return self.source.path.stat().st_size <= SMALL_FILE
+        rows = getattr(self.source, "rows", None)
+        return rows is not None and rows <= SMALL_TABLE
+
+    def hash(self) -> str:
+        """Return a sha256 of the content."""
+        return self.source.fingerprint()
+
+    def under(self, policy: Policy) -> Table:
+        """Return the same table under another policy, which is not opened again."""
+        return _opened(copy(self.source), policy)
+
+
+def _seen(source: Source, attributes: Sequence[Attribute]) -> list[Seen]:
+    """Look at columns on the engine that the table is on."""
+    if isinstance(source, SparkSource):
+        from sfumato.engines.spark import looking as spark
+
+        return spark.see(source, attributes)
+    return see(source, attributes)
+
+
+def scan(table: Any, policy: Policy) -> Table:
+    """Open a table: a path, any object that speaks Arrow, or a Spark DataFrame, which stays on Spark.
+
+    Its columns must be exactly those of the policy.
+    """
+    check_original(table)
+    source = SparkSource(table) if is_frame(table) else open_source(table, policy.input)
+    return _opened(source, policy)
+
+
+def check_original(table: Any) -> None:
+    """Raise if a release is given as the table: what is randomized already would be randomized again."""
+    if isinstance(table, str | Path) and (Path(table) / MANIFEST_NAME).is_file():
+        raise TableError(f"{str(table)!r} is a release, not a table.", "Give the original table.")
+
+
+def scan_on_spark(path: str | Path, policy: Policy, session: Any) -> Table:
+    """Open Parquet files that Spark reads: a path, or an address that Spark knows (s3://, hdfs://)."""
+    return _opened(open_frame(session, path), policy)
+
+
+def _opened(source: Source, policy: Policy) -> Table:
+    check_columns(policy.attributes.names(), source.names)
+    _check_names([name for name in source.names if policy.attributes[name].is_published])
+    _check_kinds(source, policy.attributes)
+    _check_types(source, policy.attributes)
+    if isinstance(source, CsvSource):
+        source.coded = frozenset([*policy.linked, *policy.attributes.names("sensitive")])
+    return Table(source, policy)
+
+
+def _check_names(published: list[str]) -> None:
+    """Raise if an analyst's database would mix up two columns or cut a name short, or an answer overwrite one."""
+    known: dict[str, str] = {}
+    for name in published:
+        if name.lower() in RESULT_NAMES:
+            raise TableError(
+                f"The column name {name!r} is taken: the answers of `estimate` have {', '.join(RESULT_NAMES)} "
+                "beside the columns.",
+                f"Rename the column, e.g. to {name + '_value'!r}.",
+            )
+        if name.startswith(RESERVED):
+            raise TableError(f"The column name {name!r} is taken: columns of the work begin like it.", "Rename it.")
+        twin = known.setdefault(name.lower(), name)
+        if twin != name:
+            raise TableError(
+                f"The columns {twin!r} and {name!r} differ in case only, which a database does not tell apart.",
+                "Rename one in the table and in the policy.",
+            )
+        if "\0" in name:
+            raise TableError(f"The column name {name!r} holds a zero byte.", "Rename the column.")
+
+
+def _check_kinds(source: Source, schema: Schema) -> None:
+    for attribute in schema.attributes:
+        kind = source.column_type(attribute.name)
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if attribute.is_published and (pa.types.is_nested(kind) or _is_opaque(kind)):
+            raise TableError(
+                f"{attribute.name!r} is of type {kind}, which is not published.",
+                "Turn it into plain columns, or give it the role drop: it is then left out.",
+            )
+        if attribute.is_published and (attribute.recoding or attribute.declared):
+            fitted(attribute, kind)
+
+
+def _check_types(source: Source, schema: Schema) -> None:
+    """Raise if a declared type is not the column's own: only text of a CSV file has none."""
+    for attribute in schema.attributes:
+        if attribute.type is None or isinstance(source, CsvSource):
+            continue
+        kind = value_type(source.column_type(attribute.name))
+        is_number = kind.startswith(NUMBERS)
+        if is_number != (attribute.type == "number") or (not is_number and kind != "string"):
+            raise PolicyError(
+                f"{attribute.name!r} is declared to be {'a number' if attribute.type == 'number' else 'text'}, and the "
+                f"table has it as {kind}.",
+                "A declared type is for CSV files, which hold text only. Change the column's type in the table, or "
+                "leave `type` out.",
+            )
+
+
+def _is_opaque(kind: Any) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_duration(kind)
+        or pa.types.is_interval(kind)
+        or isinstance(kind, pa.BaseExtensionType)
+    )
+
+
+def profile(
+    table: Table, progress: Progress = no_progress, *, key: SecretKey | None = None, uniqueness: bool = False
+) -> Profile:
+    """Count a table: the sensitive attribute's domain and counts, and whether the row order tells of it.
+
+    Records that are alone with their quasi-identifiers are counted in tables of up to a million rows (CSV: 50 MB), and
+    in larger ones if `uniqueness` asks for it. The other columns are looked at: those that tell who people are stop a
+    plan. For randomized response the quasi-identifiers are counted too: the joint table. Where one row of each person
+    is published, `key` draws those that are counted; on Spark they are drawn anew each time.
+    """
+    check_identities(table)
+    checked = _checked(table)
+    if isinstance(table.source, SparkSource):
+        from sfumato.engines.spark import counting as spark
+
+        person = table.policy.person
+        drawn_person = person.column if person and person.repeated == "keep-one" else None
+        counted = spark.count_sensitive(
+            table.source, table.schema, progress, drawn_person, table.policy.linked, checked
+        )
+    else:
+        drawn = drawn_rows(table, key or SecretKey.fresh())
+        counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked, checked)
+    _check_declared_numbers(table, counted)
+    alone = count_alone(table) if table.is_small or uniqueness else None
+    return replace(
+        counted,
+        read_off=read_off(table.policy),
+        column_notes=(*counted.column_notes, *table.policy.exemptions),
+        stops=table.stops,
+        uniqueness=alone,
+    )
+
+
+def count_alone(table: Table) -> Uniqueness | None:
+    """Return how many records are alone with their quasi-identifiers, as they would be published; None without any."""
+    names = tuple(table.schema.names("quasi_identifier"))
+    if not names:
+        return None
+    if isinstance(table.source, SparkSource):
+        from sfumato.engines.spark.alone import group_sizes as on_spark
+
+        return summary(names, on_spark(table.source, table.schema, names))
+    published = PublishedRows(table.source, table.schema, names)
+    return summary(names, group_sizes(published.batches(no_progress), published.kinds))
+
+
+def read_off(policy: Policy) -> Facts:
+    """Return what a release shows of the table because the policy says so, whatever the method."""
+    hidden = {*policy.attributes.names("sensitive"), *policy.linked}
+    dropping = [a.name for a in policy.attributes.attributes if a.name in hidden and a.missing == "drop"]
+    return (*policy.facts_from_table, *([left_out(dropping)] if dropping else []))
+
+
+def _checked(table: Table) -> list[str]:
+    """Return the columns that are not counted, and have values that publishing may refuse."""
+    counted = {*table.policy.linked, *table.schema.names("sensitive")}
+    return [
+        a.name
+        for a in table.schema.attributes
+        if a.is_published and a.name not in counted and (a.recoding or a.declared)
+    ]
+
+
+def widened(table: Table) -> tuple[Source, Schema]:
+    """Return the table and its schema with runs of columns that are published as they are as one, where that can be.
+
+    Such columns of a CSV file are copied in one piece, which is much faster than to take them apart and to join them.
+    """
+    if not isinstance(table.source, CsvSource):
+        return table.source, table.schema
+    untouched = {
+        a.name: a.missing
+        for a in table.schema.attributes
+        if a.role in ("quasi_identifier", "other") and not a.recoding and a.declared is None
+    }
+    untouched = {name: missing for name, missing in untouched.items() if name not in table.policy.linked}
+    untouched.pop(table.policy.record_key or "", None)
+    source = table.source.widened(untouched)
+    runs = {name: Attribute(name, "other", untouched[run[0]]) for name, run in source.wide.items()}
+    return source, Schema(tuple(runs.get(name) or table.schema[name] for name in source.names))
+
+
+def watched_numbers(table: Table, source: Source, randomized: Collection[str] = ()) -> NumberColumns:
+    """Return what finds out which columns of text hold numbers that are published as they are; only CSV has such."""
+    if not isinstance(table.source, CsvSource):
+        return NumberColumns({})
+    shown = [a for a in table.schema.attributes if a.role in ("quasi_identifier", "other") and not a.recoding]
+    return NumberColumns({a.name: a.type for a in shown if a.name not in randomized}, source.wide)
+
+
+def declared_order(table: Table, name: str) -> tuple[str | bool | int, ...] | None:
+    """Return the values of a column in the order in which the policy declares them, if that is no secret's."""
+    rule = table.policy.columns.get(name)
+    if rule is None or rule.from_table or rule.bins or rule.domain == "observed":
+        return None
+    declared = fitted(table.schema[name], table.source.column_type(name)).declared or ()
+    return tuple(value for value in declared if value is not None)
+
+
+def held_by_domain(table: Table, domain: Domain) -> Holds | None:
+    """Return what numbers the texts of a column hold that is not published as it is: its domain alone tells."""
+    attribute = table.schema[domain.name]
+    texts = [value for value in domain.values if isinstance(value, str)]
+    if attribute.recoding or not isinstance(table.source, CsvSource):
+        return None
+    held = held_by(texts, attribute.type)
+    if attribute.type == "number" and held is None and texts:
+        raise no_number(domain.name, next(text for text in texts if any_spelling_of(text) is None))
+    return held
+
+
+def _check_declared_numbers(table: Table, counted: Profile) -> None:
+    """Raise if a column that is declared to be a number holds other texts, before anything is planned for it."""
+    for part in counted.domain.parts:
+        held_by_domain(table, part)
+    numbers = watched_numbers(table, table.source, counted.domain.names)
+    if names := [a.name for a in table.schema.attributes if a.type == "number" and numbers.watches(a.name)]:
+        for _ in numbers.watched(batch.rows for batch in table.source.batches(names)):
+            pass
+
+
+def drawn_rows(table: Table, key: SecretKey) -> Mask | None:
+    """Return which row of each person is drawn by this key, if the policy asks for one each."""
+    person = table.policy.person
+    if person is None or person.repeated != "keep-one":
+        return None
+    return draw_persons(table.source, table.schema, person.column, key, table.record_key)
+
+
+def check_identities(table: Table) -> None:
+    """Raise if a record key is repeated, or a person is and the policy allows no repetition."""
+    policy = table.policy
+    if policy.record_key:
+        rows, keys = _rows_and_values(table.source, policy.record_key)
+        if keys < rows:
+            raise TableError(
+                f"The record key {policy.record_key!r} is repeated: {rows:,} rows have {rows - keys:,} fewer keys.",
+                "Every row needs a key of its own, or two rows would share their noise.",
+            )
+    if policy.person and policy.person.repeated == "error":
+        rows, persons = _rows_and_values(table.source, policy.person.column)
+        if persons < rows:
+            raise TableError(
+                f"{rows:,} rows belong to {persons:,} persons ({policy.person.column!r}); "
+                "the guarantee is for one row per person.",
+                _on_repeated(policy),
+            )
+
+
+def _rows_and_values(source: Source, column: str) -> tuple[int, int]:
+    """Return how many rows there are, and how many different values of an identifier."""
+    if isinstance(source, SparkSource):
+        from sfumato.engines.spark.identity import repeated
+
+        return repeated(source, column)
+    with index_column(source, column, SecretKey.fresh()) as index:
+        return index.rows, index.distinct()
+
+
+def _on_repeated(policy: Policy) -> str:
+    per_row = '"per-row" (publish all; what is learned of a person adds up over the rows)'
+    if policy.method.name in KEEPING_ONE:
+        return f'Say what to do: person.repeated = "keep-one" (one row of each, at random) or {per_row}.'
+    return f"Keep one row of each person in the table, drawn at random, or say person.repeated = {per_row}."

@@ -1,0 +1,1 @@
+"""The public folder: manifest, README, data; and what it proves by itself."""

@@ -1,0 +1,401 @@
+"""The manifest: all that an analyst, and so an attacker, gets to know besides the data.
+
+It holds domains, the integer matrices, the bounds and the guarantee; no draw or key, and no list of counts or quotas.
+But two methods compute a matrix from the table's own frequencies, which it then tells, and say so
+(`discloses_frequencies`): a tolerance with rho1 = "observed", and small domain randomization (the largest share in each
+sub-table, which may fix all its numbers). Its JSON Schema is docs/manifest.schema.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sfumato.claims import codec
+from sfumato.claims.guarantee import Guarantee, ResponseClaim
+from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts, parts_rows, parts_sha256
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.bucket_columns import GroupClaim
+from sfumato.values.computed import Strength
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.number_texts import Holds
+from sfumato.values.requirement import GroupLimit, RiskLimit
+
+MANIFEST_VERSION = 1
+FRACTION = r"^[0-9]+(/[0-9]+)?$"
+
+
+Kind = Literal["perturbation", "small-domain", "randomized-response"]
+Treatment = Literal["randomized", "binned", "merged", "untouched", "sub-table", "group"]
+
+
+class Part(BaseModel):
+    """A part of the manifest; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+Parts = Annotated[
+    Annotated[tuple[FilePart, ...], Field(min_length=1)] | None,
+    Field(
+        description="The files of the table in their order, Parquet all; left out or null where it is one file.",
+        exclude_if=_is_none,  # the manifest of a table in one file is as before there were parts
+    ),
+]
+
+
+HeldNumbers = Annotated[
+    Holds | None,
+    Field(
+        description="What numbers its text holds, in all rows: they are compared, grouped and summed as these. Left "
+        "out or null where it holds none, or is no text.",
+        exclude_if=_is_none,
+    ),
+]
+
+
+class DataFile(Part):
+    """The published rows."""
+
+    file: str = Field(description=f"Name of the file in the release folder; with parts {DATA_FOLDER!r}, a folder.")
+    format: Literal["parquet", "csv"]
+    rows: int = Field(ge=0, description="Number of published rows.")
+    sha256: str = Field(description="Of the file; with parts, of the 32 bytes of each part's, one after another.")
+    shuffled: bool = Field(description="Whether the rows were put in a random order.")
+    parts: Parts = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> DataFile:
+        if self.parts is not None:
+            check_parts(self.parts, DATA_FOLDER, self.file, self.rows, self.sha256)
+            if self.format != "parquet":
+                raise ValueError(f"a table in parts is Parquet, not {self.format}")
+        return self
+
+
+class Column(Part):
+    """A published column."""
+
+    name: str
+    type: str = Field(description="Arrow type of the values.")
+    treatment: Treatment
+    holds: HeldNumbers = None
+    order: tuple[str | bool | int, ...] | None = Field(
+        default=None,
+        description="The values that the policy declares of a column that is not randomized, in their order; others "
+        "come after them. Left out or null where it declares none. It does not tell which of them occur.",
+        exclude_if=_is_none,
+    )
+
+
+class DomainPart(Part):
+    """A randomized column and its values, in the order of their codes; null is the missing value."""
+
+    name: str
+    values: tuple[str | bool | int | None, ...]
+    holds: HeldNumbers = None
+
+
+class Noise(Part):
+    """Integer weights over 2^64: a value i becomes each other value with probability weights[i] / 2^64.
+
+    One weight stands for all values where they are equal. A compound of several columns numbers its combinations with
+    the last column running fastest.
+    """
+
+    size: int = Field(ge=1)
+    weights: tuple[Annotated[str, Field(pattern="^[0-9]+$")], ...]
+
+
+class BoundPart(Part):
+    """What was required of a value; exact fractions as text. gamma null: nothing."""
+
+    gamma: Annotated[str, Field(pattern=FRACTION)] | None
+    rho1: Annotated[str, Field(pattern=FRACTION)] | None
+    rho2: Annotated[str, Field(pattern=FRACTION)] | None
+    given: str
+
+
+class GuaranteePart(Part):
+    """What is guaranteed, against whom, under which prior, for which statements."""
+
+    sentence: str
+    adversary: str
+    prior: str
+    scope: Literal["any predicate", "single values"]
+    directions: tuple[Literal["upward", "downward"], ...]
+    strength: Strength = Field(description="How strong the promise is: one of five words.")
+    limits: tuple[str, ...]
+
+
+class SubTablePart(Part):
+    """A part of the rows with values, a matrix and bounds of its own."""
+
+    values: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+        description="Numbers of its values in the domain, from 0; null for all of them. It can publish no other value."
+    )
+    noise: Noise = Field(description="Its matrix, for its values in their order.")
+    bounds: tuple[BoundPart, ...] = Field(description="One for each of its values, or one for all of them.")
+
+
+class MechanismPart(Part):
+    """How the sensitive columns were randomized: each row by itself, with the matrix of its sub-table."""
+
+    kind: Kind
+    domain: tuple[DomainPart, ...]
+    sub_table_column: str | None = Field(
+        description="The column that tells a row's sub-table, numbered from 1; null where there is one for all rows."
+    )
+    minimum_sub_table: Annotated[int, Field(ge=1)] | None = Field(
+        description="Rows of every sub-table, at least; null for no minimum, or where the table stayed one."
+    )
+    rho1: Annotated[str, Field(pattern=FRACTION)] | None = Field(
+        None,
+        description="The rho1 that sub-tables are made for: what at most this share of the table has is protected.",
+    )
+    sub_tables: tuple[SubTablePart, ...]
+    epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
+
+
+class GroupLimitPart(Part):
+    """Records with a risk limit of their own."""
+
+    where: dict[str, tuple[str | bool | int, ...]] = Field(description="Columns, and the values that count of each.")
+    limit: Annotated[str, Field(pattern=FRACTION)]
+
+
+class ResponsePart(Part):
+    """What randomized response limits; exact fractions as text."""
+
+    risk: Literal["posterior", "link", "reconstruction"]
+    scope: Literal["sensitive", "quasi-identifiers", "both"] = Field(description="What could be randomized.")
+    quasi_identifiers: tuple[str, ...] = Field(
+        min_length=1, description="Columns that records are linked by; fixed ones too."
+    )
+    sensitive: tuple[str, ...] = Field(min_length=1, description="Columns whose values are at risk.")
+    limit: Annotated[str, Field(pattern=FRACTION)] = Field(description="Of all records that no group names.")
+    groups: tuple[GroupLimitPart, ...] = Field(description="A record of several groups has the strictest limit.")
+
+    @property
+    def claim(self) -> ResponseClaim:
+        """The part as a value of the model."""
+        groups = tuple(GroupLimit(tuple(group.where.items()), group.limit) for group in self.groups)
+        return ResponseClaim(self.risk, self.quasi_identifiers, self.sensitive, RiskLimit(self.limit, groups))
+
+
+class GroupsPart(Part):
+    """The second table of a release by groups: which sensitive values each group has, and how often.
+
+    The data hold who is in which group, and no sensitive column. Which record of a group has which value is hidden.
+    """
+
+    file: str = Field(
+        description=f"Name of the file in the release folder, in the format of the data; with parts {GROUPS_FOLDER!r}, "
+        "a folder."
+    )
+    lines: int = Field(ge=1)
+    sha256: str = Field(description="As that of the data.")
+    domain: tuple[DomainPart, ...] = Field(
+        min_length=1,
+        description="The sensitive columns; all of them are in this file only. Of a domain that was read off the table "
+        "the values of published records.",
+    )
+    group_column: str = Field(description="In both files: the number of the group, from 1.")
+    count_column: str = Field(description="How many records of the group have the values of the line.")
+    number: int = Field(ge=1, description="Of groups.")
+    at_most: Annotated[str, Field(pattern=FRACTION)] = Field(
+        description="1/l: no value has a larger share of a group; 1/r: no belief in a value of a record is larger."
+    )
+    withheld: int = Field(ge=0, description="Records of the table that are not published.")
+    variant: Literal["rotation", "spread", "safe-d", "r-suppression"] | None = Field(
+        description="How it was chosen which records are suppressed; null for methods that do not suppress."
+    )
+    always: bool = Field(
+        False,
+        description="Whether suppression hides the most frequent value of every table, and not only where some value "
+        "has more than 1/l.",
+    )
+    attribute_sets: tuple[tuple[str, ...], ...] = Field(description="What beliefs beforehand may depend on.")
+    prior: Literal["none", "table", "file"] | None = Field(
+        description="Where these beliefs come from: any, the table's shares, a file; null for other methods."
+    )
+    dealt_within: tuple[str, ...] = Field(
+        description="Records were dealt to groups at random among those that agree in these columns; none: among all."
+    )
+    parts: Parts = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> GroupsPart:
+        if self.parts is not None:
+            check_parts(self.parts, GROUPS_FOLDER, self.file, self.lines, self.sha256)
+        return self
+
+
+class Manifest(Part):
+    """Describes a release."""
+
+    manifest_version: Literal[1] = 1
+    release_id: str
+    created: str = Field(description="Date, ISO 8601.")
+    software: str
+    status: Literal["release", "not for release"] = Field(
+        description='"not for release" if a test seed, which anyone can repeat, took the place of a secret key.'
+    )
+    method: str
+    assurance: Literal["proved", "as-published"]
+    guarantee: GuaranteePart
+    data: DataFile
+    columns: tuple[Column, ...]
+    merged: Annotated[
+        dict[str, dict[str, tuple[str, ...]]] | None,
+        Field(
+            description="Columns whose values were merged, as the policy states it: each published name with the "
+            "values that it stands for, also those that never occur. Null or left out for none.",
+            exclude_if=_is_none,  # the manifest of a table without them is as before
+        ),
+    ] = None
+    mechanisms: tuple[MechanismPart, ...] = Field(
+        description="Each randomized columns of its own, independently of the others; none for releases by groups."
+    )
+    groups: GroupsPart | None = Field(None, description="The second table of a release by groups; null for others.")
+    response: ResponsePart | None = Field(None, description="What randomized response limits; null for other methods.")
+    discloses_frequencies: bool = Field(
+        description="Whether the matrix was computed from the table's own frequencies, which it then tells."
+    )
+    computed_from_table: tuple[str, ...] = Field(
+        description="Every published fact that was computed from the table, besides the columns that are published as "
+        "they are. All else is public beforehand or drawn by the mechanism."
+    )
+    from_table: bool = Field(
+        description="Whether that list holds anything; then the promise is to someone who knows less."
+    )
+    observed_domains: tuple[str, ...] = Field(description="Columns whose domain was read off the table.")
+    second_release: str = Field(description="What another release of the same people would add up to.")
+    policy_sha256: str
+    readme_sha256: str
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> Manifest:
+        if bool(self.mechanisms) == (self.groups is not None):
+            raise ValueError("a release has mechanisms or groups, not both")
+        if self.groups and self.groups.parts and self.data.format != "parquet":
+            raise ValueError(f"a table in parts is Parquet, not {self.data.format}")
+        columns = [part.name for mechanism in self.mechanisms for part in mechanism.domain]
+        if len(columns) != len(set(columns)):
+            raise ValueError("a column is randomized by one mechanism only")
+        return self
+
+    @property
+    def mechanism(self) -> MechanismPart:
+        """The mechanism, where there is one."""
+        return self.mechanisms[0]
+
+    @property
+    def domain(self) -> SensitiveDomain:
+        """The domain of the randomized columns, or of those that only groups have."""
+        parts = [part for mechanism in self.mechanisms for part in mechanism.domain]
+        parts = list(self.groups.domain) if self.groups else parts
+        return codec.read_domains([part.model_dump() for part in parts])
+
+    @property
+    def group_claim(self) -> GroupClaim:
+        """What a release by groups promises, as a value of the model."""
+        assert self.groups is not None
+        return GroupClaim(
+            method=self.method,  # type: ignore[arg-type]
+            assurance=self.assurance,
+            sensitive=self.domain.names,
+            at_most=Fraction(self.groups.at_most),
+            variant=self.groups.variant,
+            attribute_sets=self.groups.attribute_sets,
+            prior=self.groups.prior,
+            always=self.groups.always,
+        )
+
+    @property
+    def mechanism_values(self) -> tuple[Mechanism, ...]:
+        """The mechanisms as values of the model: sub-tables with their matrices in integers."""
+        raw = [mechanism.model_dump() for mechanism in self.mechanisms]
+        return tuple(codec.read_mechanism(m["domain"], m["sub_tables"], m["sub_table_column"]) for m in raw)
+
+    @property
+    def mechanism_value(self) -> Mechanism:
+        """The mechanism as a value of the model, where there is one."""
+        return self.mechanism_values[0]
+
+    @property
+    def guarantee_value(self) -> Guarantee:
+        """The guarantee as a value of the model."""
+        return codec.read_guarantee(self.guarantee.model_dump())
+
+    @property
+    def randomized(self) -> tuple[str, ...]:
+        """The randomized columns."""
+        return self.domain.names
+
+    def to_json(self) -> str:
+        """Return the manifest as JSON."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def json_schema() -> str:
+    """Return the manifest's JSON Schema."""
+    schema: dict[str, Any] = Manifest.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "sfumato release manifest, version 1"
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def data_in_parts(parts: Sequence[FilePart], *, shuffled: bool) -> DataFile:
+    """Return the description of published rows that were written as these files, in this order."""
+    return DataFile(
+        file=DATA_FOLDER,
+        format="parquet",
+        rows=parts_rows(parts),
+        sha256=parts_sha256(parts),
+        shuffled=shuffled,
+        parts=tuple(parts),
+    )
+
+
+def groups_in_parts(parts: Sequence[FilePart], **stated: Any) -> GroupsPart:
+    """Return the description of groups whose lines were written as these files; `stated` are its other keys."""
+    return GroupsPart(
+        file=GROUPS_FOLDER, lines=parts_rows(parts), sha256=parts_sha256(parts), parts=tuple(parts), **stated
+    )
+
+
+def response_part(claim: ResponseClaim, scope: str) -> ResponsePart:
+    """Return the claim as it is written."""
+    groups = tuple(GroupLimitPart(where=dict(g.where), limit=str(g.limit)) for g in claim.limit.groups)  # type: ignore[arg-type]
+    return ResponsePart(
+        risk=claim.risk,
+        scope=scope,  # type: ignore[arg-type]
+        quasi_identifiers=claim.quasi_identifiers,
+        sensitive=claim.sensitive,
+        limit=str(claim.limit.limit),
+        groups=groups,
+    )
+
+
+def mechanism_part(
+    mechanism: Mechanism, kind: Kind, minimum_sub_table: int | None = None, rho1: str | None = None
+) -> MechanismPart:
+    """Return the mechanism as it is written."""
+    return MechanismPart(
+        kind=kind,
+        minimum_sub_table=minimum_sub_table,
+        rho1=rho1,
+        domain=tuple(DomainPart(name=part.name, values=part.values) for part in mechanism.domain.parts),
+        sub_table_column=mechanism.label,
+        sub_tables=tuple(SubTablePart.model_validate(table) for table in codec.sub_tables(mechanism)),
+        epsilon=codec.number(mechanism.epsilon),
+    )

@@ -1,0 +1,215 @@
+"""The README of a release: how to use it and what is guaranteed, for the analyst."""
+
+from __future__ import annotations
+
+from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest
+from sfumato.values.attributes import MISSING_LABEL, Domain
+from sfumato.values.computed import STRENGTHS, listed
+
+SHOWN_VALUES = 40
+
+TREATMENTS = {
+    "randomized": "randomized; estimate counts, do not count rows",
+    "binned": "binned, otherwise as collected",
+    "merged": "some values merged (`merged` in manifest.json tells which), otherwise as collected",
+    "untouched": "as collected",
+    "sub-table": "tells which values and which matrix the record was randomized with",
+    "group": "number of the record's group",
+}
+HOLDING = {None: "", "integer": ", whole numbers", "decimal": ", numbers"}
+"""What is said of a column of text that holds numbers."""
+
+
+def readme(manifest: Manifest) -> str:
+    """Return the text."""
+    names = [_file(manifest.data), *([_file(manifest.groups)] if manifest.groups else []), "manifest.json"]
+    files = ", ".join(f"`{name}`" for name in names)
+    return "\n".join(
+        [
+            f"# Release {manifest.release_id}",
+            "",
+            *_warning(manifest),
+            f"{manifest.data.rows:,} records, published {manifest.created} with {manifest.software}, method "
+            f"`{manifest.method}`, assurance `{manifest.assurance}`. Files: {files}.",
+            "",
+            "## How to use it",
+            "",
+            *(_randomized_use(manifest) if manifest.groups is None else _grouped_use(manifest, manifest.groups)),
+            "",
+            *_in_parts(manifest),
+            *_untouched(manifest),
+            "## What is guaranteed",
+            "",
+            manifest.guarantee.sentence,
+            "",
+            f"- Adversary: {manifest.guarantee.adversary}",
+            f"- Prior: {manifest.guarantee.prior}",
+            f"- Holds for: {manifest.guarantee.scope}; directions: {', '.join(manifest.guarantee.directions)}.",
+            f"- Strength: {STRENGTHS[manifest.guarantee.strength]}.",
+            *(f"- Limit: {limit}" for limit in manifest.guarantee.limits),
+            f"- {manifest.second_release}",
+            *_disclosures(manifest),
+            "",
+            _verified(manifest),
+            "",
+            "## Codebook",
+            "",
+            "| column | type | treatment |",
+            "|---|---|---|",
+            *(_row(column) for column in manifest.columns),
+            *(_grouped_rows(manifest.groups) if manifest.groups else []),
+            "",
+            *(line for part in manifest.domain.parts for line in _values(part)),
+            "",
+        ]
+    )
+
+
+def _randomized_use(manifest: Manifest) -> list[str]:
+    return [
+        f"{_hidden(manifest)} **randomized**: each record kept its value with a known probability and otherwise got a "
+        "random one. A single row is not to be trusted; counts and shares can be estimated, with error bars:",
+        "",
+        *_example(manifest),
+        "",
+        "Counting published rows of a randomized value directly is biased towards equal shares.",
+    ]
+
+
+def _grouped_use(manifest: Manifest, groups: GroupsPart) -> list[str]:
+    values = ", ".join(f"`{name}`" for name in manifest.randomized)
+    group, count = f"`{groups.group_column}`", f"`{groups.count_column}`"
+    return [
+        f"All published values are true. But {_hidden(manifest)} published **by groups**, apart from the other "
+        f"columns. There are {groups.number:,} groups:",
+        "",
+        f"- `{_file(manifest.data)}` has a line for each record: the other columns, and its group ({group}).",
+        f"- `{_file(groups)}` has the values of each group: {group}, {values}, and how many records of the group have "
+        f"them ({count}).",
+        "",
+        f"Which record of a group has which value is not published. **Do not join the files on {group}**: that pairs "
+        "each record with all values of its group, and what is counted then is biased towards no association. Counts "
+        "from one file alone are exact. Counts that need both can be estimated, with error bars:",
+        "",
+        *_example(manifest),
+        "",
+        *_chance(groups),
+    ]
+
+
+def _chance(groups: GroupsPart) -> list[str]:
+    among = f" among those that agree in {', '.join(groups.dealt_within)}" if groups.dealt_within else ""
+    lines = [f"Error bars rest on chance: records were dealt to groups at random{among}."]
+    if groups.withheld:
+        lines.append(
+            f"{groups.withheld:,} records of the table are withheld. All answers are about the published ones, among "
+            "which frequent values are rarer than in the table."
+        )
+    return lines
+
+
+def _example(manifest: Manifest) -> list[str]:
+    return [
+        "```",
+        f"sfumato estimate . --by {manifest.randomized[0]} {_example_condition(manifest)}".rstrip(),
+        "```",
+        "```python",
+        "import sfumato as sf",
+        "",
+        'release = sf.open_release(".")',
+        f'print(release.count(by="{manifest.randomized[0]}"))',
+        "```",
+    ]
+
+
+def _file(stated: DataFile | GroupsPart) -> str:
+    """Return the name of a table's file, or of its folder."""
+    return stated.file if stated.parts is None else f"{stated.file}/"
+
+
+def _in_parts(manifest: Manifest) -> list[str]:
+    """Say how a table of many files is read."""
+    stated: list[DataFile | GroupsPart] = [manifest.data, *([manifest.groups] if manifest.groups else [])]
+    lines = [
+        f"`{table.file}/` is one table in {len(table.parts):,} Parquet files, `{table.parts[0].file}` and so on: its "
+        "rows are theirs, in the order of the numbers. sfumato reads them as one. Other programs read the folder, for "
+        f"example DuckDB: `SELECT * FROM '{table.file}/*.parquet'`."
+        for table in stated
+        if table.parts is not None
+    ]
+    return [text for line in lines for text in (line, "")]
+
+
+def _untouched(manifest: Manifest) -> list[str]:
+    """Say it where the sensitive columns themselves are published as they are."""
+    response = manifest.response
+    if response is None or set(response.sensitive) <= set(manifest.randomized):
+        return []
+    names = ", ".join(f"`{name}`" for name in response.sensitive)
+    return [
+        f"{names}, the sensitive column(s), are **not randomized**: every row shows the true value. What is randomized "
+        "are the quasi-identifiers beside it.",
+        "",
+    ]
+
+
+def _warning(manifest: Manifest) -> list[str]:
+    if manifest.status == "release":
+        return []
+    undone = "see who has what" if manifest.groups else "undo the noise"
+    return [f"**Not for release: drawn from a test seed, which anyone can repeat to {undone}.**", ""]
+
+
+def _hidden(manifest: Manifest) -> str:
+    names = ", ".join(f"`{name}`" for name in manifest.randomized)
+    return f"{names} {'is' if len(manifest.randomized) == 1 else 'are'}"
+
+
+def _example_condition(manifest: Manifest) -> str:
+    plain = next((c for c in manifest.columns if c.treatment not in ("randomized", "group")), None)
+    return f'--where "{plain.name} IS NOT NULL"' if plain and plain.name.isidentifier() else ""
+
+
+def _disclosures(manifest: Manifest) -> list[str]:
+    return [f"- {listed(manifest.computed_from_table)}"] if manifest.computed_from_table else []
+
+
+def _verified(manifest: Manifest) -> str:
+    if manifest.groups:
+        return (
+            "`sfumato verify .` re-checks both files and what they show of the guarantee. That records were dealt at "
+            "random only their publisher knows."
+        )
+    if manifest.response is None:
+        return "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
+    return (
+        "`sfumato verify .` re-checks the integer matrices of the manifest and what follows from them. That the risk "
+        "is within its limit depends on the original table, which only its publisher has."
+    )
+
+
+def _row(column: Column) -> str:
+    return f"| {_cell(column.name)} | {column.type}{HOLDING[column.holds]} | {TREATMENTS[column.treatment]} |"
+
+
+def _grouped_rows(groups: GroupsPart) -> list[str]:
+    return [
+        f"| {_cell(part.name)} | {_kind(part)}{HOLDING[part.holds]} | by groups: in `{_file(groups)}` only |"
+        for part in groups.domain
+    ]
+
+
+def _kind(part: DomainPart) -> str:
+    kinds = {type(value) for value in part.values if value is not None}
+    return "bool" if kinds == {bool} else "integer" if kinds == {int} else "string"
+
+
+def _values(part: Domain) -> list[str]:
+    shown = [_cell(MISSING_LABEL if v is None else str(v)) for v in part.values[:SHOWN_VALUES]]
+    more = len(part.values) - len(shown)
+    tail = f", and {more:,} more in the manifest" if more else ""
+    return [f"Values of `{part.name}` ({len(part.values):,}): {', '.join(shown)}{tail}.", ""]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

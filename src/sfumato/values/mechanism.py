@@ -1,0 +1,150 @@
+"""How a value is randomized: within the domain of its sub-table, with the matrix of that sub-table.
+
+Most methods have one sub-table, the whole table with the whole domain. Small domain randomization has several: a
+record's label says which, and every sub-table has values and a matrix of its own (SDR section 4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.matrix.retention import SAMPLE_BLOCK, CodeArray, FloatArray, PerturbationMatrix, WordArray
+from sfumato.values.requirement import Bound
+
+LABEL = "sub_table"
+"""The published column that tells the sub-table of a record, numbered from 1."""
+
+KEPT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class SubTable:
+    """The values that a sub-table has (codes of the domain, ascending), its matrix, and the bound on each value."""
+
+    codes: CodeArray
+    matrix: PerturbationMatrix
+    bounds: tuple[Bound, ...]
+
+    def __post_init__(self) -> None:
+        if not self.codes.size == self.matrix.size == len(self.bounds):
+            raise ValueError(
+                f"{self.matrix.size} columns and {len(self.bounds)} bounds for {self.codes.size} values of a sub-table"
+            )
+        if (np.diff(self.codes) <= 0).any():
+            raise ValueError("the values of a sub-table must be ascending, each once")
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """The sensitive domain and its sub-tables. `label` names the column that tells them apart; None: there is one."""
+
+    domain: SensitiveDomain
+    tables: tuple[SubTable, ...]
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tables or (self.label is None and len(self.tables) > 1):
+            raise ValueError("several sub-tables need a label")
+        for table in self.tables:
+            if table.codes[0] < 0 or table.codes[-1] >= self.domain.size:
+                raise ValueError(f"a sub-table has a value that is none of the {self.domain.size} of the domain")
+
+    @classmethod
+    def single(cls, domain: SensitiveDomain, matrix: PerturbationMatrix, bounds: tuple[Bound, ...]) -> Mechanism:
+        """Return one matrix for all rows."""
+        return cls(domain, (SubTable(np.arange(domain.size, dtype=np.int32), matrix, bounds),))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is one sub-table with all values of the domain."""
+        return len(self.tables) == 1 and self.tables[0].codes.size == self.domain.size
+
+    @property
+    def matrix(self) -> PerturbationMatrix:
+        """The matrix of all rows, where there is one."""
+        if not self.is_whole:
+            raise ValueError("every sub-table has a matrix of its own")
+        return self.tables[0].matrix
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The strictest bound on each value of the domain; none where it is in no sub-table."""
+        strictest: list[Bound] = [Bound(None)] * self.domain.size
+        for table in self.tables:
+            for code, bound in zip(table.codes.tolist(), table.bounds, strict=True):
+                known = strictest[code].gamma
+                if bound.gamma is not None and (known is None or bound.gamma < known):
+                    strictest[code] = bound
+        return tuple(strictest)
+
+    @property
+    def epsilon(self) -> float:
+        """Local differential privacy of the domain: infinite where a sub-table excludes values."""
+        return self.matrix.epsilon if self.is_whole else math.inf
+
+    @property
+    def condition_number(self) -> float:
+        """The largest one of the matrices."""
+        return max(table.matrix.condition_number for table in self.tables)
+
+    @property
+    def is_invertible(self) -> bool:
+        """Whether every matrix has an inverse."""
+        return all(table.matrix.is_invertible for table in self.tables)
+
+    def sample(self, codes: CodeArray, labels: CodeArray | None, words: WordArray) -> CodeArray:
+        """Return the published codes: each drawn within its sub-table, numbered by `labels` from 0."""
+        if self.is_whole:
+            return self.matrix.sample(codes, words)
+        labels = np.zeros(codes.size, dtype=np.int32) if labels is None else labels
+        published = np.empty(codes.size, dtype=np.int32)
+        for first in range(0, codes.size, SAMPLE_BLOCK):
+            block = slice(first, first + SAMPLE_BLOCK)
+            published[block] = self._drawn(codes[block], labels[block], words[block])
+        return published
+
+    def _drawn(self, codes: CodeArray, labels: CodeArray, words: WordArray) -> CodeArray:
+        divisor, size, start, pool = self._flat
+        drawn = words // divisor.take(labels)
+        np.minimum(drawn, size.take(labels), out=drawn)
+        place = drawn.view(np.int64)
+        place += start.take(labels)
+        new = pool.take(place)
+        return np.where(new == KEPT, codes, new)
+
+    @cached_property
+    def _flat(self) -> tuple[WordArray, WordArray, npt.NDArray[np.int64], CodeArray]:
+        """Of each sub-table the noise weight, its number of values, and the place of these, after which KEPT stands.
+
+        (Without noise the number is none: every word keeps.)
+        """
+        if not all(table.matrix.is_uniform for table in self.tables):
+            raise ValueError("the matrices of several sub-tables are uniform")
+        noise = np.array([table.matrix.noise[0] for table in self.tables], dtype=np.uint64)
+        drawn = [table.codes if table.matrix.noise[0] else table.codes[:0] for table in self.tables]
+        sizes = np.array([codes.size for codes in drawn], dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes + 1)[:-1]])
+        pool = np.concatenate([np.append(codes, np.int32(KEPT)) for codes in drawn])
+        return np.maximum(noise, np.uint64(1)), sizes.astype(np.uint64), starts, pool
+
+    def variance(self, quotas: tuple[npt.NDArray[np.int64], ...]) -> FloatArray | None:
+        """Return the expected variance of each count's inverse estimate; None without an inverse.
+
+        Var = (P^-1 o P^-1)(P x) - x, summed over the sub-tables; x = the records of each value
+
+        Proved in docs/methods/randomized-response.md, "Estimates".
+        """
+        if not self.is_invertible:
+            return None
+        total = np.zeros(self.domain.size)
+        for table, counts in zip(self.tables, quotas, strict=True):
+            x = counts.astype(np.float64)
+            spread = table.matrix.inverse_squared_apply(table.matrix.apply(x)) - x
+            total[table.codes] += np.maximum(0, spread)
+        return total

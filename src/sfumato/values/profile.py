@@ -1,0 +1,100 @@
+"""Counts of a table: all that planning needs, and private to the publisher."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.computed import Facts, observed_domain
+from sfumato.values.looks import ENOUGH_ROWS, NEARLY_UNIQUE, Stop
+from sfumato.values.row_order import OrderTest
+from sfumato.values.uniqueness import Uniqueness
+
+RARE = 5
+"""Records below which a value is rare: that it occurs at all tells of few people."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What counting found. Private: never part of a release.
+
+    The domain is that of the sensitive columns; where quasi-identifiers are to be randomized too, these come first.
+    Only combinations that occur are stored: with many quasi-identifiers the domain is far larger than any memory.
+    """
+
+    domain: SensitiveDomain
+    cells: npt.NDArray[np.int32]  # [combinations, columns]: the codes of those that occur, ascending
+    numbers: npt.NDArray[np.int64]  # the records of each
+    order: OrderTest
+    observed: tuple[str, ...] = ()  # columns of the domain whose domain was read off the table
+    dropped: int = 0  # rows left out because a value is missing or another row of the person was drawn
+    quasi_identifiers: tuple[str, ...] = ()  # the first columns of the domain, where they are counted too
+    column_notes: tuple[str, ...] = ()  # what to know of how columns are published, also those that are not counted
+    read_off: Facts = ()  # what else of the policy or of the rows was read off the table
+    stops: tuple[Stop, ...] = ()  # other columns, which must not be published as the policy asks
+    uniqueness: Uniqueness | None = None  # of the quasi-identifiers, where there are any and they were counted
+
+    @property
+    def computed_from_table(self) -> Facts:
+        """What every release of this table shows that was computed from it, whatever the method."""
+        return (*(observed_domain(name) for name in self.observed), *self.read_off)
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """The records of every code of the domain, dense."""
+        counts = np.zeros(self.domain.size, dtype=np.int64)
+        counts[self.domain.join(self.cells.T)] = self.numbers
+        return counts
+
+    @property
+    def quasi_domain(self) -> SensitiveDomain:
+        """The quasi-identifiers' part of the domain."""
+        return SensitiveDomain(self.domain.parts[: len(self.quasi_identifiers)])
+
+    @property
+    def sensitive_domain(self) -> SensitiveDomain:
+        """The sensitive columns' part of the domain."""
+        return SensitiveDomain(self.domain.parts[len(self.quasi_identifiers) :])
+
+    @property
+    def rows(self) -> int:
+        """The number of records that would be published."""
+        return int(self.numbers.sum())
+
+    @property
+    def frequency(self) -> npt.NDArray[np.float64]:
+        """f_i, the share of each value."""
+        return self.counts / max(1, self.rows)
+
+    def nearly_unique(self) -> list[tuple[str, int]]:
+        """Return the sensitive columns of an observed domain in which about every second record has its own value.
+
+        With the number of values. A domain that was declared tells nothing of the table, however large it is.
+        """
+        first = len(self.quasi_identifiers)
+        return [
+            (part.name, len(part.values))
+            for part in self.domain.parts[first:]
+            if part.name in self.observed and self.rows >= ENOUGH_ROWS and len(part.values) >= NEARLY_UNIQUE * self.rows
+        ]
+
+    def rare(self, below: int = RARE) -> list[str]:
+        """Return the values of observed domains that fewer than `below` records have: the domain tells of them."""
+        found = []
+        for part, column in zip(self.domain.parts, self.cells.T, strict=True):
+            counts = np.bincount(column, weights=self.numbers, minlength=len(part.values))
+            if part.name in self.observed:
+                found += [part.labels[c] for c in np.flatnonzero(counts < below)]
+        return found
+
+
+def counts_hash(profile: Profile) -> str:
+    """Return a hash of the joint table."""
+    labels = repr([(part.name, part.labels) for part in profile.domain.parts])
+    counted = profile.cells.astype("<i4").tobytes() + profile.numbers.astype("<i8").tobytes()
+    return hashlib.sha256(labels.encode() + counted).hexdigest()
