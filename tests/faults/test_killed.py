@@ -42,7 +42,8 @@ order = "shuffle"
 GATED = """
 import os, sys, time
 from sfumato.cli.main import main
-from sfumato.engines import mapping, sources, writers
+from sfumato.engines.embedded import sources, writers
+from sfumato.engines.rows import mapping
 
 def gate(owner, name, wait):
     through = getattr(owner, name)

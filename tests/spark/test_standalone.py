@@ -192,10 +192,10 @@ from pathlib import Path
 from pyspark.sql.classic.dataframe import DataFrame
 from sfumato.engines.spark import running
 from sfumato.errors import JobFailed
-from sfumato.publishing import publish
-from sfumato.randomness import SecretKey
+from sfumato.publisher.publish import publish
+from sfumato.values.randomness import SecretKey
 from sfumato.spark_session import session
-from sfumato.table import scan_on_spark
+from sfumato.publisher.table import scan_on_spark
 from tests.engines.tools import planned
 from tests.spark.holding import Failing, held
 from tests.spark.methods import METHODS

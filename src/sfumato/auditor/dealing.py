@@ -8,7 +8,7 @@ records have. So, with a class of records (a value, or a range, of another colum
               n_k places in the block. It need not be known which row of a group has which value
     pairs     of the rows whose record is known: a record and the next one of its kind, d groups further on, are both of
               a class: given how many first and second ones are, an urn for each kind. Groups may be dealt in batches
-              (`deals`), of which a block holds some of each: then pairs still show an order
+              (`bucket_deal`), of which a block holds some of each: then pairs still show an order
 
 `chance` bounds how unlikely a count is. What is seen: records that were dealt in the order of another column, or of the
 table. Without rows whose record is known, only an order along the numbers of the groups is.

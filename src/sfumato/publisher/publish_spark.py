@@ -1,4 +1,4 @@
-"""Publishing on Spark: the steps of `publishing` and `publishing_groups`, done by a cluster.
+"""Publishing on Spark: the steps of `publish` and `publish_buckets`, done by a cluster.
 
 Files of a release on Spark are many. In the table's order they would tell how many rows were left out of each file of
 the table; so the order is not kept where some may be left out.

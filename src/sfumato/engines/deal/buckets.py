@@ -1,7 +1,7 @@
 """The deal of Anatomy by row: which group each row goes to, exactly and by chance, in bounded memory.
 
 The records of a value stand in random order; the first ones are withheld, as many as is planned, and the others are
-dealt by their rank (`deals`). The rank of a row among the rows of its value comes of an external sort. Every row is
+dealt by their rank (by `Deal`). The rank of a row among the rows of its value comes of an external sort. Every row is
 dealt to a part by its secret word, and a part is sorted by (value, fresh word); rows are dealt to parts alike and
 independently, so all orders of a value's rows are equally likely, however large the parts turn out. The groups of a
 part are written back in the order in which its rows came. When the rows are read again, the same words tell which part

@@ -51,7 +51,7 @@ def count_sensitive(
     quasi_identifiers: Sequence[str] = (),
     checked: Sequence[str] = (),
 ) -> Profile:
-    """Return the profile of the sensitive columns, as `engines.counting` does; `person`: of one row of each."""
+    """Return the profile of the sensitive columns, as `embedded.counting` does; `person`: of one row of each."""
     names = [*quasi_identifiers, *schema.names("sensitive")]
     attributes = [fitted(schema[name], source.column_type(name)) for name in names]
     others = [fitted(schema[name], source.column_type(name)) for name in checked]

@@ -1,4 +1,4 @@
-"""What is seen of columns of a table on Spark, as `engines.looking` does. No row comes to the driver."""
+"""What is seen of columns of a table on Spark, as `engines.rows.looking` does. No row comes to the driver."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ many records of cell c have value x. Let g be the largest integer with
 
     sum_x min(n_cx, g) >= r g
 
-Of each value at most g records of the cell are kept. They are dealt to g groups (`deals`): no value comes twice into a
+Of each value at most g records of the cell are kept. They are dealt to g groups: no value comes twice into a
 group, and every group gets r records at least. Left over are sum_x max(0, n_cx - g).
 
 No r-robust groups inside the cell keep more. If they keep c_x records of value x, then r c_x <= sum_y c_y, since every
