@@ -37,6 +37,9 @@ def main() -> None:
     parser.add_argument("--show", nargs=2, metavar=("CASE", "PART"))
     parser.add_argument("--list", action="store_true")
     asked = parser.parse_args()
+    for name in (*asked.cases, *(asked.show or ())[:1]):
+        if name not in CASES and name not in ON_SPARK:
+            parser.error(f"there is no case {name!r}: --list has their names")
     if asked.list:
         for name, parts in load().items():
             print(f"{name}\n    {'; '.join(parts)}")

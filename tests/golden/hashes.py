@@ -33,3 +33,13 @@ def differing(one: Hashes, other: Hashes) -> list[str]:
     ['b', 'c']
     """
     return [part for part in one | other if one.get(part) != other.get(part)]
+
+
+def check(name: str, found: Texts) -> None:
+    """Fail with the parts that changed, and with how to see the change."""
+    changed = differing(load().get(name, {}), digests(found))
+    show = "\n".join(f'  python -m tests.golden --show "{name}" "{part}"' for part in changed)
+    assert not changed, (
+        f"{name}: changed: {', '.join(changed)}. Compare what the code before and after the change prints:\n{show}\n"
+        f'If it must be: python -m tests.golden "{name}", and the reason in tests/golden/changes.md.'
+    )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,40 +13,13 @@ import pytest
 
 import sfumato as sf
 from tests.golden.cases import CASES, ON_SPARK, Case
-from tests.golden.hashes import differing, digests, load
-from tests.golden.texts import Texts, of_release, spark_session, texts, texts_on_spark
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """Give a session where Spark is asked for."""
-    if not os.environ.get("SFUMATO_SPARK"):
-        pytest.skip("SFUMATO_SPARK is not set")
-    with spark_session() as opened:
-        yield opened
+from tests.golden.hashes import check, differing, digests, load
+from tests.golden.texts import of_release, texts
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_case_is_what_it_was(name: str, tmp_path: Path) -> None:
     check(name, texts(CASES[name], tmp_path))
-
-
-@pytest.mark.parametrize("name", ON_SPARK)
-def test_a_case_on_spark_is_what_it_was(name: str, tmp_path: Path, spark: SparkSession) -> None:
-    check(name, texts_on_spark(ON_SPARK[name], tmp_path, spark))
-
-
-def check(name: str, found: Texts) -> None:
-    """Fail with the parts that changed, and with how to see the change."""
-    changed = differing(load().get(name, {}), digests(found))
-    show = "\n".join(f'  python -m tests.golden --show "{name}" "{part}"' for part in changed)
-    assert not changed, (
-        f"{name}: changed: {', '.join(changed)}. Compare what the code before and after the change prints:\n{show}\n"
-        f'If it must be: python -m tests.golden "{name}", and the reason in tests/golden/changes.md.'
-    )
 
 
 def test_the_file_has_the_cases_that_there_are() -> None:
