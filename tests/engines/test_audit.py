@@ -16,7 +16,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.auditor.audit import ATTACKERS
-from sfumato.auditor.evidence import Case
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.frequencies import expected_cases, observed_cases, record_beliefs
 from sfumato.errors import UsageError
@@ -119,9 +119,9 @@ def test_records_are_named_by_columns_and_values(tmp_path: Path) -> None:
 # --- rows that were shuffled ------------------------------------------------------------------------------------------
 
 
-def slow_expected(case: Case) -> tuple[float, float]:
+def slow_expected(evidence: Evidence) -> tuple[float, float]:
     """Worst and mean belief in the true value by loops over records and all that can be published, in fractions."""
-    (table,), true = case.mechanism.tables, Counter(case.true.tolist())
+    (table,), true = evidence.mechanism.tables, Counter(evidence.true.tolist())
     weights = [[Fraction(int(table.matrix.noise[x]), 2**64) for x in range(4)] for _ in range(4)]
     for x in range(4):
         weights[x][x] = Fraction(table.matrix.diagonal_weight(x), 2**64)
@@ -130,8 +130,8 @@ def slow_expected(case: Case) -> tuple[float, float]:
         for x in range(4)
         for y in range(4)
     }
-    mean = sum(beliefs[x, y] * weights[y][x] * true[x] for x, y in beliefs) / case.rows
-    limits = [most_of_share(Fraction(true[x], case.rows)) for x in range(4)]
+    mean = sum(beliefs[x, y] * weights[y][x] * true[x] for x, y in beliefs) / evidence.rows
+    limits = [most_of_share(Fraction(true[x], evidence.rows)) for x in range(4)]
     worst = max(beliefs, key=lambda cell: beliefs[cell] - limits[cell[0]])
     return float(beliefs[worst]), float(mean)
 
@@ -145,7 +145,7 @@ def test_expected_beliefs_are_those_of_every_possible_release(tmp_path: Path) ->
     rows, policy = patients(), METHODS["uniform"]
     release = released(rows, policy, folder=tmp_path / "r", shuffle=True)
     (found,) = by(sf.audit(sf.scan(rows, policy), release), "frequencies")
-    worst, mean = slow_expected(Case(sf.scan(rows, policy), release))
+    worst, mean = slow_expected(Evidence(sf.scan(rows, policy), release))
     assert (found.worst, found.mean) == pytest.approx((worst, mean), abs=1e-12)
     assert "expected" in found.remark
     assert found.records == 300
@@ -159,18 +159,18 @@ def test_expected_figures_are_the_mean_of_many_releases(tmp_path: Path) -> None:
     means, expected = [], 0.0
     for seed in range(40):
         release = released(rows, policy, folder=tmp_path / str(seed), seed=seed, shuffle=False)
-        case = Case(table, release)
-        sexes = case.signatures(["sex"]).table
-        cases = observed_cases(case.true, case.published, case.sub_tables, sexes, case.mechanism)
-        found = record_beliefs(case.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
+        evidence = Evidence(table, release)
+        sexes = evidence.signatures(["sex"]).table
+        cases = observed_cases(evidence.true, evidence.published, evidence.sub_tables, sexes, evidence.mechanism)
+        found = record_beliefs(evidence.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
         means.append(found.mean(found.beliefs))
         quotas = [
-            np.bincount(case.true[case.sub_tables == k], minlength=12)[t.codes]
-            for k, t in enumerate(case.mechanism.tables)
+            np.bincount(evidence.true[evidence.sub_tables == k], minlength=12)[t.codes]
+            for k, t in enumerate(evidence.mechanism.tables)
         ]
-        cases = expected_cases(case.mechanism, case.true, sexes, quotas)
+        cases = expected_cases(evidence.mechanism, evidence.true, sexes, quotas)
         assert cases.weights.sum() == pytest.approx(300)
-        found = record_beliefs(case.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
+        found = record_beliefs(evidence.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
         expected = found.mean(found.beliefs)
     error = np.std(means, ddof=1) / np.sqrt(40)
     assert abs(np.mean(means) - expected) < 4 * error + 1e-12
@@ -414,7 +414,7 @@ def test_a_missing_value_is_not_the_text_that_stands_for_it(tmp_path: Path) -> N
     roles = {"sex": "quasi_identifier; missing = 'category'", "disease": "sensitive"}
     policy = make_policy(roles, "rho1 = 0.3\nrho2 = 0.5")
     release, table = released(rows, policy, folder=tmp_path / "r"), sf.scan(rows, policy)
-    assert sorted(Case(table, release).signatures(["sex"]).labels) == ["'(missing)'", "(missing)", "None", "nan"]
+    assert sorted(Evidence(table, release).signatures(["sex"]).labels) == ["'(missing)'", "(missing)", "None", "nan"]
     found = sf.audit(table, release)
     assert by(found, "background")[0].worst == 1
     assert found.utility.tables[1].cells == 16

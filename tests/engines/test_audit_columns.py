@@ -13,7 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.auditor.attackers.columns import of_randomized
 from sfumato.auditor.attackers.randomized import dealt
-from sfumato.auditor.evidence import Case
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.publisher.policy import Policy
 from sfumato.release.folder import open_release
@@ -38,10 +38,10 @@ def workers() -> pa.Table:
     return pa.table({"sex": ["F", "M"] * (len(pairs) // 2), "race": race, "job": job})
 
 
-def enumerated(case: Case, column: int) -> dict[tuple[int, str, str], Fraction]:
+def enumerated(evidence: Evidence, column: int) -> dict[tuple[int, str, str], Fraction]:
     """Return the belief in each value of a column by sub-table and published combination: record by record."""
-    mechanism, weights = case.mechanism, defaultdict(Fraction)
-    for number, (table, quota) in enumerate(zip(mechanism.tables, case.once(dealt).quotas, strict=True)):
+    mechanism, weights = evidence.mechanism, defaultdict(Fraction)
+    for number, (table, quota) in enumerate(zip(mechanism.tables, evidence.once(dealt).quotas, strict=True)):
         for own, records in enumerate(np.asarray(quota).tolist()):
             value = str(mechanism.domain.values[table.codes[own]][column])  # type: ignore[index]
             for shown in range(table.codes.size):
@@ -67,7 +67,7 @@ def test_t5_one_column_of_a_compound_exceeds_what_combinations_keep(tmp_path: Pa
     found = findings(rows, AS_PUBLISHED, tmp_path / "r")
     assert (found["frequencies"].verdict, found["frequencies"].at_risk) == ("within the bound", 0)
     race = found["column (race, frequencies)"]
-    exact = enumerated(Case(sf.scan(rows, AS_PUBLISHED), open_release(tmp_path / "r")), 0)
+    exact = enumerated(Evidence(sf.scan(rows, AS_PUBLISHED), open_release(tmp_path / "r")), 0)
     black = max(belief for key, belief in exact.items() if key[2] == "black")
     assert (race.worst, race.stated) == (pytest.approx(float(black)), pytest.approx(0.2))
     assert abs(black - Fraction(9, 25)) < Fraction(1, 10**15)
@@ -86,10 +86,10 @@ def test_t5_one_column_of_a_compound_exceeds_what_combinations_keep(tmp_path: Pa
 def test_t5_figures_are_those_of_enumeration(tmp_path: Path) -> None:
     rows = workers()
     release = released(rows, AS_PUBLISHED, folder=tmp_path / "r")
-    case = Case(sf.scan(rows, AS_PUBLISHED), release)
-    found = {finding.about: finding for finding in of_randomized(case)}
+    evidence = Evidence(sf.scan(rows, AS_PUBLISHED), release)
+    found = {finding.about: finding for finding in of_randomized(evidence)}
     for column, name in enumerate(("race", "job")):
-        exact = enumerated(case, column)
+        exact = enumerated(evidence, column)
         finding = found[f"{name}, frequencies"]
         shares = Counter(rows[name].to_pylist())
         rare = {value for value, records in shares.items() if 10 * records <= rows.num_rows}
@@ -101,7 +101,7 @@ def test_t5_the_proved_sub_tables_keep_each_column_that_they_promise(tmp_path: P
     rows = workers()
     found = findings(rows, PROVED, tmp_path / "r")
     race = found["column (race, frequencies)"]
-    exact = enumerated(Case(sf.scan(rows, PROVED), open_release(tmp_path / "r")), 0)
+    exact = enumerated(Evidence(sf.scan(rows, PROVED), open_release(tmp_path / "r")), 0)
     assert (race.verdict, race.at_risk, race.promised) == ("within the bound", 0, pytest.approx(0.2))
     assert race.worst == pytest.approx(float(max(exact[key] for key in exact if key[2] != "white")))
     assert "Of values without a bound the largest belief is" in race.remark

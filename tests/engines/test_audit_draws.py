@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.auditor.attackers import drawing
-from sfumato.auditor.evidence import Case
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.publisher.policy import Policy
 from sfumato.release.folder import Release
@@ -57,10 +57,10 @@ def as_it_was(release: Release, rows: pa.Table) -> Release:
 
 
 def draws(rows: pa.Table, policy: Policy, release: Release) -> list[Finding]:
-    case = Case(sf.scan(rows, policy), release)
-    case.check()
+    evidence = Evidence(sf.scan(rows, policy), release)
+    evidence.check()
     response = release.manifest.response is not None
-    return list((drawing.of_response if response else drawing.of_randomized)(case))
+    return list((drawing.of_response if response else drawing.of_randomized)(evidence))
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

@@ -12,7 +12,7 @@ from scipy.stats import entropy
 from scipy.stats.contingency import association
 
 import sfumato as sf
-from sfumato.auditor.evidence import Case
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.utility.measuring import measure
 from sfumato.auditor.utility.nearness import nearness
 from sfumato.auditor.utility.usefulness import cramers_v, uncertainty
@@ -21,16 +21,16 @@ from tests.engines.test_audit import METHODS, rows_for
 from tests.engines.tools import patients, released
 
 
-def measured(method: str, folder: Path, seed: int = 1) -> tuple[Case, sf.Release]:
+def measured(method: str, folder: Path, seed: int = 1) -> tuple[Evidence, sf.Release]:
     policy = METHODS[method]
     release = released(rows_for(policy), policy, folder=folder)
-    return Case(sf.scan(rows_for(policy), policy), release, seed=seed), release
+    return Evidence(sf.scan(rows_for(policy), policy), release, seed=seed), release
 
 
 @pytest.mark.parametrize("method", ["uniform", "small-domain", "randomized-response"])
 def test_tables_are_as_near_as_nearness_says(method: str, tmp_path: Path) -> None:
-    case, release = measured(method, tmp_path / "r")
-    found = {table.columns: table for table in measure(case).tables}
+    evidence, release = measured(method, tmp_path / "r")
+    found = {table.columns: table for table in measure(evidence).tables}
     assert list(found) == [("disease",), ("age", "disease"), ("sex", "disease")]
     for columns, table in found.items():
         expected = nearness(release, rows_for(METHODS[method]), columns)
@@ -42,8 +42,8 @@ def test_tables_are_as_near_as_nearness_says(method: str, tmp_path: Path) -> Non
 
 
 def test_record_and_aggregate_utility(tmp_path: Path) -> None:
-    case, release = measured("fine-grain", tmp_path / "r")
-    found = measure(case)
+    evidence, release = measured("fine-grain", tmp_path / "r")
+    found = measure(evidence)
     matrix, true = release.manifest.mechanism_value.matrix, Counter(patients()["disease"].to_pylist())
     counts = np.array([true[d] for d in ("asthma", "flu", "gout", "mumps")])
     assert found.record_utility == pytest.approx(counts @ matrix.diagonal / 300)
@@ -53,9 +53,9 @@ def test_record_and_aggregate_utility(tmp_path: Path) -> None:
 
 
 def test_random_counts_are_repeatable_and_counted(tmp_path: Path) -> None:
-    case, release = measured("uniform", tmp_path / "r")
-    first, again = measure(case).queries, measure(Case(case.table, release, seed=1)).queries
-    other = measure(Case(case.table, release, seed=2)).queries
+    evidence, release = measured("uniform", tmp_path / "r")
+    first, again = measure(evidence).queries, measure(Evidence(evidence.table, release, seed=1)).queries
+    other = measure(Evidence(evidence.table, release, seed=2)).queries
     assert first == again
     assert first != other
     assert first is not None
@@ -78,8 +78,8 @@ def test_measures_of_association_against_scipy() -> None:
 
 
 def test_the_true_association_is_that_of_the_table(tmp_path: Path) -> None:
-    case, _ = measured("uniform", tmp_path / "r")
-    found = {(a.first, a.measure.split()[0]): a for a in measure(case).associations}
+    evidence, _ = measured("uniform", tmp_path / "r")
+    found = {(a.first, a.measure.split()[0]): a for a in measure(evidence).associations}
     sexes, diseases = patients()["sex"].to_pylist(), patients()["disease"].to_pylist()
     counts = np.zeros((2, 4))
     for s, d in zip(sexes, diseases, strict=True):

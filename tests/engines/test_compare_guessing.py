@@ -47,7 +47,7 @@ def measured(table: pa.Table, method: str, folder: Path) -> tuple[Guessed, Origi
     policy = make_policy(ROLES, requirement, method, options=options)
     release, opened = released(table, policy, folder=folder / "r"), scan(table, policy)
     original = Original.read(opened)
-    return guess(original.case(opened, release), original, of_release(original, release)), original, release
+    return guess(original.evidence(opened, release), original, of_release(original, release)), original, release
 
 
 # --- the slow way -----------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_who_links_by_randomized_quasi_identifiers(scope: str, tmp_path: Path) -
     policy = make_policy(ROLES, "risk_limit = 0.35", "randomized-response", options=f'scope = "{scope}"')
     release, opened = released(table, policy, folder=tmp_path / "r"), scan(table, policy)
     original = Original.read(opened)
-    found = guess(original.case(opened, release), original, of_release(original, release))
+    found = guess(original.evidence(opened, release), original, of_release(original, release))
     of = {m.domain.name: m for m in release.manifest.mechanism_values}
     chance = {
         name: {(y, x): of[name].matrix.dense()[j, i] for j, y in enumerate(of[name].domain.labels)

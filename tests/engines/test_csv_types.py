@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from sfumato.auditor.evidence import Case
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.utility.measuring import measure
 from sfumato.auditor.utility.nearness import nearness
 from sfumato.errors import PolicyError, TableError, UsageError
@@ -166,7 +166,7 @@ def test_t2_the_audit_reads_texts_as_they_are_written(format: str, tmp_path: Pat
     source = plain(tmp_path)
     release = published(source, tmp_path / "r", format, price="quasi_identifier", need="rho1 = 0.2\nrho2 = 0.5")
     policy = make_policy({**ROLES, "price": "quasi_identifier"})
-    found = {table.columns: table for table in measure(Case(scan(source, policy), release)).tables}
+    found = {table.columns: table for table in measure(Evidence(scan(source, policy), release)).tables}
     expected = nearness(release, source, ("price", "grade"))
     assert found["price", "grade"].total_variation == pytest.approx(expected.distances.total_variation)
 

@@ -1,7 +1,7 @@
-"""Attackers and measures: the truth against a release. `sfumato.auditor(table, release)` lets them loose.
+"""Attackers and measures: the truth against a release. `sfumato.audit(table, release)` lets them loose.
 
+evidence     the table and its release as arrays of codes
+attackers    who they are, one file each
 finding      a measured risk beside what was promised
-case         the table and its release as arrays
-attacks      each attacker on a case; the modules beside it do the mathematics
-auditing     all attackers that apply, and what analysts keep: an Audit (record)
+audit        all attackers that apply, and what analysts keep: an Audit (record)
 """

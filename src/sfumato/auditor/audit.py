@@ -20,7 +20,7 @@ from sfumato.auditor.attackers import (
     reuse,
 )
 from sfumato.auditor.attackers.knowing import known_records
-from sfumato.auditor.evidence import Case
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.foreign.others import audit_published
 from sfumato.auditor.record import Audit
 from sfumato.auditor.running import Attack, Progress, no_progress, now, run, software
@@ -35,7 +35,7 @@ IN_GROUPS = "values are published as they are, in groups"
 NO_GROUPS = "no groups are published"
 NO_SUB_TABLES = "there are no sub-tables"
 
-ATTACKERS: dict[str, dict[Kind, Attack[Case] | str]] = {
+ATTACKERS: dict[str, dict[Kind, Attack[Evidence] | str]] = {
     "draws": {"randomized": drawing.of_randomized, "response": drawing.of_response, "groups": IN_GROUPS},
     "dealing": {"randomized": dealing.of_sub_tables, "response": NO_SUB_TABLES, "groups": dealing.of_groups},
     "posterior": {
@@ -113,14 +113,14 @@ def audit(
                 "An earlier release is compared with a release, not with another tool's table.", "Leave it out."
             )
         return audit_published(table, release, tuple(map(Path, priors)), known, external, seed, progress)
-    case = Case(table, release, tuple(map(Path, priors)), known, external, seed, earlier)
-    case.check()
-    known_records(case)  # a list that does not fit is an error, also where known members move nothing
+    evidence = Evidence(table, release, tuple(map(Path, priors)), known, external, seed, earlier)
+    evidence.check()
+    known_records(evidence)  # a list that does not fit is an error, also where known members move nothing
     kind: Kind = "groups" if release.manifest.groups else "response" if release.manifest.response else "randomized"
-    found, reasons, seconds = run({name: of[kind] for name, of in ATTACKERS.items()}, case, progress)
+    found, reasons, seconds = run({name: of[kind] for name, of in ATTACKERS.items()}, evidence, progress)
     progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)
     start = perf_counter()
-    utility = measure(case)
+    utility = measure(evidence)
     seconds["utility"] = perf_counter() - start
     manifest = release.manifest
     return Audit(
@@ -131,22 +131,22 @@ def audit(
         method=manifest.method,
         assurance=manifest.assurance,
         guarantee=manifest.guarantee.sentence,
-        rows=case.rows,
+        rows=evidence.rows,
         published_rows=manifest.data.rows,
-        shuffled=not case.is_aligned,
+        shuffled=not evidence.is_aligned,
         seed=seed,
         findings=tuple(found),
         not_applicable=tuple(reasons),
         utility=utility,
         seconds=seconds,
-        notes=(*_notes(case), *case.notes),
+        notes=(*_notes(evidence), *evidence.notes),
     )
 
 
-def _notes(case: Case) -> Iterator[str]:
-    if case.manifest.data.shuffled:
+def _notes(evidence: Evidence) -> Iterator[str]:
+    if evidence.manifest.data.shuffled:
         yield "Rows were shuffled: which row is whose is not known, and figures about rows are expected ones."
-    if case.one_of_each_person:
+    if evidence.one_of_each_person:
         yield "One row of each person was drawn, and which ones is not known: figures are over all rows of the table."
-    if case.manifest.status != "release":
+    if evidence.manifest.status != "release":
         yield "The release was drawn from a test seed, which anyone can repeat: it is not for release."

@@ -126,7 +126,7 @@ class ColumnCodes:
 
 
 @dataclass(eq=False)
-class Case:
+class Evidence:
     """A table, the release that was made from it, and what the attacker is given besides."""
 
     table: Table
@@ -140,18 +140,18 @@ class Case:
     _table_codes: dict[str, Codes] = field(default_factory=dict)
     _release_codes: dict[str, Codes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what an attacker has to say beside its findings
-    _made: dict[Callable[[Case], Any], Any] = field(default_factory=dict)
+    _made: dict[Callable[[Evidence], Any], Any] = field(default_factory=dict)
 
     @classmethod
     def of_known(
         cls, table: Table, release: Release, columns: Mapping[str, ColumnCodes], codes: Mapping[str, Codes]
-    ) -> Case:
-        """Return a case of a table whose columns were read already: codes by labels, for releases of any policy."""
+    ) -> Evidence:
+        """Return evidence of a table whose columns were read already: codes by labels, for releases of any policy."""
         own = {name: replace(column, index=dict(column.index)) for name, column in columns.items()}
         return cls(table, release, _columns=own, _table_codes=dict(codes))
 
-    def once(self, make: Callable[[Case], T]) -> T:
-        """Return what a function makes of the case, made when it is first asked for."""
+    def once(self, make: Callable[[Evidence], T]) -> T:
+        """Return what a function makes of the evidence, made when it is first asked for."""
         if make not in self._made:
             self._made[make] = make(self)
         result: T = self._made[make]

@@ -1,1 +1,1 @@
-"""Each attacker on a table and its release: what it needs is read from the case, what it finds are Findings."""
+"""Each attacker on a table and its release: what it needs is read from the evidence, what it finds are Findings."""

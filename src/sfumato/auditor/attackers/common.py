@@ -11,7 +11,7 @@ import pyarrow as pa
 from sfumato.auditor import missing as absence
 from sfumato.auditor import order as places
 from sfumato.auditor.beyond_chance import chance_finding
-from sfumato.auditor.evidence import UNMATCHED, Case, Codes, DoesNotApply
+from sfumato.auditor.evidence import UNMATCHED, Codes, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.foreign.classes import classes_by_place, classes_of_both, of_rows, other_columns
 from sfumato.auditor.residue import residue as bytes_finding
@@ -25,53 +25,55 @@ from sfumato.values.mechanism import Mechanism
 # --- the order and the bytes ------------------------------------------------------------------------------------------
 
 
-def order_of_randomized(case: Case) -> Iterator[Finding]:
+def order_of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """Who holds row k of the release to be person k."""
-    labels = None if case.mechanism.label is None else case.sub_tables
-    yield places.rows_finding(case.true, case.published, case.manifest.data.shuffled, case.mechanism, labels)
-    yield from random_order(case)
+    labels = None if evidence.mechanism.label is None else evidence.sub_tables
+    yield places.rows_finding(
+        evidence.true, evidence.published, evidence.manifest.data.shuffled, evidence.mechanism, labels
+    )
+    yield from random_order(evidence)
 
 
-def order_of_response(case: Case) -> Iterator[Finding]:
+def order_of_response(evidence: Evidence) -> Iterator[Finding]:
     """The same for sensitive values that may be published as they are."""
-    own, shown, mechanism = sensitive_of_response(case)
-    yield places.rows_finding(own, shown, case.manifest.data.shuffled, mechanism)
-    yield from random_order(case)
+    own, shown, mechanism = sensitive_of_response(evidence)
+    yield places.rows_finding(own, shown, evidence.manifest.data.shuffled, mechanism)
+    yield from random_order(evidence)
 
 
-def sensitive_of_response(case: Case) -> tuple[Codes, Codes, Mechanism | None]:
+def sensitive_of_response(evidence: Evidence) -> tuple[Codes, Codes, Mechanism | None]:
     """Return the true and the published sensitive values, and how they were randomized; None: not at all."""
-    mechanism = next((m for m in case.manifest.mechanism_values if m.domain.names == case.sensitive), None)
+    mechanism = next((m for m in evidence.manifest.mechanism_values if m.domain.names == evidence.sensitive), None)
     if mechanism is None:
-        both = case.signatures(case.sensitive)
+        both = evidence.signatures(evidence.sensitive)
         return both.table.astype(np.int32), both.release.astype(np.int32), None
-    own, shown = (case.joined(side, mechanism.domain) for side in (case.in_table, case.in_release))
+    own, shown = (evidence.joined(side, mechanism.domain) for side in (evidence.in_table, evidence.in_release))
     return own, shown, mechanism
 
 
-def order_of_groups(case: Case) -> Iterator[Finding]:
+def order_of_groups(evidence: Evidence) -> Iterator[Finding]:
     """Who holds the k-th row of a group to have its k-th value."""
-    true = np.full(case.manifest.data.rows, UNMATCHED, dtype=np.int64)
-    row = case.matched
-    true[row[row != UNMATCHED]] = case.values.table[row != UNMATCHED]
+    true = np.full(evidence.manifest.data.rows, UNMATCHED, dtype=np.int64)
+    row = evidence.matched
+    true[row[row != UNMATCHED]] = evidence.values.table[row != UNMATCHED]
     if (true != UNMATCHED).any():
-        yield places.groups_finding(case.group_tables, true, case.manifest.data.shuffled)
-    yield from random_order(case)
+        yield places.groups_finding(evidence.group_tables, true, evidence.manifest.data.shuffled)
+    yield from random_order(evidence)
 
 
-def random_order(case: Case) -> Iterator[Finding]:
+def random_order(evidence: Evidence) -> Iterator[Finding]:
     """Who looks for any order in rows that are stated as shuffled: of columns, true values, or places in the table."""
-    yield from _as_asked(case)
-    rows = case.manifest.data.rows
-    if not case.manifest.data.shuffled or rows < 2:
+    yield from _as_asked(evidence)
+    rows = evidence.manifest.data.rows
+    if not evidence.manifest.data.shuffled or rows < 2:
         return
-    parts = [published_order(case.release, list(_known_classes(case)))]
-    if case.manifest.groups is None and not case.one_of_each_person:
+    parts = [published_order(evidence.release, list(_known_classes(evidence)))]
+    if evidence.manifest.groups is None and not evidence.one_of_each_person:
         parts += [
             same_place(shown, own)
-            for name in other_columns(case)
-            if name in case.comparable
-            for own, shown in classes_of_both(case, name)
+            for name in other_columns(evidence)
+            if name in evidence.comparable
+            for own, shown in classes_of_both(evidence, name)
         ]
     tallies = joined(parts)
     if not tallies.tests:
@@ -88,9 +90,9 @@ def random_order(case: Case) -> Iterator[Finding]:
     )
 
 
-def _as_asked(case: Case) -> Iterator[Finding]:
+def _as_asked(evidence: Evidence) -> Iterator[Finding]:
     """A policy that does not ask to keep the order asks for a random one: a release that kept it was made wrongly."""
-    if case.table.policy.output.order == "keep" or case.manifest.data.shuffled:
+    if evidence.table.policy.output.order == "keep" or evidence.manifest.data.shuffled:
         return
     yield Finding(
         attacker="order",
@@ -99,8 +101,8 @@ def _as_asked(case: Case) -> Iterator[Finding]:
         measured="whether the rows are in the order of the table, against the policy",
         worst=1.0,
         mean=None,
-        records=case.manifest.data.rows,
-        at_risk=case.manifest.data.rows,
+        records=evidence.manifest.data.rows,
+        at_risk=evidence.manifest.data.rows,
         promised=0.0,
         remark="Whether rows are shuffled must not depend on the table. Publish anew, or ask to keep the order.",
         about="as asked",
@@ -108,46 +110,48 @@ def _as_asked(case: Case) -> Iterator[Finding]:
     )
 
 
-def _known_classes(case: Case) -> Iterator[Classes]:
+def _known_classes(evidence: Evidence) -> Iterator[Classes]:
     """Yield true values and places in the table of the rows whose record is known."""
-    if (case.matched == UNMATCHED).all():
+    if (evidence.matched == UNMATCHED).all():
         return
-    kept = thinned(case.manifest.data.rows)
-    values = case.values
+    kept = thinned(evidence.manifest.data.rows)
+    values = evidence.values
     frequent = np.argsort(-np.bincount(values.table, minlength=values.size), kind="stable")[:MOST_VALUES]
     place = np.full(values.size, UNMATCHED)
     place[frequent] = np.arange(frequent.size)
     names = [f"true {values.name} {values.labels[k]!r}" for k in frequent.tolist()]
-    for each in (Classes(of_rows(case, place[values.table]), names), classes_by_place(case)[1]):
+    for each in (Classes(of_rows(evidence, place[values.table]), names), classes_by_place(evidence)[1]):
         yield each if kept is None else Classes(each.codes[kept], each.names)
 
 
-def residue(case: Case) -> Iterator[Finding]:
+def residue(evidence: Evidence) -> Iterator[Finding]:
     """Who reads all bytes of the release."""
-    yield bytes_finding(case.table, case.release)
+    yield bytes_finding(evidence.table, evidence.release)
 
 
 # --- rows that were left out ------------------------------------------------------------------------------------------
 
 
-def missing(case: Case) -> Iterator[Finding]:
+def missing(evidence: Evidence) -> Iterator[Finding]:
     """Who knows that a person is in the table, and sees that the person was left out for a missing value."""
-    found = left_out(case)
+    found = left_out(evidence)
     if found is None:
         raise DoesNotApply("no record is withheld or left out.")
     yield found
 
 
-def left_out(case: Case) -> Finding | None:
+def left_out(evidence: Evidence) -> Finding | None:
     """Return what absence tells of those who were left out; None if there are none.
 
     A cell is the reason. The prior is the share of a value in the whole table, with those who were left out.
     """
-    reasons, values = _of_left_out(case)
+    reasons, values = _of_left_out(evidence)
     if not reasons:
         return None
-    counts = np.bincount(case.values.table, minlength=case.values.size).tolist()
-    table = Counter({" / ".join(own): n for own, n in zip(case.values.values, counts, strict=True)}) + Counter(values)
+    counts = np.bincount(evidence.values.table, minlength=evidence.values.size).tolist()
+    table = Counter({" / ".join(own): n for own, n in zip(evidence.values.values, counts, strict=True)}) + Counter(
+        values
+    )
     held = sorted(table)
     cells, cell = np.unique(reasons, return_inverse=True)
     absent = np.zeros((cells.size, len(held)), dtype=np.int64)
@@ -157,19 +161,19 @@ def left_out(case: Case) -> Finding | None:
     return absence.absent_finding(absence.Absent(everybody, absent), "a value is missing", None, told, held)
 
 
-def _of_left_out(case: Case) -> tuple[list[str], list[str]]:
+def _of_left_out(evidence: Evidence) -> tuple[list[str], list[str]]:
     """Return the columns that rows lack which were left out, and their sensitive values."""
-    drops = dropping(case.table.schema)
-    names = list(dict.fromkeys([*(a.name for a in drops), *case.sensitive]))
+    drops = dropping(evidence.table.schema)
+    names = list(dict.fromkeys([*(a.name for a in drops), *evidence.sensitive]))
     reasons: list[str] = []
     values: list[str] = []
-    for batch in case.table.source.batches(names) if drops else ():
+    for batch in evidence.table.source.batches(names) if drops else ():
         complete = complete_rows(batch.rows, drops)
         if complete is None:
             continue
         rows = batch.rows.filter(pa.array(~complete))
-        columns = {name: case.written(name, rows.column(name)) for name in names}
+        columns = {name: evidence.written(name, rows.column(name)) for name in names}
         lacking = zip(*(columns[a.name] for a in drops), strict=True)
         reasons += [", ".join(a.name for a, v in zip(drops, row, strict=True) if v == MISSING_LABEL) for row in lacking]
-        values += [" / ".join(row) for row in zip(*(columns[name] for name in case.sensitive), strict=True)]
+        values += [" / ".join(row) for row in zip(*(columns[name] for name in evidence.sensitive), strict=True)]
     return reasons, values

@@ -20,7 +20,7 @@ from sfumato.auditor.draws import (
     transitions,
     transitions_by,
 )
-from sfumato.auditor.evidence import UNMATCHED, Case, Codes, DoesNotApply, Signatures
+from sfumato.auditor.evidence import UNMATCHED, Codes, DoesNotApply, Evidence, Signatures
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.foreign.classes import classes_of_records, other_columns
 from sfumato.auditor.shared_words import both_kept
@@ -32,34 +32,36 @@ KINDS = 6
 """Of findings among which the level of a mechanism is shared, the one of all columns together included."""
 
 
-def of_randomized(case: Case) -> Iterator[Finding]:
+def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """The one mechanism of the sensitive values."""
-    found = list(_found(case, case.mechanism, case.true, case.published, case.sub_tables, LEVEL / KINDS))
+    found = list(
+        _found(evidence, evidence.mechanism, evidence.true, evidence.published, evidence.sub_tables, LEVEL / KINDS)
+    )
     if not found:
         raise DoesNotApply("which rows were published is not known, and none can be told to be a certain record's.")
     yield from found
 
 
-def of_response(case: Case) -> Iterator[Finding]:
+def of_response(evidence: Evidence) -> Iterator[Finding]:
     """Each mechanism by itself."""
-    mechanisms = case.manifest.mechanism_values
+    mechanisms = evidence.manifest.mechanism_values
     for mechanism in mechanisms:
-        own, shown = (case.joined(side, mechanism.domain) for side in (case.in_table, case.in_release))
+        own, shown = (evidence.joined(side, mechanism.domain) for side in (evidence.in_table, evidence.in_release))
         level = LEVEL / KINDS / len(mechanisms)
-        for finding in _found(case, mechanism, own, shown, np.zeros(shown.size, dtype=np.int32), level):
+        for finding in _found(evidence, mechanism, own, shown, np.zeros(shown.size, dtype=np.int32), level):
             yield finding.named(f"{mechanism.domain.name}, {finding.about}")
-    tallies, records = _columns_together(case, mechanisms)
+    tallies, records = _columns_together(evidence, mechanisms)
     if tallies.tests:
         yield draws_finding(tallies, records, LEVEL / KINDS, "columns")
 
 
-def _columns_together(case: Case, mechanisms: Sequence[Mechanism]) -> tuple[Tallies, int]:
+def _columns_together(evidence: Evidence, mechanisms: Sequence[Mechanism]) -> tuple[Tallies, int]:
     """Return how often two columns of a record keep their values together, where it is known whose a row is."""
-    records = np.flatnonzero(case.matched != UNMATCHED)
+    records = np.flatnonzero(evidence.matched != UNMATCHED)
     kept, chances = {}, {}
     for mechanism in mechanisms if records.size else ():
-        own, shown = (case.joined(side, mechanism.domain) for side in (case.in_table, case.in_release))
-        kept[mechanism.domain.name] = own[records] == shown[case.matched[records]]
+        own, shown = (evidence.joined(side, mechanism.domain) for side in (evidence.in_table, evidence.in_release))
+        kept[mechanism.domain.name] = own[records] == shown[evidence.matched[records]]
         chances[mechanism.domain.name] = mechanism.matrix.diagonal[own[records]]
     pairs = itertools.combinations(kept, 2)
     parts = [both_kept((kept[a], kept[b]), (chances[a], chances[b]), f"{a} and {b}") for a, b in pairs]
@@ -67,49 +69,49 @@ def _columns_together(case: Case, mechanisms: Sequence[Mechanism]) -> tuple[Tall
 
 
 def _found(
-    case: Case, mechanism: Mechanism, own: Codes, shown: Codes, labels: Codes, level: float
+    evidence: Evidence, mechanism: Mechanism, own: Codes, shown: Codes, labels: Codes, level: float
 ) -> Iterator[Finding]:
     """Compare rows with records as far as it is known whose they are, else counts."""
-    records = np.flatnonzero(case.matched != UNMATCHED)
-    rows = case.matched[records]
+    records = np.flatnonzero(evidence.matched != UNMATCHED)
+    rows = evidence.matched[records]
     if records.size:
         drawn = Drawn(own[records], shown[rows], labels[rows], records)
         yield draws_finding(transitions(mechanism, drawn.cases(mechanism)), records.size, level, "transitions")
-        yield from _independent(case, mechanism, drawn, level)
-    if case.is_aligned or case.one_of_each_person:
+        yield from _independent(evidence, mechanism, drawn, level)
+    if evidence.is_aligned or evidence.one_of_each_person:
         return
-    sets = list(_sets(case, mechanism, own, shown))
+    sets = list(_sets(evidence, mechanism, own, shown))
     yield draws_finding(margins([part for parts in sets for part in parts]), own.size, level, "margins")
     same = coincidence_finding(sets, own.size, level)
     if same is not None:
         yield same
 
 
-def _independent(case: Case, mechanism: Mechanism, drawn: Drawn, level: float) -> Iterator[Finding]:
+def _independent(evidence: Evidence, mechanism: Mechanism, drawn: Drawn, level: float) -> Iterator[Finding]:
     """Whether the draws go with another column, or with each other."""
     size = drawn.places.size
     classes = [
         Classes(each.codes[drawn.places], each.names)
-        for name in other_columns(case)
+        for name in other_columns(evidence)
         if name not in mechanism.domain.names
-        for each in classes_of_records(case, name)
+        for each in classes_of_records(evidence, name)
     ]
     for about, tallies in (
         ("by column", transitions_by(mechanism, drawn, classes)),
-        ("neighbours", neighbours(mechanism, drawn, case.rows)),
+        ("neighbours", neighbours(mechanism, drawn, evidence.rows)),
     ):
         if tallies.tests:
             yield draws_finding(tallies, size, level, about)
 
 
-def _sets(case: Case, mechanism: Mechanism, own: Codes, shown: Codes) -> Iterator[Sequence[Margin]]:
+def _sets(evidence: Evidence, mechanism: Mechanism, own: Codes, shown: Codes) -> Iterator[Sequence[Margin]]:
     """Yield the counts of all rows; of one matrix also those by each column that is published as it is, and by all."""
     if mechanism.label is not None:
-        yield list(_sub_tables(case, mechanism))
+        yield list(_sub_tables(evidence, mechanism))
         return
-    names = [name for name in (*case.quasi_identifiers, *case.sensitive) if name in case.comparable]
+    names = [name for name in (*evidence.quasi_identifiers, *evidence.sensitive) if name in evidence.comparable]
     for each in dict.fromkeys([(), *((name,) for name in names), tuple(names)]):
-        by = case.signatures(each)
+        by = evidence.signatures(each)
         if by.size * mechanism.domain.size <= MOST_SHARES:
             yield [_margin(mechanism, by, own, shown)]
 
@@ -124,9 +126,9 @@ def _margin(mechanism: Mechanism, by: Signatures, own: Codes, shown: Codes) -> M
     return Margin(mechanism.matrix, true, published, groups, mechanism.domain.labels)
 
 
-def _sub_tables(case: Case, mechanism: Mechanism) -> Iterator[Margin]:
+def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
     """Yield the counts of each sub-table, which the plan tells."""
-    found = case.once(dealt)
+    found = evidence.once(dealt)
     for number, table in enumerate(mechanism.tables):
         own, shown = found.quotas[number], found.published[number]
         if own.sum() != shown.sum():

@@ -13,7 +13,7 @@ from sfumato.auditor import missing as absence
 from sfumato.auditor.attackers.common import left_out
 from sfumato.auditor.attackers.knowing import from_file, from_table, known_records
 from sfumato.auditor.background import Knowledge, background_finding
-from sfumato.auditor.evidence import UNMATCHED, Case, DoesNotApply, Ints
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, Ints
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.group_shares import group_shares_finding
 from sfumato.errors import UsageError
@@ -25,177 +25,185 @@ PI_CLAIM = "The paper promises this bound (PI Theorem 1); the guarantee of the r
 SK_CLAIM = "The paper promises this bound (SK Theorem 3); the guarantee of the release does not."
 
 
-def _bound(case: Case) -> int:
+def _bound(evidence: Evidence) -> int:
     """Return l, or r."""
-    return case.group_claim.at_most.denominator
+    return evidence.group_claim.at_most.denominator
 
 
-def posterior(case: Case) -> Iterator[Finding]:
+def posterior(evidence: Evidence) -> Iterator[Finding]:
     """Who knows the group of a record, and nothing that tells its members apart."""
-    found = group_shares_finding(case.group_tables, case.group_claim.at_most, case.values.labels)
-    by_paper = case.groups_part.attribute_sets and not case.is_proved
+    found = group_shares_finding(evidence.group_tables, evidence.group_claim.at_most, evidence.values.labels)
+    by_paper = evidence.groups_part.attribute_sets and not evidence.is_proved
     yield found.with_remark(PI_CLAIM) if by_paper else found
 
 
 # --- background -------------------------------------------------------------------------------------------------------
 
 
-def background(case: Case) -> Iterator[Finding]:
+def background(evidence: Evidence) -> Iterator[Finding]:
     """Who knows how values depend on columns: first what the guarantee is about, then other sets and priors."""
-    promised = list(case.once(_promised))
-    yield from promised_background(case)
+    promised = list(evidence.once(_promised))
+    yield from promised_background(evidence)
     stated = {known.name for known in promised}
-    others = [names for names in case.attribute_sets if ", ".join(names) not in stated]
-    alone = [_of_table(case, names) for names in others if len(names) == 1]
+    others = [names for names in evidence.attribute_sets if ", ".join(names) not in stated]
+    alone = [_of_table(evidence, names) for names in others if len(names) == 1]
     if alone:
-        yield _background(case, alone, False)
+        yield _background(evidence, alone, False)
     for names in others:
         if len(names) > 1:
-            yield _background(case, [_of_table(case, names)], False)
-    for path in case.priors:
-        yield _background(case, [from_file(case, path, case.values.table, case.values.labels, True)], False)
-    if not (promised or others or case.priors):
+            yield _background(evidence, [_of_table(evidence, names)], False)
+    for path in evidence.priors:
+        yield _background(
+            evidence, [from_file(evidence, path, evidence.values.table, evidence.values.labels, True)], False
+        )
+    if not (promised or others or evidence.priors):
         raise DoesNotApply("no column is a quasi-identifier.")
 
 
-def promised_background(case: Case) -> Iterator[Finding]:
+def promised_background(evidence: Evidence) -> Iterator[Finding]:
     """Who knows just what the guarantee is about, if it is about any such knowledge."""
-    if promised := case.once(_promised):
-        yield _background(case, promised, True)
+    if promised := evidence.once(_promised):
+        yield _background(evidence, promised, True)
 
 
-def _promised(case: Case) -> tuple[Knowledge, ...]:
+def _promised(evidence: Evidence) -> tuple[Knowledge, ...]:
     """Return the attribute sets and priors that the guarantee names; any prior includes the table's own."""
-    claim, prior = case.group_claim, case.table.policy.prior
+    claim, prior = evidence.group_claim, evidence.table.policy.prior
     if claim.prior != "file" or isinstance(prior, str):
-        return tuple(_of_table(case, names) for names in claim.attribute_sets)
+        return tuple(_of_table(evidence, names) for names in claim.attribute_sets)
     pairs = zip(claim.attribute_sets, prior, strict=True)
-    return tuple(from_file(case, path, case.values.table, case.values.labels, True, names) for names, path in pairs)
+    return tuple(
+        from_file(evidence, path, evidence.values.table, evidence.values.labels, True, names) for names, path in pairs
+    )
 
 
-def _of_table(case: Case, names: Sequence[str]) -> Knowledge:
-    return from_table(case, names, case.values.table, case.values.labels, of_release=True)
+def _of_table(evidence: Evidence, names: Sequence[str]) -> Knowledge:
+    return from_table(evidence, names, evidence.values.table, evidence.values.labels, of_release=True)
 
 
-def _background(case: Case, known: Sequence[Knowledge], promised: bool) -> Finding:
-    found = background_finding(case.group_tables, known, _bound(case), promised, case.values.labels)
+def _background(evidence: Evidence, known: Sequence[Knowledge], promised: bool) -> Finding:
+    found = background_finding(evidence.group_tables, known, _bound(evidence), promised, evidence.values.labels)
     found = found.named("; ".join(each.name for each in known))
-    if sets := case.group_claim.attribute_sets:
+    if sets := evidence.group_claim.attribute_sets:
         about = "; ".join(", ".join(names) for names in sets)
         found = replace(found, why_not_covered=f"The guarantee is about what is known of {about}.")
-    return found.with_remark(PI_CLAIM) if promised and not case.is_proved else found
+    return found.with_remark(PI_CLAIM) if promised and not evidence.is_proved else found
 
 
 # --- known members ----------------------------------------------------------------------------------------------------
 
 
-def corruption(case: Case) -> Iterator[Finding]:
+def corruption(evidence: Evidence) -> Iterator[Finding]:
     """Who knows the true values of some members: of those in a list, or of the one of each group that tells most."""
-    tables, given = case.group_tables, known_records(case)
-    sets = case.once(_promised) or (_nothing_known(case),)
+    tables, given = evidence.group_tables, known_records(evidence)
+    sets = evidence.once(_promised) or (_nothing_known(evidence),)
     if given is not None:
-        row = case.matched
+        row = evidence.matched
         records = np.flatnonzero(given & (row != UNMATCHED))
         if not records.size:
             raise DoesNotApply("no row can be told to be a known member's.")
         known = np.zeros(tables.rows.size, dtype=np.bool_)
         known[row[records]] = True
-        values = case.values.table[records[np.argsort(row[records])]]
-        yield members.known_members_finding(tables, sets, _bound(case), known, values, case.values.labels)
-    elif case.group_claim.attribute_sets:
+        values = evidence.values.table[records[np.argsort(row[records])]]
+        yield members.known_members_finding(tables, sets, _bound(evidence), known, values, evidence.values.labels)
+    elif evidence.group_claim.attribute_sets:
         for each in sets:
-            yield members.robust_groups_finding(tables, each, KNOWN, _bound(case)).named(each.name)
+            yield members.robust_groups_finding(tables, each, KNOWN, _bound(evidence)).named(each.name)
     else:
         compositions = [counts for _, counts in tables.lines.of_groups()]
         names = [tables.told(k) for k in range(len(compositions))]
-        yield members.groups_finding(compositions, KNOWN, float(case.group_claim.at_most), names)
+        yield members.groups_finding(compositions, KNOWN, float(evidence.group_claim.at_most), names)
 
 
-def _nothing_known(case: Case) -> Knowledge:
+def _nothing_known(evidence: Evidence) -> Knowledge:
     """Return one signature for all, and equal shares: no background knowledge."""
-    size = case.values.size
+    size = evidence.values.size
     prior = Prior(np.ones((1, size), dtype=np.int64), np.array([size]))
-    return Knowledge("nothing", np.zeros(case.group_tables.rows.size, dtype=np.int64), prior, ("a record",))
+    return Knowledge("nothing", np.zeros(evidence.group_tables.rows.size, dtype=np.int64), prior, ("a record",))
 
 
 # --- which values were too frequent -----------------------------------------------------------------------------------
 
 
-def eligibility(case: Case) -> Iterator[Finding]:
+def eligibility(evidence: Evidence) -> Iterator[Finding]:
     """Who looks for the values that have too many records."""
-    found, names = case.once(_by_shape), case.values.labels
+    found, names = evidence.once(_by_shape), evidence.values.labels
     yield suspects.eligibility_finding(found, "dominant", names).named("dominant")
     if not found.hidden:  # all counts are published: no prior changes what is known of them
         return
     if found.number_violating:
         yield suspects.eligibility_finding(found, "violating", names).named("violating")
     try:
-        blind = suspects.by_uniform_prior(found.kept, case.rows, _bound(case), found.variant, found.always)
+        blind = suspects.by_uniform_prior(found.kept, evidence.rows, _bound(evidence), found.variant, found.always)
     except UsageError as problem:
-        case.notes.append(f"eligibility, every table equally likely: not computed. {problem.message}")
+        evidence.notes.append(f"eligibility, every table equally likely: not computed. {problem.message}")
         return
     finding = suspects.eligibility_finding(blind, "dominant", names).named("dominant, no counts known")
-    yield finding if case.is_proved else finding.with_remark(SK_CLAIM)
+    yield finding if evidence.is_proved else finding.with_remark(SK_CLAIM)
 
 
-def _by_shape(case: Case) -> suspects.Suspicion:
-    part = case.groups_part
+def _by_shape(evidence: Evidence) -> suspects.Suspicion:
+    part = evidence.groups_part
     if part.variant is None:
-        raise DoesNotApply(f"{case.manifest.method} suppresses no value for being frequent.")
-    return suspects.by_shape(_counts(case), _kept(case), _bound(case), part.variant, part.always)
+        raise DoesNotApply(f"{evidence.manifest.method} suppresses no value for being frequent.")
+    return suspects.by_shape(_counts(evidence), _kept(evidence), _bound(evidence), part.variant, part.always)
 
 
-def _counts(case: Case) -> Ints:
-    return np.bincount(case.values.table, minlength=case.values.size)
+def _counts(evidence: Evidence) -> Ints:
+    return np.bincount(evidence.values.table, minlength=evidence.values.size)
 
 
-def _kept(case: Case) -> Ints:
-    tables = case.group_tables
-    return np.bincount(tables.values, tables.counts, case.values.size).astype(np.int64)
+def _kept(evidence: Evidence) -> Ints:
+    tables = evidence.group_tables
+    return np.bincount(tables.values, tables.counts, evidence.values.size).astype(np.int64)
 
 
 # --- who is not in the release ----------------------------------------------------------------------------------------
 
 
-def missing(case: Case) -> Iterator[Finding]:
+def missing(evidence: Evidence) -> Iterator[Finding]:
     """Who asks for a person who is known to be in the table and is not in the release."""
-    part, without_value = case.groups_part, left_out(case)
+    part, without_value = evidence.groups_part, left_out(evidence)
     if not part.withheld and without_value is None:
         raise DoesNotApply("no record is withheld or left out.")
     if part.withheld:
-        yield (_suppressed(case) if part.variant is not None else _withheld(case)).named("withheld")
+        yield (_suppressed(evidence) if part.variant is not None else _withheld(evidence)).named("withheld")
     if without_value is not None:
         yield without_value.named("left out")
 
 
-def _suppressed(case: Case) -> Finding:
-    return absence.suppressed_finding(case.once(_by_shape), _counts(case), case.values.labels)
+def _suppressed(evidence: Evidence) -> Finding:
+    return absence.suppressed_finding(evidence.once(_by_shape), _counts(evidence), evidence.values.labels)
 
 
-def _withheld(case: Case) -> Finding:
+def _withheld(evidence: Evidence) -> Finding:
     """What absence tells of the records that robust groups withhold, cell by cell."""
-    own, tables, size = case.signatures(case.groups_part.dealt_within), case.group_tables, case.values.size
-    table = np.bincount(own.table * size + case.values.table, minlength=own.size * size).reshape(-1, size)
-    absent, unclear = _absent(case, own.table, own.release, table)
+    own, tables, size = (
+        evidence.signatures(evidence.groups_part.dealt_within),
+        evidence.group_tables,
+        evidence.values.size,
+    )
+    table = np.bincount(own.table * size + evidence.values.table, minlength=own.size * size).reshape(-1, size)
+    absent, unclear = _absent(evidence, own.table, own.release, table)
     found = absence.absent_finding(
         absence.Absent(table, absent),
         "they could not be put into a group that keeps the bound",
-        float(case.group_claim.at_most),
+        float(evidence.group_claim.at_most),
         own.told,
-        case.values.labels,
+        evidence.values.labels,
         absence.full_values(tables, own.release),
     )
     more = f" Of {unclear:,} other(s) it cannot be told whether they are absent." if unclear else ""
     return replace(found, remark=found.remark + more)
 
 
-def _absent(case: Case, cells: Ints, rows: Ints, table: Ints) -> tuple[Ints, int]:
+def _absent(evidence: Evidence, cells: Ints, rows: Ints, table: Ints) -> tuple[Ints, int]:
     """Return how many records of each cell and value are absent, as far as that can be told; and of how many it cannot.
 
     Where all groups of a cell are of it alone, their values are those of its published records. Else a record is known
     to be absent if no row has its columns.
     """
-    tables, number = case.group_tables, len(table)
+    tables, number = evidence.group_tables, len(table)
     signed = tables.signed(rows)
     mixed = np.bincount(signed.groups, minlength=tables.sizes.size) > 1
     clear = ~np.isin(np.arange(number), signed.codes[mixed[signed.groups]])
@@ -205,8 +213,8 @@ def _absent(case: Case, cells: Ints, rows: Ints, table: Ints) -> tuple[Ints, int
     published = np.zeros_like(table)
     np.add.at(published, (home[tables.groups[lines]], tables.values[lines]), tables.counts[lines])
     absent = np.where(clear[:, None], table - published, 0)
-    own = case.signatures(case.comparable)
+    own = evidence.signatures(evidence.comparable)
     shown = np.bincount(own.release, minlength=own.size)
     gone = ~clear[cells] & (shown[own.table] == 0)
-    np.add.at(absent, (cells[gone], case.values.table[gone]), 1)
-    return absent, case.groups_part.withheld - int(absent.sum())
+    np.add.at(absent, (cells[gone], evidence.values.table[gone]), 1)
+    return absent, evidence.groups_part.withheld - int(absent.sum())

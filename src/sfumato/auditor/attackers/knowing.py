@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.background import Knowledge
-from sfumato.auditor.evidence import Case, Codes, DoesNotApply, Ints, Mask, Signatures
+from sfumato.auditor.evidence import Codes, DoesNotApply, Evidence, Ints, Mask, Signatures
 from sfumato.auditor.foreign.labels import named
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.embedded.sources import open_source
@@ -30,10 +30,10 @@ ENTRY = ("value", "probability")
 
 
 def from_table(
-    case: Case, names: Sequence[str], values: Ints, labels: Sequence[str], of_release: bool = False
+    evidence: Evidence, names: Sequence[str], values: Ints, labels: Sequence[str], of_release: bool = False
 ) -> Knowledge:
     """Return the table's own shares given some columns, for the records of the table or the rows of the release."""
-    own = case.signatures(names)
+    own = evidence.signatures(names)
     if own.size * len(labels) > MOST_SHARES:
         raise DoesNotApply(f"{own.name} has {own.size:,} combinations, too many for a prior in memory.")
     weights = _counted(own, values, len(labels))
@@ -41,10 +41,15 @@ def from_table(
 
 
 def from_file(
-    case: Case, path: Path, values: Ints, labels: Sequence[str], of_release: bool = False, names: Sequence[str] = ()
+    evidence: Evidence,
+    path: Path,
+    values: Ints,
+    labels: Sequence[str],
+    of_release: bool = False,
+    names: Sequence[str] = (),
 ) -> Knowledge:
     """Return the prior of a file, likewise; `names` are its attribute set, where that is stated."""
-    own = case.signatures(names or columns_of_prior(path, case.comparable))
+    own = evidence.signatures(names or columns_of_prior(path, evidence.comparable))
     prior = read_prior(path, own.columns, own.values, labels, _counted(own, values, len(labels)))
     return _knowledge(f"{own.name} ({path.name})", own, prior, of_release)
 
@@ -84,16 +89,16 @@ def columns_of_prior(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
 # --- known members ----------------------------------------------------------------------------------------------------
 
 
-def known_records(case: Case) -> Mask | None:
+def known_records(evidence: Evidence) -> Mask | None:
     """Return which records of the table are known; None where no list was given.
 
     The list has all quasi-identifiers of the table, or one column that tells records apart; a line of it stands for all
     records with these values.
     """
-    if case.known is None:
+    if evidence.known is None:
         return None
-    source, names = open_known(case.known, case.table)
-    listed, own = _both(case, source, names, case.in_table)
+    source, names = open_known(evidence.known, evidence.table)
+    listed, own = _both(evidence, source, names, evidence.in_table)
     if not listed.size:
         raise UsageError("The list of known members has no rows.", "Give one with a row for each member.")
     if not np.isin(listed, own).all():
@@ -121,16 +126,18 @@ def not_a_member() -> UsageError:
 # --- a register -------------------------------------------------------------------------------------------------------
 
 
-def register(case: Case) -> tuple[tuple[str, ...], Ints, Ints, Callable[[Ints], Iterator[str]]]:
+def register(evidence: Evidence) -> tuple[tuple[str, ...], Ints, Ints, Callable[[Ints], Iterator[str]]]:
     """Return the columns by which people of the register are linked, the keys of these people and of the rows.
 
     And a function that tells a key in words.
     """
-    source, names = open_register(case.external, case.table, [column.name for column in case.manifest.columns])
-    people, rows = _both(case, source, names, case.in_release)
+    source, names = open_register(
+        evidence.external, evidence.table, [column.name for column in evidence.manifest.columns]
+    )
+    people, rows = _both(evidence, source, names, evidence.in_release)
     if not people.size:
         raise UsageError("The register has no rows.", "Give one with a row for each person.")
-    return tuple(names), people, rows, partial(_told, case, names)
+    return tuple(names), people, rows, partial(_told, evidence, names)
 
 
 def open_register(external: Any, table: Table, shown: Collection[str]) -> tuple[Source, list[str]]:
@@ -145,11 +152,13 @@ def open_register(external: Any, table: Table, shown: Collection[str]) -> tuple[
     return source, names
 
 
-def _both(case: Case, source: Source, names: Sequence[str], side: Callable[[str], Codes]) -> tuple[Ints, Ints]:
+def _both(evidence: Evidence, source: Source, names: Sequence[str], side: Callable[[str], Codes]) -> tuple[Ints, Ints]:
     """Return the combinations of some columns of a list, and of the table or the release: mixed-radix numbers."""
-    listed = [[case.encode(name, column) for name, column in _columns(batch, names)] for batch in source.batches(names)]
+    listed = [
+        [evidence.encode(name, column) for name, column in _columns(batch, names)] for batch in source.batches(names)
+    ]
     own = [side(name) for name in names]
-    widths = [len(case.labels(name)) for name in names]
+    widths = [len(evidence.labels(name)) for name in names]
     if math.prod(widths) >= 1 << 62:
         raise UsageError("The columns have too many combinations of values.", "Give fewer columns.")
     parts = [_number(codes, widths) for codes in listed]
@@ -167,9 +176,9 @@ def _number(columns: Sequence[Codes], widths: Sequence[int]) -> Ints:
     return number
 
 
-def _told(case: Case, names: Sequence[str], keys: Ints) -> Iterator[str]:
+def _told(evidence: Evidence, names: Sequence[str], keys: Ints) -> Iterator[str]:
     """Give combinations in words."""
-    labels = [case.labels(name) for name in names]
+    labels = [evidence.labels(name) for name in names]
     codes = np.unravel_index(keys, [len(of_column) for of_column in labels])
     for row in zip(*(column.tolist() for column in codes), strict=True):
         yield named(names, (of_column[code] for of_column, code in zip(labels, row, strict=True)))

@@ -13,7 +13,7 @@ from sfumato.auditor.averaging import averaging_findings
 from sfumato.auditor.background import Knowledge
 from sfumato.auditor.composition import Counts, composition_finding
 from sfumato.auditor.corruption import composition_corruption_finding, randomized_finding
-from sfumato.auditor.evidence import UNMATCHED, Case, Codes, DoesNotApply, Ints
+from sfumato.auditor.evidence import UNMATCHED, Codes, DoesNotApply, Evidence, Ints
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.frequencies import Cases, expected_cases, frequencies_finding, observed_cases
 from sfumato.auditor.posterior import posterior_finding
@@ -49,18 +49,18 @@ class Dealt:
         return [Counts(tuple(shown.tolist()), tuple(own.tolist())) for shown, own in pairs]
 
 
-def dealt(case: Case) -> Dealt:
+def dealt(evidence: Evidence) -> Dealt:
     """Return the composition of the sub-tables.
 
     Rows in the table's order tell it; of shuffled ones, the plan does, which is made again and is always the same.
     """
-    mechanism = case.mechanism
-    shown = tuple(_counted(mechanism, case.published, case.sub_tables))
+    mechanism = evidence.mechanism
+    shown = tuple(_counted(mechanism, evidence.published, evidence.sub_tables))
     if mechanism.label is None:
-        return Dealt((_of_table(mechanism, case.true),), shown)
-    if case.is_aligned:
-        return Dealt(tuple(_counted(mechanism, case.true, case.sub_tables)), shown)
-    made = plan(profile(case.table), **case.table.policy.plan_arguments())
+        return Dealt((_of_table(mechanism, evidence.true),), shown)
+    if evidence.is_aligned:
+        return Dealt(tuple(_counted(mechanism, evidence.true, evidence.sub_tables)), shown)
+    made = plan(profile(evidence.table), **evidence.table.policy.plan_arguments())
     if not isinstance(made, Plan) or not _same(made.mechanism, mechanism):
         raise DoesNotApply("how many records of each value a sub-table has is not known: rows were shuffled.")
     return Dealt(made.quotas, shown)
@@ -89,110 +89,117 @@ def _same(one: Mechanism, other: Mechanism) -> bool:
 # --- the attackers ----------------------------------------------------------------------------------------------------
 
 
-def posterior(case: Case) -> Iterator[Finding]:
+def posterior(evidence: Evidence) -> Iterator[Finding]:
     """The worst prior within the requirement, both directions."""
-    kept, by_paper = case.manifest.guarantee.directions, case.manifest.method == "fine-grain" and not case.is_proved
+    kept, by_paper = (
+        evidence.manifest.guarantee.directions,
+        evidence.manifest.method == "fine-grain" and not evidence.is_proved,
+    )
     for direction in BOTH:
-        found = posterior_finding(case.mechanism, case.once(dealt).quotas, direction, direction in kept or by_paper)
+        found = posterior_finding(
+            evidence.mechanism, evidence.once(dealt).quotas, direction, direction in kept or by_paper
+        )
         found = found.named(direction)
         yield found if direction in kept or not by_paper else found.with_remark(PAPER)
 
 
-def label(case: Case) -> Iterator[Finding]:
+def label(evidence: Evidence) -> Iterator[Finding]:
     """Who sees the sub-table of a record."""
-    if case.mechanism.label is None:
+    if evidence.mechanism.label is None:
         raise DoesNotApply("there are no sub-tables.")
-    yield label_finding(case.mechanism, case.once(dealt).quotas)
+    yield label_finding(evidence.mechanism, evidence.once(dealt).quotas)
 
 
-def frequencies(case: Case) -> Iterator[Finding]:
+def frequencies(evidence: Evidence) -> Iterator[Finding]:
     """Who knows the shares of the values."""
-    cases = _cases(case, np.zeros(case.rows, dtype=np.int64))
-    found = frequencies_finding(case.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
-    yield found if case.is_aligned else found.with_remark(EXPECTED)
+    cases = _cases(evidence, np.zeros(evidence.rows, dtype=np.int64))
+    found = frequencies_finding(evidence.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
+    yield found if evidence.is_aligned else found.with_remark(EXPECTED)
 
 
-def background(case: Case) -> Iterator[Finding]:
+def background(evidence: Evidence) -> Iterator[Finding]:
     """Who knows how values depend on quasi-identifiers: the table's shares, and the priors that were given."""
-    values, labels = case.true.astype(np.int64), case.mechanism.domain.labels
-    if not case.attribute_sets and not case.priors:
+    values, labels = evidence.true.astype(np.int64), evidence.mechanism.domain.labels
+    if not evidence.attribute_sets and not evidence.priors:
         raise DoesNotApply("no column is a quasi-identifier.")
-    for names in case.attribute_sets:
-        yield _background(case, from_table(case, names, values, labels))
-    for path in case.priors:
-        yield _background(case, from_file(case, path, values, labels))
+    for names in evidence.attribute_sets:
+        yield _background(evidence, from_table(evidence, names, values, labels))
+    for path in evidence.priors:
+        yield _background(evidence, from_file(evidence, path, values, labels))
 
 
-def _background(case: Case, known: Knowledge) -> Finding:
-    cases = _cases(case, known.signatures)
+def _background(evidence: Evidence, known: Knowledge) -> Finding:
+    cases = _cases(evidence, known.signatures)
     found = prior_attack.randomized_finding(
-        case.mechanism,
+        evidence.mechanism,
         cases.true,
         cases.published,
         replace(known, signatures=cases.groups),
         cases.labels,
         cases.weights,
     ).named(known.name)
-    return found if case.is_aligned else found.with_remark(EXPECTED)
+    return found if evidence.is_aligned else found.with_remark(EXPECTED)
 
 
-def _cases(case: Case, groups: Ints) -> Cases:
+def _cases(evidence: Evidence, groups: Ints) -> Cases:
     """Return records that are alike, as they were published or as they can be."""
-    if case.is_aligned:
-        return observed_cases(case.true, case.published, case.sub_tables, groups, case.mechanism)
-    m = case.mechanism.domain.size
-    different = np.unique(groups * m + case.true).size * m
+    if evidence.is_aligned:
+        return observed_cases(evidence.true, evidence.published, evidence.sub_tables, groups, evidence.mechanism)
+    m = evidence.mechanism.domain.size
+    different = np.unique(groups * m + evidence.true).size * m
     if different > MOST_CASES:
         raise DoesNotApply(f"rows were shuffled, and {different:,} cases that can be published are too many.")
-    return expected_cases(case.mechanism, case.true, groups, case.once(dealt).quotas)
+    return expected_cases(evidence.mechanism, evidence.true, groups, evidence.once(dealt).quotas)
 
 
-def composition(case: Case) -> Iterator[Finding]:
+def composition(evidence: Evidence) -> Iterator[Finding]:
     """Who knows how many records of each sub-table have each value."""
-    _check_counts(case)
-    yield composition_finding(case.mechanism, case.once(dealt).counts)
+    _check_counts(evidence)
+    yield composition_finding(evidence.mechanism, evidence.once(dealt).counts)
 
 
-def _check_counts(case: Case) -> None:
-    largest = max(table.codes.size for table in case.mechanism.tables)
+def _check_counts(evidence: Evidence) -> None:
+    largest = max(table.codes.size for table in evidence.mechanism.tables)
     if largest > MOST_VALUES:
         raise DoesNotApply(f"a sub-table has {largest:,} values; up to {MOST_VALUES:,} are computed.")
-    if case.one_of_each_person:
+    if evidence.one_of_each_person:
         raise DoesNotApply("one row of each person was drawn: the composition of the published rows is not known.")
 
 
-def corruption(case: Case) -> Iterator[Finding]:
+def corruption(evidence: Evidence) -> Iterator[Finding]:
     """Who knows the true values of some members."""
-    mechanism = case.mechanism
+    mechanism = evidence.mechanism
     if mechanism.is_whole:
-        yield randomized_finding(mechanism, case.once(dealt).quotas[0].tolist(), covered=not case.manifest.from_table)
+        yield randomized_finding(
+            mechanism, evidence.once(dealt).quotas[0].tolist(), covered=not evidence.manifest.from_table
+        )
         return
-    _check_counts(case)
-    known, by_chance = _known_members(case)
-    found = composition_corruption_finding(mechanism, case.once(dealt).counts, known)
+    _check_counts(evidence)
+    known, by_chance = _known_members(evidence)
+    found = composition_corruption_finding(mechanism, evidence.once(dealt).counts, known)
     chance = f"The known members are {KNOWN_SHARE:.0%} of the records, by chance."
     yield found.with_remark(chance) if by_chance else found
 
 
-def _known_members(case: Case) -> tuple[list[list[tuple[int, int]]], bool]:
+def _known_members(evidence: Evidence) -> tuple[list[list[tuple[int, int]]], bool]:
     """Return published and true value of the known members of each sub-table, and whether chance chose them."""
-    given, row = known_records(case), case.matched
-    chosen = simulation(case.seed).random(case.rows) < KNOWN_SHARE if given is None else given
+    given, row = known_records(evidence), evidence.matched
+    chosen = simulation(evidence.seed).random(evidence.rows) < KNOWN_SHARE if given is None else given
     records = np.flatnonzero(chosen & (row != UNMATCHED))
     if not records.size:
         raise DoesNotApply("rows were shuffled, and none can be told to be a known member's.")
     labels, shown, own = (codes[at] for codes, at in (
-        (case.sub_tables, row[records]), (case.published, row[records]), (case.true, records)
+        (evidence.sub_tables, row[records]), (evidence.published, row[records]), (evidence.true, records)
     ))  # fmt: skip
     known: list[list[tuple[int, int]]] = []
-    for number, table in enumerate(case.mechanism.tables):
+    for number, table in enumerate(evidence.mechanism.tables):
         here = labels == number
         pairs = (np.searchsorted(table.codes, codes[here]).tolist() for codes in (shown, own))
         known.append(list(zip(*pairs, strict=True)))
     return known, given is None
 
 
-def averaging(case: Case) -> Iterator[Finding]:
+def averaging(evidence: Evidence) -> Iterator[Finding]:
     """Who sees two releases of the table."""
-    keyed = case.table.policy.record_key is not None
-    yield from averaging_findings(case.mechanism, case.once(dealt).quotas, keyed, seed=case.seed)
+    keyed = evidence.table.policy.record_key is not None
+    yield from averaging_findings(evidence.mechanism, evidence.once(dealt).quotas, keyed, seed=evidence.seed)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sfumato.auditor.attackers.common import sensitive_of_response
 from sfumato.auditor.attackers.knowing import register as read_register
 from sfumato.auditor.attackers.randomized import MOST_VALUES, dealt
-from sfumato.auditor.evidence import Case, DoesNotApply, Ints
+from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.frequencies import limits_at
 from sfumato.values.mechanism import SubTable
@@ -47,9 +47,9 @@ class Linked(Register):
     rows: Ints  # the combination of each row, or NOBODY
 
     @classmethod
-    def of(cls, case: Case) -> Linked:
-        """Link the register of a case with its release."""
-        columns, people, rows, told = read_register(case)
+    def of(cls, evidence: Evidence) -> Linked:
+        """Link the register that is given with the release."""
+        columns, people, rows, told = read_register(evidence)
         keys, numbers = np.unique(people, return_counts=True)
         place = np.minimum(np.searchsorted(keys, rows), keys.size - 1)
         rows = np.where(keys[place] == rows, place, NOBODY)
@@ -68,40 +68,40 @@ class Told:
     knows: str = "knows the shares of the values"
 
 
-def of_randomized(case: Case) -> Iterator[Finding]:
+def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """The attacker on values that one mechanism randomized."""
-    return _findings(case, _told_by_values)
+    return _findings(evidence, _told_by_values)
 
 
-def of_groups(case: Case) -> Iterator[Finding]:
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
     """The same on groups."""
-    return _findings(case, _told_by_groups)
+    return _findings(evidence, _told_by_groups)
 
 
-def of_response(case: Case) -> Iterator[Finding]:
+def of_response(evidence: Evidence) -> Iterator[Finding]:
     """The same where quasi-identifiers are randomized too: they are linked as they are published."""
-    return _findings(case, _told_by_response)
+    return _findings(evidence, _told_by_response)
 
 
-def _findings(case: Case, tell: Callable[[Case, Linked], Told]) -> Iterator[Finding]:
-    if case.external is None:
+def _findings(evidence: Evidence, tell: Callable[[Evidence, Linked], Told]) -> Iterator[Finding]:
+    if evidence.external is None:
         raise DoesNotApply("no register was given.")
-    linked = Linked.of(case)
-    yield rows_finding(linked, case.manifest.data.rows)
-    yield values_finding(linked, tell(case, linked))
+    linked = Linked.of(evidence)
+    yield rows_finding(linked, evidence.manifest.data.rows)
+    yield values_finding(linked, tell(evidence, linked))
 
 
 # --- what rows tell ---------------------------------------------------------------------------------------------------
 
 
-def _told_by_values(case: Case, linked: Linked) -> Told:
-    mechanism, composition = case.mechanism, case.once(dealt)
+def _told_by_values(evidence: Evidence, linked: Linked) -> Told:
+    mechanism, composition = evidence.mechanism, evidence.once(dealt)
     m = mechanism.domain.size
     _check_size(linked, m)
     sums, limits = np.zeros((linked.people.size, m)), np.zeros(m)
     for number, (table, quotas) in enumerate(zip(mechanism.tables, composition.quotas, strict=True)):
-        here = (case.sub_tables == number) & (linked.rows != NOBODY)
-        shown = np.searchsorted(table.codes, case.published[here])
+        here = (evidence.sub_tables == number) & (linked.rows != NOBODY)
+        shown = np.searchsorted(table.codes, evidence.published[here])
         shares = quotas / max(1, quotas.sum())
         sums[:, table.codes] += _counted(linked, linked.rows[here], shown, shares.size) @ _posterior(table, shares)
         own = limits_at(table.bounds, np.arange(shares.size, dtype=np.int32), shares)
@@ -121,8 +121,8 @@ def _counted(linked: Linked, rows: Ints, values: Ints, size: int) -> Floats:
     return counts.reshape(-1, size).astype(np.float64)
 
 
-def _told_by_groups(case: Case, linked: Linked) -> Told:
-    tables, size = case.group_tables, case.values.size
+def _told_by_groups(evidence: Evidence, linked: Linked) -> Told:
+    tables, size = evidence.group_tables, evidence.values.size
     _check_size(linked, size)
     here = linked.rows != NOBODY
     pairs, times = np.unique(linked.rows[here] * tables.sizes.size + tables.rows[here], return_counts=True)
@@ -136,21 +136,21 @@ def _told_by_groups(case: Case, linked: Linked) -> Told:
     )
     shares = lines.counts[line] / tables.sizes[lines.groups[line]] * np.repeat(times, lengths)
     sums = np.bincount(np.repeat(person, lengths) * size + lines.codes[line], shares, linked.people.size * size)
-    limits = np.full(size, float(case.group_claim.at_most))
-    return Told(np.asarray(sums.reshape(-1, size), dtype=np.float64), limits, True, case.values.labels)
+    limits = np.full(size, float(evidence.group_claim.at_most))
+    return Told(np.asarray(sums.reshape(-1, size), dtype=np.float64), limits, True, evidence.values.labels)
 
 
-def _told_by_response(case: Case, linked: Linked) -> Told:
-    own, shown, mechanism = sensitive_of_response(case)
-    labels = case.signatures(case.sensitive).labels if mechanism is None else mechanism.domain.labels
+def _told_by_response(evidence: Evidence, linked: Linked) -> Told:
+    own, shown, mechanism = sensitive_of_response(evidence)
+    labels = evidence.signatures(evidence.sensitive).labels if mechanism is None else mechanism.domain.labels
     size = len(labels)
     _check_size(linked, size)
     here = linked.rows != NOBODY
     sums: Floats = _counted(linked, linked.rows[here], shown[here].astype(np.int64), size)
     if mechanism is not None:
         sums = sums @ _posterior(mechanism.tables[0], np.bincount(own, minlength=size) / own.size)
-    assert case.manifest.response is not None
-    limit = case.manifest.response.claim.limit
+    assert evidence.manifest.response is not None
+    limit = evidence.manifest.response.claim.limit
     strictest = min([limit.limit, *(group.limit for group in limit.groups)], key=float)
     return Told(sums, np.full(size, float(strictest)), False, labels)
 

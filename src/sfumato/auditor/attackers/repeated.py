@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from sfumato.auditor.attackers.knowing import MOST_SHARES
-from sfumato.auditor.evidence import UNMATCHED, Case, DoesNotApply, Ints, Mask
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, Ints, Mask
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.two_groups import TwoGroups, two_groups
 from sfumato.methods import plan
@@ -20,46 +20,48 @@ from sfumato.values.randomness import SecretKey, simulation
 QUESTION = "Which value has a person whose rows in two releases of the table are known?"
 
 
-def averaging(case: Case) -> Iterator[Finding]:
+def averaging(evidence: Evidence) -> Iterator[Finding]:
     """Who finds a person's row in both releases, and compares the two groups."""
     with TemporaryDirectory() as folder:
-        second = _second(case, Path(folder) / "release")
-        people = np.flatnonzero(_told_apart(case) & _told_apart(second))
+        second = _second(evidence, Path(folder) / "release")
+        people = np.flatnonzero(_told_apart(evidence) & _told_apart(second))
         if not people.size:
             raise DoesNotApply("no row can be told to be the same person's in both releases: others share its columns.")
-        groups = [each.group_tables.rows[each.matched[people]] for each in (case, second)]
-        cells = case.signatures(case.groups_part.dealt_within).table
-        tables, true = (case.group_tables, second.group_tables), case.values.table[people]
-        found = two_groups(tables, (groups[0], groups[1]), true, _counts(case, cells), cells[people])
-    yield _finding(case, people, found)
+        groups = [each.group_tables.rows[each.matched[people]] for each in (evidence, second)]
+        cells = evidence.signatures(evidence.groups_part.dealt_within).table
+        tables, true = (evidence.group_tables, second.group_tables), evidence.values.table[people]
+        found = two_groups(tables, (groups[0], groups[1]), true, _counts(evidence, cells), cells[people])
+    yield _finding(evidence, people, found)
 
 
-def _second(case: Case, folder: Path) -> Case:
+def _second(evidence: Evidence, folder: Path) -> Evidence:
     """Publish the table again, under another key."""
-    seed = None if case.seed is None else int(simulation(case.seed).integers(2**62))  # not the key of a test's release
+    seed = (
+        None if evidence.seed is None else int(simulation(evidence.seed).integers(2**62))
+    )  # not the key of a test's release
     key = SecretKey.fresh() if seed is None else SecretKey.from_seed(seed)
-    made = plan(profile(case.table), **case.table.policy.plan_arguments(), key=key)
-    return Case(case.table, publish(case.table, made, folder, key=key))
+    made = plan(profile(evidence.table), **evidence.table.policy.plan_arguments(), key=key)
+    return Evidence(evidence.table, publish(evidence.table, made, folder, key=key))
 
 
-def _told_apart(case: Case) -> Mask:
+def _told_apart(evidence: Evidence) -> Mask:
     """Return which records of the table have a row of their own, in a group that was dealt inside one cell."""
-    tables, row = case.group_tables, case.matched
-    cells = tables.signed(case.signatures(case.groups_part.dealt_within).release)
+    tables, row = evidence.group_tables, evidence.matched
+    cells = tables.signed(evidence.signatures(evidence.groups_part.dealt_within).release)
     mixed = np.bincount(cells.groups, minlength=tables.sizes.size) > 1
     return np.asarray((row != UNMATCHED) & ~mixed[tables.rows[row]])
 
 
-def _counts(case: Case, cells: Ints) -> Ints:
+def _counts(evidence: Evidence, cells: Ints) -> Ints:
     """Return [cell, value]: the records of the table."""
-    number, size = int(cells.max()) + 1, case.values.size
+    number, size = int(cells.max()) + 1, evidence.values.size
     if number * size > MOST_SHARES:
         raise DoesNotApply(f"{number:,} cells are too many to be counted in memory.")
-    return np.bincount(cells * size + case.values.table, minlength=number * size).reshape(-1, size)
+    return np.bincount(cells * size + evidence.values.table, minlength=number * size).reshape(-1, size)
 
 
-def _finding(case: Case, people: Ints, found: TwoGroups) -> Finding:
-    limit, within = float(case.group_claim.at_most), case.groups_part.dealt_within
+def _finding(evidence: Evidence, people: Ints, found: TwoGroups) -> Finding:
+    limit, within = float(evidence.group_claim.at_most), evidence.groups_part.dealt_within
     alike = f" with the same {', '.join(within)}" if within else ""
     certain = int((found.possible == 1).sum())
     return Finding(
@@ -78,8 +80,8 @@ def _finding(case: Case, people: Ints, found: TwoGroups) -> Finding:
         records=people.size,
         at_risk=int((found.largest > limit * (1 + ROUNDING)).sum()),
         stated=limit,
-        baseline=float(np.bincount(case.values.table).max() / case.rows),
-        exposed=tuple(_exposed(case, people, found)),
+        baseline=float(np.bincount(evidence.values.table).max() / evidence.rows),
+        exposed=tuple(_exposed(evidence, people, found)),
         remark=(
             f"After one release the mean belief in the true value is {found.once.mean():.4g}. Of {certain:,} people "
             "the two groups have one value only in common: it is certain. Asked for are people who can be found in "
@@ -89,9 +91,9 @@ def _finding(case: Case, people: Ints, found: TwoGroups) -> Finding:
     )
 
 
-def _exposed(case: Case, people: Ints, found: TwoGroups) -> Iterator[Exposed]:
+def _exposed(evidence: Evidence, people: Ints, found: TwoGroups) -> Iterator[Exposed]:
     """Yield the people of whom most is told."""
-    own = case.signatures([name for name in case.comparable if name in case.quasi_identifiers])
+    own = evidence.signatures([name for name in evidence.comparable if name in evidence.quasi_identifiers])
     for k in np.argsort(-found.largest, kind="stable")[:SHOWN].tolist():
-        value = case.values.labels[found.likeliest[k]]
+        value = evidence.values.labels[found.likeliest[k]]
         yield Exposed(f"{own.told[own.table[people[k]]]}: {value!r}", 1, float(found.largest[k]))

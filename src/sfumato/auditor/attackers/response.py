@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.auditor.attackers.knowing import known_records
 from sfumato.auditor.corruption import QUESTION as CORRUPTION
 from sfumato.auditor.corruption import demonstrate
-from sfumato.auditor.evidence import Case, DoesNotApply, text_of
+from sfumato.auditor.evidence import DoesNotApply, Evidence, text_of
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.foreign.labels import named
 from sfumato.auditor.linking import STOPS, Attacked, Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
@@ -34,24 +34,24 @@ CELLS_AT_ALL = 1_000_000
 """Cells of all these releases together, about: some seconds."""
 
 
-def _attacked(case: Case) -> Attacked:
+def _attacked(evidence: Evidence) -> Attacked:
     """Return the true joint table, the matrices and what was published."""
     try:
-        return attack(case.table, case.release)
+        return attack(evidence.table, evidence.release)
     except UsageError as problem:
         if "too many" in problem.message:
             raise DoesNotApply(problem.message) from None
         raise
 
 
-def _response(case: Case) -> ResponsePart:
-    assert case.manifest.response is not None
-    return case.manifest.response
+def _response(evidence: Evidence) -> ResponsePart:
+    assert evidence.manifest.response is not None
+    return evidence.manifest.response
 
 
-def risks(case: Case) -> tuple[Finding, ...]:
+def risks(evidence: Evidence) -> tuple[Finding, ...]:
     """The three risks of AD, and who sees the whole row or knows the distribution."""
-    found, part = case.once(_attacked), _response(case)
+    found, part = evidence.once(_attacked), _response(evidence)
     axes, limits = found.axes, found.axes.limits(part.claim.limit)
     return response_findings(axes.table, found.channels, limits, part.risk, partial(tell, axes))
 
@@ -64,15 +64,15 @@ def tell(axes: Axes, codes: IntArray) -> str:
     return named(names[:-1], next(axes.labels(np.append(codes, 0)[None]))[:-1])
 
 
-def linking(case: Case) -> Iterator[Finding]:
+def linking(evidence: Evidence) -> Iterator[Finding]:
     """The three risks of AD, who sees the whole row, who knows the distribution, and the guesser."""
-    yield from case.once(risks)
-    found, part = case.once(_attacked), _response(case)
+    yield from evidence.once(risks)
+    found, part = evidence.once(_attacked), _response(evidence)
     limits = found.axes.limits(part.claim.limit)
     once = guess_once(found)
     times = CELLS_AT_ALL // found.axes.table.evaluated_cells(dense=True)
     times = min(MOST_REPETITIONS, max(LEAST_REPETITIONS, times))
-    again = repeated_guesses(found.axes.table, found.channels, limits, repetitions=times, seed=case.seed)
+    again = repeated_guesses(found.axes.table, found.channels, limits, repetitions=times, seed=evidence.seed)
     yield _guesser(found, once, again, float(np.min(limits)))
 
 
@@ -123,15 +123,17 @@ def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
         yield Exposed(tell(found.axes, codes), int(table.counts[group, value]), float(again.chances[group, value]))
 
 
-def averaging(case: Case) -> Iterator[Finding]:
+def averaging(evidence: Evidence) -> Iterator[Finding]:
     """Who is told which two rows of two releases are one person's."""
-    found, part = case.once(_attacked), _response(case)
+    found, part = evidence.once(_attacked), _response(evidence)
     limit = float(np.min(found.axes.limits(part.claim.limit)))
     for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
-        once, twice = (two_rows(found.axes.table, found.channels, limit, whole, times, case.seed) for times in (1, 2))
+        once, twice = (
+            two_rows(found.axes.table, found.channels, limit, whole, times, evidence.seed) for times in (1, 2)
+        )
         finding = _two_rows_finding(found.axes.table, once, twice, limit, whole).named(about)
         finding = finding.with_remark(UNTOUCHED) if whole and found.channels[-1].off_diagonal == 0 else finding
-        yield finding.with_remark(OTHER_MATRICES) if case.table.policy.record_key else finding
+        yield finding.with_remark(OTHER_MATRICES) if evidence.table.policy.record_key else finding
 
 
 def _two_rows_finding(table: JointTable, once: TwoRows, twice: TwoRows, limit: float, whole: bool) -> Finding:
@@ -164,13 +166,13 @@ def _limits(found: TwoRows) -> str:
     return f" The mean of two has 95% limits {low:.4g} to {high:.4g}; larger beliefs than the worst may exist."
 
 
-def corruption(case: Case) -> Iterator[Finding]:
+def corruption(evidence: Evidence) -> Iterator[Finding]:
     """Who knows the true values of other records: these are independent, and move nothing."""
-    known_records(case)  # a list that does not fit is an error all the same
-    part, found = _response(case), case.once(_attacked)
-    promised = next(finding for finding in case.once(risks) if finding.attacker == part.risk)
-    mechanism = case.manifest.mechanism_values[0]
-    counts = [int(n) for n in np.bincount(_codes(case, mechanism.domain.names[0]), minlength=mechanism.domain.size)]
+    known_records(evidence)  # a list that does not fit is an error all the same
+    part, found = _response(evidence), evidence.once(_attacked)
+    promised = next(finding for finding in evidence.once(risks) if finding.attacker == part.risk)
+    mechanism = evidence.manifest.mechanism_values[0]
+    counts = [int(n) for n in np.bincount(_codes(evidence, mechanism.domain.names[0]), minlength=mechanism.domain.size)]
     shown = demonstrate(mechanism.matrix, counts) if len(mechanism.domain.parts) == 1 else None
     proof = (
         f" Over all worlds of {len(shown.published)} records by {mechanism.domain.name}, {len(shown.known)} of them "
@@ -193,8 +195,8 @@ def corruption(case: Case) -> Iterator[Finding]:
     )
 
 
-def _codes(case: Case, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    domain = next(m.domain for m in case.manifest.mechanism_values if name in m.domain.names)
+def _codes(evidence: Evidence, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    domain = next(m.domain for m in evidence.manifest.mechanism_values if name in m.domain.names)
     place = {text_of(value): code for code, value in enumerate(domain.parts[0].values)}
-    table = np.array([place.get(text, 0) for text in case.labels(name)], dtype=np.int64)
-    return table.take(case.in_table(name))
+    table = np.array([place.get(text, 0) for text in evidence.labels(name)], dtype=np.int64)
+    return table.take(evidence.in_table(name))

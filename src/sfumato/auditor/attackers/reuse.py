@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.analyst.counting.reading import connected, quoted
 from sfumato.auditor.beyond_chance import chance_finding
-from sfumato.auditor.evidence import Case, Codes, ColumnCodes, DoesNotApply, Ints, text_of
+from sfumato.auditor.evidence import Codes, ColumnCodes, DoesNotApply, Evidence, Ints, text_of
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.shared_words import LEVEL, equal_rows, equal_shares
 from sfumato.claims.second_release import equal_twice, told_factor
@@ -40,17 +40,17 @@ class Linked:
     earlier: Ints
 
 
-def reuse(case: Case) -> Iterator[Finding]:
+def reuse(evidence: Evidence) -> Iterator[Finding]:
     """Compare the linked rows of each pair of randomized columns that have the same values."""
-    if case.earlier is None:
+    if evidence.earlier is None:
         raise DoesNotApply("no earlier release was given (--earlier).")
-    check_earlier(case.release, case.earlier)
-    pairs = list(_comparable(case.release, case.earlier))
+    check_earlier(evidence.release, evidence.earlier)
+    pairs = list(_comparable(evidence.release, evidence.earlier))
     if not pairs:
         raise DoesNotApply("no randomized column of the earlier release has the values of one of this release.")
-    linked = _linked(case.release, case.earlier)
+    linked = _linked(evidence.release, evidence.earlier)
     for own, other in pairs:
-        yield _finding(case, linked, own, other, LEVEL / len(pairs))
+        yield _finding(evidence, linked, own, other, LEVEL / len(pairs))
 
 
 def check_earlier(release: Release, earlier: Release) -> None:
@@ -132,9 +132,9 @@ def _by(names: tuple[str, ...], sides: Sequence[dict[str, Codes]]) -> Linked:
 # --- what they show ---------------------------------------------------------------------------------------------------
 
 
-def _finding(case: Case, linked: Linked, own: Mechanism, other: Mechanism, level: float) -> Finding:
-    assert case.earlier is not None
-    equal = _published(case.release, own)[linked.rows] == _published(case.earlier, other)[linked.earlier]
+def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanism, level: float) -> Finding:
+    assert evidence.earlier is not None
+    equal = _published(evidence.release, own)[linked.rows] == _published(evidence.earlier, other)[linked.earlier]
     least, most = equal_shares(own.matrix, other.matrix)
     if allowed(equal.size, most, np.log(level / 2)) >= 1:
         raise DoesNotApply(
@@ -161,7 +161,7 @@ def _finding(case: Case, linked: Linked, own: Mechanism, other: Mechanism, level
     gain = f"Equal values in both raise the odds of a value that lasts by up to {told_factor(equal_twice(own.matrix))}."
     if different := int((~equal).sum()):
         gain += f" The {different:,} rows that differ have none of the values that never change."
-    if case.table.policy.record_key is None or not same_column:
+    if evidence.table.policy.record_key is None or not same_column:
         return found.with_remark(USED_TWICE, gain)
     return replace(found, promised=None, stated=found.promised, broken=None).with_remark(AS_STATED, gain)
 

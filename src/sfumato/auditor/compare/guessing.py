@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from sfumato.auditor.compare.original import Original
 from sfumato.auditor.compare.queries import Estimates, pair_tables
-from sfumato.auditor.evidence import Case, Ints
+from sfumato.auditor.evidence import Evidence, Ints
 from sfumato.auditor.linking import attack
 from sfumato.auditor.utility.usefulness import Floats
 from sfumato.errors import SfumatoError
@@ -78,9 +78,13 @@ def measured(counts: Floats, beliefs: Mapping[str, Sequence[Floats]]) -> Guessed
     return Guessed(success[best], best, float(told[counts > 0].max()), success)
 
 
-def guess(case: Case, original: Original, estimates: Estimates) -> Guessed:
+def guess(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
     """Let the guessers loose on a release of the table."""
-    return _on_response(case, original, estimates) if case.manifest.response else _on_rows(case, original, estimates)
+    return (
+        _on_response(evidence, original, estimates)
+        if evidence.manifest.response
+        else _on_rows(evidence, original, estimates)
+    )
 
 
 def guess_classes(classes: Floats) -> Guessed:
@@ -102,11 +106,11 @@ class Shown:
     shares: Floats  # of the values, estimated
 
 
-def _on_rows(case: Case, original: Original, estimates: Estimates) -> Guessed:
-    own, size = case.signatures(original.quasi_identifiers), original.values
+def _on_rows(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
+    own, size = evidence.signatures(original.quasi_identifiers), original.values
     counts = np.bincount(own.table * size + original.numbers(original.sensitive), minlength=own.size * size)
     people = counts.reshape(own.size, size).astype(np.float64)
-    shown = _groups(case, original) if case.manifest.groups else _matrices(case, original)
+    shown = _groups(evidence, original) if evidence.manifest.groups else _matrices(evidence, original)
     walk = _Walk.of(own.release, shown)
     start = np.broadcast_to(shown.shares, people.shape)
     beliefs: dict[str, list[Floats]] = {FREQUENT: [start], ROWS: [walk.step(start)]}
@@ -156,9 +160,9 @@ class _Walk:
         return found
 
 
-def _groups(case: Case, original: Original) -> Shown:
+def _groups(evidence: Evidence, original: Original) -> Shown:
     """Rows show their group: C[g, u] = c_g(u) / N_u, with N_u the published records of u."""
-    tables, values = case.group_tables, case.values
+    tables, values = evidence.group_tables, evidence.values
     place = np.zeros(values.size, dtype=np.int64)
     for name, codes in zip(values.columns, values.codes, strict=True):
         place = place * len(original.columns[name].index) + codes
@@ -168,12 +172,12 @@ def _groups(case: Case, original: Original) -> Shown:
     return Shown(tables.rows, numbers / np.maximum(total, 1), total / total.sum())
 
 
-def _matrices(case: Case, original: Original) -> Shown:
+def _matrices(evidence: Evidence, original: Original) -> Shown:
     """Rows show their sub-table t and a randomized value y: C[(t, y), u] = Pr(t | u) P_t[y, u].
 
     Pr(t | u) is what the estimated shares of the sub-tables give.
     """
-    mechanism, sub_tables, published = case.mechanism, case.sub_tables.astype(np.int64), case.published
+    mechanism, sub_tables, published = evidence.mechanism, evidence.sub_tables.astype(np.int64), evidence.published
     size, place = mechanism.domain.size, _places(mechanism.domain, original)
     weights = np.zeros((len(mechanism.tables), original.values))
     for t, table in enumerate(mechanism.tables):
@@ -233,12 +237,12 @@ def _from_pairs(
 # --- rows with randomized quasi-identifiers ---------------------------------------------------------------------------
 
 
-def _on_response(case: Case, original: Original, estimates: Estimates) -> Guessed:
+def _on_response(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
     """The same where any row may be the person's: a row with b is by Pr(b | a), and tells h(u | b).
 
     `rows` is who links by that and takes the value of the row (corrected, where it was randomized too).
     """
-    found = attack(case.table, case.release)
+    found = attack(evidence.table, evidence.release)
     truth, channels, released = found.axes.table, found.channels, found.released
     where = tuple(truth.groups.T)
     values = channels[-1].matrix

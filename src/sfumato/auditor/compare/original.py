@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.analyst.tables import JointTable
-from sfumato.auditor.evidence import Case, Codes, ColumnCodes, Ints, another_table
+from sfumato.auditor.evidence import Codes, ColumnCodes, Evidence, Ints, another_table
 from sfumato.auditor.utility.usefulness import Floats
 from sfumato.engines.rows.mapping import positioned
 from sfumato.engines.rows.selection import complete_rows, dropping
@@ -125,9 +125,9 @@ class Original:
             )
         return np.bincount(self.numbers(names), minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
-    def case(self, table: Table, release: Release) -> Case:
+    def evidence(self, table: Table, release: Release) -> Evidence:
         """Return a release of the table, with codes by the same labels; `table` has the policy of the release."""
-        return Case.of_known(table, release, self.columns, self.codes)
+        return Evidence.of_known(table, release, self.columns, self.codes)
 
     def placed(self, estimated: JointTable) -> Floats:
         """Return an estimated table on the axes of `counts`; 0 where the release has no such value."""

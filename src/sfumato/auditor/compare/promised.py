@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.auditor.attackers import groups, randomized, response
-from sfumato.auditor.evidence import Case, DoesNotApply
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 
-Attack = Callable[[Case], Iterable[Finding]]
+Attack = Callable[[Evidence], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Promised:
     direction: str = "at most"  # or "at least": on which side of the bound `worst` must be
 
 
-def promised(case: Case) -> Promised | None:
+def promised(evidence: Evidence) -> Promised | None:
     """Return the worst of the attackers whom the guarantee is about; None where the audit has no such attacker."""
-    found = [finding for finding in _findings(case) if finding.promised is not None]
+    found = [finding for finding in _findings(evidence) if finding.promised is not None]
     if not found:
         return None
     worst = max(found, key=lambda finding: (round(finding.excess, 9), finding.worst))
@@ -36,25 +36,25 @@ def promised(case: Case) -> Promised | None:
     return Promised(worst.attacker, bound, risk, worst.verdict, worst.direction)
 
 
-def _findings(case: Case) -> Iterator[Finding]:
-    for attack in _attacks(case):
+def _findings(evidence: Evidence) -> Iterator[Finding]:
+    for attack in _attacks(evidence):
         try:
-            yield from attack(case)
+            yield from attack(evidence)
         except DoesNotApply:
             continue
 
 
-def _attacks(case: Case) -> tuple[Attack, ...]:
-    if case.manifest.groups:
+def _attacks(evidence: Evidence) -> tuple[Attack, ...]:
+    if evidence.manifest.groups:
         return groups.promised_background, _shares, groups.eligibility
-    return (response.risks,) if case.manifest.response else (randomized.posterior, randomized.frequencies)
+    return (response.risks,) if evidence.manifest.response else (randomized.posterior, randomized.frequencies)
 
 
-def _shares(case: Case) -> Iterator[Finding]:
+def _shares(evidence: Evidence) -> Iterator[Finding]:
     """Who finds a person's group: the largest share of a value there."""
-    lines = case.group_tables.lines
-    shares = lines.counts / case.group_tables.sizes[lines.groups]
-    bound = float(case.group_claim.at_most)
+    lines = evidence.group_tables.lines
+    shares = lines.counts / evidence.group_tables.sizes[lines.groups]
+    bound = float(evidence.group_claim.at_most)
     yield Finding(
         attacker="groups",
         question="What value does a person of a group have?",
@@ -62,7 +62,7 @@ def _shares(case: Case) -> Iterator[Finding]:
         measured="the largest share of a value in a group",
         worst=float(shares.max()),
         mean=None,
-        records=int(case.group_tables.rows.size),
-        at_risk=int(case.group_tables.sizes[np.unique(lines.groups[shares > bound])].sum()),
+        records=int(evidence.group_tables.rows.size),
+        at_risk=int(evidence.group_tables.sizes[np.unique(lines.groups[shares > bound])].sum()),
         promised=bound,
     )

@@ -80,17 +80,17 @@ class Bench:
                 yield table, release, planned, perf_counter() - start
 
     def _guessed(self, table: Table, release: Release) -> Guessed:
-        return guess(self.original.case(table, release), self.original, of_release(self.original, release))
+        return guess(self.original.evidence(table, release), self.original, of_release(self.original, release))
 
     def _measured(self, table: Table, release: Release, planned: float, published: float, first: bool) -> Trial:
-        estimates, case = of_release(self.original, release), self.original.case(table, release)
+        estimates, evidence = of_release(self.original, release), self.original.evidence(table, release)
         return Trial(
-            guessed=guess(case, self.original, estimates),
+            guessed=guess(evidence, self.original, estimates),
             kept=kept(self.original, self.pool, estimates),
             published_share=release.manifest.data.rows / self.original.rows,
             plan_seconds=planned,
             publish_seconds=published,
-            promised=promised(case) if first else None,
+            promised=promised(evidence) if first else None,
         )
 
     # --- full-domain generalization, which is a baseline and publishes no release -------------------------------------

@@ -8,48 +8,48 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditor.evidence import UNMATCHED, Case, Codes, Ints
+from sfumato.auditor.evidence import UNMATCHED, Codes, Evidence, Ints
 from sfumato.release.verify.random_order import RANGES, Classes, classes_of
 from sfumato.values.attributes import MISSING_LABEL
 
 
-def other_columns(case: Case) -> list[str]:
+def other_columns(evidence: Evidence) -> list[str]:
     """Return the columns of the table that are published and not sensitive."""
-    shown = {column.name for column in case.manifest.columns}
-    held = {attribute.name for attribute in case.table.schema.attributes}
-    return [name for name in case.release.column_names if name in shown & held and name not in case.sensitive]
+    shown = {column.name for column in evidence.manifest.columns}
+    held = {attribute.name for attribute in evidence.table.schema.attributes}
+    return [name for name in evidence.release.column_names if name in shown & held and name not in evidence.sensitive]
 
 
-def classes_of_records(case: Case, name: str) -> Iterator[Classes]:
+def classes_of_records(evidence: Evidence, name: str) -> Iterator[Classes]:
     """Yield the classes of the table's records by a column."""
-    yield from classes_of(name, _column(case, name, case.in_table(name)))
+    yield from classes_of(name, _column(evidence, name, evidence.in_table(name)))
 
 
-def classes_of_both(case: Case, name: str, ranges: int = RANGES) -> Iterator[tuple[Classes, Classes]]:
+def classes_of_both(evidence: Evidence, name: str, ranges: int = RANGES) -> Iterator[tuple[Classes, Classes]]:
     """Yield the classes of the records and of the rows by a column that is published as it is."""
-    own, shown = case.in_table(name), case.in_release(name)
-    for both in classes_of(name, _column(case, name, np.concatenate([own, shown])), ranges):
+    own, shown = evidence.in_table(name), evidence.in_release(name)
+    for both in classes_of(name, _column(evidence, name, np.concatenate([own, shown])), ranges):
         yield Classes(both.codes[: own.size], both.names), Classes(both.codes[own.size :], both.names)
 
 
-def classes_by_place(case: Case, ranges: int = RANGES) -> tuple[Classes, Classes]:
+def classes_by_place(evidence: Evidence, ranges: int = RANGES) -> tuple[Classes, Classes]:
     """Return stretches of the table as classes: of all records, and of the rows whose record is known."""
-    place = np.arange(case.rows) * ranges // max(1, case.rows)
+    place = np.arange(evidence.rows) * ranges // max(1, evidence.rows)
     names = [f"records of part {k + 1} of {ranges} of the table" for k in range(ranges)]
-    return Classes(place, names), Classes(of_rows(case, place), names)
+    return Classes(place, names), Classes(of_rows(evidence, place), names)
 
 
-def of_rows(case: Case, of_records: Codes | Ints) -> Ints:
+def of_rows(evidence: Evidence, of_records: Codes | Ints) -> Ints:
     """Return a code of each row, that of its record; -1 where it is not known whose row it is."""
-    codes = np.full(case.manifest.data.rows, -1, dtype=np.int64)
-    known = np.flatnonzero(case.matched != UNMATCHED)
-    codes[case.matched[known]] = of_records[known]
+    codes = np.full(evidence.manifest.data.rows, -1, dtype=np.int64)
+    known = np.flatnonzero(evidence.matched != UNMATCHED)
+    codes[evidence.matched[known]] = of_records[known]
     return codes
 
 
-def _column(case: Case, name: str, codes: Codes) -> pa.DictionaryArray:
+def _column(evidence: Evidence, name: str, codes: Codes) -> pa.DictionaryArray:
     """Return codes with their labels, as numbers where all of them are."""
-    labels = pa.array([None if text == MISSING_LABEL else text for text in case.labels(name)], type=pa.string())
+    labels = pa.array([None if text == MISSING_LABEL else text for text in evidence.labels(name)], type=pa.string())
     with suppress(pa.ArrowInvalid):
         labels = labels.cast(pa.float64())
     return pa.DictionaryArray.from_arrays(pa.array(codes, type=pa.int32()), labels)

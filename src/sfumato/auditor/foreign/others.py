@@ -118,59 +118,59 @@ def _lines(rows: Any) -> list[tuple[str, ...]]:
 # --- the attackers ----------------------------------------------------------------------------------------------------
 
 
-def classes(case: Published) -> Iterator[Finding]:
+def classes(evidence: Published) -> Iterator[Finding]:
     """Who knows the equivalence class of a person."""
-    yield foreign.classes(case.linked, case.promised)
+    yield foreign.classes(evidence.linked, evidence.promised)
 
 
-def linking(case: Published) -> Iterator[Finding]:
+def linking(evidence: Published) -> Iterator[Finding]:
     """Who knows a person's quasi-identifiers, and looks at all rows that fit."""
-    yield foreign.linking(case.linked, case.promised)
+    yield foreign.linking(evidence.linked, evidence.promised)
 
 
-def reidentification(case: Published) -> Iterator[Finding]:
+def reidentification(evidence: Published) -> Iterator[Finding]:
     """Who looks for a person's row."""
-    yield foreign.reidentification(case.linked)
+    yield foreign.reidentification(evidence.linked)
 
 
-def corruption(case: Published) -> Iterator[Finding]:
+def corruption(evidence: Published) -> Iterator[Finding]:
     """Who knows the values of the members in a list."""
-    if case.known is None:
+    if evidence.known is None:
         raise DoesNotApply("no list of known members was given.")
-    people = case.linked.people
+    people = evidence.linked.people
     known = np.zeros_like(people.counts)
-    np.add.at(known, (people.rows[case.is_known], people.held[case.is_known]), 1)
-    yield foreign.corruption(case.linked, known, case.promised)
+    np.add.at(known, (people.rows[evidence.is_known], people.held[evidence.is_known]), 1)
+    yield foreign.corruption(evidence.linked, known, evidence.promised)
 
 
-def register(case: Published) -> Iterator[Finding]:
+def register(evidence: Published) -> Iterator[Finding]:
     """Who has a register of people, and looks at all rows that they may be."""
-    if case.external is None:
+    if evidence.external is None:
         raise DoesNotApply("no register was given.")
-    source, names = open_register(case.external, case.table, case.source.names)
-    rows, classes = plain("register", source, names), case.linked.classes
+    source, names = open_register(evidence.external, evidence.table, evidence.source.names)
+    rows, classes = plain("register", source, names), evidence.linked.classes
     people = foreign.combinations(rows, names, np.zeros(rows.num_rows, dtype=np.int64), 1)
-    linked = Linked(people, classes, case.linked.values)
+    linked = Linked(people, classes, evidence.linked.values)
     labels = tuple(people.told(k) for k in range(len(people.codes)))
     listed = Register(people.names, people.sizes, labels, linked.fitting)
-    limits = np.full(len(linked.values), np.inf if case.promised is None else case.promised)
+    limits = np.full(len(linked.values), np.inf if evidence.promised is None else evidence.promised)
     yield rows_finding(listed, int(classes.sizes.sum()))
     fit = linked.candidates
     told = Told(fit.astype(np.float64), limits, True, linked.values, "holds the published values to be true")
     yield values_finding(replace(listed, candidates=fit.sum(axis=1)), told)
 
 
-def background(case: Published) -> Iterator[Finding]:
+def background(evidence: Published) -> Iterator[Finding]:
     """Who knows how values depend on quasi-identifiers, and the class of every person."""
-    if case.ell is None:
+    if evidence.ell is None:
         raise DoesNotApply("the policy asks for no l.")
-    people = _People.of(case.linked)
-    names = case.quasi_identifiers
+    people = _People.of(evidence.linked)
+    names = evidence.quasi_identifiers
     sets = [*((k,) for k in range(len(names))), *([tuple(range(len(names)))] if len(names) > 1 else [])]
     known = [people.knowledge(names, columns) for columns in sets]
-    known += [people.read(names, path) for path in case.priors]
+    known += [people.read(names, path) for path in evidence.priors]
     for each in known:
-        found = background_finding(people.tables, [each], case.ell, False, case.linked.values, people.values)
+        found = background_finding(people.tables, [each], evidence.ell, False, evidence.linked.values, people.values)
         yield found.named(each.name)
 
 
@@ -250,14 +250,14 @@ def audit_published(
 ) -> Audit:
     """Audit a table that another tool published: see `audit`."""
     source = open_source(published, table.policy.input)
-    case = Published(table, source, priors, known, external)
-    found, reasons, seconds = run(ATTACKERS, case, progress)
+    evidence = Published(table, source, priors, known, external)
+    found, reasons, seconds = run(ATTACKERS, evidence, progress)
     progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)
     start = perf_counter()
-    utility = _measured(case)
+    utility = _measured(evidence)
     seconds["utility"] = perf_counter() - start
-    people, rows = int(case.linked.people.sizes.sum()), int(case.linked.classes.sizes.sum())
-    ell = case.ell
+    people, rows = int(evidence.linked.people.sizes.sum()), int(evidence.linked.classes.sizes.sum())
+    ell = evidence.ell
     return Audit(
         created=now(),
         software=software(),
@@ -278,14 +278,14 @@ def audit_published(
     )
 
 
-def _measured(case: Published) -> Utility:
+def _measured(evidence: Published) -> Utility:
     """Return how near the published sensitive values come to the true ones, as they are."""
-    people, classes = case.linked.people, case.linked.classes
+    people, classes = evidence.linked.people, evidence.linked.classes
     true, shown = (c.counts.sum(axis=0).astype(np.float64) for c in (people, classes))
     share = int(classes.sizes.sum()) / int(people.sizes.sum())
     if not shown.any():
         return Utility(published_share=share, notes=("No published row shows a sensitive value.",))
-    table = TableUtility.of(tuple(case.table.schema.names("sensitive")), true, shown, shown, np.nan)
+    table = TableUtility.of(tuple(evidence.table.schema.names("sensitive")), true, shown, shown, np.nan)
     return Utility(
         published_share=share,
         aggregate_utility=1 - table.l1 / true.size,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.analyst.show.files import check_new, new_file
-from sfumato.auditor.evidence import Case
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.report.page import Notice, Page, Section, html_of
 from sfumato.auditor.report.page_alone import found_alone
 from sfumato.auditor.report.page_audit import Compared, comparison, findings, public_findings, utility
@@ -62,7 +62,7 @@ def report(
     check_place(path, public)
     check_record(record, opened)
     if table is not None:
-        Case(table, opened).check()
+        Evidence(table, opened).check()
     page = public_page(opened, record) if public else private_page(opened, record, _truth(opened, table), methods)
     with new_file(path) as partial_file:
         partial_file.write_text(html_of(page), encoding="utf-8")

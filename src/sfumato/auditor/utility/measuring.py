@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sfumato.analyst.counting.reading import as_written
 from sfumato.analyst.tables import JointTable
 from sfumato.auditor.attackers.randomized import dealt
-from sfumato.auditor.evidence import Case, DoesNotApply, text_of
+from sfumato.auditor.evidence import DoesNotApply, Evidence, text_of
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.usefulness import (
     AssociationUtility,
@@ -44,42 +44,42 @@ MEASURES: dict[str, Callable[[Floats], float]] = {"uncertainty": uncertainty, "C
 """By the beginning of the names that estimates have."""
 
 
-def measure(case: Case) -> Utility:
+def measure(evidence: Evidence) -> Utility:
     """Return what the release is still good for."""
     notes: list[str] = []
-    names = [name for name in case.quasi_identifiers if len(case.labels(name)) <= MOST_VALUES]
-    sets = [case.sensitive, *((name, *case.sensitive) for name in names)]
-    compared = [found for columns in sets if (found := _compared(case, columns, notes)) is not None]
-    alone = compared[0] if compared and compared[0].columns == case.sensitive else None
+    names = [name for name in evidence.quasi_identifiers if len(evidence.labels(name)) <= MOST_VALUES]
+    sets = [evidence.sensitive, *((name, *evidence.sensitive) for name in names)]
+    compared = [found for columns in sets if (found := _compared(evidence, columns, notes)) is not None]
+    alone = compared[0] if compared and compared[0].columns == evidence.sensitive else None
     return Utility(
-        published_share=case.manifest.data.rows / max(1, case.rows),
-        record_utility=_record_utility(case),
+        published_share=evidence.manifest.data.rows / max(1, evidence.rows),
+        record_utility=_record_utility(evidence),
         aggregate_utility=None if alone is None else 1 - 2 * alone.distance / alone.true.size,
         tables=tuple(_figures(found) for found in compared),
-        queries=_queries(case, names, notes),
-        associations=tuple(_associations(case, compared, notes)),
+        queries=_queries(evidence, names, notes),
+        associations=tuple(_associations(evidence, compared, notes)),
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _record_utility(case: Case) -> float | None:
-    if case.manifest.groups:
+def _record_utility(evidence: Evidence) -> float | None:
+    if evidence.manifest.groups:
         return None
-    if case.manifest.response:
-        own = next((m for m in case.manifest.mechanism_values if m.domain.names == case.sensitive), None)
+    if evidence.manifest.response:
+        own = next((m for m in evidence.manifest.mechanism_values if m.domain.names == evidence.sensitive), None)
         if own is None:
             return 1.0
         return float(
             own.matrix.diagonal
-            @ np.bincount(case.joined(case.in_table, own.domain), minlength=own.domain.size)
-            / case.rows
+            @ np.bincount(evidence.joined(evidence.in_table, own.domain), minlength=own.domain.size)
+            / evidence.rows
         )
     try:
-        quotas = case.once(dealt).quotas
+        quotas = evidence.once(dealt).quotas
     except DoesNotApply:
         return None
-    kept = sum(float(q @ table.matrix.diagonal) for table, q in zip(case.mechanism.tables, quotas, strict=True))
-    return kept / max(1, case.rows)
+    kept = sum(float(q @ table.matrix.diagonal) for table, q in zip(evidence.mechanism.tables, quotas, strict=True))
+    return kept / max(1, evidence.rows)
 
 
 # --- estimated tables -------------------------------------------------------------------------------------------------
@@ -105,30 +105,30 @@ class Compared:
         return np.asarray((lower <= self.true) & (self.true <= upper))
 
 
-def _compared(case: Case, columns: Sequence[str], notes: list[str]) -> Compared | None:
+def _compared(evidence: Evidence, columns: Sequence[str], notes: list[str]) -> Compared | None:
     """Estimate a table, and count the true one; None, and a note, where that cannot be done."""
-    if math.prod(len(case.labels(name)) for name in columns) > MOST_CELLS:
+    if math.prod(len(evidence.labels(name)) for name in columns) > MOST_CELLS:
         notes.append(f"The table of {', '.join(columns)} has too many cells to be compared.")
         return None
     try:
-        estimated = as_written(case.release).table(columns, level=LEVEL)
+        estimated = as_written(evidence.release).table(columns, level=LEVEL)
     except SfumatoError as problem:
         notes.append(f"The table of {', '.join(columns)} cannot be estimated: {problem.message}")
         return None
     if not np.isfinite(estimated.value).all():
         notes.append(f"The release does not tell the table of {', '.join(columns)}.")
         return None
-    return Compared(tuple(columns), _true(case, estimated), estimated)
+    return Compared(tuple(columns), _true(evidence, estimated), estimated)
 
 
-def _true(case: Case, estimated: JointTable) -> Floats:
+def _true(evidence: Evidence, estimated: JointTable) -> Floats:
     """Count the table on the axes of an estimate; records with a value that is on no axis are left out."""
     shape = estimated.value.shape
-    cells, inside = np.zeros(case.rows, dtype=np.int64), np.ones(case.rows, dtype=np.bool_)
+    cells, inside = np.zeros(evidence.rows, dtype=np.int64), np.ones(evidence.rows, dtype=np.bool_)
     for axis, size in zip(estimated.axes, shape, strict=True):
         place = {text_of(value): k for k, value in enumerate(axis.values)}
-        places = np.array([place.get(text, -1) for text in case.labels(axis.name)], dtype=np.int64)
-        codes = places.take(case.in_table(axis.name))
+        places = np.array([place.get(text, -1) for text in evidence.labels(axis.name)], dtype=np.int64)
+        codes = places.take(evidence.in_table(axis.name))
         cells, inside = cells * size + codes, inside & (codes >= 0)
     return np.bincount(cells[inside], minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
@@ -142,14 +142,14 @@ def _figures(found: Compared) -> TableUtility:
 # --- random counts ----------------------------------------------------------------------------------------------------
 
 
-def _queries(case: Case, names: Sequence[str], notes: list[str]) -> QueryUtility | None:
+def _queries(evidence: Evidence, names: Sequence[str], notes: list[str]) -> QueryUtility | None:
     """Ask conditions A1 = a1 AND .. AND Ad = ad, d from 1 to 3, each with every sensitive value.
 
     Columns and values are drawn with equal probability. Conditions on the same columns come from one table.
     """
     if not names:
         return None
-    draw = simulation(case.seed)
+    draw = simulation(evidence.seed)
     sets: dict[tuple[str, ...], int] = {}
     for _ in range(CONDITIONS):
         size = int(draw.integers(1, min(MOST_COLUMNS, len(names)) + 1))
@@ -157,11 +157,11 @@ def _queries(case: Case, names: Sequence[str], notes: list[str]) -> QueryUtility
         columns = tuple(names[k] for k in chosen)
         if columns in sets or len(sets) < MOST_TABLES:
             sets[columns] = sets.get(columns, 0) + 1
-    parts = [_asked(case, columns, number, draw, notes) for columns, number in sets.items()]
+    parts = [_asked(evidence, columns, number, draw, notes) for columns, number in sets.items()]
     answers = [part for part in parts if part is not None]
     if not answers:
         return None
-    return _pooled(case, answers, sum(sets.values()))
+    return _pooled(evidence, answers, sum(sets.values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +176,9 @@ class _Answers:
 
 
 def _asked(
-    case: Case, columns: Sequence[str], number: int, draw: np.random.Generator, notes: list[str]
+    evidence: Evidence, columns: Sequence[str], number: int, draw: np.random.Generator, notes: list[str]
 ) -> _Answers | None:
-    found = _compared(case, (*columns, *case.sensitive), notes)
+    found = _compared(evidence, (*columns, *evidence.sensitive), notes)
     if found is None:
         return None
     shape = found.true.shape[: len(columns)]
@@ -188,7 +188,7 @@ def _asked(
         for array in (found.true, found.estimated.value, found.estimated.published)
     )
     held = found.held.reshape(math.prod(shape), -1)[where].ravel()
-    counts = true >= SELECTIVITY * case.rows
+    counts = true >= SELECTIVITY * evidence.rows
     true = true[counts]
     return _Answers(
         len(columns),
@@ -199,11 +199,11 @@ def _asked(
     )
 
 
-def _pooled(case: Case, answers: Sequence[_Answers], conditions: int) -> QueryUtility:
+def _pooled(evidence: Evidence, answers: Sequence[_Answers], conditions: int) -> QueryUtility:
     error, naive, held = (np.concatenate([getattr(a, name) for a in answers]) for name in ("error", "naive", "held"))
     sizes = sorted({a.columns for a in answers})
     of_size = {k: np.concatenate([a.error for a in answers if a.columns == k]) for k in sizes}
-    values = math.prod(len(case.labels(name)) for name in case.sensitive)
+    values = math.prod(len(evidence.labels(name)) for name in evidence.sensitive)
     return QueryUtility(
         pool=conditions * values,
         asked=error.size,
@@ -224,7 +224,7 @@ def _mean(figures: npt.NDArray[np.generic]) -> float:
 # --- associations -----------------------------------------------------------------------------------------------------
 
 
-def _associations(case: Case, compared: Sequence[Compared], notes: list[str]) -> Iterator[AssociationUtility]:
+def _associations(evidence: Evidence, compared: Sequence[Compared], notes: list[str]) -> Iterator[AssociationUtility]:
     for found in compared:
         if len(found.columns) != 2:
             continue
@@ -233,7 +233,7 @@ def _associations(case: Case, compared: Sequence[Compared], notes: list[str]) ->
             notes.append(f"The association of {first} and {second} is not estimated: {found.true.size:,} cells.")
             continue
         try:
-            after = case.release.association(first, second, level=LEVEL)
+            after = evidence.release.association(first, second, level=LEVEL)
         except SfumatoError as problem:
             notes.append(f"The association of {first} and {second} cannot be estimated: {problem.message}")
             continue
