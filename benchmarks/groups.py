@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.release.folder import MANIFEST_NAME, open_release
+from sfumato.analyst.release import open_release
+from sfumato.release.folder import MANIFEST_NAME
 from sfumato.values.bucket_deal import Deal, Runs
 from tests.engines.grouped import manifest_of
 from tests.statistical.test_figures_coverage import MEASURES, adult, synthetic

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sfumato.analyst.answer import Answer as Answer
     from sfumato.analyst.associations import Comparison as Comparison
     from sfumato.analyst.power import Power as Power
+    from sfumato.analyst.release import Release as Release
+    from sfumato.analyst.release import open_release as open_release
     from sfumato.analyst.tables import JointTable as JointTable
     from sfumato.auditor.audit import audit as audit
     from sfumato.auditor.compare.compare import compare as compare
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
     from sfumato.publisher.table import profile as profile
     from sfumato.publisher.table import scan as scan
     from sfumato.release.checks import Verification as Verification
-    from sfumato.release.folder import Release as Release
-    from sfumato.release.folder import open_release as open_release
     from sfumato.values.matrix.retention import PerturbationMatrix as PerturbationMatrix
     from sfumato.values.profile import Profile as Profile
     from sfumato.values.randomness import SecretKey as SecretKey
@@ -89,7 +89,7 @@ _HOMES = {
     "Policy": "publisher.policy",
     "Power": "analyst.power",
     "Profile": "values.profile",
-    "Release": "release.folder",
+    "Release": "analyst.release",
     "ResponsePlan": "methods.response_plan",
     "RhoPrivacy": "values.requirement",
     "RiskLimit": "values.requirement",
@@ -106,7 +106,7 @@ _HOMES = {
     "compare": "auditor.compare.compare",
     "estimate_risk": "methods.response.estimating",
     "load_plan": "methods.plan",
-    "open_release": "release.folder",
+    "open_release": "analyst.release",
     "plan": "methods",
     "profile": "publisher.table",
     "publish": "publisher.publish",

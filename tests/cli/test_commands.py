@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.analyst.release import open_release
 from sfumato.cli import main as cli
 from sfumato.cli.main import app
 from sfumato.errors import SfumatoError
-from sfumato.release.folder import open_release
 from tests.engines.tools import listing, multiset, patients
 
 POLICY = """

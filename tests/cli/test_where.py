@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.analyst.ask.where import condition_sql
+from sfumato.analyst.release import Release
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from sfumato.release.folder import MANIFEST_NAME, Release, open_release
+from sfumato.analyst.release import Release, open_release
+from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, GuaranteePart, Manifest
 
 Ints = npt.NDArray[np.int64]

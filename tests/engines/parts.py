@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.release.folder import Release, file_sha256
+from sfumato.analyst.release import Release
+from sfumato.release.folder import file_sha256
 from sfumato.release.manifest import data_in_parts, groups_in_parts
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, part_name
 from tests.engines.tools import sealed

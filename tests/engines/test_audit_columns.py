@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.analyst.release import open_release
 from sfumato.auditor.attackers.columns import of_randomized
 from sfumato.auditor.attackers.randomized import dealt
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.publisher.policy import Policy
-from sfumato.release.folder import open_release
 from sfumato.values.matrix.retention import WORDS
 from tests.conftest import make_policy
 from tests.engines.tools import released

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.analyst.release import Release
 from sfumato.auditor.attackers import drawing
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.publisher.policy import Policy
-from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released, resealed
 

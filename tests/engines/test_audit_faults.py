@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.analyst.release import Release
 from sfumato.auditor.finding import Finding
 from sfumato.engines.deal import buckets as grouping
 from sfumato.engines.embedded.sorting import stable_order
 from sfumato.errors import ReleaseError
 from sfumato.publisher.policy import Policy
-from sfumato.release.folder import Release
 from sfumato.release.manifest import Column
 from tests.conftest import make_policy
 from tests.engines.tools import released, resealed, sealed

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.analyst.release import Release, open_release
 from sfumato.auditor.parquet_pages import pages
 from sfumato.auditor.residue import find_residues, residue
 from sfumato.publisher.table import scan
-from sfumato.release.folder import Release, open_release
 from tests.conftest import make_policy
 from tests.engines.test_residues import MOMENT, POLICY, RECODED, planted_table, recoded_table
 from tests.engines.tools import released

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.analyst.release import Release
 from sfumato.auditor.finding import Finding
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
-from sfumato.release.folder import Release
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import released

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.compare.guessing import FLOOR, SHARE_STEPS, STEPS, Guessed, guess, guess_classes
 from sfumato.auditor.compare.original import Original
 from sfumato.auditor.compare.queries import of_release
 from sfumato.publisher.table import scan
-from sfumato.release.folder import Release
 from sfumato.values.attributes import label as written
 from tests.conftest import make_policy
 from tests.engines.tools import released

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.analyst.randomized.figures import FEW
-from sfumato.release.folder import Release
+from sfumato.analyst.release import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.analyst.release import Release
 from sfumato.engines.embedded import csv_lines, csv_source
 from sfumato.engines.embedded.csv_lines import Layout, Span
 from sfumato.errors import TableError
 from sfumato.publisher.policy import Policy
-from sfumato.release.folder import Release
 from tests.engines.tools import released, rows_of
 
 FIELD = st.text(alphabet="ab 7é€;\t", max_size=5)

@@ -12,12 +12,12 @@ import duckdb
 import numpy as np
 import pytest
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.utility.measuring import measure
 from sfumato.auditor.utility.nearness import nearness
 from sfumato.errors import PolicyError, TableError, UsageError
 from sfumato.publisher.table import scan
-from sfumato.release.folder import Release
 from sfumato.release.verify.verification import verify
 from tests.conftest import make_policy
 from tests.engines.tools import released

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.grouped import dealing
+from sfumato.analyst.release import Release
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import Release
 from tests.cli.test_commands import as_json, run
 from tests.engines.grouped import codes_of, dealt_groups, grouped_release
 from tests.engines.test_sql_groups import JOBS, ROWS, Dense, people, released

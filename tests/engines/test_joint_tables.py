@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from sfumato.analyst import tables
 from sfumato.analyst.answer import Target
 from sfumato.analyst.randomized import figures
+from sfumato.analyst.release import Release
 from sfumato.auditor.utility.nearness import nearness
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.test_sql import ROWS, people, policy
 from tests.engines.tools import released

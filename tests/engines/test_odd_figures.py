@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.analyst.release import Release
 from sfumato.analyst.show.files import rows_of
 from sfumato.analyst.show.layout import picture_of
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

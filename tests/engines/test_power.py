@@ -13,9 +13,9 @@ import pytest
 
 from sfumato.analyst.answer import Target
 from sfumato.analyst.power import Power, power
+from sfumato.analyst.release import Release
 from sfumato.errors import SingularMatrix, UsageError
 from sfumato.publisher.policy import Policy
-from sfumato.release.folder import Release
 from sfumato.values.matrix.retention import FloatArray
 from tests.engines.test_compound import compound
 from tests.engines.tools import released

@@ -16,7 +16,7 @@ from sfumato.analyst import power, sources
 from sfumato.analyst.answer import Target
 from sfumato.analyst.randomized import bayes, figures
 from sfumato.analyst.randomized.channel import Randomization
-from sfumato.release.folder import Release
+from sfumato.analyst.release import Release
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix

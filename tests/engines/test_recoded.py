@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.audit import audit
 from sfumato.errors import PolicyError, SfumatoError, TableError
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.survey import survey
 from sfumato.publisher.table import profile, scan
-from sfumato.release.folder import Release
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy

@@ -14,12 +14,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.analyst.release import Release
 from sfumato.errors import PlanMismatch, TableError
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.survey import survey
 from sfumato.publisher.table import profile, scan
-from sfumato.release.folder import Release, file_sha256
+from sfumato.release.folder import file_sha256
 from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
 from tests.engines.tools import multiset, planned, released

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binomtest
 
+from sfumato.analyst.release import Release
 from sfumato.auditor import linking
 from sfumato.auditor.linking import RepeatedGuesses, guess_release, guess_repeatedly, repeated_guesses
 from sfumato.errors import UsageError
@@ -26,7 +27,6 @@ from sfumato.methods.response.guessing import guesses
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, scan
-from sfumato.release.folder import Release
 from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
 from tests.engines.test_response import AS_PUBLISHED, EMGRW, ROLES, asked, people

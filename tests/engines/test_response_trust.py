@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.analyst.release import Release, open_release
 from sfumato.auditor.audit import audit
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.errors import PlanMismatch, ReleaseError
@@ -20,7 +21,6 @@ from sfumato.methods.plan_files import sealed
 from sfumato.methods.response_plan import ResponsePlan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, scan
-from sfumato.release.folder import Release, open_release
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, simulation
 from sfumato.values.requirement import NO_BOUND

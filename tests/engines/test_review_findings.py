@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sfumato.analyst.count import NO_ROW
+from sfumato.analyst.release import Release
 from sfumato.cli.main import app
 from sfumato.errors import PolicyError, TableError, UsageError
 from sfumato.publisher.table import profile, scan
-from sfumato.release.folder import Release
 from sfumato.values.recoding import Bins
 from sfumato.values.requirement import Amplification, LocalPrivacy, RhoPrivacy, Tolerance, exact
 from tests.conftest import make_policy

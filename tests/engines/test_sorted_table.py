@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.analyst.release import Release
 from sfumato.publisher.table import scan
-from sfumato.release.folder import Release
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import planned, released, rows_of

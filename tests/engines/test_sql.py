@@ -16,14 +16,14 @@ from scipy.stats import binom
 from typer.testing import CliRunner
 
 from sfumato.analyst.answer import ALL
-from sfumato.analyst.counting import reading
 from sfumato.analyst.randomized import figures
+from sfumato.analyst.release import Release
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
-from sfumato.release.folder import Release
+from sfumato.release import reading
 from sfumato.values.randomness import SecretKey
 from tests.engines.tools import planned, released
 

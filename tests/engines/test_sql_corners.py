@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import chi2_contingency
 from typer.testing import CliRunner
 
-from sfumato.analyst.counting import reading
+from sfumato.analyst.release import Release
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
+from sfumato.release import reading
 from tests.conftest import make_policy
 from tests.engines.test_sql import people, policy
 from tests.engines.tools import released

@@ -22,7 +22,7 @@ import pytest
 
 from sfumato.analyst.grouped.buckets import PRIOR_FREEDOM
 from sfumato.analyst.grouped.compositions import OWN_VARIANCE
-from sfumato.release.folder import Release
+from sfumato.analyst.release import Release
 from tests.engines.grouped import all_values, codes_of, dealt_groups, grouped_release
 from tests.engines.test_sql_oracle import (
     ALL,

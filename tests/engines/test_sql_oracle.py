@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.randomized import figures
+from sfumato.analyst.release import Release
 from sfumato.publisher.policy import Policy
-from sfumato.release.folder import Release
 from tests.engines.tools import released
 
 Array = npt.NDArray[np.float64]

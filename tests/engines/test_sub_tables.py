@@ -15,6 +15,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from sfumato.analyst.randomized.figures import FEW
+from sfumato.analyst.release import Release
 from sfumato.engines.deal import allocation
 from sfumato.engines.deal.labels import dealt, table_rows
 from sfumato.engines.embedded import sources
@@ -23,7 +24,6 @@ from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
-from sfumato.release.folder import Release
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines import tools

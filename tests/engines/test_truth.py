@@ -18,11 +18,11 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.utility.distances import cube_errors, distances, relative_errors
 from sfumato.auditor.utility.truth import count_truth, true_counts
 from sfumato.engines.embedded import sources
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
 from sfumato.values.input_rule import InputRule
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.recoding import Bins

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.analyst.release import Release, open_release
 from sfumato.methods import plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile, scan
-from sfumato.release.folder import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, open_release
+from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal
 from sfumato.release.manifest import Manifest
 from sfumato.release.readme import readme
 from sfumato.values.randomness import SecretKey

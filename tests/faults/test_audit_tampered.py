@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.analyst.release import Release
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import Release
 from tests.conftest import make_policy
 from tests.engines.tools import patients, released, resealed
 

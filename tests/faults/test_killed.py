@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.analyst.release import open_release
 from sfumato.publisher.policy import Policy
-from sfumato.release.folder import open_release
 from tests.engines.tools import listing, patients, released
 
 POLICY = """

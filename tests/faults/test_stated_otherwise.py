@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sfumato.analyst.release import Release
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
-from sfumato.release.folder import Release
 from sfumato.release.manifest import Manifest
 from sfumato.values.computed import adversary_of_noise
 from tests.conftest import make_policy

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.analyst.release import Release, open_release
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError
 from sfumato.publisher.publish import publish
-from sfumato.release.folder import Release, file_sha256, open_release
+from sfumato.release.folder import file_sha256
 from sfumato.values.randomness import SecretKey
 from tests.engines.test_sub_tables import VALUES, planned, policy, policy_text, workers
 from tests.engines.tools import released

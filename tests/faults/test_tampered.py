@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sfumato.analyst.release import Release, open_release
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
-from sfumato.release.folder import Release, file_sha256, open_release
+from sfumato.release.folder import file_sha256
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, patients
 

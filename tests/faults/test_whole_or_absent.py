@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.analyst.release import open_release
 from sfumato.engines.embedded import cleaning, shuffle, writers
 from sfumato.engines.rows import mapping
 from sfumato.errors import OutOfSpace, UsageError
 from sfumato.publisher import publish as publishing
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
-from sfumato.release.folder import open_release
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, listing, patients, planned, released

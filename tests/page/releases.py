@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.audit import audit
 from sfumato.auditor.report.page import Page
 from sfumato.auditor.report.reporting import private_page, public_page
@@ -20,7 +21,6 @@ from sfumato.methods import plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile, scan
-from sfumato.release.folder import Release
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.analyst.release import Release
 from sfumato.methods.plan import AnyPlan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import scan_on_spark
-from sfumato.release.folder import Release
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines import tools

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.analyst.release import Release, open_release
 from sfumato.engines.deal import buckets as grouping
 from sfumato.engines.spark import writing
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan, scan_on_spark
-from sfumato.release.folder import Release, open_release
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import DISEASES, planned, rows_of

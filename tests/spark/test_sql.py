@@ -24,13 +24,14 @@ from typer.testing import CliRunner
 from sfumato.analyst.ask.conditions import fetched
 from sfumato.analyst.counting import on_spark
 from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.counting.reading import quoted
 from sfumato.analyst.grouped import dealing
+from sfumato.analyst.release import Release, open_release
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import MANIFEST_NAME, Release, file_sha256, open_release
+from sfumato.release.folder import MANIFEST_NAME, file_sha256
 from sfumato.release.manifest import data_in_parts
 from sfumato.release.parts import FilePart, part_name
+from sfumato.release.reading import quoted
 from tests.conftest import make_policy
 from tests.engines import test_response, test_sql_groups, test_sql_oracle
 from tests.engines.tools import released

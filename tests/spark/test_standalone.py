@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfumato.analyst.release import open_release
 from sfumato.errors import ReleaseError
-from sfumato.release.folder import open_release
 from tests.engines.tools import listing
 from tests.spark.cluster import Cluster, driver, finished, run_on_cluster
 from tests.spark.holding import ran

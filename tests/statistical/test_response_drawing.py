@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from sfumato.analyst.release import Release
 from sfumato.engines.rows import mapping
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
-from sfumato.release.folder import Release
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, simulation

@@ -13,6 +13,7 @@ from sfumato.analyst.answer import IntArray, Target, check_target
 from sfumato.analyst.ask.conditions import Condition, column_names, not_too_deep, split_condition
 from sfumato.analyst.ask.where import parsed
 from sfumato.analyst.association import Association, IndependenceTest, Normaliser, associate
+from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import Truths
 from sfumato.analyst.grouped.bucket_figures import COUNT, BucketFigures
 from sfumato.analyst.randomized.channel import randomization_of
@@ -20,7 +21,6 @@ from sfumato.analyst.risks import Strength, two_by_two
 from sfumato.analyst.sources import Question, origin_of
 from sfumato.analyst.tables import JointTable, table
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.retention import FloatArray
 
@@ -64,7 +64,7 @@ class Comparison:
 
 
 def association(
-    release: Release,
+    release: CountedRelease,
     first: str,
     second: str,
     where: str = "",
@@ -109,7 +109,7 @@ def association(
     return Comparison(f"{first} and {second}", measures, found.test, target, level, notes, naive)
 
 
-def _are_independent(release: Release, first: str, second: str) -> bool:
+def _are_independent(release: CountedRelease, first: str, second: str) -> bool:
     """Whether the noise of two columns is independent given the record: which value is whose in a group is not."""
     groups = release.manifest.groups
     if groups is not None:
@@ -119,7 +119,7 @@ def _are_independent(release: Release, first: str, second: str) -> bool:
 
 @not_too_deep
 def risks(
-    release: Release,
+    release: CountedRelease,
     exposed: str,
     outcome: str,
     where: str = "",
@@ -154,7 +154,9 @@ class _Conditions:
     outcome: Condition
 
     @classmethod
-    def of(cls, release: Release, trees: Sequence[exp.Expression | None], domain: SensitiveDomain) -> _Conditions:
+    def of(
+        cls, release: CountedRelease, trees: Sequence[exp.Expression | None], domain: SensitiveDomain
+    ) -> _Conditions:
         return cls(
             split_condition(release, trees[0], domain),
             *(split_condition(release, tree, domain, selects=False) for tree in trees[1:]),

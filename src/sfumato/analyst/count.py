@@ -22,7 +22,7 @@ from sfumato.analyst.ask.cells import Cells, Estimates, cells_of
 from sfumato.analyst.ask.conditions import not_too_deep, split_condition
 from sfumato.analyst.ask.misspelt import unknown_values, unseen_values
 from sfumato.analyst.ask.where import check, no_column, parsed
-from sfumato.analyst.counting.reading import manifest_types, shown_values
+from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import ROWS
 from sfumato.analyst.grouped.bucket_figures import COUNT
 from sfumato.analyst.randomized import bayes, inverse
@@ -30,7 +30,8 @@ from sfumato.analyst.randomized.figures import UNBIASED, Figures, ValueWeights
 from sfumato.analyst.randomized.projection import project
 from sfumato.analyst.sources import Question, Source, hidden_columns, origin_of
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
+from sfumato.release.reading import manifest_types, shown_values
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.nearest import meant
@@ -44,7 +45,7 @@ BIASED = "Never negative, and therefore biased near zero; the interval is the un
 
 @not_too_deep
 def count(
-    release: Release,
+    release: CountedRelease,
     by: str | Sequence[str] = (),
     where: str = "",
     *,
@@ -75,7 +76,7 @@ def count(
     )
 
 
-def check_columns(release: Release, by: Sequence[str]) -> None:
+def check_columns(release: ReleaseFolder, by: Sequence[str]) -> None:
     """Raise unless all are columns of the release, each once."""
     known = manifest_types(release)
     for name in by:
@@ -85,7 +86,7 @@ def check_columns(release: Release, by: Sequence[str]) -> None:
         raise UsageError("A column is named more than once in --by.", "Name each once.")
 
 
-def check_method(release: Release, method: str, target: str, level: float) -> None:
+def check_method(release: ReleaseFolder, method: str, target: str, level: float) -> None:
     """Raise unless there are such estimates and intervals of this release."""
     if method not in ESTIMATORS:
         raise UsageError(f"There is no estimator {method!r}.", meant(method, ESTIMATORS, "Estimators are"))
@@ -127,7 +128,7 @@ class Numbers:
 class Counted:
     """Published rows, counted by columns; and what can be estimated of them."""
 
-    release: Release
+    release: CountedRelease
     domain: SensitiveDomain
     cells: Cells
     figures: Estimates
@@ -135,7 +136,7 @@ class Counted:
 
     @classmethod
     def of(
-        cls, release: Release, by: Sequence[str], where: str, target: Target, method: Estimator = "inverse"
+        cls, release: CountedRelease, by: Sequence[str], where: str, target: Target, method: Estimator = "inverse"
     ) -> Counted:
         """Count the rows that satisfy a condition; of a randomized release it is on untouched columns."""
         tree = parsed(where) if where.strip() else None

@@ -19,8 +19,7 @@ from sfumato.analyst.ask.cells import Cells, cells_of
 from sfumato.analyst.ask.conditions import Condition, column_names, counted, not_too_deep, split_condition
 from sfumato.analyst.ask.where import check, parsed
 from sfumato.analyst.count import NO_ROW, count
-from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.counting.reading import manifest_types, quoted
+from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.counting.tally import Truths
 from sfumato.analyst.randomized import inverse
 from sfumato.analyst.randomized.channel import Channel, randomization_of
@@ -28,7 +27,7 @@ from sfumato.analyst.randomized.expectation import FARTHEST, Curve, Expected, St
 from sfumato.analyst.randomized.figures import FEW
 from sfumato.analyst.randomized.projection import project
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
+from sfumato.release.reading import manifest_types, quoted
 from sfumato.values.attributes import label
 from sfumato.values.matrix.retention import FloatArray
 
@@ -134,7 +133,7 @@ def _two_sided(level: float) -> float:
 
 @not_too_deep
 def power(
-    release: Release,
+    release: CountedRelease,
     by: str | Sequence[str] = (),
     where: str = "",
     *,
@@ -190,7 +189,7 @@ def power(
 
 
 def _check(
-    release: Release,
+    release: CountedRelease,
     by: tuple[str, ...],
     share: float | None,
     width: float | None,
@@ -215,7 +214,7 @@ def _check(
 # --- what is known: the rows of each group, the release-wide distribution ---------------------------------------------
 
 
-def _spread(release: Release, channel: Channel) -> list[FloatArray]:
+def _spread(release: CountedRelease, channel: Channel) -> list[FloatArray]:
     """Return the corrected counts of the values of each sub-table, in the whole release."""
     labels = [] if channel.label is None else [channel.label]
     answer = count(release, (*labels, *channel.domain.names))
@@ -236,7 +235,9 @@ class _Sizes:
     rows: FloatArray  # [groups, strata]
 
 
-def _sizes(release: Release, channel: Channel, untouched: Sequence[str], condition: Condition, where: str) -> _Sizes:
+def _sizes(
+    release: CountedRelease, channel: Channel, untouched: Sequence[str], condition: Condition, where: str
+) -> _Sizes:
     """Count the published rows of each group and stratum that satisfy the untouched part of the condition."""
     found: dict[tuple[Any, ...], dict[tuple[Truths, int], int]] = {}
     width = len(untouched)

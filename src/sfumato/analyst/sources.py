@@ -12,6 +12,7 @@ from typing import Protocol
 from sfumato.analyst.answer import IntArray, Target
 from sfumato.analyst.ask.cells import Estimates
 from sfumato.analyst.ask.conditions import Condition
+from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import Detail, Number, Tally, Truths, tallied
 from sfumato.analyst.grouped.bucket_figures import BucketFigures
 from sfumato.analyst.grouped.bucket_tally import BucketTally, bucket_tally
@@ -21,7 +22,7 @@ from sfumato.analyst.randomized import inverse
 from sfumato.analyst.randomized.channel import Channel, ChannelTable, randomization_of
 from sfumato.analyst.randomized.figures import Figures
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import GroupsPart
 from sfumato.values.attributes import SensitiveDomain
 
@@ -33,7 +34,7 @@ Place = Callable[[Truths], IntArray]
 class Question:
     """What is asked: by which columns (in one or several sets), of which records, which totals."""
 
-    release: Release
+    release: CountedRelease
     by: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
     condition: Condition
@@ -99,21 +100,21 @@ class Compositions:
 Origin = Matrices | Compositions
 
 
-def origin_of(release: Release, names: Collection[str]) -> Origin:
+def origin_of(release: ReleaseFolder, names: Collection[str]) -> Origin:
     """Return where estimates of a question about these columns come from."""
     if release.manifest.groups is None:
         return Matrices(randomization_of(release).joint(names))
     return Compositions(release.manifest.domain)
 
 
-def hidden_columns(release: Release) -> dict[str, str]:
+def hidden_columns(release: ReleaseFolder) -> dict[str, str]:
     """Return the columns that are not told row by row, each with the reason."""
     if release.manifest.groups is not None:
         return dict.fromkeys(release.manifest.domain.names, "is only in the table of groups")
     return dict.fromkeys(randomization_of(release).names, "is randomized")
 
 
-def withheld_notes(release: Release) -> list[str]:
+def withheld_notes(release: ReleaseFolder) -> list[str]:
     """Return what is said where not all records were published."""
     groups = release.manifest.groups
     if groups is None or not groups.withheld:

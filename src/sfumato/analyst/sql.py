@@ -21,14 +21,13 @@ from sfumato.analyst.ask.conditions import (
 from sfumato.analyst.ask.misspelt import unknown_values, unseen_values
 from sfumato.analyst.ask.query import NUMERIC, Query, parse_query
 from sfumato.analyst.count import NO_ROW, check_method, scattered
-from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.counting.reading import manifest_types, quoted, shown_values
+from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.grouped import buckets
 from sfumato.analyst.measures import Values, evaluate, products_of, totals_of
 from sfumato.analyst.randomized.figures import UNBIASED
 from sfumato.analyst.sources import Question, Source, hidden_columns, origin_of
 from sfumato.errors import SingularMatrix, UsageError
-from sfumato.release.folder import Release
+from sfumato.release.reading import manifest_types, quoted, shown_values
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.nearest import meant
@@ -39,7 +38,7 @@ FIGURE = "figure"
 
 @not_too_deep
 def sql(
-    release: Release,
+    release: CountedRelease,
     text: str,
     *,
     weight: str = "",
@@ -83,14 +82,14 @@ def sql(
     )
 
 
-def _check_method(release: Release, method: str, target: Target, level: float) -> None:
+def _check_method(release: CountedRelease, method: str, target: Target, level: float) -> None:
     if method not in ("inverse", "classical"):
         raise UsageError("A query is answered by `inverse` or `classical`.", "Other estimators are for counts: --by")
     check_method(release, method, target, level)
 
 
 def _check_numbers(
-    release: Release, query: Query, weight: str, types: dict[str, str], randomized: tuple[str, ...]
+    release: CountedRelease, query: Query, weight: str, types: dict[str, str], randomized: tuple[str, ...]
 ) -> None:
     """Raise unless the weight is an untouched column, and what is summed is a number, in text or not."""
     if weight and (weight not in types or weight in randomized):
@@ -111,7 +110,7 @@ def _check_numbers(
                 raise UsageError(problem.message, f"Name a column of numbers, or count instead: --by {name}") from None
 
 
-def _check_weights(release: Release, weight: str, where: str) -> None:
+def _check_weights(release: CountedRelease, weight: str, where: str) -> None:
     """Raise unless every record that is asked about has a weight, and none is negative or infinite."""
     number = f"CAST({quoted(weight)} AS DOUBLE)"
     wrong = {
@@ -148,14 +147,14 @@ class _Part:
 class _Asked:
     """A query to a release."""
 
-    release: Release
+    release: CountedRelease
     query: Query
     condition: Condition
     domain: SensitiveDomain
     source: Source
 
     @classmethod
-    def of(cls, release: Release, query: Query, weight: str, target: Target, method: Estimator) -> _Asked:
+    def of(cls, release: CountedRelease, query: Query, weight: str, target: Target, method: Estimator) -> _Asked:
         """Return a query with what its estimates come from."""
         origin = origin_of(release, {*query.by, *column_names(query.where)})
         condition = split_condition(release, query.where, origin.domain)

@@ -18,10 +18,10 @@ import numpy as np
 from sfumato.analyst.answer import Answer, Estimator, IntArray, Key, Target, check_target
 from sfumato.analyst.ask.conditions import not_too_deep
 from sfumato.analyst.count import Counted, Numbers, check_columns, check_method
+from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import MOST_CELLS
 from sfumato.analyst.grouped.bucket_figures import COUNT
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
 from sfumato.values.matrix.retention import FloatArray
 
 MOST_COVARIANCES = 4_000
@@ -112,7 +112,7 @@ class JointTable:
 
 @not_too_deep
 def table(
-    release: Release,
+    release: CountedRelease,
     columns: str | Sequence[str],
     where: str = "",
     *,

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.attackers import (
     columns,
     common,
@@ -27,7 +28,6 @@ from sfumato.auditor.running import Attack, Progress, no_progress, now, run, sof
 from sfumato.auditor.utility.measuring import measure
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table
-from sfumato.release.folder import Release
 
 Kind = Literal["randomized", "response", "groups"]
 ONE_MATRIX = "the sensitive values were not randomized by one mechanism"

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.analyst.counting.reading import connected, quoted
+from sfumato.analyst.release import Release
 from sfumato.auditor.foreign.labels import named
 from sfumato.auditor.grouped import GroupTables
 from sfumato.engines.arrow import as_numpy, codes_of
@@ -25,8 +25,8 @@ from sfumato.engines.rows.mapping import positioned
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.publisher.table import Table
-from sfumato.release.folder import Release
 from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.release.reading import connected, quoted
 from sfumato.release.verify.files import as_published
 from sfumato.values.attributes import MISSING_LABEL, Attribute, SensitiveDomain, Value
 from sfumato.values.attributes import label as written

@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analyst.counting.reading import connected, quoted
+from sfumato.analyst.release import Release
 from sfumato.errors import UsageError
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels, IntArray
 from sfumato.methods.response.guessing import guesses, limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.publisher.table import Table, profile
-from sfumato.release.folder import Release
+from sfumato.release.reading import connected, quoted
 from sfumato.values.attributes import Domain, label
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.profile import Profile

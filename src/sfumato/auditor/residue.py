@@ -25,11 +25,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.parquet_pages import everything
 from sfumato.engines.base import Source
 from sfumato.publisher.table import Table
-from sfumato.release.folder import MANIFEST_NAME, Release, manifest_seal
+from sfumato.release.folder import MANIFEST_NAME, manifest_seal
 from sfumato.release.readme import readme
 
 PREFIX = 6

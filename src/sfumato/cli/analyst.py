@@ -13,7 +13,7 @@ from sfumato.errors import UsageError
 
 if TYPE_CHECKING:
     from sfumato.analyst.answer import Answer
-    from sfumato.release.folder import Release
+    from sfumato.analyst.release import Release
 
 SMALL = 5
 """Numbers below are shown with more digits: shares, averages, small counts."""

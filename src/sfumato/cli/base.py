@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sfumato.release.folder import Release
+    from sfumato.analyst.release import Release
 
 Value = TypeVar("Value")
 ENGINES = ("embedded", "spark")
@@ -92,7 +92,7 @@ def spark_session(engine: str, master: str | None, conf: list[str] | None) -> It
 @contextmanager
 def opened_release(folder: Path, engine: str, master: str | None, conf: list[str] | None) -> Iterator[Release]:
     """Give a release whose rows are counted by the engine."""
-    from sfumato.release.folder import open_release
+    from sfumato.analyst.release import open_release
 
     open_release(folder)  # before Spark starts, which takes long
     with spark_session(engine, master, conf) as spark:

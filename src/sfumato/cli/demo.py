@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from sfumato.analyst.release import Release
 from sfumato.cli.clinic import clinic
 from sfumato.errors import UsageError
 from sfumato.methods import plan
@@ -18,7 +19,6 @@ from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
 from sfumato.release.checks import Verification
-from sfumato.release.folder import Release
 from sfumato.values.computed import STRENGTHS
 
 POLICY = """\

@@ -238,7 +238,7 @@ for _name, _example, _function in (each for part in _PARTS for each in part.COMM
 @command("verify", "sfumato verify release/")
 def verify(release: ReleasePath, as_json: Json = False) -> None:
     """Re-check all that a release alone proves; list what needs an audit. Exit code 1 if anything fails."""
-    from sfumato.release.folder import open_release
+    from sfumato.analyst.release import open_release
 
     result = open_release(release).verify()
     if as_json:

@@ -31,11 +31,11 @@ def report(
 ) -> None:
     """Write the report of a release as one HTML page: the story, matrix, counts, attackers, limits. Private, unless
     --public."""
+    from sfumato.analyst.release import open_release
     from sfumato.auditor.audit import audit
     from sfumato.auditor.report.reporting import check_place, load_comparison, load_record, report
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
-    from sfumato.release.folder import open_release
 
     if audit_file is not None and seed is not None:
         raise UsageError("The seed is for a new audit, and --audit gives one.", "Leave one of them out.")

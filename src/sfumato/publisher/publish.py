@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from sfumato.analyst.release import Release, open_release
 from sfumato.claims import codec, second_release
 from sfumato.claims.guarantee import Guarantee
 from sfumato.engines.deal.anatomy import for_once
@@ -46,15 +47,7 @@ from sfumato.publisher.table import (
     watched_numbers,
     widened,
 )
-from sfumato.release.folder import (
-    MANIFEST_NAME,
-    README_NAME,
-    Release,
-    file_sha256,
-    manifest_seal,
-    open_release,
-    value_type,
-)
+from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal, value_type
 from sfumato.release.manifest import (
     Column,
     DataFile,

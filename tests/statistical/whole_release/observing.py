@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.analyst.release import open_release
 from sfumato.errors import SfumatoError
-from sfumato.release.folder import open_release
 
 Features = dict[str, Hashable]
 HEX = re.compile(r"\b[0-9a-f]{16,}\b")

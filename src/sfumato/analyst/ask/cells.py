@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from sfumato.analyst.answer import IntArray, Key, Target, value_order
 from sfumato.analyst.ask.conditions import Condition
-from sfumato.analyst.counting.reading import shown_values
 from sfumato.analyst.counting.tally import Number, Truths
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
+from sfumato.release.reading import shown_values
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.retention import FloatArray
 
@@ -56,7 +56,7 @@ class Cells:
         place = self.asked.index(name)
         return np.unravel_index(np.arange(self.size), self.sizes)[place].astype(np.int64)
 
-    def in_order(self, release: Release) -> IntArray:
+    def in_order(self, release: ReleaseFolder) -> IntArray:
         """Return the cells as answers list them: in the order of the domain, but numbers that were read off the table.
 
         Such a domain is in the order of text, where '10' comes before '9'.

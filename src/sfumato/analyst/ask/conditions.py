@@ -32,9 +32,10 @@ from sfumato.analyst.ask.where import (
 )
 from sfumato.analyst.bin_order import are_bins, are_periods, bin_place
 from sfumato.analyst.counting import on_spark
-from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.counting.database import connection
-from sfumato.analyst.counting.reading import (
+from sfumato.analyst.counting.counts import CountedRelease, Counting
+from sfumato.errors import UsageError
+from sfumato.release.database import connection
+from sfumato.release.reading import (
     CONDITION_ERRORS,
     Piece,
     connected,
@@ -43,8 +44,6 @@ from sfumato.analyst.counting.reading import (
     manifest_types,
     quoted,
 )
-from sfumato.errors import UsageError
-from sfumato.release.folder import Release
 from sfumato.values.attributes import SensitiveDomain
 
 _Given = ParamSpec("_Given")
@@ -108,7 +107,7 @@ def not_too_deep(function: Callable[_Given, _Answer]) -> Callable[_Given, _Answe
 
 
 def split_condition(
-    release: Release, tree: exp.Expression | None, domain: SensitiveDomain, *, selects: bool = True
+    release: CountedRelease, tree: exp.Expression | None, domain: SensitiveDomain, *, selects: bool = True
 ) -> Condition:
     """Return a condition split by what it looks at; raise if some part cannot be asked.
 
@@ -206,7 +205,7 @@ def _combinations(domain: SensitiveDomain) -> dict[str, Any]:
 # --- checks against the release, and counting -----------------------------------------------------------------------
 
 
-def check_comparisons(release: Release, tree: exp.Expression) -> None:
+def check_comparisons(release: CountedRelease, tree: exp.Expression) -> None:
     """Raise if a text is compared as a number that is none, or numbers in text, or bins, would be put in its order.
 
     Likewise if a value that was merged away, or a day inside a published period, is asked for: no row tells of it.
@@ -231,7 +230,7 @@ def check_comparisons(release: Release, tree: exp.Expression) -> None:
             raise _about_order(release, order)
 
 
-def _check_merged(release: Release, tree: exp.Expression) -> None:
+def _check_merged(release: CountedRelease, tree: exp.Expression) -> None:
     """Raise if a condition names a value that is published under another name: it would match no row, unseen."""
     for name, text in compared_texts(tree):
         lists = (release.manifest.merged or {}).get(name, {})
@@ -243,7 +242,7 @@ def _check_merged(release: Release, tree: exp.Expression) -> None:
             )
 
 
-def _check_periods(release: Release, tree: exp.Expression, names: Collection[str]) -> None:
+def _check_periods(release: CountedRelease, tree: exp.Expression, names: Collection[str]) -> None:
     """Raise if years, quarters or months are put in order with a text of another kind: '2019-Q1' > '2019-05'."""
     for name, text in ordered_texts(tree):
         texts = texts_of(release, name) if name in names else ()
@@ -262,7 +261,7 @@ def _shape(text: str) -> str:
     return re.sub(r"\d", "0", text)
 
 
-def _about_order(release: Release, order: TextualOrder) -> UsageError:
+def _about_order(release: CountedRelease, order: TextualOrder) -> UsageError:
     literals, sums = ", ".join(order.literals), ", ".join(f"{name} + 0" for name in order.columns)
     remedy = f"Leave the quotes away ({literals}) to compare numbers."
     if not literals:
@@ -272,7 +271,7 @@ def _about_order(release: Release, order: TextualOrder) -> UsageError:
     return UsageError(f"{order.text} compares text that holds numbers: as text, '9' comes after '10'.", remedy)
 
 
-def _about_bins(release: Release, name: str) -> UsageError:
+def _about_bins(release: CountedRelease, name: str) -> UsageError:
     shown = ", ".join(map(_literal, sorted(texts_of(release, name), key=bin_place)[:4]))
     return UsageError(
         f"{name!r} is published in bins, as text: it cannot be compared with numbers or put in order.",
@@ -280,7 +279,7 @@ def _about_bins(release: Release, name: str) -> UsageError:
     )
 
 
-def check_numbers(release: Release, name: str) -> None:
+def check_numbers(release: CountedRelease, name: str) -> None:
     """Raise if a column of text holds something that is no number, or numbers that would not be told apart."""
     for what, sql in (("no number", _NO_NUMBER), ("a number of more than 15 digits", _LONG_NUMBER)):
         rows, example = _counted_texts(release, name, sql.format(text=quoted(name)))
@@ -297,20 +296,20 @@ _LONG_NUMBER = "length(regexp_replace({text}, '^[-+0.]+|[eE].*$|[^0-9]', '', 'g'
 """Beyond so many digits two numbers may be one in double precision."""
 
 
-def _counted_texts(release: Release, name: str, where: str) -> tuple[int, str]:
+def _counted_texts(release: CountedRelease, name: str, where: str) -> tuple[int, str]:
     """Return how many texts of a column satisfy a condition, and the first of them."""
     asked = Counting((), (("count(*)", "sum"), (f"min({quoted(name)})", "min")), where)
     ((rows, example),) = _asked_of_texts(release, (name,), asked)
     return rows, example
 
 
-def texts_of(release: Release, name: str) -> list[str]:
+def texts_of(release: CountedRelease, name: str) -> list[str]:
     """Return the different texts of a column."""
     column = quoted(name)
     return [text for (text,) in _asked_of_texts(release, (name,), Counting((column,), where=f"{column} IS NOT NULL"))]
 
 
-def _asked_of_texts(release: Release, names: Sequence[str], asked: Counting) -> list[tuple[Any, ...]]:
+def _asked_of_texts(release: CountedRelease, names: Sequence[str], asked: Counting) -> list[tuple[Any, ...]]:
     """Ask of the published rows; of hidden columns, of the combinations of their values."""
     parts = [part for part in release.manifest.domain.parts if part.name in names]
     if not parts:
@@ -325,14 +324,14 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def counted(release: Release, asked: Counting, where: str) -> list[tuple[Any, ...]]:
+def counted(release: CountedRelease, asked: Counting, where: str) -> list[tuple[Any, ...]]:
     """Return the rows of an answer; what does not fit in the condition is told by it."""
     # by way of Arrow: DuckDB itself needs another package for times with a zone
     columns = fetched(release, asked, f"The condition {where!r}" if where.strip() else "").columns
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def fetched(release: Release, asked: Counting, what: str, **tables: Any) -> Any:
+def fetched(release: CountedRelease, asked: Counting, what: str, **tables: Any) -> Any:
     """Return the answer as an Arrow table. What does not fit is told of `what` was asked, if that is said.
 
     `tables` are Arrow tables that it may read besides the release. It is counted in the release's Spark session, if it
@@ -351,6 +350,6 @@ def fetched(release: Release, asked: Counting, what: str, **tables: Any) -> Any:
             raise UsageError(f"{what} does not fit: {first_line(problem)}.", EXAMPLE) from None
 
 
-def _opened(release: Release) -> AbstractContextManager[Any]:
+def _opened(release: CountedRelease) -> AbstractContextManager[Any]:
     """Return a connection to all rows; of a release on Spark to its first file, which tells the types."""
     return connected(release, None if release.spark is None else Piece(release.data_files[0]), as_numbers=True)

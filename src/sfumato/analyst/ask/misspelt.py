@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from sfumato.analyst.ask.conditions import texts_of
 from sfumato.analyst.ask.where import compared_texts
-from sfumato.analyst.counting.reading import manifest_types
-from sfumato.release.folder import Release
+from sfumato.analyst.counting.counts import CountedRelease
+from sfumato.release.reading import manifest_types
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.nearest import meant
 
@@ -22,7 +22,7 @@ def unknown_values(tree: exp.Expression | None, domain: SensitiveDomain) -> Iter
             yield f"{text!r} is no value of {name!r}. {meant(text, parts[name], 'Its values are')}"
 
 
-def unseen_values(release: Release, tree: exp.Expression | None) -> Iterator[str]:
+def unseen_values(release: CountedRelease, tree: exp.Expression | None) -> Iterator[str]:
     """Give a note on every text that no published row has in the column that it is compared with. Reads the rows."""
     published, types = set(release.column_names), manifest_types(release)
     for name, text in compared_texts(tree):

@@ -8,10 +8,20 @@ So DuckDB answers it of all files at once, or of some rows at a time, on many ma
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sfumato.release.folder import ReleaseFolder
 
 Merge = Literal["sum", "min", "max"]
+
+
+@dataclass(frozen=True)
+class CountedRelease(ReleaseFolder):
+    """A release, and where its rows are counted."""
+
+    spark: Any = field(default=None, repr=False, compare=False)
+    """A Spark session; None: on this machine."""
 
 
 @dataclass(frozen=True)

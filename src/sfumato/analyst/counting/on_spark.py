@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -20,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.counting.reading import ROW_NUMBER, Piece, connected, first_line, need_files
+from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
+from sfumato.release.reading import ROW_NUMBER, Piece, connected, first_line, need_files
 from sfumato.spark_session import quietly
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ TOLD = re.compile(r"<duckdb (\w+): (.*?)>", re.DOTALL)
 """How a task's error from DuckDB is written, so that it can be told as the embedded engine tells it."""
 
 
-def answered(release: Release, connection: Any, asked: Counting, tables: Mapping[str, Any]) -> Any:
+def answered(release: CountedRelease, connection: Any, asked: Counting, tables: Mapping[str, Any]) -> Any:
     """Return the answer as an Arrow table with the types of the embedded engine.
 
     `connection` has some rows of the release: there it is checked that the question fits, and learned of which types
@@ -57,12 +56,12 @@ def answered(release: Release, connection: Any, asked: Counting, tables: Mapping
     return connection.sql(f"SELECT {', '.join(columns)} FROM found").to_arrow_table()
 
 
-def _collected(release: Release, asked: Counting, types: Mapping[str, str], tables: Mapping[str, Any]) -> Any:
+def _collected(release: CountedRelease, asked: Counting, types: Mapping[str, str], tables: Mapping[str, Any]) -> Any:
     """Count on the cluster, and collect the merged answer."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    spark, here = release.spark, replace(release, folder=release.folder.absolute(), spark=None)
+    spark, here = release.spark, ReleaseFolder(release.folder.absolute(), release.manifest)
     pieces = pieces_of(here)
     work = partial(count_pieces, here, pieces, _carried(asked.counted, types))
     try:
@@ -90,14 +89,14 @@ def _merged(answers: DataFrame, asked: Counting) -> DataFrame:
 # --- what a task does -------------------------------------------------------------------------------------------------
 
 
-def count_pieces(release: Release, pieces: Sequence[Piece], query: str, batches: Iterator[Any]) -> Iterator[Any]:
+def count_pieces(release: ReleaseFolder, pieces: Sequence[Piece], query: str, batches: Iterator[Any]) -> Iterator[Any]:
     """Answer the query of each of some pieces, which Spark hands over by number."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield from _counted(release, pieces[number], query)
 
 
-def _counted(release: Release, piece: Piece, query: str) -> Iterator[Any]:
+def _counted(release: ReleaseFolder, piece: Piece, query: str) -> Iterator[Any]:
     with connected(release, piece, as_numbers=True) as connection:
         try:
             yield from connection.sql(query).to_arrow_reader(ROWS_AT_ONCE)
@@ -145,7 +144,7 @@ def _schema(types: Mapping[str, str]) -> StructType:
 # --- pieces of the published rows -------------------------------------------------------------------------------------
 
 
-def pieces_of(release: Release) -> list[Piece]:
+def pieces_of(release: ReleaseFolder) -> list[Piece]:
     """Return the published rows in pieces: files, the large ones cut (CSV cannot be)."""
     data, files = release.manifest.data, release.data_files
     rows = [data.rows] if data.parts is None else [part.rows for part in data.parts]

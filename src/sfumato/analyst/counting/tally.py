@@ -18,11 +18,10 @@ import numpy as np
 
 from sfumato.analyst.answer import IntArray, Key, sorted_key
 from sfumato.analyst.ask.conditions import Condition, fetched
-from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.counting.reading import quoted, stated_order
+from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import Release
+from sfumato.release.reading import quoted, stated_order
 from sfumato.values.attributes import SensitiveDomain, label
 from sfumato.values.matrix.retention import FloatArray
 
@@ -97,7 +96,7 @@ class Tally:
 
 
 def tallied(
-    release: Release,
+    release: CountedRelease,
     channel: Channel,
     untouched: Sequence[str],
     condition: Condition,

@@ -18,13 +18,12 @@ import pyarrow as pa
 
 from sfumato.analyst.answer import IntArray, Key
 from sfumato.analyst.ask.conditions import Condition, fetched
-from sfumato.analyst.counting.counts import Counting, Merge
-from sfumato.analyst.counting.reading import quoted, stated_order
+from sfumato.analyst.counting.counts import CountedRelease, Counting, Merge
 from sfumato.analyst.counting.tally import ROWS, Number, Truths, distinct, key_of, numbers_in, unique_rows
 from sfumato.analyst.grouped.bucket_sums import Binned
 from sfumato.analyst.grouped.dealt import Dealt
 from sfumato.errors import UsageError
-from sfumato.release.folder import Release
+from sfumato.release.reading import quoted, stated_order
 from sfumato.values.matrix.retention import FloatArray
 
 SUM: Merge = "sum"
@@ -84,7 +83,7 @@ class BucketTally:
 
 
 def bucket_tally(
-    release: Release,
+    release: CountedRelease,
     dealt: Dealt,
     untouched: Sequence[str],
     condition: Condition,
@@ -129,7 +128,7 @@ def bucket_tally(
 
 
 def _patterns(
-    release: Release, condition: Condition, place: Callable[[Truths], IntArray]
+    release: CountedRelease, condition: Condition, place: Callable[[Truths], IntArray]
 ) -> tuple[tuple[Truths, ...], Any]:
     """Return one pattern for each meaning (which values are meant), and the meaning of every pattern that occurs."""
     found = fetched(release, Counting((_pattern(condition),), where=condition.rows), "The query")
@@ -157,7 +156,7 @@ def _pattern(condition: Condition) -> str:
 
 
 def _asked(
-    release: Release,
+    release: CountedRelease,
     untouched: Sequence[str],
     condition: Condition,
     sums: Sequence[str],

@@ -14,14 +14,13 @@ import numpy as np
 
 from sfumato.analyst.answer import IntArray
 from sfumato.analyst.ask.conditions import fetched
-from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.counting.reading import connected, quoted
+from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.counting.tally import changed, distinct, key_of, part_codes
 from sfumato.analyst.grouped.compositions import Kinds
 from sfumato.analyst.grouped.dealt import Dealt, dealt_of
 from sfumato.errors import ReleaseError
-from sfumato.release.folder import Release
 from sfumato.release.manifest import GroupsPart
+from sfumato.release.reading import connected, quoted
 from sfumato.values.attributes import SensitiveDomain
 
 LINES_AT_ONCE = 1 << 20
@@ -37,7 +36,7 @@ class _Part:
     groups: slice  # which these are in the table
 
 
-def dealt(release: Release) -> Dealt:
+def dealt(release: CountedRelease) -> Dealt:
     """Return how the records were dealt."""
     files = (*release.data_files, *release.groups_files)
     stamps = tuple((str(file.absolute()), file.stat().st_mtime_ns) for file in files if file.is_file())
@@ -48,7 +47,7 @@ def dealt(release: Release) -> Dealt:
 class _Opened:
     """A release as a key of the cache: its files as they are now."""
 
-    release: Release
+    release: CountedRelease
     stamps: tuple[tuple[str, int], ...]
 
     def __hash__(self) -> int:
@@ -82,7 +81,7 @@ def _other_groups() -> ReleaseError:
     return changed("other groups in its data than in its table of groups")
 
 
-def _strata(release: Release, groups: GroupsPart) -> tuple[IntArray, IntArray, int | None]:
+def _strata(release: CountedRelease, groups: GroupsPart) -> tuple[IntArray, IntArray, int | None]:
     """Return the rows and the stratum of each group, and the number of the stratum of those that mix cells."""
     is_told = all(name in release.column_names for name in groups.dealt_within)
     names = groups.dealt_within if is_told else ()

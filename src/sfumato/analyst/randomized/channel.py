@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.matrix.retention import CodeArray, FloatArray
@@ -132,7 +132,7 @@ class Randomization:
         return not any({first, second} <= set(mechanism.domain.names) for mechanism in self.mechanisms)
 
 
-def randomization_of(release: Release) -> Randomization:
+def randomization_of(release: ReleaseFolder) -> Randomization:
     """Return how the release was randomized; raise if its manifest does not say it."""
     try:
         return Randomization(release.manifest.mechanism_values)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analyst.counting.reading import connected, quoted
+from sfumato.analyst.release import Release
 from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.evidence import Codes, ColumnCodes, DoesNotApply, Evidence, Ints, text_of
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.shared_words import LEVEL, equal_rows, equal_shares
 from sfumato.claims.second_release import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.folder import Release
+from sfumato.release.reading import connected, quoted
 from sfumato.release.verify.files import as_published
 from sfumato.values.attributes import Attribute, SensitiveDomain
 from sfumato.values.chance import allowed

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from sfumato.analyst.release import Release
 from sfumato.analyst.tables import JointTable
 from sfumato.auditor.evidence import Codes, ColumnCodes, Evidence, Ints, another_table
 from sfumato.auditor.utility.usefulness import Floats
@@ -16,7 +17,6 @@ from sfumato.engines.rows.mapping import positioned
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import TableError, UsageError
 from sfumato.publisher.table import Table
-from sfumato.release.folder import Release
 from sfumato.values.attributes import label as written
 
 MOST_CELLS = 3_000_000

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.analyst.counting.reading import as_written
+from sfumato.analyst.release import Release
 from sfumato.auditor.compare.original import MOST_CELLS, Original
 from sfumato.auditor.evidence import Ints
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.measuring import CONDITIONS, MOST_COLUMNS, MOST_TABLES, MOST_VALUES, SELECTIVITY
 from sfumato.auditor.utility.usefulness import Floats
 from sfumato.errors import SingularMatrix, UsageError
-from sfumato.release.folder import Release
+from sfumato.release.reading import as_written
 from sfumato.values.randomness import simulation
 
 Names = tuple[str, ...]

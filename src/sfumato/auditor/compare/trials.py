@@ -11,6 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.compare.guessing import Guessed, guess, guess_classes
 from sfumato.auditor.compare.original import Original
 from sfumato.auditor.compare.promised import Promised, promised
@@ -23,7 +24,6 @@ from sfumato.methods.plan import AnyPlan
 from sfumato.publisher.policy_rules import SUPPRESSION
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile
-from sfumato.release.folder import Release
 from sfumato.values.randomness import SecretKey
 
 

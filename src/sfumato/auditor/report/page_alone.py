@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Text
-from sfumato.release.folder import Release
 
 MOST_ROWS = 2_000_000
 """Records above which they are not counted for a page."""

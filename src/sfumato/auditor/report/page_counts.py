@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Drawing, Section, Text, table
 from sfumato.auditor.report.page_figures import COUNTS, UNCORRECTED, Estimated, histogram, intervals, keys_of
 from sfumato.auditor.report.page_mechanism import group_counts, share_bars
 from sfumato.auditor.report.page_svg import figure
 from sfumato.auditor.report.page_words import and_list, percent
 from sfumato.errors import SingularMatrix
-from sfumato.release.folder import Release
 from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import label
 from sfumato.values.matrix.retention import FloatArray

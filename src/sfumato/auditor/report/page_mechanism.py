@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Drawing, Section, Text, table
 from sfumato.auditor.report.page_figures import Bar, heat_map, histogram
 from sfumato.auditor.report.page_svg import figure
 from sfumato.auditor.report.page_words import and_list, percent
-from sfumato.release.folder import Release
 from sfumato.release.manifest import GroupsPart, Manifest
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound

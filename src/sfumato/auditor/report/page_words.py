@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
+from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, table
-from sfumato.release.folder import MANIFEST_NAME, Release
+from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
 from sfumato.values.attributes import label
 from sfumato.values.computed import STRENGTHS

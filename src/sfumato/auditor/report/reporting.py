@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.analyst.release import Release, open_release
 from sfumato.analyst.show.files import check_new, new_file
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.report.page import Notice, Page, Section, html_of
@@ -21,7 +22,7 @@ from sfumato.auditor.report.page_record import what_is_wrong
 from sfumato.auditor.report.page_words import NAMES, citing, limits, promise, story
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table
-from sfumato.release.folder import Release, open_release, release_around
+from sfumato.release.folder import release_around
 
 if TYPE_CHECKING:
     from sfumato.auditor.compare.record import Outcome

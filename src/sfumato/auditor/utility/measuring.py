@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analyst.counting.reading import as_written
 from sfumato.analyst.tables import JointTable
 from sfumato.auditor.attackers.randomized import dealt
 from sfumato.auditor.evidence import DoesNotApply, Evidence, text_of
@@ -25,6 +24,7 @@ from sfumato.auditor.utility.usefulness import (
     uncertainty,
 )
 from sfumato.errors import SfumatoError
+from sfumato.release.reading import as_written
 from sfumato.values.randomness import simulation
 
 LEVEL = 0.95

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.answer import Estimator
+from sfumato.analyst.release import Release
 from sfumato.analyst.tables import JointTable, table
 from sfumato.auditor.utility.distances import (
     CubeErrors,
@@ -19,7 +20,6 @@ from sfumato.auditor.utility.distances import (
     relative_errors,
 )
 from sfumato.auditor.utility.truth import Truth, count_truth
-from sfumato.release.folder import Release
 
 WORDS = {
     "kl": "Kullback-Leibler, nats",

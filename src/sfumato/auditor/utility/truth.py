@@ -23,15 +23,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.analyst.answer import NAN
-from sfumato.analyst.counting.reading import manifest_types
+from sfumato.analyst.release import Release
 from sfumato.engines.arrow import codes_of
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.sources import open_source
 from sfumato.engines.rows.recoding import NO_DAY, day_of_text
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table
-from sfumato.release.folder import Release, value_type
+from sfumato.release.folder import value_type
 from sfumato.release.manifest import Column
+from sfumato.release.reading import manifest_types
 from sfumato.values.input_rule import InputRule
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.nearest import meant

@@ -26,8 +26,9 @@ from sfumato.errors import TableError
 from sfumato.publisher.column_names import check_columns
 from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.feasibility import survey_feasibility
-from sfumato.publisher.survey.model import Persons, RareValue, RowOrder, Sensitive, Survey, ValueShare
+from sfumato.publisher.survey.model import Persons, RareValue, RowOrder, Sensitive, ValueShare
 from sfumato.publisher.survey.predictors import find_predictors
+from sfumato.publisher.survey.text import Survey
 from sfumato.publisher.survey.warnings import column_warnings, policy_warnings
 from sfumato.publisher.table import Table, no_progress
 from sfumato.values.looks import REMEDY

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from sfumato.values.attributes import Role
-from sfumato.values.uniqueness import Uniqueness
 
 
 @dataclass(frozen=True)
@@ -120,36 +118,3 @@ class Feasible:
     total_variation: float | None  # expected, of the estimated distribution
     published_share: float | None  # of the records, where they are published in groups, with true values
     reason: str
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What `sfumato profile` shows. Private. Without a policy, the optional parts are None."""
-
-    table: str
-    rows: int
-    columns: tuple[Column, ...]
-    warnings: tuple[str, ...]
-    uniqueness: Uniqueness | None = None
-    sensitive: Sensitive | None = None
-    row_order: RowOrder | None = None
-    prediction: Prediction | None = None
-    persons: Persons | None = None
-    feasibility: tuple[Feasible, ...] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the survey as JSON-ready values; the keys are the names of the fields."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
-
-    def explain(self) -> str:
-        """Return the survey in plain words."""
-        from sfumato.publisher.survey.text import explain_survey
-
-        return explain_survey(self)
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value

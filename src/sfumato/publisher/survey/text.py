@@ -1,15 +1,48 @@
-"""A survey in plain words."""
+"""A survey, and how it is told in plain words."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
-from sfumato.publisher.survey.model import Column, Feasible, Persons, Prediction, Sensitive, Survey
+from sfumato.publisher.survey.model import Column, Feasible, Persons, Prediction, RowOrder, Sensitive
 from sfumato.values.uniqueness import Uniqueness
 
 WIDTH = 110
 SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What `sfumato profile` shows. Private. Without a policy, the optional parts are None."""
+
+    table: str
+    rows: int
+    columns: tuple[Column, ...]
+    warnings: tuple[str, ...]
+    uniqueness: Uniqueness | None = None
+    sensitive: Sensitive | None = None
+    row_order: RowOrder | None = None
+    prediction: Prediction | None = None
+    persons: Persons | None = None
+    feasibility: tuple[Feasible, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the survey as JSON-ready values; the keys are the names of the fields."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    def explain(self) -> str:
+        """Return the survey in plain words."""
+        return explain_survey(self)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def explain_survey(survey: Survey) -> str:

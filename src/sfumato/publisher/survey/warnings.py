@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_rules import GROUPING, KEEPING_ONE
-from sfumato.publisher.survey.model import Column, Feasible, Prediction, RowOrder, Sensitive, Survey
+from sfumato.publisher.survey.model import Column, Feasible, Prediction, RowOrder, Sensitive
+from sfumato.publisher.survey.text import Survey
 from sfumato.values.attributes import LEFT_OUT_ROLES
 
 MANY_UNIQUE = 0.05

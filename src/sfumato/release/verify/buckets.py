@@ -19,13 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.analyst.counting.reading import connected, quoted
 from sfumato.claims.buckets import state_group_guarantee
 from sfumato.claims.second_release import SECOND_GROUPS
 from sfumato.errors import UsageError
 from sfumato.release.checks import Check, differing, due_facts, outcome, treatments_fit
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.release.reading import connected, quoted
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.bucket_columns import GroupClaim, GroupMethod
 from sfumato.values.computed import of_groups
@@ -43,7 +43,7 @@ TIED = {"safe-d": None, "rotation": 2, "spread": 2}
 # --- what is stated -------------------------------------------------------------------------------------------------
 
 
-def stated(release: Release) -> Iterator[Check]:
+def stated(release: ReleaseFolder) -> Iterator[Check]:
     """The stated guarantee must follow from method, limit and columns, and the key must have been a secret one."""
     manifest = release.manifest
     assert manifest.groups is not None
@@ -102,7 +102,7 @@ def _fitting(manifest: Manifest, groups: GroupsPart, claim: GroupClaim) -> dict[
 # --- the two files ----------------------------------------------------------------------------------------------------
 
 
-def files(release: Release) -> Iterator[Check]:
+def files(release: ReleaseFolder) -> Iterator[Check]:
     """The two files must fit each other and the manifest, and keep the bound as far as they show it."""
     manifest, groups = release.manifest, release.manifest.groups
     assert groups is not None
@@ -255,7 +255,7 @@ def _codes(domain: SensitiveDomain, columns: list[Any]) -> IntArray:
 # --- what they show ---------------------------------------------------------------------------------------------------
 
 
-def _sizes(release: Release, groups: GroupsPart, data: _Counted, lines: _Counted) -> Iterator[Check]:
+def _sizes(release: ReleaseFolder, groups: GroupsPart, data: _Counted, lines: _Counted) -> Iterator[Check]:
     for name, counted, due in (("rows", data, release.manifest.data.rows), ("lines", lines, groups.lines)):
         found = f"{counted.lines:,} {name}"
         yield outcome(name, counted.lines == due, f"{found}, as stated.", f"{found}, not as stated.")
@@ -372,7 +372,7 @@ def _beliefs(connection: Any, groups: GroupsPart, names: tuple[str, ...], lines:
     )
 
 
-def private(release: Release) -> Iterator[Check]:
+def private(release: ReleaseFolder) -> Iterator[Check]:
     """What only an audit with the private table can show."""
     manifest, groups = release.manifest, release.manifest.groups
     assert groups is not None

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analyst.counting.reading import connected, quoted
 from sfumato.release.checks import Check, outcome
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
+from sfumato.release.reading import connected, quoted
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism
 
@@ -41,7 +41,7 @@ class _Copy:
     told: float  # t
 
 
-def no_copies(release: Release) -> Iterator[Check]:
+def no_copies(release: ReleaseFolder) -> Iterator[Check]:
     """Check the columns that are published as they are against the randomized ones."""
     # a time is never a value of a randomized column, and one with a zone cannot be fetched without another package
     names = [
@@ -62,7 +62,7 @@ def no_copies(release: Release) -> Iterator[Check]:
     )
 
 
-def _compared(release: Release, mechanism: Mechanism, name: str, pairs: int) -> _Copy | None:
+def _compared(release: ReleaseFolder, mechanism: Mechanism, name: str, pairs: int) -> _Copy | None:
     own = mechanism.domain.names[0]
     by = quoted(mechanism.label) if mechanism.label else "1"
     with connected(release) as connection:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.release.checks import Check, outcome
-from sfumato.release.folder import MANIFEST_NAME, README_NAME, Release, file_sha256, manifest_seal, value_type
+from sfumato.release.folder import MANIFEST_NAME, README_NAME, ReleaseFolder, file_sha256, manifest_seal, value_type
 from sfumato.release.parts import FilePart
 from sfumato.release.verify import buckets as verification_groups
 
@@ -31,7 +31,7 @@ class _Table:
     parts: Sequence[FilePart] | None
 
 
-def _tables(release: Release) -> Iterator[_Table]:
+def _tables(release: ReleaseFolder) -> Iterator[_Table]:
     data, groups = release.manifest.data, release.manifest.groups
     yield _Table(data.file, release.data_files, data.sha256, data.parts)
     if groups:
@@ -41,7 +41,7 @@ def _tables(release: Release) -> Iterator[_Table]:
 # --- as they were published -----------------------------------------------------------------------------------------
 
 
-def as_published(release: Release) -> Iterator[Check]:
+def as_published(release: ReleaseFolder) -> Iterator[Check]:
     """Check that the files are those that were published, and that no other lies beside them."""
     data, *groups = _tables(release)
     yield _checksum(data)
@@ -83,7 +83,7 @@ def _listed(what: str, names: Sequence[str]) -> Iterator[str]:
         yield f"{what}: {', '.join(names[:SHOWN])}{more}."
 
 
-def _folder(release: Release) -> Check:
+def _folder(release: ReleaseFolder) -> Check:
     """Nothing but the release may lie in its folder: a plan or a table beside it would be handed out with it."""
     known = {release.folder / name for name in (MANIFEST_NAME, README_NAME)}
     folders = [release.folder]
@@ -100,7 +100,7 @@ def _folder(release: Release) -> Check:
     )
 
 
-def _seal(release: Release) -> Iterator[Check]:
+def _seal(release: ReleaseFolder) -> Iterator[Check]:
     """The README seals the manifest: neither can change alone."""
     path = release.folder / README_NAME
     if path.is_file():
@@ -125,7 +125,7 @@ class _Columns:
     fit: Callable[[list[str]], bool]
 
 
-def carried(release: Release) -> Iterator[Check]:
+def carried(release: ReleaseFolder) -> Iterator[Check]:
     """Check the types of the Parquet files and their metadata, which must hold nothing of the source."""
     manifest, groups = release.manifest, release.manifest.groups
     if manifest.data.format != "parquet":

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.analyst.counting.reading import connected, quoted
 from sfumato.release.checks import Check, outcome
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
+from sfumato.release.reading import connected, quoted
 from sfumato.release.verify.random_order import (
     LEVEL,
     Classes,
@@ -24,13 +24,13 @@ from sfumato.values.chance import Tallies
 ROWS_AT_ONCE = 1 << 16
 
 
-def random_order(release: Release) -> Iterator[Check]:
+def random_order(release: ReleaseFolder) -> Iterator[Check]:
     """Check the columns of rows that are stated as shuffled against their places; of groups, the places inside them."""
     if release.manifest.data.shuffled and release.manifest.data.rows > 1:
         yield _outcome(published_order(release), release.manifest.groups is not None)
 
 
-def published_order(release: Release, more: Sequence[Classes] = ()) -> Tallies:
+def published_order(release: ReleaseFolder, more: Sequence[Classes] = ()) -> Tallies:
     """Return the counts of a release's own columns by place, and of classes that are given besides."""
     groups = release.manifest.groups
     names = [name for name in release.column_names if groups is None or name != groups.group_column]
@@ -41,7 +41,7 @@ def published_order(release: Release, more: Sequence[Classes] = ()) -> Tallies:
     return group_order_tallies(classes, np.asarray(numbers.cast(pa.int64())))
 
 
-def published_column(release: Release, name: str) -> Any:
+def published_column(release: ReleaseFolder, name: str) -> Any:
     """Return a column in the order of the rows; of a long release, the rows of some stretches."""
     kept = thinned(release.manifest.data.rows)
     parts, place = [], 0

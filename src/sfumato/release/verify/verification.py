@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from sfumato.analyst.counting.reading import connected, quoted
 from sfumato.claims.guarantee import (
     Direction,
     Guarantee,
@@ -24,8 +23,9 @@ from sfumato.claims.guarantee import (
 from sfumato.claims.second_release import second_of, second_response
 from sfumato.errors import UsageError
 from sfumato.release.checks import Check, Verification, differing, due_facts, outcome, treatments_fit
-from sfumato.release.folder import Release
+from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import ResponsePart
+from sfumato.release.reading import connected, quoted
 from sfumato.release.verify import buckets as verification_groups
 from sfumato.release.verify.copies import no_copies
 from sfumato.release.verify.files import as_published, carried
@@ -46,7 +46,7 @@ FALSE_ALARM = 1e-9
 """Probability with which the check of the published frequencies fails on a release that was drawn as it says."""
 
 
-def verify(release: Release) -> Verification:
+def verify(release: ReleaseFolder) -> Verification:
     """Check a release: checksums, columns, rows, domain, frequencies, and the guarantee on the integer matrix."""
     by_groups = release.manifest.groups is not None
     checks = [*as_published(release)]
@@ -59,7 +59,7 @@ def verify(release: Release) -> Verification:
     return Verification((*checks, *(verification_groups.private(release) if by_groups else _private(release))))
 
 
-def _content(release: Release, rows: Callable[[Release], Iterator[Check]]) -> list[Check]:
+def _content(release: ReleaseFolder, rows: Callable[[ReleaseFolder], Iterator[Check]]) -> list[Check]:
     """Check what the files hold, by their rows and by what else they carry; what cannot be read is told once."""
     checks: list[Check] = []
     for look in (rows, carried):
@@ -70,7 +70,7 @@ def _content(release: Release, rows: Callable[[Release], Iterator[Check]]) -> li
     return list(dict.fromkeys(checks))
 
 
-def _guarantee(release: Release) -> Iterator[Check]:
+def _guarantee(release: ReleaseFolder) -> Iterator[Check]:
     manifest = release.manifest
     try:
         mechanisms = manifest.mechanism_values
@@ -104,7 +104,7 @@ def _of(what: str, mechanism: Mechanism, mechanisms: Sequence[Mechanism]) -> str
     return what if len(mechanisms) == 1 else f"{what} of {mechanism.domain.name}"
 
 
-def _bounds(release: Release, mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
+def _bounds(release: ReleaseFolder, mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
     """The bounds on the odds of values, on the integers of the one mechanism."""
     manifest, mechanism = release.manifest, mechanisms[0]
     yield _consistent(mechanism, manifest.method)
@@ -161,7 +161,7 @@ def _kept(mechanism: Mechanism, direction: Direction) -> Check:
     )
 
 
-def _due_guarantee(release: Release, mechanism: Mechanism) -> Guarantee:
+def _due_guarantee(release: ReleaseFolder, mechanism: Mechanism) -> Guarantee:
     manifest = release.manifest
     if manifest.method == SMALL_DOMAIN:
         rho1 = Fraction(manifest.mechanism.rho1 or 0)
@@ -172,7 +172,7 @@ def _due_guarantee(release: Release, mechanism: Mechanism) -> Guarantee:
     )
 
 
-def _stated_response(release: Release, response: ResponsePart, mechanisms: Sequence[Mechanism]) -> Check:
+def _stated_response(release: ReleaseFolder, response: ResponsePart, mechanisms: Sequence[Mechanism]) -> Check:
     """The stated guarantee must follow from risk, limits and columns; the matrices must be those of the method.
 
     That the limit is kept depends on the private table.
@@ -211,7 +211,7 @@ def _in_scope(response: ResponsePart) -> set[tuple[str, ...]]:
     return quasi | ({response.sensitive} if response.scope != "quasi-identifiers" else set())
 
 
-def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
+def _stated(release: ReleaseFolder, mechanisms: Sequence[Mechanism]) -> Check:
     """The stated guarantee must be the one that follows from method, assurance, bounds and matrices."""
     manifest, mechanism = release.manifest, mechanisms[0]
     guarantee = _due_guarantee(release, mechanism)
@@ -243,7 +243,7 @@ def _stated(release: Release, mechanisms: Sequence[Mechanism]) -> Check:
     )
 
 
-def _rows(release: Release) -> Iterator[Check]:
+def _rows(release: ReleaseFolder) -> Iterator[Check]:
     manifest, mechanisms = release.manifest, release.manifest.mechanism_values
     randomized = [*manifest.randomized, *(m.label for m in mechanisms if m.label)]
     with connected(release) as connection:
@@ -273,7 +273,7 @@ def _count_query(mechanism: Mechanism) -> str:
 
 
 def _drawn(
-    release: Release, mechanism: Mechanism, mechanisms: Sequence[Mechanism], counted: list[Any]
+    release: ReleaseFolder, mechanism: Mechanism, mechanisms: Sequence[Mechanism], counted: list[Any]
 ) -> Iterator[Check]:
     """What a mechanism published must lie in its domain, and be possible under its matrices."""
     domain = mechanism.domain
@@ -337,7 +337,7 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
     )
 
 
-def _private(release: Release) -> Iterator[Check]:
+def _private(release: ReleaseFolder) -> Iterator[Check]:
     manifest = release.manifest
     columns = ", ".join(repr(part.name) for mechanism in manifest.mechanisms for part in mechanism.domain)
     yield Check(

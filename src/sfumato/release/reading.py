@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
-from sfumato.analyst.counting.database import connection
 from sfumato.errors import ReleaseError
-from sfumato.release.folder import Release
+from sfumato.release.database import connection
+from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import Column, DomainPart
 from sfumato.values.attributes import Domain
 from sfumato.values.number_texts import Holds
+
+Written = TypeVar("Written", bound=ReleaseFolder)
 
 CSV_TYPES = {
     "bool": "BOOLEAN",
@@ -59,7 +61,7 @@ class Piece:
 
 
 @contextmanager
-def connected(release: Release, piece: Piece | None = None, *, as_numbers: bool = False) -> Iterator[Any]:
+def connected(release: ReleaseFolder, piece: Piece | None = None, *, as_numbers: bool = False) -> Iterator[Any]:
     """Give a DuckDB connection with the view `release`, by groups `compositions` too, and a locked configuration.
 
     With a piece the view has its rows only, and one thread reads them. With `as_numbers` text that holds numbers is
@@ -83,13 +85,13 @@ def connected(release: Release, piece: Piece | None = None, *, as_numbers: bool 
         ) from None
 
 
-def _is_small(release: Release, piece: Piece | None) -> bool:
+def _is_small(release: ReleaseFolder, piece: Piece | None) -> bool:
     """Whether opening a database takes a good part of the time of a question, and an open one holds little."""
     rows = release.manifest.data.rows
     return rows <= SMALL and (piece is None or (piece.first, piece.end) == (0, None))
 
 
-def need_files(release: Release, files: Sequence[Path]) -> None:
+def need_files(release: ReleaseFolder, files: Sequence[Path]) -> None:
     """Raise unless all these files of the release are there."""
     if lost := next((path for path in files if not path.is_file()), None):
         name = str(lost.relative_to(release.folder))
@@ -99,13 +101,13 @@ def need_files(release: Release, files: Sequence[Path]) -> None:
         )
 
 
-def read_rows(release: Release) -> Any:
+def read_rows(release: ReleaseFolder) -> Any:
     """Return all published rows as an Arrow table."""
     with connected(release, as_numbers=True) as opened:
         return opened.sql("SELECT * FROM release").to_arrow_table()
 
 
-def read_groups(release: Release) -> Any:
+def read_groups(release: ReleaseFolder) -> Any:
     """Return the values of all groups as an Arrow table."""
     if not release.manifest.groups:
         raise ReleaseError(f"The release {str(release.folder)!r} has no groups.", "Its rows hold all columns.")
@@ -132,7 +134,7 @@ def csv_type(arrow: str) -> str:
     return CSV_TYPES.get(arrow, "VARCHAR")
 
 
-def manifest_types(release: Release) -> dict[str, str]:
+def manifest_types(release: ReleaseFolder) -> dict[str, str]:
     """Return the type of each column that can be asked for, also of those that only groups have.
 
     "string" stands for those of a CSV release that are read as text. Text that holds numbers has their type.
@@ -142,14 +144,14 @@ def manifest_types(release: Release) -> dict[str, str]:
     return {**types, **dict(_sensitive_types(release)), **{n: HELD_TYPES[h] for n, h in held_numbers(release).items()}}
 
 
-def held_numbers(release: Release) -> dict[str, Holds]:
+def held_numbers(release: ReleaseFolder) -> dict[str, Holds]:
     """Return the columns of text that hold numbers, also those that only groups have."""
     groups = release.manifest.groups
     columns: list[Column | DomainPart] = [*release.manifest.columns, *(groups.domain if groups else ())]
     return {column.name: column.holds for column in columns if column.holds is not None}
 
 
-def shown_values(release: Release, part: Domain) -> tuple[Any, ...]:
+def shown_values(release: ReleaseFolder, part: Domain) -> tuple[Any, ...]:
     """Return the values of a hidden column as answers show them: the numbers that its texts hold, if they do."""
     holds = held_numbers(release).get(part.name)
     if holds is None:
@@ -158,7 +160,7 @@ def shown_values(release: Release, part: Domain) -> tuple[Any, ...]:
     return tuple(None if value is None else read(str(value)) for value in part.values)
 
 
-def stated_order(release: Release, name: str) -> tuple[Any, ...]:
+def stated_order(release: ReleaseFolder, name: str) -> tuple[Any, ...]:
     """Return the values of a column in the order that the policy declares; none if it declares none."""
     column = next((c for c in release.manifest.columns if c.name == name), None)
     if column is None or column.order is None:
@@ -166,7 +168,7 @@ def stated_order(release: Release, name: str) -> tuple[Any, ...]:
     return shown_values(release, Domain(name, column.order))
 
 
-def as_written(release: Release) -> Release:
+def as_written(release: Written) -> Written:
     """Return the release with text as text, also where it holds numbers: for those who compare it with the table's."""
     manifest = release.manifest
     columns = tuple(column.model_copy(update={"holds": None}) for column in manifest.columns)
@@ -177,17 +179,17 @@ def as_written(release: Release) -> Release:
     return replace(release, manifest=manifest.model_copy(update={"columns": columns, "groups": groups}))
 
 
-def hidden_numbers(release: Release) -> dict[str, str]:
+def hidden_numbers(release: ReleaseFolder) -> dict[str, str]:
     """Return the hidden columns whose text holds numbers, with the SQL type of these."""
     hidden = release.manifest.randomized
     return {name: SQL_TYPES[holds] for name, holds in held_numbers(release).items() if name in hidden}
 
 
-def _data_types(release: Release) -> list[tuple[str, str]]:
+def _data_types(release: ReleaseFolder) -> list[tuple[str, str]]:
     return [(column.name, column.type) for column in release.manifest.columns]
 
 
-def _sensitive_types(release: Release) -> list[tuple[str, str]]:
+def _sensitive_types(release: ReleaseFolder) -> list[tuple[str, str]]:
     """Return the types of the columns that only groups have, by their values."""
     groups = release.manifest.groups
     return [(part.name, _type_of(part.values)) for part in groups.domain] if groups else []
@@ -200,13 +202,13 @@ def _type_of(values: Sequence[Any]) -> str:
     return "bool" if kinds == {bool} else "string"
 
 
-def _composition_types(release: Release) -> list[tuple[str, str]]:
+def _composition_types(release: ReleaseFolder) -> list[tuple[str, str]]:
     groups = release.manifest.groups
     assert groups is not None
     return [(groups.group_column, "int64"), *_sensitive_types(release), (groups.count_column, "int64")]
 
 
-def _select(release: Release, view: str, files: Sequence[Path], as_numbers: bool) -> str:
+def _select(release: ReleaseFolder, view: str, files: Sequence[Path], as_numbers: bool) -> str:
     """Return the query of all rows: those of the first file, then those of the next (DuckDB keeps their order)."""
     paths = f"[{', '.join(map(_pattern, files))}]"  # folders named x=y are no columns
     hidden = hidden_numbers(release)
