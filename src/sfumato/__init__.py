@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from sfumato.values.requirement import ValueRequirement as ValueRequirement
     from sfumato.values.requirement import tolerance as tolerance
 
+    __version__: str
+
 _HOMES = {
     "Amplification": "values.requirement",
     "Answer": "analyst.answer",
@@ -120,6 +122,8 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("sfumato")
     if name not in _HOMES:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
     value = getattr(import_module(f"sfumato.{_HOMES[name]}"), name)

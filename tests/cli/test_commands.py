@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import sfumato
 from sfumato.analyst.release import open_release
 from sfumato.cli import main as cli
 from sfumato.cli.main import app
@@ -82,6 +84,22 @@ def test_the_help_lists_all_commands_and_the_exit_codes() -> None:
     assert code == 0
     assert all(name in out for name in COMMANDS)
     assert "0 fine, 1 a request that cannot be met, 2 wrong use" in " ".join(out.split())
+
+
+def test_the_version_is_told() -> None:
+    assert run("--version") == (0, f"sfumato {sfumato.__version__}\n", "")
+
+
+@pytest.mark.parametrize(("typed", "shown"), [("sfumato pub", "publish"), ("sfumato publish --shu", "--shuffle")])
+def test_shells_are_told_what_can_follow(typed: str, shown: str) -> None:
+    asked = os.environ | {
+        "_SFUMATO_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
+    }
+    command = [sys.executable, "-c", "import sys; sys.argv = ['sfumato']; from sfumato.cli.main import main; main()"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | asked)
+    assert found.stdout.split() == [shown]
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ def test_every_policy_shown_is_valid(page: Path, block: Block) -> None:
 def test_what_the_program_cites_is_in_the_documentation() -> None:
     """Every page and section of docs/ that a line of the program names is there."""
     cited = re.compile(r'docs/[\w/-]+\.md(?:[,\s]+"([^"\n]+)")?')
-    for source in (ROOT / "src").rglob("*.py"):
+    for source in [*(ROOT / "src").rglob("*.py"), *(ROOT / "papers").rglob("*.py")]:
         text = source.read_text(encoding="utf-8")
         assert "SOUNDNESS" not in text, source
         for found in cited.finditer(text):
@@ -265,7 +265,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_the_readme_has_exactly_two_commands_for_a_fresh_machine() -> None:
     shells = [b.text for b in blocks(ROOT / "README.md") if b.kind == "sh"]
-    assert shells == ["pip install uv && uv run sfumato demo\npip install uv && uv run pytest\n"]
+    assert shells == ["pip install uv && uv run sfumato demo\npip install uv && uv run --group test pytest\n"]
 
 
 def test_the_picture_is_what_its_script_draws() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,10 @@ def test_packages_do_not_take_the_names_of_functions(name: str) -> None:
     code = f"import sfumato as sf, sfumato.auditor.finding, sfumato.analyst.show.files; print(sf.{name}.__name__)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == f"{name}\n"
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert sf.__version__ == version("sfumato")
 
 
 def test_another_name_is_an_attribute_error() -> None:

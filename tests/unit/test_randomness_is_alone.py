@@ -6,8 +6,10 @@ import ast
 from pathlib import Path
 
 import sfumato
+import sfumato_papers
 
-SOURCES = [path for path in Path(sfumato.__file__).parent.rglob("*.py") if path.name != "randomness.py"]
+PACKAGES = [Path(package.__path__[0]) for package in (sfumato, sfumato_papers)]
+SOURCES = [path for folder in PACKAGES for path in folder.rglob("*.py") if path.name != "randomness.py"]
 MODULES = {"random", "secrets", "uuid", "numpy.random"}
 FUNCTIONS = {"urandom", "getrandom", "default_rng", "RandomState", "SystemRandom"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 ENGINES = ("embedded", "spark")
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        import sfumato
+
+        print(f"sfumato {sfumato.__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
     no_args_is_help=True,
     help="Publish microdata under a stated privacy bound, and keep the picture. "
     "Exit codes: 0 fine, 1 a request that cannot be met, 2 wrong use.",
@@ -40,9 +49,18 @@ Conf = Annotated[list[str] | None, typer.Option("--conf", help="A setting of Spa
 NewFolder = Annotated[Path, typer.Option("--output", "-o", help="The new folder of the release.")]
 
 
-def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+@app.callback()
+def whole(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell which version this is.")
+    ] = False,
+) -> None:
+    """Take what stands before a command."""
+
+
+def command(name: str, example: str, **settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a command with an example in its help."""
-    return app.command(name, epilog=f"Example: {example}")
+    return app.command(name, epilog=f"Example: {example}", **settings)
 
 
 def check_private(file: Path | None, what: str) -> None:

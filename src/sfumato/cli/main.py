@@ -12,7 +12,6 @@ import typer
 
 from sfumato.cli import analyst, auditor, comparer, show
 from sfumato.cli import report as reports
-from sfumato.cli import reproduce as papers
 from sfumato.cli.base import (
     Conf,
     Engine,
@@ -38,6 +37,12 @@ if TYPE_CHECKING:
     from sfumato.values.randomness import SecretKey
 
 INTERRUPTED = 128 + 2
+PAPERS_HINT = (
+    "In a copy of sfumato's repository: pip install ./papers, "
+    "or write uv run --package sfumato-papers sfumato reproduce in place of sfumato reproduce."
+)
+PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+"""All arguments of a command go to the plug-in that it comes with."""
 FILE_HINT = "Check that its folder is there, and that you may read and write it."
 
 
@@ -230,9 +235,17 @@ def publish(
         print("NOT FOR RELEASE: drawn from a test seed, which anyone can repeat.")
 
 
-_PARTS = (analyst, auditor, comparer, reports, papers)
+_PARTS = (analyst, auditor, comparer, reports)
 for _name, _example, _function in (each for part in _PARTS for each in part.COMMANDS):
     command(_name, _example)(_function)
+
+
+@command("reproduce", "sfumato reproduce sdr-table2", context_settings=PASSED_ON)
+def reproduce(context: typer.Context) -> None:
+    """Run the papers' examples, tables and figures again. A distribution of its own, sfumato-papers."""
+    from sfumato.cli.plugins import run_plugin
+
+    run_plugin("reproduce", context.args, "sfumato-papers", PAPERS_HINT)
 
 
 @command("verify", "sfumato verify release/")
