@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.analyst.release import Release
-from sfumato.analyst.show.files import rows_of
-from sfumato.analyst.show.layout import picture_of
 from sfumato.errors import UsageError
+from sfumato.show.files import rows_of
+from sfumato.show.layout import layout_of
 from tests.conftest import make_policy
 from tests.engines.tools import released
 
@@ -149,9 +149,9 @@ def test_t2_bins_are_in_their_order_in_pictures(tmp_path: Path) -> None:
     table = pa.table({"age": ages, "sex": sexes, "s": ["a", "b"] * 75})
     release = sure(table, tmp_path / "r", age=BINNED)
     answer = release.count(["sex", "age"])
-    picture = picture_of(rows_of(answer.to_arrow()), ["sex", "age"], 0.95)
+    picture = layout_of(rows_of(answer.to_arrow()), ["sex", "age"], 0.95)
     assert picture.colours == IN_ORDER[:3]
-    assert picture_of(rows_of(answer.to_arrow()), ["age", "sex"], 0.95).lines("") == IN_ORDER[:3]
+    assert layout_of(rows_of(answer.to_arrow()), ["age", "sex"], 0.95).lines("") == IN_ORDER[:3]
 
 
 @pytest.mark.parametrize("need", [(SURE, "uniform"), ("l = 2", "anatomy")])

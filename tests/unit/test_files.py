@@ -19,9 +19,9 @@ from pyarrow import csv as pacsv
 from typer.testing import CliRunner
 
 import sfumato as sf
-from sfumato.analyst.show.files import NUMBERS, rows_of, write_answer
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
+from sfumato.show.files import NUMBERS, rows_of, write_answer
 from tests.conftest import make_policy
 
 INF, NAN = float("inf"), float("nan")

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 import vl_convert
 
-from sfumato.analyst.show.layout import COLOURS
-from sfumato.analyst.show.pictures import PICTURES, render
-from sfumato.analyst.show.plots import SHAPES, error_bars, subtitle_of
 from sfumato.errors import UsageError
+from sfumato.show.layout import COLOURS
+from sfumato.show.pictures import PICTURES, render
+from sfumato.show.plots import SHAPES, error_bars, subtitle_of
 
 INF = math.inf
 DIAGNOSES = [

@@ -71,7 +71,7 @@ def test_each_name_is_there_and_documented(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["audit", "report"])
 def test_packages_do_not_take_the_names_of_functions(name: str) -> None:
-    code = f"import sfumato as sf, sfumato.auditor.finding, sfumato.analyst.show.files; print(sf.{name}.__name__)"
+    code = f"import sfumato as sf, sfumato.auditor.finding, sfumato.show.files; print(sf.{name}.__name__)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == f"{name}\n"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.analyst.show.pictures import render
 from sfumato.auditor.report.trade_off import HEIGHT, LINE, Panel, Placed, spread_out, trade_off_plot
+from sfumato.show.pictures import render
 
 POINTS = (
     Placed("uniform", 0.30, 0.2, 0.18, 0.22),

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.analyst.show.plots import CONFIG
 from sfumato.auditor.report.page_figures import ACCENT, FAINT, INK, QUIET, SECOND, Key, Size, shorten
+from sfumato.show.plots import CONFIG
 
 SERIES = (
     ("●", "circle", ACCENT, (1, 0)),

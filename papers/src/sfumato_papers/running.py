@@ -18,9 +18,9 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from queue import Empty
 
-from sfumato.analyst.show.pictures import svg
 from sfumato.auditor.report.page_figures import WIDE
 from sfumato.errors import UsageError
+from sfumato.show.pictures import svg
 from sfumato_papers.catalogue import experiments
 from sfumato_papers.charts import with_legend
 from sfumato_papers.experiment import Experiment, Setting

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analyst.bin_order import are_bins, bin_place
-from sfumato.analyst.show.files import NUMBERS, document, write_answer
 from sfumato.errors import UsageError
+from sfumato.show.files import NUMBERS, document, write_answer
 from sfumato.values.attributes import label
 from sfumato.values.matrix.retention import FloatArray
 
@@ -153,8 +153,8 @@ class Answer:
 
     def plot(self, file: Any, title: str = "") -> None:
         """Draw the figures with error bars to a new file: .svg, .png, .pdf or .html."""
-        from sfumato.analyst.show.pictures import render
-        from sfumato.analyst.show.plots import error_bars, subtitle_of
+        from sfumato.show.pictures import render
+        from sfumato.show.plots import error_bars, subtitle_of
 
         table, by = self.to_arrow(), [name for name in self.by if name != self.figure]
         if self.figure:

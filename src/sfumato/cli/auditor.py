@@ -36,10 +36,10 @@ def audit(
 ) -> None:
     """Let attackers loose on a release, or on another tool's table; exit code 1 if one is above the bound. Private."""
     from sfumato.analyst.release import open_release
-    from sfumato.analyst.show.files import new_file
     from sfumato.auditor.audit import audit
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
+    from sfumato.show.files import new_file
 
     if policy is None:
         raise UsageError("An audit needs the policy: it tells the roles of the columns.", "Give --policy POLICY.")

@@ -65,8 +65,8 @@ def command(name: str, example: str, **settings: Any) -> Callable[[Callable[...,
 
 def check_private(file: Path | None, what: str) -> None:
     """Raise if a private file cannot be written, or would be handed out with a release: before the work begins."""
-    from sfumato.analyst.show.files import check_new
     from sfumato.release.folder import release_around
+    from sfumato.show.files import check_new
 
     if file is None:
         return

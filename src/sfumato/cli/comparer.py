@@ -35,11 +35,11 @@ def compare(
 ) -> None:
     """Compare what every method gives at the policy's requirement: what is guessed, what counts are worth, run times.
     Releases are thrown away. Private."""
-    from sfumato.analyst.show.files import by_suffix, new_file
-    from sfumato.analyst.show.pictures import PICTURES
     from sfumato.auditor.compare.compare import compare
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
+    from sfumato.show.files import by_suffix, new_file
+    from sfumato.show.pictures import PICTURES
 
     for file in (output, plot):
         check_private(file, "a comparison")

@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sfumato.analyst.show.pictures import render
 from sfumato.auditor.compare.promised import Promised
 from sfumato.auditor.compare.translating import GENERALIZATION
 from sfumato.auditor.compare.trials import Trial
 from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
+from sfumato.show.pictures import render
 from sfumato.values.text import WIDTH, indented, table
 
 VERSION = 1

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.analyst.show.layout import plain
-from sfumato.analyst.show.plots import FONT
+from sfumato.show.layout import plain
+from sfumato.show.plots import FONT
 
 INK, QUIET, FAINT = "#222222", "#595959", "#DDDDDD"
 ACCENT, SECOND, HEAT = "#0072B2", "#B34700", "#0071B1"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.analyst.show.pictures import svg
 from sfumato.auditor.report.page_figures import ACCENT, FAINT, HEAT, INK, NARROW, QUIET, SECOND, WIDE, Key, Size
+from sfumato.show.pictures import svg
 
 DARK = {INK: "#E8E6E1", QUIET: "#B4B2AC", FAINT: "#3A3D42", ACCENT: "#56B4E9", SECOND: "#F09B4A", HEAT: "#1F6FA8"}
 """What each colour becomes on a dark page."""

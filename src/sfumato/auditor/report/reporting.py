@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.analyst.release import Release, open_release
-from sfumato.analyst.show.files import check_new, new_file
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.report.page import Notice, Page, Section, html_of
 from sfumato.auditor.report.page_alone import found_alone
@@ -23,6 +22,7 @@ from sfumato.auditor.report.page_words import NAMES, citing, limits, promise, st
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table
 from sfumato.release.folder import release_around
+from sfumato.show.files import check_new, new_file
 
 if TYPE_CHECKING:
     from sfumato.auditor.compare.record import Outcome

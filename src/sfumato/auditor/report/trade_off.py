@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sfumato.analyst.show.layout import plain
-from sfumato.analyst.show.plots import FONT
 from sfumato.auditor.report.page_figures import ACCENT, FAINT, INK, QUIET, SECOND
+from sfumato.show.layout import plain
+from sfumato.show.plots import FONT
 
 Kind = Literal["method", "own", "reference"]
 SHAPES: dict[Kind, tuple[str, str]] = {

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sfumato.analyst.show.files import by_suffix, new_file
 from sfumato.errors import UsageError
+from sfumato.show.files import by_suffix, new_file
 
 
 def render(spec: Mapping[str, Any], path: str | Path) -> None:

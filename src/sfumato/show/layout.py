@@ -69,7 +69,7 @@ class _Roles:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Layout:
     """All that its panels share."""
 
     roles: _Roles
@@ -138,14 +138,14 @@ def merged(placed: Iterable[Sequence[Any]]) -> list[str]:
     return list(ordered)
 
 
-def picture_of(rows: list[dict[str, Any]], by: Sequence[str], level: float) -> Picture:
+def layout_of(rows: list[dict[str, Any]], by: Sequence[str], level: float) -> Layout:
     roles = _roles(rows, by)
     marks = tuple(_mark(row, roles, "" if "figure" in by else row.get("figure", "")) for row in rows)
     figures = list(dict.fromkeys(mark.figure for mark in marks))
     width = WIDE if len(figures) == 1 or len(figures) > BESIDE else NARROW
     scales = {figure: _scale([mark for mark in marks if mark.figure == figure], width) for figure in figures}
     interval = f" ({percent(level)} interval)" if not all(math.isnan(mark.width) for mark in marks) else ""
-    return Picture(roles, marks, scales, interval)
+    return Layout(roles, marks, scales, interval)
 
 
 def _roles(rows: list[dict[str, Any]], by: Sequence[str]) -> _Roles:

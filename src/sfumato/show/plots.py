@@ -20,20 +20,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from sfumato.analyst.show.files import rows_of
-from sfumato.analyst.show.layout import (
+from sfumato.errors import UsageError
+from sfumato.show.files import rows_of
+from sfumato.show.layout import (
     COLOURS,
     LETTER,
+    Layout,
     Mark,
-    Picture,
     Scale,
     beside,
     label_lines,
+    layout_of,
     percent,
-    picture_of,
     plain,
 )
-from sfumato.errors import UsageError
 
 MOST_ROWS = 200
 SHAPES = (
@@ -59,7 +59,7 @@ def error_bars(table: Any, by: Sequence[str], title: str, subtitle: str, level: 
     Lines of the subtitle are kept, and broken where they are longer than the picture is wide.
     """
     _check_size(table.num_rows)
-    picture = picture_of(rows_of(table), by, level)
+    picture = layout_of(rows_of(table), by, level)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "description": " ".join((title, *subtitle.splitlines())),
@@ -132,7 +132,7 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def _title(title: str, subtitle: str, picture: Picture) -> dict[str, Any]:
+def _title(title: str, subtitle: str, picture: Layout) -> dict[str, Any]:
     """Return title and subtitle, broken to the width of the picture; arrows are explained where there are any."""
     notes = subtitle.splitlines()
     if any(m.lower < picture.scales[m.figure].low or m.upper > picture.scales[m.figure].high for m in picture.marks):
@@ -145,7 +145,7 @@ def _broken(lines: Iterable[str], letters: int) -> list[str]:
     return [plain(part) for line in lines for part in textwrap.wrap(line, letters)]
 
 
-def _panel(picture: Picture, panel: str, figure: str) -> dict[str, Any]:
+def _panel(picture: Layout, panel: str, figure: str) -> dict[str, Any]:
     """Return a panel: the lines of all figures, so that those side by side are level, and the marks of one."""
     scale = picture.scales[figure]
     marks = [mark for mark in picture.marks if mark.panel == panel]
@@ -167,7 +167,7 @@ def _panel(picture: Picture, panel: str, figure: str) -> dict[str, Any]:
     }
 
 
-def _headings(picture: Picture, text: str, scale: Scale, is_top: bool) -> list[dict[str, Any]]:
+def _headings(picture: Layout, text: str, scale: Scale, is_top: bool) -> list[dict[str, Any]]:
     """Return the heading of a panel, and above the first one that of the numbers beside the bars."""
     over_numbers = _text([f"estimate{picture.interval}"], scale.width + ASIDE, ABOVE, color=QUIET)
     lines = _broken([text], int(scale.width / LETTER))
@@ -183,7 +183,7 @@ def _text(lines: list[str], x: int, y: int, **style: Any) -> dict[str, Any]:
     }
 
 
-def _datum(mark: Mark, lines: list[str], picture: Picture, scale: Scale) -> dict[str, Any]:
+def _datum(mark: Mark, lines: list[str], picture: Layout, scale: Scale) -> dict[str, Any]:
     """Return what is drawn of a mark: an interval that goes on beyond the axis ends with it."""
     has_bar = mark.width > 0
     numbers = beside(mark, scale)
@@ -200,7 +200,7 @@ def _datum(mark: Mark, lines: list[str], picture: Picture, scale: Scale) -> dict
     }
 
 
-def _places(picture: Picture, labels: list[list[str]], is_left: bool, is_top: bool) -> dict[str, Any]:
+def _places(picture: Layout, labels: list[list[str]], is_left: bool, is_top: bool) -> dict[str, Any]:
     """Return on which line and in which colour a mark is drawn."""
     axis = {
         "title": plain(", ".join(picture.roles.lines)) if is_left and is_top else None,
@@ -252,7 +252,7 @@ def _nominal(field: str, size: int, scale: dict[str, Any], **more: Any) -> dict[
     return {"field": field, "type": "nominal", "sort": None, "scale": {"domain": list(range(size)), **scale}, **more}
 
 
-def _layers(picture: Picture, scale: Scale, title: str | None) -> list[dict[str, Any]]:
+def _layers(picture: Layout, scale: Scale, title: str | None) -> list[dict[str, Any]]:
     """Return bars, their ends (arrows where there is none), points, and the numbers beside them."""
     lower, upper, estimate = ({"x": _x(field, scale, title)} for field in ("lower", "upper", "estimate"))
     point = {"type": "point", "filled": True, "opacity": 1, "size": 60}

@@ -1,1 +1,0 @@
-"""Answers for readers: files that other programs take, and pictures."""
