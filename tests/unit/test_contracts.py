@@ -26,10 +26,11 @@ FORBIDDEN = {  # the package that may not import, and what it may not import
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the contracts say of a copy of the package in which every package has a file with a forbidden import."""
     tree = tmp_path_factory.mktemp("planted")
-    shutil.copytree(ROOT / "src" / "sfumato", tree / "sfumato", ignore=shutil.ignore_patterns("__pycache__"))
+    for source in (ROOT / "src" / "sfumato", ROOT / "papers" / "src" / "sfumato_papers"):
+        shutil.copytree(source, tree / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     for package, target in FORBIDDEN.items():
         (tree / "sfumato" / package / "planted.py").write_text(f"from sfumato.{target} import *\n", encoding="utf-8")
-    (tree / "sfumato" / "cli" / "planted.py").write_text("", encoding="utf-8")
+    (tree / "sfumato" / "cli" / "planted.py").write_text("from sfumato_papers import running\n", encoding="utf-8")
     (tree / "sfumato" / "attic").mkdir()
     (tree / "sfumato" / "attic" / "__init__.py").write_text("", encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(tree)}
@@ -44,10 +45,14 @@ def test_a_planted_import_against_the_layers_is_found(package: str, report: str)
     assert f"sfumato.{package}.planted -> sfumato.{FORBIDDEN[package]}" in report.replace("\n", " ")
 
 
+def test_an_import_of_the_papers_is_found(report: str) -> None:
+    assert "sfumato.cli.planted -> sfumato_papers.running" in report.replace("\n", " ")
+
+
 def test_a_package_without_a_place_is_found(report: str) -> None:
     assert "attic" in report
 
 
 def test_every_contract_is_broken_by_what_was_planted(report: str) -> None:
-    assert report.count("BROKEN") == 2
+    assert report.count("BROKEN") == 3
     assert "KEPT" not in report
