@@ -14,7 +14,6 @@ from sfumato.auditor.composition import (
     Counts,
     composition_beliefs,
     composition_finding,
-    exact_belief,
     published_risks,
 )
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, exact_weights
@@ -24,6 +23,7 @@ from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.requirement import NO_BOUND, Bound
+from sfumato_papers.sdr.composition import exact_belief
 
 
 def weights(matrix: PerturbationMatrix) -> tuple[list[int], list[int]]:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +35,6 @@ from sfumato.errors import UsageError
 from sfumato.values.matrix.retention import WORDS, FloatArray, PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable
 
-Number = int | Fraction
 IntArray = npt.NDArray[np.int64]
 
 DEPTH = 80.0
@@ -44,53 +42,6 @@ DEPTH = 80.0
 FIRST_NODES, MOST_NODES = 64, 1 << 13
 AGREE = 1e-12
 """The rule is refined until no belief moves by more."""
-
-
-# --- exactly ----------------------------------------------------------------------------------------------------------
-
-
-def exact_belief(
-    kept: Sequence[Number], noise: Sequence[Number], published: Sequence[int], true: Sequence[int], y: int, x: int
-) -> Fraction:
-    """Return Pr(x | y) as a fraction, for `kept` p and `noise` q up to a common factor; for some hundred records.
-
-    SDR's own T2: six records with six values, published as a permutation, gamma = 10.
-
-    >>> str(exact_belief([9] * 6, [1] * 6, [1] * 6, [1] * 6, 0, 0))
-    '74996/80427'
-    """
-    _check_counts(published, true)
-    if not (published[y] and true[x]):
-        return Fraction(0)
-    weight = true[x] * (noise[x] + (kept[x] if x == y else 0))
-    rest = _total(kept, noise, _less(published, y), _less(true, x))
-    return Fraction(weight * rest) / _total(kept, noise, published, true)
-
-
-def _total(kept: Sequence[Number], noise: Sequence[Number], published: Sequence[int], true: Sequence[int]) -> Number:
-    """Z."""
-    terms: list[Number] = [1]
-    for polynomial in map(_polynomial, published, true, kept, noise):
-        terms = _product(terms, polynomial)
-    n = sum(true)
-    return sum((weight * math.factorial(n - j) for j, weight in enumerate(terms)), start=Fraction(0))
-
-
-def _polynomial(o: int, c: int, p: Number, q: Number) -> list[Number]:
-    """The terms of one value, by j."""
-    return [math.comb(o, j) * math.comb(c, j) * math.factorial(j) * p**j * q ** (c - j) for j in range(min(o, c) + 1)]
-
-
-def _product(a: list[Number], b: list[Number]) -> list[Number]:
-    product: list[Number] = [0] * (len(a) + len(b) - 1)
-    for i, left in enumerate(a):
-        for j, right in enumerate(b):
-            product[i + j] += left * right
-    return product
-
-
-def _less(counts: Sequence[int], place: int) -> list[int]:
-    return [count - (k == place) for k, count in enumerate(counts)]
 
 
 def _check_counts(published: Sequence[int] | IntArray, true: Sequence[int] | IntArray) -> None:

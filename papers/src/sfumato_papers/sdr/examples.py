@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.auditor.composition import exact_belief
 from sfumato.methods.small_domain import Partition, partition
 from sfumato.methods.small_domain.groups import Groups, initial_groups
 from sfumato.methods.small_domain.merging import cheapest_merging, printed_cost, published_cost
@@ -15,6 +14,7 @@ from sfumato.methods.small_domain.order import reverse_cuthill_mckee
 from sfumato.values.matrix.retention import uniform_retention
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, number, sentence
+from sfumato_papers.sdr.composition import exact_belief
 
 GAMMA = 5
 TABLE_1 = {77: (5, 1), 70: (5, 1), 50: (7, 2), 14: (22, 6), 9: (31, 8), 7: (36, 9), 6: (40, 10), 2: (67, 17)}
