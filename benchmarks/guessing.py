@@ -14,7 +14,7 @@ from pathlib import Path
 
 from response import EMGR, adult
 
-from sfumato.auditor.linking import STOPS, repeated_guesses
+from sfumato.auditor.attackers.linking_guesser import STOPS, repeated_guesses
 from sfumato.methods.response import limit_success, solve
 
 RELEASES, SEED = 100, 1

@@ -15,10 +15,10 @@ import pyarrow.csv as pacsv
 import pytest
 
 import sfumato as sf
-from sfumato.auditor.audit import ATTACKERS
+from sfumato.auditor.attackers import ATTACKERS
+from sfumato.auditor.attackers.frequencies import expected_cases, observed_cases, record_beliefs
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.frequencies import expected_cases, observed_cases, record_beliefs
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
 from tests.conftest import make_policy
@@ -75,10 +75,10 @@ def test_every_method_is_within_its_bound(method: str, tmp_path: Path) -> None:
     found = audited(tmp_path / "r", METHODS[method], progress=lambda step, done, of: steps.append(step))
     assert found.holds
     assert (found.method, found.rows, found.audit_version) == (method, 300, 1)
-    tried = [name for name in ATTACKERS if name in found.seconds]
+    tried = [attacker.name for attacker in ATTACKERS if attacker.name in found.seconds]
     assert steps == [*tried, "utility"]
     told = {finding.attacker for finding in found.findings} | {each.attacker for each in found.not_applicable}
-    assert set(ATTACKERS) <= told | {"linking"}
+    assert {attacker.name for attacker in ATTACKERS} <= told | {"linking"}
     limits = [(finding.interval, finding.worst) for finding in found.findings if finding.interval]
     assert all(interval[0] <= worst <= interval[1] for interval, worst in limits)
     text, raw = found.explain(), found.to_dict()

@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.analyst.release import Release
-from sfumato.auditor.attackers import drawing
+from sfumato.auditor.attackers.draws import ATTACKER
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.publisher.policy import Policy
@@ -59,8 +59,7 @@ def as_it_was(release: Release, rows: pa.Table) -> Release:
 def draws(rows: pa.Table, policy: Policy, release: Release) -> list[Finding]:
     evidence = Evidence(sf.scan(rows, policy), release)
     evidence.check()
-    response = release.manifest.response is not None
-    return list((drawing.of_response if response else drawing.of_randomized)(evidence))
+    return list(ATTACKER.attack(evidence))
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

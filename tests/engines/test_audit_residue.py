@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.release import Release, open_release
-from sfumato.auditor.parquet_pages import pages
-from sfumato.auditor.residue import find_residues, residue
+from sfumato.auditor.attackers.residue import find_residues, residue
+from sfumato.auditor.attackers.residue_pages import pages
 from sfumato.publisher.table import scan
 from tests.conftest import make_policy
 from tests.engines.test_residues import MOMENT, POLICY, RECODED, planted_table, recoded_table
@@ -184,5 +184,5 @@ def test_runs_that_are_published_are_no_residues(tmp_path: Path) -> None:
 def test_more_values_than_are_looked_for_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = released(SECRET, NAMED, folder=tmp_path / "r")
     assert "only the first" not in residue(scan(SECRET, NAMED), release).remark
-    monkeypatch.setattr(sys.modules["sfumato.auditor.residue"], "MOST_TOKENS", 50)
+    monkeypatch.setattr(sys.modules["sfumato.auditor.attackers.residue"], "MOST_TOKENS", 50)
     assert residue(scan(SECRET, NAMED), release).remark.endswith("Of 'id' only the first 50 or so.")

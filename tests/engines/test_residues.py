@@ -18,7 +18,7 @@ import pytest
 from pyarrow import csv as pacsv
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.parquet_pages import everything, pages
+from sfumato.auditor.attackers.residue_pages import everything, pages
 from sfumato.release.folder import MANIFEST_NAME
 from tests.conftest import make_policy
 from tests.engines.tools import released

@@ -19,8 +19,8 @@ import pytest
 from scipy.stats import binomtest
 
 from sfumato.analyst.release import Release
-from sfumato.auditor import linking
-from sfumato.auditor.linking import RepeatedGuesses, guess_release, guess_repeatedly, repeated_guesses
+from sfumato.auditor.attackers import linking_guesser as linking
+from sfumato.auditor.attackers.linking_guesser import RepeatedGuesses, guess_release, guess_repeatedly, repeated_guesses
 from sfumato.errors import UsageError
 from sfumato.methods.response import Channel, JointTable, forward, guess, limit_success, solve, untouched
 from sfumato.methods.response.guessing import guesses

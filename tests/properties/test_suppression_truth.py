@@ -16,7 +16,7 @@ from math import factorial, prod
 import numpy as np
 import pytest
 
-from sfumato.auditor.eligibility import by_shape, by_uniform_prior, eligibility_finding
+from sfumato.auditor.attackers.eligibility import by_shape, by_uniform_prior, eligibility_finding
 from sfumato.methods.suppression import PROVED, Variant, costs, suppress
 from tests.properties.test_suppression import outcomes, partitions, seeded
 from tests.unit.test_group_plan import planned

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.averaging import (
+from sfumato.auditor.attackers.averaging_matrices import (
     averaging_findings,
     dealt_channel,
     enumerated_recovery,
@@ -19,7 +19,7 @@ from sfumato.auditor.averaging import (
     recovery,
     simulated_recovery,
 )
-from sfumato.auditor.posterior import Factor, worst_priors
+from sfumato.auditor.attackers.posterior import Factor, worst_priors
 from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.second_release import with_fresh_noise
 from sfumato.methods.small_domain.planner import uniform_matrix

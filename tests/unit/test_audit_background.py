@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.background import Knowledge, background_finding, group_beliefs, prior_beliefs, randomized_finding
-from sfumato.auditor.frequencies import record_beliefs
+from sfumato.auditor.attackers.background import (
+    Knowledge,
+    background_finding,
+    group_beliefs,
+    prior_beliefs,
+    randomized_finding,
+)
+from sfumato.auditor.attackers.frequencies import record_beliefs
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.worlds import Beliefs, chance_of, enumerate_posteriors, in_groups
 from sfumato.errors import PolicyError, ReleaseError

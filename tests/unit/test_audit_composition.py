@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.composition import (
+from sfumato.auditor.attackers.composition import (
     Counts,
     composition_beliefs,
     composition_finding,

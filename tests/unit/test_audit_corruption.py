@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.composition import Counts
-from sfumato.auditor.corruption import (
+from sfumato.auditor.attackers.composition import Counts
+from sfumato.auditor.attackers.corruption import (
     composition_corruption_finding,
     composition_movement,
     demonstrate,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor import corruption
-from sfumato.auditor.background import Knowledge
-from sfumato.auditor.corruption import (
+from sfumato.auditor.attackers import corruption
+from sfumato.auditor.attackers.background import Knowledge
+from sfumato.auditor.attackers.corruption import (
     groups_finding,
     known_members_finding,
     robust_groups_finding,

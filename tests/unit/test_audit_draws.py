@@ -12,9 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.draws import LEVEL, Margin, coincidence_finding, draws_finding, margins, transitions
+from sfumato.auditor.attackers.draws_counts import (
+    LEVEL,
+    Margin,
+    coincidence_finding,
+    draws_finding,
+    margins,
+    transitions,
+)
+from sfumato.auditor.attackers.frequencies import observed_cases
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.frequencies import observed_cases
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.chance import allowed, log_tail

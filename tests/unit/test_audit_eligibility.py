@@ -7,7 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor.eligibility import MOST_TABLES, Suspicion, by_shape, by_uniform_prior, eligibility_finding
+from sfumato.auditor.attackers.eligibility import (
+    MOST_TABLES,
+    Suspicion,
+    by_shape,
+    by_uniform_prior,
+    eligibility_finding,
+)
 from sfumato.errors import UsageError
 from sfumato.methods.suppression import PROVED, VARIANTS, Variant, suppress
 from tests.properties.test_suppression import (

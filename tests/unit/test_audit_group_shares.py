@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.auditor.background import Knowledge, group_beliefs
-from sfumato.auditor.group_shares import group_shares_finding
+from sfumato.auditor.attackers.background import Knowledge, group_beliefs
+from sfumato.auditor.attackers.posterior import group_shares_finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.methods.robustness import Prior
 

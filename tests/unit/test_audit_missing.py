@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sfumato.auditor.attackers.groups import _absent
-from sfumato.auditor.eligibility import by_shape, by_uniform_prior
+from sfumato.auditor.attackers.eligibility import by_shape, by_uniform_prior
+from sfumato.auditor.attackers.missing import Absent, _absent, absent_finding, full_values, suppressed_finding
 from sfumato.auditor.grouped import GroupTables
-from sfumato.auditor.missing import Absent, absent_finding, full_values, suppressed_finding
 from sfumato.methods.robustness import group_records
 from sfumato.methods.suppression import suppress
 from tests.properties.test_suppression import alike, joint, seeded, skewed

@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor import order
-from sfumato.auditor.grouped import GroupTables
-from sfumato.auditor.order import (
+from sfumato.auditor.attackers import order_guesses as order
+from sfumato.auditor.attackers.order_guesses import (
     LEVEL,
     Estimator,
     by_chance,
@@ -21,6 +20,7 @@ from sfumato.auditor.order import (
     rows_finding,
     rows_guessed,
 )
+from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.frequencies import beliefs_in_truth, frequencies_finding, limits_at, record_beliefs
-from sfumato.auditor.posterior import posterior_finding, stated, worst_priors
+from sfumato.auditor.attackers.frequencies import beliefs_in_truth, frequencies_finding, limits_at, record_beliefs
+from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst_priors
 from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.guarantee import BOTH, violations
 from sfumato.methods.small_domain.planner import uniform_matrix

@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor import two_rows as rows
+from sfumato.auditor.attackers import averaging_response as rows
+from sfumato.auditor.attackers.averaging_groups import two_groups
+from sfumato.auditor.attackers.averaging_response import pairs, two_rows
+from sfumato.auditor.attackers.linking_risks import row_risk
 from sfumato.auditor.grouped import GroupTables
-from sfumato.auditor.response import row_risk
-from sfumato.auditor.two_groups import two_groups
-from sfumato.auditor.two_rows import pairs, two_rows
 from sfumato.methods.response import Channel, JointTable
 
 # --- groups -----------------------------------------------------------------------------------------------------------

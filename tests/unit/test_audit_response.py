@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor.foreign.labels import named
-from sfumato.auditor.response import cell_risks, response_findings, risk_finding, row_risk
+from sfumato.auditor.attackers.linking_risks import cell_risks, response_findings, risk_finding, row_risk
+from sfumato.auditor.finding import named
 from sfumato.methods.response import Channel, JointTable, Link, Posterior, Reconstruction, row_posterior, solve
 
 TABLE = JointTable.from_array([[20, 30, 22], [12, 8, 8]])

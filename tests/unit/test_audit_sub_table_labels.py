@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor.sub_table_labels import label_finding
+from sfumato.auditor.attackers.label import label_finding
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable

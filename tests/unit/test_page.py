@@ -18,7 +18,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.auditor.report.page import Table, html_of
-from sfumato.auditor.report.page_audit import ATTACKERS, VERDICTS, Compared
+from sfumato.auditor.report.page_audit import VERDICTS, Compared
 from sfumato.auditor.report.page_counts import beliefs, counts, estimated
 from sfumato.auditor.report.page_figures import COLOURS
 from sfumato.auditor.report.page_svg import DARK
@@ -199,10 +199,10 @@ def test_a_broken_bound_is_told_by_word_and_symbol() -> None:
 
 
 def test_all_attackers_of_the_audit_are_described() -> None:
-    from sfumato.auditor.audit import ATTACKERS as RUN
+    from sfumato.auditor.attackers import ATTACKERS, ROLES
 
     found = {finding["attacker"] for method in METHODS for finding in made(method).record["findings"]}
-    assert found | set(RUN) <= set(ATTACKERS)
+    assert found | {attacker.name for attacker in ATTACKERS} <= set(ROLES)
 
 
 def test_other_methods_are_compared_where_they_are_given() -> None:

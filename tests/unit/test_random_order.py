@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.auditor.dealing import Deal, block_tallies, pair_tallies
-from sfumato.auditor.draws import Drawn, neighbours, transitions_by
+from sfumato.auditor.attackers.dealing import Deal, block_tallies, pair_tallies
+from sfumato.auditor.attackers.draws_counts import Drawn, neighbours, transitions_by
 from sfumato.release.verify.random_order import (
     LEVEL,
     Classes,

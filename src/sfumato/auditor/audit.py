@@ -5,88 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.attackers import (
-    columns,
-    common,
-    dealing,
-    drawing,
-    groups,
-    randomized,
-    registers,
-    repeated,
-    response,
-    reuse,
-)
-from sfumato.auditor.attackers.knowing import known_records
+from sfumato.auditor.attackers import ATTACKERS
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.foreign.others import audit_published
+from sfumato.auditor.knowledge import known_records
 from sfumato.auditor.record import Audit
-from sfumato.auditor.running import Attack, Progress, no_progress, now, run, software
+from sfumato.auditor.running import Progress, no_progress, now, run, software
 from sfumato.auditor.utility.measuring import measure
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table
-
-Kind = Literal["randomized", "response", "groups"]
-ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
-IN_GROUPS = "values are published as they are, in groups"
-NO_GROUPS = "no groups are published"
-NO_SUB_TABLES = "there are no sub-tables"
-
-ATTACKERS: dict[str, dict[Kind, Attack[Evidence] | str]] = {
-    "draws": {"randomized": drawing.of_randomized, "response": drawing.of_response, "groups": IN_GROUPS},
-    "dealing": {"randomized": dealing.of_sub_tables, "response": NO_SUB_TABLES, "groups": dealing.of_groups},
-    "posterior": {
-        "randomized": randomized.posterior,
-        "response": "the risk of that name is among those of linking",
-        "groups": groups.posterior,
-    },
-    "label": {"randomized": randomized.label, "response": NO_SUB_TABLES, "groups": NO_SUB_TABLES},
-    "frequencies": {"randomized": randomized.frequencies, "response": ONE_MATRIX, "groups": IN_GROUPS},
-    "background": {
-        "randomized": randomized.background,
-        "response": "quasi-identifiers are randomized: who knows a person's true ones is among those of linking",
-        "groups": groups.background,
-    },
-    "composition": {"randomized": randomized.composition, "response": ONE_MATRIX, "groups": IN_GROUPS},
-    "column": {
-        "randomized": columns.of_randomized,
-        "response": "the limit is on combinations, and the plan tells the risk of each column alone",
-        "groups": "one column is sensitive",
-    },
-    "corruption": {
-        "randomized": randomized.corruption,
-        "response": response.corruption,
-        "groups": groups.corruption,
-    },
-    "averaging": {
-        "randomized": randomized.averaging,
-        "response": response.averaging,
-        "groups": repeated.averaging,
-    },
-    "reuse": {"randomized": reuse.reuse, "response": reuse.reuse, "groups": IN_GROUPS},
-    "linking": {
-        "randomized": "quasi-identifiers are not randomized: a register (--external) is linked with them",
-        "response": response.linking,
-        "groups": "quasi-identifiers are not randomized: a register (--external) is linked with them",
-    },
-    "eligibility": {"randomized": NO_GROUPS, "response": NO_GROUPS, "groups": groups.eligibility},
-    "missing": {"randomized": common.missing, "response": common.missing, "groups": groups.missing},
-    "register": {
-        "randomized": registers.of_randomized,
-        "response": registers.of_response,
-        "groups": registers.of_groups,
-    },
-    "order": {
-        "randomized": common.order_of_randomized,
-        "response": common.order_of_response,
-        "groups": common.order_of_groups,
-    },
-    "residue": dict.fromkeys(("randomized", "response", "groups"), common.residue),
-}
-"""What each attacker does to each kind of release, or why it has nothing to do there."""
 
 
 def audit(
@@ -116,8 +46,8 @@ def audit(
     evidence = Evidence(table, release, tuple(map(Path, priors)), known, external, seed, earlier)
     evidence.check()
     known_records(evidence)  # a list that does not fit is an error, also where known members move nothing
-    kind: Kind = "groups" if release.manifest.groups else "response" if release.manifest.response else "randomized"
-    found, reasons, seconds = run({name: of[kind] for name, of in ATTACKERS.items()}, evidence, progress)
+    steps = {each.name: each.attack if each.applies(evidence) else each.why_not(evidence) for each in ATTACKERS}
+    found, reasons, seconds = run(steps, evidence, progress)
     progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)
     start = perf_counter()
     utility = measure(evidence)

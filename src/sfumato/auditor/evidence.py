@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.foreign.labels import named
+from sfumato.auditor.finding import named
 from sfumato.auditor.grouped import GroupTables
 from sfumato.engines.arrow import as_numpy, codes_of
 from sfumato.engines.rows.encoding import Encoder
@@ -38,12 +38,18 @@ Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 T = TypeVar("T")
+Kind = Literal["randomized", "response", "groups"]
 UNMATCHED = -1
 
 
 def text_of(value: Value) -> str:
     """Return how a value is written; a text that looks like the missing value in quotes, to tell the two apart."""
     return repr(value) if value == MISSING_LABEL else written(value)
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    """Return what kind of release a manifest states: see `attacker`."""
+    return "groups" if manifest.groups else "response" if manifest.response else "randomized"
 
 
 class DoesNotApply(Exception):
@@ -165,6 +171,11 @@ class Evidence:
         return self.release.manifest
 
     @property
+    def kind(self) -> Kind:
+        """What kind of release it is."""
+        return kind_of(self.manifest)
+
+    @property
     def is_proved(self) -> bool:
         """Whether the release is of the proved version of its method."""
         return self.manifest.assurance == "proved"
@@ -180,6 +191,11 @@ class Evidence:
     def group_claim(self) -> GroupClaim:
         """What a release by groups promises."""
         return self.manifest.group_claim
+
+    @property
+    def group_bound(self) -> int:
+        """l, or r: no value is believed in by more than one in so many."""
+        return self.group_claim.at_most.denominator
 
     @cached_property
     def mechanism(self) -> Mechanism:

@@ -10,6 +10,7 @@ not covered by the guarantee        it says nothing of this attacker; the risk i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ SHOWN = 10
 """The most exposed groups that a finding names."""
 ROUNDING = 1e-12
 """Relative distance from the bound that floating point may be off, where it was not decided in fractions."""
+NOTHING_PROMISED = "Nothing was promised of it."
 CLOSE = 1e-9
 """Two distances from bounds that differ by less are the same."""
 
@@ -43,6 +45,15 @@ class Nearest:
     risk: float
     bound: float
     prior: float | None = None  # what was believed beforehand
+
+
+def named(columns: Iterable[str], values: Iterable[Any]) -> str:
+    """Return a combination of values in words: the one way in which findings name records.
+
+    >>> named(["sex", "region"], ["M", "East"])
+    'sex = M, region = East'
+    """
+    return ", ".join(f"{column} = {value}" for column, value in zip(columns, values, strict=True))
 
 
 def nearer(found: Nearest, worst: float, bound: float) -> Nearest | None:
@@ -98,7 +109,7 @@ class Finding:
         """Why the guarantee says nothing of this attacker; nothing where it does."""
         if self.promised is not None:
             return ""
-        return self.why_not_covered or NOT_COVERED.get(self.attacker, NOTHING_PROMISED)
+        return self.why_not_covered or NOTHING_PROMISED
 
     @property
     def excess(self) -> float:
@@ -128,26 +139,3 @@ class Finding:
         """Return the finding as JSON-ready values. Keys: docs/json.md."""
         exposed = [asdict(group) for group in self.exposed]
         return {**asdict(self), "exposed": exposed, "verdict": self.verdict, "why_not_covered": self.reason}
-
-
-NOTHING_PROMISED = "Nothing was promised of it."
-NOT_COVERED = {
-    "posterior": "The guarantee bounds how far a belief rises, not how far it falls.",
-    "label": "The guarantee bounds beliefs once a record's sub-table is seen, not what the sub-table itself tells.",
-    "frequencies": "Nothing is required of any value of which something can be learnt.",
-    "background": "The guarantee is about someone whose belief does not depend on other columns.",
-    "composition": "The guarantee takes records for independent draws. Someone who knows the exact counts does not.",
-    "column": "The guarantee is about combinations of the sensitive columns, not about one column alone.",
-    "corruption": "The guarantee is not about someone who knows the values of other records.",
-    "averaging": "The guarantee is about one release.",
-    "row": "The limit is on what quasi-identifiers tell, not on what a whole row tells.",
-    "distribution": "No method keeps someone from knowing how values depend on other columns.",
-    "guesser": "No method keeps a release from telling how values depend on other columns.",
-    "linking": "The guarantee is not about whose row is whose.",
-    "reidentification": "The guarantee is about sensitive values, not about whose row is whose.",
-    "eligibility": "How often each value is published is public, and the guarantee does not hide what follows from it.",
-    "missing": "The guarantee is about records that are published. It does not bound what somebody's absence tells.",
-    "register": "The guarantee is about sensitive values, not about whose row is whose.",
-    "order": "The rows are in the order of the table. The guarantee is about values, not about places.",
-}
-"""Why the guarantee says nothing of an attacker, in one sentence, unless the finding has its own reason."""

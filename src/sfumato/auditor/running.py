@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from time import perf_counter
 from typing import TypeVar
@@ -13,7 +13,7 @@ from sfumato.auditor.finding import Finding
 from sfumato.auditor.record import NotApplicable
 
 Subject = TypeVar("Subject")
-Attack = Callable[[Subject], Iterator[Finding]]
+Attack = Callable[[Subject], Iterable[Finding]]
 Progress = Callable[[str, int, int], None]
 """Told which step begins, how many are done, and how many there are."""
 
@@ -31,7 +31,7 @@ def run(
     seconds: dict[str, float] = {}
     for done, (name, attack) in enumerate(attackers.items()):
         if isinstance(attack, str):
-            reasons.append(NotApplicable(name, f"{attack}."))
+            reasons.append(NotApplicable(name, attack))
             continue
         progress(name, done, len(attackers) + 1)
         start = perf_counter()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.auditor.eligibility import by_uniform_prior
+from sfumato.auditor.attackers.eligibility import by_uniform_prior
 from sfumato.methods.suppression import VARIANTS, costs
 from sfumato_papers.data import Data
 from sfumato_papers.experiment import BY_DESIGN, Setting

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.linking import STOPS
+from sfumato.auditor.attackers.linking_guesser import STOPS
 from sfumato.methods.generalization import generalize
 from sfumato_papers.ad.measures import LARGEST, SUCCESS, Repeated
 from sfumato_papers.ad.study import (

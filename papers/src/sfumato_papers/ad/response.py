@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.auditor.linking import STOPS, drawn
+from sfumato.auditor.attackers.linking_guesser import STOPS, drawn
 from sfumato.methods.response import Channels, Guess, JointTable
 from sfumato.methods.response.channels import product
 from sfumato.methods.response.guessing import guesses

@@ -1,6 +1,6 @@
 """What one believes who knows how many records of a sub-table have each value: exact, and slow for many records.
 
-The sum is derived in `sfumato.auditor.composition`, which takes one integral in its place.
+The sum is derived in `sfumato.auditor.attackers.composition`, which takes one integral in its place.
 
     Z = sum over j of (n - sum j)! prod_x C(o_x, j_x) C(c_x, j_x) j_x! p_x^j_x q_x^(c_x - j_x)
     Pr(x | y) = c_x P[y, x] Z(o - e_y, c - e_x) / Z

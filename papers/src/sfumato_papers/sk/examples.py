@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from sfumato.auditor.eligibility import by_uniform_prior
+from sfumato.auditor.attackers.eligibility import by_uniform_prior
 from sfumato.methods.suppression import Variant, costs, suppress
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.variants import violating

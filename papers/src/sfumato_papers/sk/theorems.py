@@ -9,7 +9,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from sfumato.auditor.eligibility import by_uniform_prior
+from sfumato.auditor.attackers.eligibility import by_uniform_prior
 from sfumato.methods.suppression import VARIANTS, Variant, costs, suppress
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.r_suppression import chances

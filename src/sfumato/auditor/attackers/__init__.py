@@ -1,1 +1,22 @@
-"""Each attacker on a table and its release: what it needs is read from the evidence, what it finds are Findings."""
+"""The attackers: every module here that has an `ATTACKER` is one. A new one is a new file, and nothing else."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+
+from sfumato.auditor.attacker import Attacker, Role
+
+
+def _found() -> Iterator[Attacker]:
+    for module in pkgutil.iter_modules(__path__):
+        attacker = getattr(import_module(f"{__name__}.{module.name}"), "ATTACKER", None)
+        if isinstance(attacker, Attacker):
+            yield attacker
+
+
+ATTACKERS: tuple[Attacker, ...] = tuple(sorted(_found(), key=lambda attacker: (attacker.place, attacker.name)))
+"""All attackers, in the order of an audit."""
+ROLES: dict[str, Role] = {role.name: role for attacker in ATTACKERS for role in (*attacker.roles, attacker)}
+"""All names that findings go by."""

@@ -1,18 +1,178 @@
-"""Whether groups and sub-tables were dealt by chance: all figures of these releases believe it."""
+"""Whether records were dealt to groups, or to sub-tables, by chance alone among those that are alike.
+
+Records are alike if they have the same value (and the same cell, where groups are formed inside cells). Given what is
+published of the groups, all ways to give the records of a kind to its places are equally likely, whatever else the
+records have. So, with a class of records (a value, or a range, of another column, or a part of the table):
+
+    blocks    rows of a class in a block of groups: X = sum over kinds of an urn with N_k records, K_k of the class and
+              n_k places in the block. It need not be known which row of a group has which value
+    pairs     of the rows whose record is known: a record and the next one of its kind, d groups further on, are both of
+              a class: given how many first and second ones are, an urn for each kind. Groups may be dealt in batches
+              (`bucket_deal`), of which a block holds some of each: then pairs still show an order
+
+`chance` bounds how unlikely a count is. What is seen: records that were dealt in the order of another column, or of the
+table. Without rows whose record is known, only an order along the numbers of the groups is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from sfumato.auditor.attackers.randomized import dealt
-from sfumato.auditor.dealing import Deal, block_tallies, dealing_finding, pair_tallies
+from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
+from sfumato.auditor.beyond_chance import chance_finding
+from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.foreign.classes import classes_by_place, classes_of_both, of_rows, other_columns
-from sfumato.release.verify.random_order import RANGES, Classes
+from sfumato.auditor.sub_tables import dealt, has_sub_tables
+from sfumato.release.manifest import Manifest
+from sfumato.release.verify.random_order import BLOCKS, LEVEL, RANGES, Classes
 from sfumato.values.chance import Tallies, joined
+
+Ints = npt.NDArray[np.int64]
+
+MOST_APART = 128
+"""Groups between the two of a pair: more than there are batches."""
+MOST_PAIRED = 200_000
+"""Rows that are looked at in pairs."""
+MOST_CELLS = 20_000_000
+"""Kinds times blocks that are held in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Deal:
+    """What was dealt. kinds: of all records, from 0. places: of each kind in each group, lines of which some may lack.
+
+    unit: the group (or sub-table) of each row, from 0; -1 where it is not known how many places of a kind it has.
+    """
+
+    kinds: Ints
+    place_kinds: Ints
+    place_units: Ints
+    places: Ints
+    unit: Ints
+    units: int
+    ordered: bool  # whether units are numbered, so that blocks of them are looked at; else each by itself
+
+    @property
+    def number(self) -> int:
+        """Of kinds."""
+        return int(max(self.kinds.max(initial=0), self.place_kinds.max(initial=0))) + 1
+
+
+def block_tallies(deal: Deal, classes: Sequence[tuple[Classes, Classes]]) -> Tallies:
+    """Return the counts by blocks; the classes are those of records and of rows."""
+    found = []
+    for number in _numbers(deal):
+        block_of_unit = np.arange(deal.units) * number // deal.units
+        cells = block_of_unit[deal.place_units] * deal.number + deal.place_kinds
+        places = np.bincount(cells, deal.places, number * deal.number).reshape(number, -1)
+        found += [_of_blocks(deal, places, block_of_unit, *each) for each in classes]
+    return joined(found)
+
+
+def _numbers(deal: Deal) -> list[int]:
+    sizes = [size for size in BLOCKS if 2 * size <= deal.units] if deal.ordered else []
+    return [
+        size for size in [*sizes, *([] if sizes else [deal.units])] if size * deal.number <= MOST_CELLS and size > 1
+    ]
+
+
+def _of_blocks(deal: Deal, places: Any, block_of_unit: Ints, records: Classes, rows: Classes) -> Tallies:
+    """places: of each kind in each block."""
+    blocks, classes = len(places), len(records.names)
+    held = np.bincount(deal.kinds, minlength=deal.number)
+    inside = records.codes >= 0
+    cells = deal.kinds[inside] * classes + records.codes[inside]
+    share = np.bincount(cells, minlength=deal.number * classes).reshape(-1, classes) / np.maximum(held, 1)[:, None]
+    expected, size = places @ share, places.sum(axis=1)
+    seen = (rows.codes >= 0) & (deal.unit >= 0)
+    hits = np.bincount(block_of_unit[deal.unit[seen]] * classes + rows.codes[seen], minlength=blocks * classes)
+    chance = np.minimum(expected / np.maximum(size, 1)[:, None], 1.0).ravel()
+    of_block = np.repeat(size, classes)
+    use = np.flatnonzero(of_block > 0)
+    what = "groups" if deal.ordered else "sub-tables"
+
+    def told(number: int) -> str:
+        block, own = divmod(int(use[number]), classes)
+        where = f"part {block + 1} of {blocks} of the {what}" if deal.ordered else f"sub-table {block + 1}"
+        return f"{records.names[own]} in {where}"
+
+    return Tallies(hits[use].astype(np.float64), of_block[use].astype(np.float64), chance[use], use.size, told)
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------
+
+
+def pair_tallies(deal: Deal, kinds: Ints, classes: Sequence[Classes]) -> Tallies:
+    """Return the counts of pairs. kinds: of each row whose record is known, -1 of others; classes: of the rows."""
+    rows = np.flatnonzero((kinds >= 0) & (deal.unit >= 0))
+    width = deal.units + MOST_APART + 1
+    keys = kinds[rows] * width + deal.unit[rows]
+    order = np.argsort(keys, kind="stable")[:MOST_PAIRED]
+    keys, rows = keys[order], rows[order]
+    alone = np.ones(keys.size, dtype=np.bool_)  # one of a kind in its group
+    alone[1:] &= keys[1:] != keys[:-1]
+    alone[:-1] &= keys[1:] != keys[:-1]
+    keys, rows = keys[alone], rows[alone]
+    found: list[Tallies] = []
+    for apart in range(1, min(MOST_APART, deal.units - 1) + 1) if keys.size > 1 else ():
+        at = np.minimum(np.searchsorted(keys, keys + apart), keys.size - 1)
+        first = np.flatnonzero(keys[at] == keys + apart)
+        half = keys[first] % width // apart % 2
+        for side in (0, 1):
+            here = first[half == side]
+            if here.size:
+                found += _of_pairs(keys[here] // width, rows[here], rows[at[here]], classes, apart)
+    return joined(found)
+
+
+def _of_pairs(kinds: Ints, first: Ints, second: Ints, classes: Sequence[Classes], apart: int) -> Iterator[Tallies]:
+    kind_numbers, kind = np.unique(kinds, return_inverse=True)
+    pairs = np.bincount(kind)
+    for each in classes:
+        size = len(each.names)
+        one, two = (
+            np.bincount(kind[here] * size + codes[here], minlength=kind_numbers.size * size).reshape(-1, size)
+            for codes, here in ((c, c >= 0) for c in (each.codes[first], each.codes[second]))
+        )
+        both = (each.codes[first] == each.codes[second]) & (each.codes[first] >= 0)
+        hits, drawn = np.bincount(each.codes[first][both], minlength=size), one.sum(axis=0)
+        expected = (one * two / pairs[:, None]).sum(axis=0)
+        use = np.flatnonzero(drawn > 0)
+        yield Tallies(
+            hits[use].astype(np.float64),
+            drawn[use].astype(np.float64),
+            np.minimum(expected[use] / drawn[use], 1.0),
+            use.size,
+            _words(each.names, use, apart),
+        )
+
+
+def _words(names: Sequence[str], use: Ints, apart: int) -> Any:
+    return lambda k: f"{names[int(use[k])]}, pairs with one value {apart} group(s) apart"
+
+
+# --- the finding ------------------------------------------------------------------------------------------------------
+
+
+def dealing_finding(tallies: Tallies, records: int, what: str) -> Finding:
+    """Return the count that chance explains least. what: groups or sub-tables."""
+    return chance_finding(
+        tallies,
+        records,
+        LEVEL,
+        "dealing",
+        what,
+        f"Do other columns tell in which of the {what} a record with a certain value is?",
+        "Holds the table beside the release. Records with the same value are dealt by chance alone.",
+        LEVEL,
+    )
+
 
 HALVES = 2
 KEPT_ONE = "one row of each person was drawn: which records were dealt is not known."
@@ -87,3 +247,18 @@ def _groups(evidence: Evidence) -> Deal:
         units=tables.sizes.size,
         ordered=True,
     )
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    if manifest.groups:
+        return Listed(1, covered=True)
+    return Listed(4, covered=True) if has_sub_tables(manifest) else None
+
+
+ATTACKER = Attacker(
+    name="dealing",
+    knows="compares how records were dealt to groups with what chance gives",
+    on={"randomized": of_sub_tables, "response": NO_SUB_TABLES, "groups": of_groups},
+    public=_public,
+    place=2,
+)

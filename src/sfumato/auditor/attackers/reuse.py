@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.release import Release
+from sfumato.auditor.attacker import IN_GROUPS, Attacker
 from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.evidence import Codes, ColumnCodes, DoesNotApply, Evidence, Ints, text_of
 from sfumato.auditor.finding import Finding
@@ -179,3 +180,11 @@ def _published(release: Release, mechanism: Mechanism) -> Codes:
                 "Get the release anew from the publisher.",
             )
     return domain.join(parts)
+
+
+ATTACKER = Attacker(
+    name="reuse",
+    knows="compares the release with an earlier one of the same people",
+    on={"randomized": reuse, "response": reuse, "groups": IN_GROUPS},
+    place=11,
+)

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.auditor.attackers.linking_guesser import attack
 from sfumato.auditor.compare.original import Original
 from sfumato.auditor.compare.queries import Estimates, pair_tables
 from sfumato.auditor.evidence import Evidence, Ints
-from sfumato.auditor.linking import attack
 from sfumato.auditor.utility.usefulness import Floats
 from sfumato.errors import SfumatoError
 from sfumato.methods.response.channels import Mix, product

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from sfumato.auditor.attackers import groups, randomized, response
+from sfumato.auditor.attackers import ATTACKERS
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
-
-Attack = Callable[[Evidence], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
@@ -37,32 +33,9 @@ def promised(evidence: Evidence) -> Promised | None:
 
 
 def _findings(evidence: Evidence) -> Iterator[Finding]:
-    for attack in _attacks(evidence):
+    for attacker in ATTACKERS:
         try:
-            yield from attack(evidence)
+            if attack := attacker.promised.get(evidence.kind):
+                yield from attack(evidence)
         except DoesNotApply:
             continue
-
-
-def _attacks(evidence: Evidence) -> tuple[Attack, ...]:
-    if evidence.manifest.groups:
-        return groups.promised_background, _shares, groups.eligibility
-    return (response.risks,) if evidence.manifest.response else (randomized.posterior, randomized.frequencies)
-
-
-def _shares(evidence: Evidence) -> Iterator[Finding]:
-    """Who finds a person's group: the largest share of a value there."""
-    lines = evidence.group_tables.lines
-    shares = lines.counts / evidence.group_tables.sizes[lines.groups]
-    bound = float(evidence.group_claim.at_most)
-    yield Finding(
-        attacker="groups",
-        question="What value does a person of a group have?",
-        assumption="Knows a person's group, and no association.",
-        measured="the largest share of a value in a group",
-        worst=float(shares.max()),
-        mean=None,
-        records=int(evidence.group_tables.rows.size),
-        at_risk=int(evidence.group_tables.sizes[np.unique(lines.groups[shares > bound])].sum()),
-        promised=bound,
-    )

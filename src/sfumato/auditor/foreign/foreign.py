@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.evidence import DoesNotApply
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.auditor.foreign.labels import meant, named
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, named
+from sfumato.auditor.foreign.labels import meant
 from sfumato.auditor.foreign.shown_values import UNKNOWN, match
 from sfumato.errors import UsageError
 from sfumato.values.attributes import label as written

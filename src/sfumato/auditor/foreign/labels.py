@@ -15,7 +15,7 @@ Every label also stands for itself, to the letter but for spaces around it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,15 +35,6 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
     ">=": float.__ge__, "≥": float.__ge__, "<=": float.__le__, "≤": float.__le__,
     ">": float.__gt__, "<": float.__lt__,
 }  # fmt: skip
-
-
-def named(columns: Iterable[str], values: Iterable[Any]) -> str:
-    """Return a combination of values in words: the one way in which findings name records.
-
-    >>> named(["sex", "region"], ["M", "East"])
-    'sex = M, region = East'
-    """
-    return ", ".join(f"{column} = {value}" for column, value in zip(columns, values, strict=True))
 
 
 def meant(labels: Sequence[Any], values: Sequence[Any]) -> Mask:

@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditor.attackers.knowing import columns_of_prior, not_a_member, open_known, open_register
-from sfumato.auditor.attackers.registers import Register, Told, rows_finding, values_finding
-from sfumato.auditor.background import Knowledge, background_finding
+from sfumato.auditor.attackers.background import background_finding
+from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
 from sfumato.auditor.evidence import DoesNotApply, Ints, Mask
-from sfumato.auditor.finding import Finding
+from sfumato.auditor.finding import Finding, named
 from sfumato.auditor.foreign import foreign
 from sfumato.auditor.foreign.foreign import Linked
-from sfumato.auditor.foreign.labels import named
 from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.knowledge import Knowledge, columns_of_prior, not_a_member, open_known, open_register
 from sfumato.auditor.record import Audit
 from sfumato.auditor.running import Attack, Progress, now, run, software
 from sfumato.auditor.utility.usefulness import TableUtility, Utility

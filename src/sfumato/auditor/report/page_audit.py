@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.auditor.attackers import ROLES
 from sfumato.auditor.report.page import Badge, Block, Card, Drawing, Facts, Items, Section, Table, Text, table
 from sfumato.auditor.report.page_coverage import coverage
 from sfumato.auditor.report.page_figures import RISKS, Point, Risk, keys_of, risks, trade_off
@@ -49,32 +50,6 @@ IN_TABLES = {
     "not covered by the guarantee": Badge("not covered", "open", "○"),
 }
 """The verdicts where a table has little room; the cards have them in full."""
-ATTACKERS = {
-    "draws": "compares what was published with what the matrix gives by chance",
-    "dealing": "compares how records were dealt to groups with what chance gives",
-    "posterior": "takes the worst belief beforehand that the requirement speaks of",
-    "frequencies": "knows the shares of the values in the table",
-    "label": "sees which sub-table a record is in",
-    "background": "knows how the sensitive value depends on other columns",
-    "composition": "knows how many records of the table, or of a sub-table, have each value",
-    "column": "asks for one of several sensitive columns",
-    "corruption": "knows the values of some other records",
-    "averaging": "sees a second release of the same table",
-    "reuse": "compares the release with an earlier one of the same people",
-    "link": "takes a row with the person's published quasi-identifiers",
-    "reconstruction": "draws the true quasi-identifiers and the true value at random",
-    "row": "sees the whole published row",
-    "distribution": "knows the table's distribution and guesses the likeliest value",
-    "guesser": "learns the distribution from the release and guesses the likeliest value",
-    "linking": "takes all rows that a person may be",
-    "reidentification": "looks for the row of a person",
-    "eligibility": "asks which value was the most frequent one",
-    "missing": "knows that a person is in the table and not in the release",
-    "register": "has a register of persons to link with",
-    "order": "goes by the place of a row",
-    "residue": "reads the files byte by byte",
-}
-"""What each attacker knows or does, in words without figures."""
 
 
 def findings(audit: Record) -> Section:
@@ -98,7 +73,7 @@ def public_findings(manifest: Manifest, audit: Record) -> Section:
     above = {_known(f)[0] for f in audit["findings"] if _known(f)[1] == "above the bound"}
     about = coverage(manifest)
     listed = [*about, *sorted(above - set(about))]
-    rows = [(a, ATTACKERS[a], VERDICTS[_public_verdict(a in above, about.get(a, False))]) for a in listed]
+    rows = [(a, ROLES[a].knows, VERDICTS[_public_verdict(a in above, about.get(a, False))]) for a in listed]
     text = (
         "The publisher let attackers loose on the release, with the original table at hand to measure what they reach. "
         "Here are the verdicts; the figures would tell of the table. So would which attackers had something to work "
@@ -111,7 +86,7 @@ def public_findings(manifest: Manifest, audit: Record) -> Section:
 def _known(finding: Record) -> tuple[str, str]:
     """Return attacker and verdict, which must be known ones: no other word of a record gets onto a public page."""
     attacker, verdict = finding["attacker"], finding["verdict"]
-    if attacker not in ATTACKERS or verdict not in VERDICTS:
+    if attacker not in ROLES or verdict not in VERDICTS:
         raise UsageError(
             "The record of the audit has an attacker or a verdict that this version does not know.",
             "Audit the release anew.",

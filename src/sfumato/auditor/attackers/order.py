@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
-from sfumato.auditor import missing as absence
-from sfumato.auditor import order as places
+from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attackers.order_guesses import groups_finding, rows_finding
 from sfumato.auditor.beyond_chance import chance_finding
-from sfumato.auditor.evidence import UNMATCHED, Codes, DoesNotApply, Evidence
+from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
+from sfumato.auditor.evidence import UNMATCHED, Codes, Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.foreign.classes import classes_by_place, classes_of_both, of_rows, other_columns
-from sfumato.auditor.residue import residue as bytes_finding
-from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.release.verify.order import published_order
 from sfumato.release.verify.random_order import LEVEL, MOST_VALUES, Classes, same_place, thinned
-from sfumato.values.attributes import MISSING_LABEL
 from sfumato.values.chance import joined
 from sfumato.values.mechanism import Mechanism
 
 # --- the order and the bytes ------------------------------------------------------------------------------------------
 
 
-def order_of_randomized(evidence: Evidence) -> Iterator[Finding]:
+def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """Who holds row k of the release to be person k."""
     labels = None if evidence.mechanism.label is None else evidence.sub_tables
-    yield places.rows_finding(
-        evidence.true, evidence.published, evidence.manifest.data.shuffled, evidence.mechanism, labels
-    )
+    yield rows_finding(evidence.true, evidence.published, evidence.manifest.data.shuffled, evidence.mechanism, labels)
     yield from random_order(evidence)
 
 
-def order_of_response(evidence: Evidence) -> Iterator[Finding]:
+def of_response(evidence: Evidence) -> Iterator[Finding]:
     """The same for sensitive values that may be published as they are."""
     own, shown, mechanism = sensitive_of_response(evidence)
-    yield places.rows_finding(own, shown, evidence.manifest.data.shuffled, mechanism)
+    yield rows_finding(own, shown, evidence.manifest.data.shuffled, mechanism)
     yield from random_order(evidence)
 
 
@@ -51,13 +44,13 @@ def sensitive_of_response(evidence: Evidence) -> tuple[Codes, Codes, Mechanism |
     return own, shown, mechanism
 
 
-def order_of_groups(evidence: Evidence) -> Iterator[Finding]:
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
     """Who holds the k-th row of a group to have its k-th value."""
     true = np.full(evidence.manifest.data.rows, UNMATCHED, dtype=np.int64)
     row = evidence.matched
     true[row[row != UNMATCHED]] = evidence.values.table[row != UNMATCHED]
     if (true != UNMATCHED).any():
-        yield places.groups_finding(evidence.group_tables, true, evidence.manifest.data.shuffled)
+        yield groups_finding(evidence.group_tables, true, evidence.manifest.data.shuffled)
     yield from random_order(evidence)
 
 
@@ -124,56 +117,14 @@ def _known_classes(evidence: Evidence) -> Iterator[Classes]:
         yield each if kept is None else Classes(each.codes[kept], each.names)
 
 
-def residue(evidence: Evidence) -> Iterator[Finding]:
-    """Who reads all bytes of the release."""
-    yield bytes_finding(evidence.table, evidence.release)
-
-
 # --- rows that were left out ------------------------------------------------------------------------------------------
 
 
-def missing(evidence: Evidence) -> Iterator[Finding]:
-    """Who knows that a person is in the table, and sees that the person was left out for a missing value."""
-    found = left_out(evidence)
-    if found is None:
-        raise DoesNotApply("no record is withheld or left out.")
-    yield found
-
-
-def left_out(evidence: Evidence) -> Finding | None:
-    """Return what absence tells of those who were left out; None if there are none.
-
-    A cell is the reason. The prior is the share of a value in the whole table, with those who were left out.
-    """
-    reasons, values = _of_left_out(evidence)
-    if not reasons:
-        return None
-    counts = np.bincount(evidence.values.table, minlength=evidence.values.size).tolist()
-    table = Counter({" / ".join(own): n for own, n in zip(evidence.values.values, counts, strict=True)}) + Counter(
-        values
-    )
-    held = sorted(table)
-    cells, cell = np.unique(reasons, return_inverse=True)
-    absent = np.zeros((cells.size, len(held)), dtype=np.int64)
-    np.add.at(absent, (cell, np.searchsorted(held, values)), 1)
-    everybody = np.tile([table[value] for value in held], (cells.size, 1))
-    told = [f"without {text}" for text in cells.tolist()]
-    return absence.absent_finding(absence.Absent(everybody, absent), "a value is missing", None, told, held)
-
-
-def _of_left_out(evidence: Evidence) -> tuple[list[str], list[str]]:
-    """Return the columns that rows lack which were left out, and their sensitive values."""
-    drops = dropping(evidence.table.schema)
-    names = list(dict.fromkeys([*(a.name for a in drops), *evidence.sensitive]))
-    reasons: list[str] = []
-    values: list[str] = []
-    for batch in evidence.table.source.batches(names) if drops else ():
-        complete = complete_rows(batch.rows, drops)
-        if complete is None:
-            continue
-        rows = batch.rows.filter(pa.array(~complete))
-        columns = {name: evidence.written(name, rows.column(name)) for name in names}
-        lacking = zip(*(columns[a.name] for a in drops), strict=True)
-        reasons += [", ".join(a.name for a, v in zip(drops, row, strict=True) if v == MISSING_LABEL) for row in lacking]
-        values += [" / ".join(row) for row in zip(*(columns[name] for name in evidence.sensitive), strict=True)]
-    return reasons, values
+ATTACKER = Attacker(
+    name="order",
+    knows="goes by the place of a row",
+    why_not_covered="The rows are in the order of the table. The guarantee is about values, not about places.",
+    on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
+    public=lambda manifest: Listed(13, covered=manifest.data.shuffled),
+    place=16,
+)

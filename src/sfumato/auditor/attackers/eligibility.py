@@ -26,6 +26,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.auditor.attacker import NO_GROUPS, Attacker, Listed
+from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.errors import UsageError
 from sfumato.methods.suppression import PROVED, Belief, Variant
@@ -34,6 +36,7 @@ from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.r_suppression import chances
 from sfumato.methods.suppression.seats import Law, Seating, law_of_one
 from sfumato.methods.suppression.variants import published, seat, violating
+from sfumato.release.manifest import Manifest
 
 IntArray = npt.NDArray[np.int64]
 Counts = tuple[int, ...]
@@ -254,3 +257,59 @@ def _remark(found: Suspicion, worst: Fraction) -> str:
     return (
         f"{found.size - int(found.kept.sum()):,} record(s) are withheld. The worst belief is {float(worst):.4g}{exact}."
     )
+
+
+SK_CLAIM = "The paper promises this bound (SK Theorem 3); the guarantee of the release does not."
+
+
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
+    """Who looks for the values that have too many records."""
+    found, names = evidence.once(suspicion), evidence.values.labels
+    yield eligibility_finding(found, "dominant", names).named("dominant")
+    if not found.hidden:  # all counts are published: no prior changes what is known of them
+        return
+    if found.number_violating:
+        yield eligibility_finding(found, "violating", names).named("violating")
+    try:
+        blind = by_uniform_prior(found.kept, evidence.rows, evidence.group_bound, found.variant, found.always)
+    except UsageError as problem:
+        evidence.notes.append(f"eligibility, every table equally likely: not computed. {problem.message}")
+        return
+    finding = eligibility_finding(blind, "dominant", names).named("dominant, no counts known")
+    yield finding if evidence.is_proved else finding.with_remark(SK_CLAIM)
+
+
+def suspicion(evidence: Evidence) -> Suspicion:
+    part = evidence.groups_part
+    if part.variant is None:
+        raise DoesNotApply(f"{evidence.manifest.method} suppresses no value for being frequent.")
+    return by_shape(table_counts(evidence), _kept(evidence), evidence.group_bound, part.variant, part.always)
+
+
+def table_counts(evidence: Evidence) -> Ints:
+    return np.bincount(evidence.values.table, minlength=evidence.values.size)
+
+
+def _kept(evidence: Evidence) -> Ints:
+    tables = evidence.group_tables
+    return np.bincount(tables.values, tables.counts, evidence.values.size).astype(np.int64)
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    if manifest.groups is None or manifest.group_claim.variant is None:
+        return None
+    # where nothing is withheld, which value is the most frequent is public
+    return Listed(10, covered=manifest.groups.withheld > 0 or manifest.group_claim.always)
+
+
+ATTACKER = Attacker(
+    name="eligibility",
+    knows="asks which value was the most frequent one",
+    why_not_covered=(
+        "How often each value is published is public, and the guarantee does not hide what follows from it."
+    ),
+    on={"randomized": NO_GROUPS, "response": NO_GROUPS, "groups": of_groups},
+    promised={"groups": of_groups},
+    public=_public,
+    place=13,
+)

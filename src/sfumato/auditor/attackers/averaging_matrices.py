@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sfumato.auditor.attackers.posterior import QUESTION, Quotas, worst_prior_finding, worst_priors
 from sfumato.auditor.finding import ROUNDING, Finding
-from sfumato.auditor.posterior import QUESTION, Quotas, worst_prior_finding, worst_priors
 from sfumato.claims.second_release import equal_twice_of, with_fresh_noise
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 from sfumato.values.mechanism import Mechanism

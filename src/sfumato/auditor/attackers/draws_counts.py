@@ -34,9 +34,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from sfumato.auditor.attackers.frequencies import Cases, observed_cases
 from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.frequencies import Cases, observed_cases
 from sfumato.release.verify.random_order import Classes
 from sfumato.values.chance import Tallies, joined
 from sfumato.values.matrix.retention import CodeArray, FloatArray, PerturbationMatrix

@@ -18,8 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, Listed
+from sfumato.auditor.attackers.posterior import QUESTION
+from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints, kind_of
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.auditor.posterior import QUESTION
+from sfumato.auditor.sub_tables import dealt
+from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.retention import CodeArray, FloatArray, PerturbationMatrix
 from sfumato.values.mechanism import Mechanism
@@ -322,3 +326,43 @@ def _most_exposed(
     for k in np.argsort(-largest, kind="stable")[:SHOWN]:
         if largest[k]:
             yield Exposed(told(int(numbers[k])), round(float(sizes[k])), float(largest[k]))
+
+
+MOST_CASES = 30_000_000
+"""Records that differ, times the values that can be published of them, that are held in memory."""
+
+
+EXPECTED = "Rows were shuffled, so these are the expected figures over all that can be published of each record."
+
+
+def of_randomized(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows the shares of the values."""
+    cases = cases_of(evidence, np.zeros(evidence.rows, dtype=np.int64))
+    found = frequencies_finding(evidence.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
+    yield found if evidence.is_aligned else found.with_remark(EXPECTED)
+
+
+def cases_of(evidence: Evidence, groups: Ints) -> Cases:
+    """Return records that are alike, as they were published or as they can be."""
+    if evidence.is_aligned:
+        return observed_cases(evidence.true, evidence.published, evidence.sub_tables, groups, evidence.mechanism)
+    m = evidence.mechanism.domain.size
+    different = np.unique(groups * m + evidence.true).size * m
+    if different > MOST_CASES:
+        raise DoesNotApply(f"rows were shuffled, and {different:,} cases that can be published are too many.")
+    return expected_cases(evidence.mechanism, evidence.true, groups, evidence.once(dealt).quotas)
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    return Listed(3, covered=True) if kind_of(manifest) == "randomized" else None
+
+
+ATTACKER = Attacker(
+    name="frequencies",
+    knows="knows the shares of the values in the table",
+    why_not_covered="Nothing is required of any value of which something can be learnt.",
+    on={"randomized": of_randomized, "response": ONE_MATRIX, "groups": IN_GROUPS},
+    promised={"randomized": of_randomized},
+    public=_public,
+    place=5,
+)

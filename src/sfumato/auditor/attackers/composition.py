@@ -29,9 +29,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, Listed
+from sfumato.auditor.attackers.frequencies import (
+    bounds_of,
+    limits_at,
+    why_bound,
+)
+from sfumato.auditor.evidence import DoesNotApply, Evidence, kind_of
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.auditor.frequencies import bounds_of, limits_at, why_bound
+from sfumato.auditor.sub_tables import Counts, dealt
 from sfumato.errors import UsageError
+from sfumato.release.manifest import Manifest
 from sfumato.values.matrix.retention import WORDS, FloatArray, PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable
 
@@ -186,14 +194,6 @@ def _averaged(values: Sequence[_Value], peak: float, low: float, high: float, no
 
 
 @dataclass(frozen=True)
-class Counts:
-    """How many records of a sub-table are published with each of its values, and how many have it."""
-
-    published: tuple[int, ...]
-    true: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class PublishedRisk:
     """Records of a sub-table that are published with one value, and a belief in a value of theirs.
 
@@ -340,3 +340,35 @@ def _remark(worst: PublishedRisk | None, error: float) -> str:
         f"The bound of {worst.limit:.4g}, stated for one who takes the records for independent draws, is exceeded "
         f"{size}. Beliefs are computed within {max(error, AGREE):.1g}."
     )
+
+
+MOST_VALUES = 2_000
+"""Values of a sub-table whose composition is attacked: some milliseconds each."""
+
+
+def of_randomized(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows how many records of each sub-table have each value."""
+    check_known(evidence)
+    yield composition_finding(evidence.mechanism, evidence.once(dealt).counts)
+
+
+def check_known(evidence: Evidence) -> None:
+    largest = max(table.codes.size for table in evidence.mechanism.tables)
+    if largest > MOST_VALUES:
+        raise DoesNotApply(f"a sub-table has {largest:,} values; up to {MOST_VALUES:,} are computed.")
+    if evidence.one_of_each_person:
+        raise DoesNotApply("one row of each person was drawn: the composition of the published rows is not known.")
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    return Listed(8, covered=False) if kind_of(manifest) == "randomized" else None
+
+
+ATTACKER = Attacker(
+    name="composition",
+    knows="knows how many records of the table, or of a sub-table, have each value",
+    why_not_covered="The guarantee takes records for independent draws. Someone who knows the exact counts does not.",
+    on={"randomized": of_randomized, "response": ONE_MATRIX, "groups": IN_GROUPS},
+    public=_public,
+    place=7,
+)

@@ -8,12 +8,22 @@ of it, becomes certainty: the bound is on beliefs after the label is seen, and l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
+from sfumato.auditor.attackers.frequencies import (
+    bounds_of,
+    limits_at,
+    why_bound,
+)
+from sfumato.auditor.attackers.posterior import Quotas
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.auditor.frequencies import bounds_of, limits_at, why_bound
-from sfumato.auditor.posterior import Quotas
+from sfumato.auditor.sub_tables import dealt, has_sub_tables
+from sfumato.release.manifest import Manifest
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 
@@ -96,3 +106,26 @@ def _remark(mechanism: Mechanism) -> str:
         f"Any prior on {inside!r}, with the rest on {mechanism.domain.labels[outside]!r}, becomes certainty once "
         f"sub-table {lacking[0] + 1} is seen."
     )
+
+
+def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:
+    """Who sees the sub-table of a record."""
+    if evidence.mechanism.label is None:
+        raise DoesNotApply("there are no sub-tables.")
+    yield label_finding(evidence.mechanism, evidence.once(dealt).quotas)
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    return Listed(5, covered=False) if has_sub_tables(manifest) else None
+
+
+ATTACKER = Attacker(
+    name="label",
+    knows="sees which sub-table a record is in",
+    why_not_covered=(
+        "The guarantee bounds beliefs once a record's sub-table is seen, not what the sub-table itself tells."
+    ),
+    on={"randomized": of_sub_tables, "response": NO_SUB_TABLES, "groups": NO_SUB_TABLES},
+    public=_public,
+    place=4,
+)

@@ -13,24 +13,31 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.auditor.background import Knowledge, background_finding
-from sfumato.auditor.composition import Counts, composition_beliefs, composition_finding
+from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attackers.background import background_finding, promised_sets
+from sfumato.auditor.attackers.composition import check_known, composition_beliefs, composition_finding
+from sfumato.auditor.attackers.linking import attacked, response_part, risks
+from sfumato.auditor.attackers.posterior import posterior_finding
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, kind_of, text_of
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
-from sfumato.auditor.posterior import posterior_finding
+from sfumato.auditor.knowledge import Knowledge, known_records
+from sfumato.auditor.sub_tables import Counts, dealt, has_sub_tables
 from sfumato.auditor.worlds import Number, chance_of, enumerate_posteriors, independent
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group, worst_posteriors
 from sfumato.methods.robustness.posterior import MOST_STATES
+from sfumato.release.manifest import Manifest
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable
+from sfumato.values.randomness import simulation
 
 IntArray = npt.NDArray[np.int64]
 SHOWN_WORLDS = 20_000
@@ -45,7 +52,7 @@ QUESTION = "Which true value does a record have, once the values of other member
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A small table, gone through world by world without and with known members."""
+    """A small table, gone through world by world without and with known"""
 
     published: tuple[int, ...]
     known: tuple[tuple[int, int], ...]  # record, true value
@@ -137,9 +144,7 @@ def known_taken_out(counts: Counts, known: Sequence[tuple[int, int]]) -> Counts:
         published[shown] -= 1
         true[own] -= 1
     if min(*published, *true) < 0:
-        raise UsageError(
-            "More members are known with a value than there are.", "Give published and true values of members."
-        )
+        raise UsageError("More members are known with a value than there are.", "Give published and true values of ")
     return Counts(tuple(published), tuple(true))
 
 
@@ -186,7 +191,7 @@ def group_posterior(counts: Sequence[int], known: Sequence[int]) -> tuple[Fracti
     left = [count - gone for count, gone in zip(counts, known, strict=True)]
     if min(left) < 0 or not sum(left):
         raise UsageError(
-            "The known members are not some of the group, or are all of it.", "Give the true values of some members."
+            "The known members are not some of the group, or are all of it.", "Give the true values of some "
         )
     return tuple(Fraction(count, sum(left)) for count in left)
 
@@ -201,7 +206,7 @@ def worst_group_posterior(counts: Sequence[int], known: int) -> Fraction:
     """
     left = sum(counts) - known
     if left < 1:
-        raise UsageError(f"Of {sum(counts)} members {known} are known: nobody is left.", "Give fewer members.")
+        raise UsageError(f"Of {sum(counts)} members {known} are known: nobody is left.", "Give fewer ")
     return min(Fraction(1), Fraction(max(counts), left))
 
 
@@ -331,3 +336,124 @@ def known_members_finding(
         assumption=f"Knows the true values of {int(known.sum()):,} member(s). {after.assumption}",
         remark=f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. {after.remark}",
     )
+
+
+KNOWN_SHARE = 0.1
+"""Of the records, known by chance where no list is given."""
+
+
+def of_randomized(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows the true values of some"""
+    mechanism = evidence.mechanism
+    if mechanism.is_whole:
+        yield randomized_finding(
+            mechanism, evidence.once(dealt).quotas[0].tolist(), covered=not evidence.manifest.from_table
+        )
+        return
+    check_known(evidence)
+    known, by_chance = _known_members(evidence)
+    found = composition_corruption_finding(mechanism, evidence.once(dealt).counts, known)
+    chance = f"The known members are {KNOWN_SHARE:.0%} of the records, by chance."
+    yield found.with_remark(chance) if by_chance else found
+
+
+def _known_members(evidence: Evidence) -> tuple[list[list[tuple[int, int]]], bool]:
+    """Return published and true value of the known members of each sub-table, and whether chance chose them."""
+    given, row = known_records(evidence), evidence.matched
+    chosen = simulation(evidence.seed).random(evidence.rows) < KNOWN_SHARE if given is None else given
+    records = np.flatnonzero(chosen & (row != UNMATCHED))
+    if not records.size:
+        raise DoesNotApply("rows were shuffled, and none can be told to be a known member's.")
+    labels, shown, own = (codes[at] for codes, at in (
+        (evidence.sub_tables, row[records]), (evidence.published, row[records]), (evidence.true, records)
+    ))  # fmt: skip
+    known: list[list[tuple[int, int]]] = []
+    for number, table in enumerate(evidence.mechanism.tables):
+        here = labels == number
+        pairs = (np.searchsorted(table.codes, codes[here]).tolist() for codes in (shown, own))
+        known.append(list(zip(*pairs, strict=True)))
+    return known, given is None
+
+
+KNOWN = 1
+"""Members of each group that are known where no list is given."""
+
+
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows the true values of some members: of those in a list, or of the one of each group that tells most."""
+    tables, given = evidence.group_tables, known_records(evidence)
+    sets = evidence.once(promised_sets) or (_nothing_known(evidence),)
+    if given is not None:
+        row = evidence.matched
+        records = np.flatnonzero(given & (row != UNMATCHED))
+        if not records.size:
+            raise DoesNotApply("no row can be told to be a known member's.")
+        known = np.zeros(tables.rows.size, dtype=np.bool_)
+        known[row[records]] = True
+        values = evidence.values.table[records[np.argsort(row[records])]]
+        yield known_members_finding(tables, sets, evidence.group_bound, known, values, evidence.values.labels)
+    elif evidence.group_claim.attribute_sets:
+        for each in sets:
+            yield robust_groups_finding(tables, each, KNOWN, evidence.group_bound).named(each.name)
+    else:
+        compositions = [counts for _, counts in tables.lines.of_groups()]
+        names = [tables.told(k) for k in range(len(compositions))]
+        yield groups_finding(compositions, KNOWN, float(evidence.group_claim.at_most), names)
+
+
+def _nothing_known(evidence: Evidence) -> Knowledge:
+    """Return one signature for all, and equal shares: no background knowledge."""
+    size = evidence.values.size
+    prior = Prior(np.ones((1, size), dtype=np.int64), np.array([size]))
+    return Knowledge("nothing", np.zeros(evidence.group_tables.rows.size, dtype=np.int64), prior, ("a record",))
+
+
+def of_response(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows the true values of other records: these are independent, and move nothing."""
+    known_records(evidence)  # a list that does not fit is an error all the same
+    part, found = response_part(evidence), evidence.once(attacked)
+    promised = next(finding for finding in evidence.once(risks) if finding.attacker == part.risk)
+    mechanism = evidence.manifest.mechanism_values[0]
+    counts = [int(n) for n in np.bincount(_codes(evidence, mechanism.domain.names[0]), minlength=mechanism.domain.size)]
+    shown = demonstrate(mechanism.matrix, counts) if len(mechanism.domain.parts) == 1 else None
+    proof = (
+        f" Over all worlds of {len(shown.published)} records by {mechanism.domain.name}, {len(shown.known)} of them "
+        f"known, no belief about the other moves (by {shown.moved})."
+        if shown
+        else ""
+    )
+    yield replace(
+        promised,
+        attacker="corruption",
+        question=QUESTION,
+        assumption=f"Knows the true values of any other records. {promised.assumption}",
+        promised=None,
+        stated=promised.promised,
+        remark=(
+            f"Records are independent draws to this attacker: known members move nothing.{proof} But the matrices "
+            f"were computed from the table, and the {found.axes.table.records - 1:,} others tell its counts but for "
+            "one record; what that tells is not measured."
+        ),
+    )
+
+
+def _codes(evidence: Evidence, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    domain = next(m.domain for m in evidence.manifest.mechanism_values if name in m.domain.names)
+    place = {text_of(value): code for code, value in enumerate(domain.parts[0].values)}
+    table = np.array([place.get(text, 0) for text in evidence.labels(name)], dtype=np.int64)
+    return table.take(evidence.in_table(name))
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    whole = kind_of(manifest) == "randomized" and not has_sub_tables(manifest)
+    return Listed(9, covered=whole and not manifest.from_table)
+
+
+ATTACKER = Attacker(
+    name="corruption",
+    knows="knows the values of some other records",
+    why_not_covered="The guarantee is not about someone who knows the values of other records.",
+    on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
+    public=_public,
+    place=9,
+)

@@ -26,8 +26,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.analyst.release import Release
+from sfumato.auditor.attacker import Attacker, Listed, everywhere
+from sfumato.auditor.attackers.residue_pages import everything
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
-from sfumato.auditor.parquet_pages import everything
 from sfumato.engines.base import Source
 from sfumato.publisher.table import Table
 from sfumato.release.folder import MANIFEST_NAME, manifest_seal
@@ -256,3 +258,17 @@ def _places(content: bytes, prefixes: Words) -> Iterator[tuple[int, int]]:
         at = np.minimum(np.searchsorted(prefixes, words), prefixes.size - 1)
         hits = np.flatnonzero(prefixes[at] == words)
         yield from zip((hits + start).tolist(), words[hits].tolist(), strict=True)
+
+
+def of_all(evidence: Evidence) -> Iterator[Finding]:
+    """Who reads all bytes of the release."""
+    yield residue(evidence.table, evidence.release)
+
+
+ATTACKER = Attacker(
+    name="residue",
+    knows="reads the files byte by byte",
+    on=everywhere(of_all),
+    public=lambda manifest: Listed(14, covered=True),
+    place=17,
+)

@@ -1,5 +1,7 @@
 """The attacker with any prior that the requirement speaks of: what the published value of a record can tell at worst.
 
+Of groups (Anatomy): the attacker who knows a person's group and nothing that tells its members apart.
+
 The published value y multiplies the odds of x_i against x_k by P[y, i]/P[y, k]. So the worst prior puts all the rest on
 one other value, the belief grows with the prior, and with the factors of `matrix.upward` and `matrix.downward`
 
@@ -16,14 +18,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.evidence import Evidence, kind_of
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
-from sfumato.claims.guarantee import Direction
+from sfumato.auditor.grouped import GroupTables, IntArray
+from sfumato.auditor.sub_tables import dealt
+from sfumato.claims.guarantee import BOTH, Direction
+from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable
@@ -226,3 +233,101 @@ def _nothing_required(mechanism: Mechanism, quotas: Quotas, attacker: str) -> Fi
         baseline=1.0,
         why_not_covered="No value has a bound.",
     )
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+IN_GROUP = "Which true value does a record have, given its group?"
+
+
+def group_shares_finding(tables: GroupTables, at_most: Fraction, values: Sequence[str] = ()) -> Finding:
+    """Return the share of the commonest value of each group beside the bound; compared in integers.
+
+        belief in x of a member = c_x / N,      c_x of the N records of the group have x
+
+    All ways to give the group's values to its members are equally likely to him. So a group keeps 1/l exactly if no
+    value has a larger share of it. That is also the mean of the beliefs of one who does tell members apart, whatever
+    his prior: over the members of a group Pr(t has x) sums to c_x. So 1/r, promised against him, bounds it too.
+    """
+    lines, sizes = tables.lines, tables.sizes
+    commonest = lines.ends - 1  # the line of each group: its most frequent value stands last
+    largest = lines.counts[commonest]
+    above = largest * at_most.denominator > sizes * at_most.numerator
+    order = np.lexsort((-sizes, -(largest / sizes)))
+    worst = int(order[0])
+    in_truth = float((lines.counts**2 / sizes[lines.groups]).sum())
+    return Finding(
+        attacker="posterior",
+        question=IN_GROUP,
+        assumption=(
+            "Knows the group of the record, and nothing that tells its members apart. Prior: every way to give the "
+            "group's values to its members is equally likely."
+        ),
+        measured="the share of a value in a group (worst), and of a record's true value in its group (mean); exact",
+        worst=float(largest[worst] / sizes[worst]),
+        mean=in_truth / tables.rows.size,
+        records=tables.rows.size,
+        at_risk=int(sizes[above].sum()),
+        promised=float(at_most),
+        baseline=float(np.bincount(tables.values, tables.counts).max() / tables.rows.size),
+        exposed=tuple(_exposed_groups(tables, order[:SHOWN], commonest, values)),
+        remark=f"{int(above.sum()):,} of {sizes.size:,} group(s) have a value with a larger share.",
+        broken=bool(above.any()),
+    )
+
+
+def _exposed_groups(
+    tables: GroupTables, groups: IntArray, commonest: IntArray, values: Sequence[str]
+) -> Iterator[Exposed]:
+    for group in groups.tolist():
+        code, count = (int(part[commonest[group]]) for part in (tables.lines.codes, tables.lines.counts))
+        name = repr(values[code]) if values else f"value {code + 1}"
+        size = int(tables.sizes[group])
+        yield Exposed(f"{tables.told(group)}: {name}", size, count / size)
+
+
+# --- the attacker -----------------------------------------------------------------------------------------------------
+
+PAPER = "The paper promises this bound (FG Theorem 1); the guarantee of the release does not."
+PI_CLAIM = "The paper promises this bound (PI Theorem 1); the guarantee of the release does not."
+
+
+def of_randomized(evidence: Evidence) -> Iterator[Finding]:
+    """The worst prior within the requirement, both directions."""
+    mechanism, quotas, kept = evidence.mechanism, evidence.once(dealt).quotas, evidence.manifest.guarantee.directions
+    by_paper = evidence.manifest.method == "fine-grain" and not evidence.is_proved
+    for direction in BOTH:
+        found = posterior_finding(mechanism, quotas, direction, direction in kept or by_paper).named(direction)
+        yield found if direction in kept or not by_paper else found.with_remark(PAPER)
+
+
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows the group of a record, and nothing that tells its members apart."""
+    found = group_shares_finding(evidence.group_tables, evidence.group_claim.at_most, evidence.values.labels)
+    by_paper = evidence.groups_part.attribute_sets and not evidence.is_proved
+    yield found.with_remark(PI_CLAIM) if by_paper else found
+
+
+def _shares_promised(evidence: Evidence) -> Iterator[Finding]:
+    """What a comparison measures. One who knows the attribute sets that a guarantee names reaches no less."""
+    if not evidence.group_claim.attribute_sets:
+        yield replace(next(of_groups(evidence)), attacker="groups")
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    return None if kind_of(manifest) == "response" else Listed(2, covered=True)
+
+
+ATTACKER = Attacker(
+    name="posterior",
+    knows="takes the worst belief beforehand that the requirement speaks of",
+    why_not_covered="The guarantee bounds how far a belief rises, not how far it falls.",
+    on={
+        "randomized": of_randomized,
+        "response": "the risk of that name is among those of linking",
+        "groups": of_groups,
+    },
+    promised={"randomized": of_randomized, "groups": _shares_promised},
+    public=_public,
+    place=3,
+)

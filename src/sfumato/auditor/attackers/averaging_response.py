@@ -12,13 +12,16 @@ people are drawn, each with two rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.auditor.averaging import MOST_CELLS, NORMAL_95
-from sfumato.auditor.finding import ROUNDING
+from sfumato.auditor.attackers.averaging_matrices import MOST_CELLS, NORMAL_95
+from sfumato.auditor.attackers.linking import attacked, response_part
+from sfumato.auditor.attackers.linking_risks import PRIOR, QUESTION, UNTOUCHED
+from sfumato.auditor.evidence import Evidence
+from sfumato.auditor.finding import ROUNDING, Finding
 from sfumato.methods.response.channels import Channel, Channels, IntArray
 from sfumato.methods.response.joint import JointTable
 from sfumato.values.matrix.retention import FloatArray
@@ -104,3 +107,53 @@ def _chance(channel: Channel, own: int, releases: int, draw: np.random.Generator
     chance = np.full((releases, channel.size), channel.off_diagonal)
     chance[np.arange(releases), shown] += channel.retention
     return np.asarray(chance.prod(axis=0))
+
+
+OTHER_MATRICES = (
+    "The record key repeats draws only where the same matrices come out; where a changed table gives others, noise is "
+    "fresh, and these are the figures. Where they are the same, two releases tell what one tells only if how long a "
+    "value lasts tells nothing of which value it is: that is assumed, not proved."
+)
+
+
+def of_response(evidence: Evidence) -> Iterator[Finding]:
+    """Who is told which two rows of two releases are one person's."""
+    found, part = evidence.once(attacked), response_part(evidence)
+    limit = float(np.min(found.axes.limits(part.claim.limit)))
+    for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
+        once, twice = (
+            two_rows(found.axes.table, found.channels, limit, whole, times, evidence.seed) for times in (1, 2)
+        )
+        finding = _two_rows_finding(found.axes.table, once, twice, limit, whole).named(about)
+        finding = finding.with_remark(UNTOUCHED) if whole and found.channels[-1].off_diagonal == 0 else finding
+        yield finding.with_remark(OTHER_MATRICES) if evidence.table.policy.record_key else finding
+
+
+def _two_rows_finding(table: JointTable, once: TwoRows, twice: TwoRows, limit: float, whole: bool) -> Finding:
+    seen = "both rows" if whole else "the quasi-identifiers of both rows and nothing else of them"
+    drawn = twice.interval is not None
+    return Finding(
+        attacker="averaging",
+        question=QUESTION,
+        assumption=(
+            "Is told which row of this release and which row of a second one, with fresh noise, are of one person: the "
+            f"rows themselves do not tell, if quasi-identifiers are randomized. Sees {seen}, and knows the matrices. "
+            f"{PRIOR}"
+        ),
+        measured="the belief in a value (worst), and in the true value (mean); "
+        + (f"of {SIMULATED:,} people who were drawn" if drawn else "exact, over all that can be published"),
+        worst=twice.worst,
+        mean=twice.mean,
+        records=table.records,
+        at_risk=round(twice.above * table.records),
+        stated=limit,
+        baseline=float(table.counts.sum(axis=0).max() / table.records),
+        remark=f"After one release the mean is {once.mean:.4g}, and the worst {once.worst:.4g}." + _limits(twice),
+    )
+
+
+def _limits(found: TwoRows) -> str:
+    if found.interval is None:
+        return ""
+    low, high = found.interval
+    return f" The mean of two has 95% limits {low:.4g} to {high:.4g}; larger beliefs than the worst may exist."

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.auditor.attackers.common import sensitive_of_response
-from sfumato.auditor.attackers.knowing import register as read_register
-from sfumato.auditor.attackers.randomized import MOST_VALUES, dealt
+from sfumato.auditor.attacker import Attacker
+from sfumato.auditor.attackers.composition import MOST_VALUES
+from sfumato.auditor.attackers.frequencies import limits_at
+from sfumato.auditor.attackers.order import sensitive_of_response
 from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.auditor.frequencies import limits_at
+from sfumato.auditor.knowledge import register as read_register
+from sfumato.auditor.sub_tables import dealt
 from sfumato.values.mechanism import SubTable
 
 Floats = npt.NDArray[np.float64]
@@ -236,3 +238,12 @@ def _about(what: str, lost: int, people: int) -> str:
 def _exposed(linked: Register, risk: Floats, told: Callable[[int], str]) -> tuple[Exposed, ...]:
     order = np.lexsort((-linked.people, -risk))[:SHOWN].tolist()
     return tuple(Exposed(told(k), int(linked.people[k]), float(risk[k])) for k in order if risk[k] > 0)
+
+
+ATTACKER = Attacker(
+    name="register",
+    knows="has a register of persons to link with",
+    why_not_covered="The guarantee is about sensitive values, not about whose row is whose.",
+    on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
+    place=15,
+)

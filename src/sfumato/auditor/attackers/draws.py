@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sfumato.auditor.attackers.knowing import MOST_SHARES
-from sfumato.auditor.attackers.randomized import dealt
-from sfumato.auditor.draws import (
+from sfumato.auditor.attacker import IN_GROUPS, Attacker, Listed
+from sfumato.auditor.attackers.draws_counts import (
     LEVEL,
     Drawn,
     Margin,
@@ -20,10 +19,13 @@ from sfumato.auditor.draws import (
     transitions,
     transitions_by,
 )
+from sfumato.auditor.classes import classes_of_records, other_columns
 from sfumato.auditor.evidence import UNMATCHED, Codes, DoesNotApply, Evidence, Signatures
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.foreign.classes import classes_of_records, other_columns
+from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.shared_words import both_kept
+from sfumato.auditor.sub_tables import dealt
+from sfumato.release.manifest import Manifest
 from sfumato.release.verify.random_order import Classes
 from sfumato.values.chance import Tallies, joined
 from sfumato.values.mechanism import Mechanism
@@ -135,3 +137,16 @@ def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
             raise DoesNotApply(f"sub-table {number + 1} has another number of rows than its plan.")
         values = [mechanism.domain.labels[code] for code in table.codes.tolist()]
         yield Margin(table.matrix, own[None], shown[None], (f"sub-table {number + 1}",), values)
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    return None if manifest.groups else Listed(0, covered=True)
+
+
+ATTACKER = Attacker(
+    name="draws",
+    knows="compares what was published with what the matrix gives by chance",
+    on={"randomized": of_randomized, "response": of_response, "groups": IN_GROUPS},
+    public=_public,
+    place=1,
+)

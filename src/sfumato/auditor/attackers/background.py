@@ -14,33 +14,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attackers.frequencies import (
+    EXPECTED,
+    RecordBeliefs,
+    beliefs_finding,
+    cases_of,
+    limits_at,
+)
+from sfumato.auditor.attackers.posterior import PI_CLAIM
+from sfumato.auditor.evidence import DoesNotApply, Evidence, kind_of
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
-from sfumato.auditor.frequencies import RecordBeliefs, beliefs_finding, limits_at
 from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.knowledge import Knowledge, from_file, from_table
+from sfumato.auditor.sub_tables import has_sub_tables
 from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group
 from sfumato.methods.robustness.check import CLOSE
 from sfumato.methods.robustness.posterior import MOST_STATES
 from sfumato.methods.robustness.prior import check_prior
+from sfumato.release.manifest import Manifest
 from sfumato.values.matrix.retention import CodeArray, FloatArray
 from sfumato.values.mechanism import Mechanism
 
 IntArray = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 QUESTION = "Which true value does a record have, given its signature, its group and what is known of signatures?"
-
-
-@dataclass(frozen=True, eq=False)
-class Knowledge:
-    """What the attacker knows of one attribute set. Values of the prior are those of the release."""
-
-    name: str  # such as "sex, race"
-    signatures: IntArray  # of each row
-    prior: Prior
-    labels: Sequence[str] = ()  # of the signatures
-
-    def told(self, signature: int) -> str:
-        """Return a signature in words."""
-        return self.labels[signature] if self.labels else f"signature {signature + 1}"
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -236,3 +234,101 @@ def randomized_finding(
             f"each value given {known.name}; holds records to be independent."
         ),
     )
+
+
+def of_randomized(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows how values depend on quasi-identifiers: the table's shares, and the priors that were given."""
+    values, labels = evidence.true.astype(np.int64), evidence.mechanism.domain.labels
+    if not evidence.attribute_sets and not evidence.priors:
+        raise DoesNotApply("no column is a quasi-identifier.")
+    for names in evidence.attribute_sets:
+        yield _of_prior(evidence, from_table(evidence, names, values, labels))
+    for path in evidence.priors:
+        yield _of_prior(evidence, from_file(evidence, path, values, labels))
+
+
+def _of_prior(evidence: Evidence, known: Knowledge) -> Finding:
+    cases = cases_of(evidence, known.signatures)
+    found = randomized_finding(
+        evidence.mechanism,
+        cases.true,
+        cases.published,
+        replace(known, signatures=cases.groups),
+        cases.labels,
+        cases.weights,
+    ).named(known.name)
+    return found if evidence.is_aligned else found.with_remark(EXPECTED)
+
+
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows how values depend on columns: first what the guarantee is about, then other sets and priors."""
+    promised = list(evidence.once(promised_sets))
+    yield from promised_background(evidence)
+    stated = {known.name for known in promised}
+    others = [names for names in evidence.attribute_sets if ", ".join(names) not in stated]
+    alone = [_of_table(evidence, names) for names in others if len(names) == 1]
+    if alone:
+        yield _background(evidence, alone, False)
+    for names in others:
+        if len(names) > 1:
+            yield _background(evidence, [_of_table(evidence, names)], False)
+    for path in evidence.priors:
+        yield _background(
+            evidence, [from_file(evidence, path, evidence.values.table, evidence.values.labels, True)], False
+        )
+    if not (promised or others or evidence.priors):
+        raise DoesNotApply("no column is a quasi-identifier.")
+
+
+def promised_background(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows just what the guarantee is about, if it is about any such knowledge."""
+    if promised := evidence.once(promised_sets):
+        yield _background(evidence, promised, True)
+
+
+def promised_sets(evidence: Evidence) -> tuple[Knowledge, ...]:
+    """Return the attribute sets and priors that the guarantee names; any prior includes the table's own."""
+    claim, prior = evidence.group_claim, evidence.table.policy.prior
+    if claim.prior != "file" or isinstance(prior, str):
+        return tuple(_of_table(evidence, names) for names in claim.attribute_sets)
+    pairs = zip(claim.attribute_sets, prior, strict=True)
+    return tuple(
+        from_file(evidence, path, evidence.values.table, evidence.values.labels, True, names) for names, path in pairs
+    )
+
+
+def _of_table(evidence: Evidence, names: Sequence[str]) -> Knowledge:
+    return from_table(evidence, names, evidence.values.table, evidence.values.labels, of_release=True)
+
+
+def _background(evidence: Evidence, known: Sequence[Knowledge], promised: bool) -> Finding:
+    found = background_finding(evidence.group_tables, known, evidence.group_bound, promised, evidence.values.labels)
+    found = found.named("; ".join(each.name for each in known))
+    if sets := evidence.group_claim.attribute_sets:
+        about = "; ".join(", ".join(names) for names in sets)
+        found = replace(found, why_not_covered=f"The guarantee is about what is known of {about}.")
+    return found.with_remark(PI_CLAIM) if promised and not evidence.is_proved else found
+
+
+def _public(manifest: Manifest) -> Listed | None:
+    match kind_of(manifest):
+        case "randomized":
+            return Listed(6, covered=not has_sub_tables(manifest))
+        case "groups":
+            return Listed(6, covered=bool(manifest.group_claim.attribute_sets))
+    return None
+
+
+ATTACKER = Attacker(
+    name="background",
+    knows="knows how the sensitive value depends on other columns",
+    why_not_covered="The guarantee is about someone whose belief does not depend on other columns.",
+    on={
+        "randomized": of_randomized,
+        "response": "quasi-identifiers are randomized: who knows a person's true ones is among those of linking",
+        "groups": of_groups,
+    },
+    promised={"groups": promised_background},
+    public=_public,
+    place=6,
+)

@@ -12,17 +12,23 @@ No guarantee is about this attacker. Publishing less cannot help against him: he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from sfumato.auditor.eligibility import KNOWS, PRIORS, Suspicion
+from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attackers.eligibility import KNOWS, PRIORS, Suspicion, suspicion, table_counts
+from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
+from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.methods.robustness.kinds import cell_signatures
+from sfumato.values.attributes import MISSING_LABEL
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -180,3 +186,121 @@ def _remark(found: Absent, suspects: IntArray | None) -> str:
         f"{text} One who knows no shares knows that the value is in every group of the cell: that leaves "
         f"{int(known.min())} value(s) or more, so a belief of at most {1 / known.min():.4g}."
     )
+
+
+def of_all(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows that a person is in the table, and sees that the person was left out for a missing value."""
+    found = left_out(evidence)
+    if found is None:
+        raise DoesNotApply("no record is withheld or left out.")
+    yield found
+
+
+def left_out(evidence: Evidence) -> Finding | None:
+    """Return what absence tells of those who were left out; None if there are none.
+
+    A cell is the reason. The prior is the share of a value in the whole table, with those who were left out.
+    """
+    reasons, values = _of_left_out(evidence)
+    if not reasons:
+        return None
+    counts = np.bincount(evidence.values.table, minlength=evidence.values.size).tolist()
+    table = Counter({" / ".join(own): n for own, n in zip(evidence.values.values, counts, strict=True)}) + Counter(
+        values
+    )
+    held = sorted(table)
+    cells, cell = np.unique(reasons, return_inverse=True)
+    absent = np.zeros((cells.size, len(held)), dtype=np.int64)
+    np.add.at(absent, (cell, np.searchsorted(held, values)), 1)
+    everybody = np.tile([table[value] for value in held], (cells.size, 1))
+    told = [f"without {text}" for text in cells.tolist()]
+    return absent_finding(Absent(everybody, absent), "a value is missing", None, told, held)
+
+
+def _of_left_out(evidence: Evidence) -> tuple[list[str], list[str]]:
+    """Return the columns that rows lack which were left out, and their sensitive values."""
+    drops = dropping(evidence.table.schema)
+    names = list(dict.fromkeys([*(a.name for a in drops), *evidence.sensitive]))
+    reasons: list[str] = []
+    values: list[str] = []
+    for batch in evidence.table.source.batches(names) if drops else ():
+        complete = complete_rows(batch.rows, drops)
+        if complete is None:
+            continue
+        rows = batch.rows.filter(pa.array(~complete))
+        columns = {name: evidence.written(name, rows.column(name)) for name in names}
+        lacking = zip(*(columns[a.name] for a in drops), strict=True)
+        reasons += [", ".join(a.name for a, v in zip(drops, row, strict=True) if v == MISSING_LABEL) for row in lacking]
+        values += [" / ".join(row) for row in zip(*(columns[name] for name in evidence.sensitive), strict=True)]
+    return reasons, values
+
+
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
+    """Who asks for a person who is known to be in the table and is not in the release."""
+    part, without_value = evidence.groups_part, left_out(evidence)
+    if not part.withheld and without_value is None:
+        raise DoesNotApply("no record is withheld or left out.")
+    if part.withheld:
+        yield (_suppressed(evidence) if part.variant is not None else _withheld(evidence)).named("withheld")
+    if without_value is not None:
+        yield without_value.named("left out")
+
+
+def _suppressed(evidence: Evidence) -> Finding:
+    return suppressed_finding(evidence.once(suspicion), table_counts(evidence), evidence.values.labels)
+
+
+def _withheld(evidence: Evidence) -> Finding:
+    """What absence tells of the records that robust groups withhold, cell by cell."""
+    own, tables, size = (
+        evidence.signatures(evidence.groups_part.dealt_within),
+        evidence.group_tables,
+        evidence.values.size,
+    )
+    table = np.bincount(own.table * size + evidence.values.table, minlength=own.size * size).reshape(-1, size)
+    absent, unclear = _absent(evidence, own.table, own.release, table)
+    found = absent_finding(
+        Absent(table, absent),
+        "they could not be put into a group that keeps the bound",
+        float(evidence.group_claim.at_most),
+        own.told,
+        evidence.values.labels,
+        full_values(tables, own.release),
+    )
+    more = f" Of {unclear:,} other(s) it cannot be told whether they are absent." if unclear else ""
+    return replace(found, remark=found.remark + more)
+
+
+def _absent(evidence: Evidence, cells: Ints, rows: Ints, table: Ints) -> tuple[Ints, int]:
+    """Return how many records of each cell and value are absent, as far as that can be told; and of how many it cannot.
+
+    Where all groups of a cell are of it alone, their values are those of its published records. Else a record is known
+    to be absent if no row has its columns.
+    """
+    tables, number = evidence.group_tables, len(table)
+    signed = tables.signed(rows)
+    mixed = np.bincount(signed.groups, minlength=tables.sizes.size) > 1
+    clear = ~np.isin(np.arange(number), signed.codes[mixed[signed.groups]])
+    home = np.zeros(tables.sizes.size, dtype=np.int64)
+    home[tables.rows] = rows
+    lines = ~mixed[tables.groups]
+    published = np.zeros_like(table)
+    np.add.at(published, (home[tables.groups[lines]], tables.values[lines]), tables.counts[lines])
+    absent = np.where(clear[:, None], table - published, 0)
+    own = evidence.signatures(evidence.comparable)
+    shown = np.bincount(own.release, minlength=own.size)
+    gone = ~clear[cells] & (shown[own.table] == 0)
+    np.add.at(absent, (cells[gone], evidence.values.table[gone]), 1)
+    return absent, evidence.groups_part.withheld - int(absent.sum())
+
+
+ATTACKER = Attacker(
+    name="missing",
+    knows="knows that a person is in the table and not in the release",
+    why_not_covered=(
+        "The guarantee is about records that are published. It does not bound what somebody's absence tells."
+    ),
+    on={"randomized": of_all, "response": of_all, "groups": of_groups},
+    public=lambda manifest: Listed(12, covered=False),
+    place=14,
+)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.background import Knowledge
 from sfumato.auditor.evidence import Codes, DoesNotApply, Evidence, Ints, Mask, Signatures
-from sfumato.auditor.foreign.labels import named
+from sfumato.auditor.finding import named
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
@@ -24,6 +24,20 @@ MOST_SHARES = 20_000_000
 """Signatures times values of a prior that is held in memory."""
 ENTRY = ("value", "probability")
 """The columns of a prior beside those of its attribute set."""
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What the attacker knows of one attribute set. Values of the prior are those of the release."""
+
+    name: str  # such as "sex, race"
+    signatures: Ints  # of each row
+    prior: Prior
+    labels: Sequence[str] = ()  # of the signatures
+
+    def told(self, signature: int) -> str:
+        """Return a signature in words."""
+        return self.labels[signature] if self.labels else f"signature {signature + 1}"
 
 
 # --- priors -----------------------------------------------------------------------------------------------------------

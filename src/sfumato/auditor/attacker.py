@@ -1,0 +1,87 @@
+"""Who attacks a release. An attacker is one file of `attackers/`, which names it `ATTACKER`; nothing else lists it.
+
+kinds of release    randomized   the sensitive values, by one mechanism
+                    response     quasi-identifiers too, column by column
+                    groups       values as they are, in groups
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from sfumato.auditor.evidence import Evidence, Kind
+from sfumato.auditor.finding import NOTHING_PROMISED, Finding
+from sfumato.release.manifest import Manifest
+
+Attack = Callable[[Evidence], Iterable[Finding]]
+
+KINDS: tuple[Kind, ...] = ("randomized", "response", "groups")
+LAST = 100
+"""The place of an attacker that states none; several such go by their names."""
+
+ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
+IN_GROUPS = "values are published as they are, in groups"
+NO_GROUPS = "no groups are published"
+NO_SUB_TABLES = "there are no sub-tables"
+
+
+class Listed(NamedTuple):
+    """A line of a public page, which is made from the manifest alone: where it stands, and whether the guarantee is
+    about this attacker."""
+
+    line: int
+    covered: bool
+
+
+def not_listed(manifest: Manifest) -> Listed | None:
+    """Say nothing on a public page: what such an attacker is given, or finds, is of the table."""
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """A name that findings go by, and what is known of it without any release."""
+
+    name: str
+    knows: str  # what it knows or does, in words without figures
+    why_not_covered: str = NOTHING_PROMISED  # where the guarantee is not about it, and a finding has no own reason
+    public: Callable[[Manifest], Listed | None] = not_listed  # None: not on releases of this kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacker(Role):
+    """Someone with some knowledge, who draws conclusions from a release: what it does to each kind of release.
+
+    `on` has how it attacks a kind of release, or why it has nothing to do there. `promised` is the part of that which
+    the guarantee is about, where a comparison of methods measures it. `roles` are the names of its findings, if not
+    its own. `place` is where it stands in an audit.
+    """
+
+    on: Mapping[Kind, Attack | str]
+    promised: Mapping[Kind, Attack] = field(default_factory=dict)
+    roles: tuple[Role, ...] = ()
+    place: int = LAST
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Whether it has something to do on such a release."""
+        return not isinstance(self.on[evidence.kind], str)
+
+    def why_not(self, evidence: Evidence) -> str:
+        """Return why it does not apply."""
+        return f"{self.on[evidence.kind]}."
+
+    def attack(self, evidence: Evidence) -> Iterator[Finding]:
+        """Yield what it finds; `DoesNotApply` comes from what the evidence lacks."""
+        attack = self.on[evidence.kind]
+        assert not isinstance(attack, str)
+        why = {role.name: role.why_not_covered for role in (self, *self.roles)}
+        for finding in attack(evidence):
+            own = finding.why_not_covered or finding.promised is not None
+            yield finding if own else replace(finding, why_not_covered=why[finding.attacker])
+
+
+def everywhere(attack: Attack) -> dict[Kind, Attack | str]:
+    """Return the same attack on each kind of release."""
+    return dict.fromkeys(KINDS, attack)

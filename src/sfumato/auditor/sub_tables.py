@@ -1,0 +1,79 @@
+"""How many records of each value each sub-table has, and how many rows it publishes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.auditor.evidence import Codes, DoesNotApply, Evidence, Ints, kind_of
+from sfumato.methods import plan
+from sfumato.methods.plan import Plan
+from sfumato.publisher.table import profile
+from sfumato.release.manifest import Manifest
+from sfumato.values.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many records of a sub-table are published with each of its values, and how many have it."""
+
+    published: tuple[int, ...]
+    true: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """How many records of each value each sub-table has, and how many rows it publishes of each."""
+
+    quotas: tuple[Ints, ...]
+    published: tuple[Ints, ...]
+
+    @property
+    def counts(self) -> list[Counts]:
+        """Both, for the attacker who knows compositions."""
+        pairs = zip(self.published, self.quotas, strict=True)
+        return [Counts(tuple(shown.tolist()), tuple(own.tolist())) for shown, own in pairs]
+
+
+def dealt(evidence: Evidence) -> Dealt:
+    """Return the composition of the sub-tables.
+
+    Rows in the table's order tell it; of shuffled ones, the plan does, which is made again and is always the same.
+    """
+    mechanism = evidence.mechanism
+    shown = tuple(_counted(mechanism, evidence.published, evidence.sub_tables))
+    if mechanism.label is None:
+        return Dealt((_of_table(mechanism, evidence.true),), shown)
+    if evidence.is_aligned:
+        return Dealt(tuple(_counted(mechanism, evidence.true, evidence.sub_tables)), shown)
+    made = plan(profile(evidence.table), **evidence.table.policy.plan_arguments())
+    if not isinstance(made, Plan) or not _same(made.mechanism, mechanism):
+        raise DoesNotApply("how many records of each value a sub-table has is not known: rows were shuffled.")
+    return Dealt(made.quotas, shown)
+
+
+def _of_table(mechanism: Mechanism, codes: Codes) -> Ints:
+    return np.bincount(codes, minlength=mechanism.domain.size)[mechanism.tables[0].codes]
+
+
+def _counted(mechanism: Mechanism, codes: Codes, labels: Codes) -> Iterator[Ints]:
+    m = mechanism.domain.size
+    numbers = np.bincount(labels.astype(np.int64) * m + codes, minlength=len(mechanism.tables) * m)
+    for table, of_table in zip(mechanism.tables, numbers.reshape(-1, m), strict=True):
+        if of_table.sum() != of_table[table.codes].sum():
+            raise DoesNotApply("a sub-table has a value that is not one of its own.")
+        yield of_table[table.codes]
+
+
+def _same(one: Mechanism, other: Mechanism) -> bool:
+    pairs = zip(one.tables, other.tables, strict=False)
+    return len(one.tables) == len(other.tables) and all(
+        np.array_equal(a.codes, b.codes) and np.array_equal(a.matrix.noise, b.matrix.noise) for a, b in pairs
+    )
+
+
+def has_sub_tables(manifest: Manifest) -> bool:
+    """Whether records were dealt to sub-tables, each with a matrix of its own."""
+    return kind_of(manifest) == "randomized" and len(manifest.mechanism_value.tables) > 1
