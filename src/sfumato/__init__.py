@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sfumato.auditor.compare.record import MethodComparison as MethodComparison
     from sfumato.auditor.record import Audit as Audit
     from sfumato.auditor.report.reporting import report as report
+    from sfumato.claims.checks import Verification as Verification
     from sfumato.errors import CannotMeet as CannotMeet
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.errors import UsageError as UsageError
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from sfumato.publisher.table import Table as Table
     from sfumato.publisher.table import profile as profile
     from sfumato.publisher.table import scan as scan
-    from sfumato.release.checks import Verification as Verification
     from sfumato.values.matrix.retention import PerturbationMatrix as PerturbationMatrix
     from sfumato.values.profile import Profile as Profile
     from sfumato.values.randomness import SecretKey as SecretKey
@@ -103,7 +103,7 @@ _HOMES = {
     "Tolerance": "values.requirement",
     "UsageError": "errors",
     "ValueRequirement": "values.requirement",
-    "Verification": "release.checks",
+    "Verification": "claims.checks",
     "audit": "auditor.audit",
     "compare": "auditor.compare.compare",
     "estimate_risk": "methods.response.estimating",

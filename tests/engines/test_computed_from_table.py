@@ -8,21 +8,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sfumato.claims.guarantee import STRENGTHS
+from sfumato.claims.odds import adversary_of_noise
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import scan
 from sfumato.values.computed import (
     BEST_FOR_TABLE,
-    GROUP_COUNTS,
-    GROUP_NUMBER,
+    BUCKET_COUNTS,
+    BUCKET_NUMBER,
     OBSERVED_RHO1,
     RESPONSE_MATRICES,
     ROW_ORDER,
-    STRENGTHS,
     SUB_TABLE_MATRICES,
     SUB_TABLES,
     WITHHELD,
-    adversary_of_noise,
 )
 from tests.conftest import make_policy
 from tests.engines.tools import patients, planned, released, sealed
@@ -112,16 +112,16 @@ CASES: dict[str, tuple[dict[str, str], str, str, str, tuple[str, ...], str]] = {
         DECLARED, "small-domain", "rho1 = 0.5\nrho2 = 0.8", 'assurance = "as-published"',
         (SUB_TABLES, SUB_TABLE_MATRICES), "as published",
     ),
-    "anatomy": (DECLARED, "anatomy", "l = 2", "", (GROUP_COUNTS, GROUP_NUMBER), "one stated prior"),
+    "anatomy": (DECLARED, "anatomy", "l = 2", "", (BUCKET_COUNTS, BUCKET_NUMBER), "one stated prior"),
     "suppression": (
-        DECLARED, "suppression", "l = 3", "", (GROUP_COUNTS, GROUP_NUMBER, WITHHELD), "one stated prior",
+        DECLARED, "suppression", "l = 3", "", (BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD), "one stated prior",
     ),
     "suppression, as published": (
-        DECLARED, "suppression", "l = 3", 'assurance = "as-published"', (GROUP_COUNTS, GROUP_NUMBER, WITHHELD),
+        DECLARED, "suppression", "l = 3", 'assurance = "as-published"', (BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD),
         "as published",
     ),
     "robust-anatomy": (
-        DECLARED, "robust-anatomy", "r = 2", 'attribute_sets = [["sex"]]', (GROUP_COUNTS, GROUP_NUMBER, WITHHELD),
+        DECLARED, "robust-anatomy", "r = 2", 'attribute_sets = [["sex"]]', (BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD),
         "one stated prior",
     ),
     "randomized-response": (

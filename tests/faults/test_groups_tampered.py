@@ -21,7 +21,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.claims import codec
-from sfumato.claims.buckets import state_group_guarantee
+from sfumato.claims.claim import Shape
 from sfumato.errors import ReleaseError
 from sfumato.release.folder import file_sha256
 from tests.conftest import make_policy
@@ -203,8 +203,8 @@ def test_another_variant_than_was_published(copied: Callable[[str], sf.Release])
 
     def relabel(manifest: dict[str, Any]) -> None:
         manifest["groups"]["variant"] = "safe-d"
-        claim = replace(release.manifest.group_claim, variant="safe-d")
-        manifest["guarantee"] = codec.guarantee(state_group_guarantee(claim, withheld=True))
+        claim = replace(release.manifest.bucket_claim, variant="safe-d")
+        manifest["guarantee"] = codec.guarantee(claim.guarantee(Shape(withheld=1)))
 
     assert failed(edited(release, relabel)) == {"manifest", "suppression"}
 
@@ -213,7 +213,7 @@ def test_another_variant_than_was_published(copied: Callable[[str], sf.Release])
 def test_t2_the_sentence_of_another_table(kind: str, other: bool, copied: Callable[[str], sf.Release]) -> None:
     """What is promised depends on whether records are withheld: neither release may carry the other's sentence."""
     release = copied(kind)
-    swapped = codec.guarantee(state_group_guarantee(release.manifest.group_claim, withheld=other))
+    swapped = codec.guarantee(release.manifest.bucket_claim.guarantee(Shape(withheld=int(other))))
     assert failed(edited(release, lambda m: m.update(guarantee=swapped))) == {"manifest", STATED}
 
 
@@ -223,8 +223,8 @@ def test_t2_a_release_that_does_not_always_hide(copied: Callable[[str], sf.Relea
 
     def relabel(manifest: dict[str, Any]) -> None:
         manifest["groups"]["always"] = True
-        claim = replace(release.manifest.group_claim, always=True)
-        manifest["guarantee"] = codec.guarantee(state_group_guarantee(claim, withheld=False))
+        claim = replace(release.manifest.bucket_claim, always=True)
+        manifest["guarantee"] = codec.guarantee(claim.guarantee(Shape()))
 
     assert failed(edited(release, relabel)) == {"manifest", "suppression"}
 

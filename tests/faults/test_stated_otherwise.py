@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from sfumato.analyst.release import Release
+from sfumato.claims.odds import adversary_of_noise
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
 from sfumato.release.manifest import Manifest
-from sfumato.values.computed import adversary_of_noise
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, patients, sealed
 

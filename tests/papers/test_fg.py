@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.claims.guarantee import BOTH, counterexample, violations
+from sfumato.claims.guarantee import BOTH
+from sfumato.claims.odds import counterexample, violations
 from sfumato.values.matrix.retention import amplification
 from tests.conftest import CLINIC_ROLES, make_policy
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sfumato.auditor.attackers.frequencies import beliefs_in_truth, frequencies_finding, limits_at, record_beliefs
 from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst_priors
 from sfumato.auditor.worlds import exact_weights
-from sfumato.claims.guarantee import BOTH, violations
+from sfumato.claims.guarantee import BOTH
+from sfumato.claims.odds import violations
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from sfumato.claims.buckets import ALIKE_WHEN_MISSING, state_group_guarantee
+from sfumato.claims.buckets import ALIKE_WHEN_MISSING, BucketClaim
+from sfumato.claims.claim import Shape
 from sfumato.claims.guarantee import Guarantee
-from sfumato.values.bucket_columns import GroupClaim
 
 
-def claim(method: Any, assurance: Any = "proved", **more: Any) -> GroupClaim:
-    return GroupClaim(method, assurance, ("disease",), Fraction(1, 3), **more)
+def claim(method: Any, assurance: Any = "proved", **more: Any) -> BucketClaim:
+    return BucketClaim(method, assurance, ("disease",), Fraction(1, 3), **more)
 
 
 def stated(method: Any, assurance: Any = "proved", withheld: bool = True, **more: Any) -> Guarantee:
-    return state_group_guarantee(claim(method, assurance, **more), withheld=withheld)
+    return claim(method, assurance, **more).guarantee(Shape(withheld=int(withheld)))
 
 
 MOST_FREQUENT = (

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.methods import plan
 from sfumato.methods.bucket_plan import GroupPlan
@@ -21,7 +22,6 @@ from sfumato.methods.robustness import WITHHELD, group_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.publisher.table import profile, scan
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.bucket_columns import GroupClaim
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Diversity, LocalPrivacy, Robustness
@@ -57,7 +57,7 @@ def test_anatomy() -> None:
     made = planned({"flu": 4, "cold": 4, "HIV": 3, "gout": 2})
     assert (made.groups, made.rows, made.published_share) == (4, 13, 1)
     assert made.withheld.tolist() == [0, 0, 0, 0]
-    assert made.claim == GroupClaim("anatomy", "proved", ("disease",), Fraction(1, 3))
+    assert made.claim == BucketClaim("anatomy", "proved", ("disease",), Fraction(1, 3))
     assert "dealt at random to 4 groups of 3 or 4 records, none with a value twice" in made.explain()
 
 

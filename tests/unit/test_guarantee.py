@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.claims.guarantee import exceeds_any_predicate, percent, rounded_up
+from sfumato.claims.guarantee import percent, rounded_up
+from sfumato.claims.odds import adversary_of_noise, exceeds_any_predicate
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.release.folder import MANIFEST_NAME
-from sfumato.values.computed import adversary_of_noise
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.requirement import NO_BOUND, Bound
 from tests.conftest import make_policy

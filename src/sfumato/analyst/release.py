@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.analyst.associations import Comparison
     from sfumato.analyst.power import Power
     from sfumato.analyst.tables import JointTable
-    from sfumato.release.checks import Verification
+    from sfumato.claims.checks import Verification
 
 
 def open_release(folder: str | Path, spark: SparkSession | None = None) -> Release:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from sfumato.analyst.release import Release
 from sfumato.auditor.finding import named
 from sfumato.auditor.grouped import GroupTables
+from sfumato.claims.buckets import BucketClaim
 from sfumato.engines.arrow import as_numpy, codes_of
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.mapping import positioned
@@ -30,7 +31,6 @@ from sfumato.release.reading import connected, quoted
 from sfumato.release.verify.files import as_published
 from sfumato.values.attributes import MISSING_LABEL, Attribute, SensitiveDomain, Value
 from sfumato.values.attributes import label as written
-from sfumato.values.bucket_columns import GroupClaim
 from sfumato.values.mechanism import Mechanism
 
 Ints = npt.NDArray[np.int64]
@@ -188,9 +188,9 @@ class Evidence:
         return self.manifest.groups
 
     @property
-    def group_claim(self) -> GroupClaim:
+    def group_claim(self) -> BucketClaim:
         """What a release by groups promises."""
-        return self.manifest.group_claim
+        return self.manifest.bucket_claim
 
     @property
     def group_bound(self) -> int:

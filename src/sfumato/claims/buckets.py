@@ -1,18 +1,39 @@
-"""What releases by groups guarantee, in words: Anatomy, Anatomy after suppression (SK), robust Anatomy (PI).
+"""What releases in buckets promise: Anatomy, Anatomy after suppression (SK), robust Anatomy (PI).
 
-The bounds rest on one exchange. If two records of one group swap their values and their random numbers, the same is
+The bounds rest on one exchange. If two records of one bucket swap their values and their random numbers, the same is
 published. So whoever holds these two assignments to be equally likely beforehand holds them so afterwards, and believes
-in a value by its share of the group. The methods differ in whose beliefs these are. docs/methods has the proofs.
+in a value by its share of the bucket. The methods differ in whose beliefs these are. docs/methods has the proofs.
+
+If nothing is assumed of the adversary's prior, the bound on beliefs follows from the files too: k/n_s, the multiplicity
+of a value over the records with one signature, is at most 1/r. Suppression leaves equal counts, and robust Anatomy at
+most one guest in a bucket: so much of how records were withheld and dealt is seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal, Protocol, get_args
 
-from sfumato.claims.guarantee import UPWARD, Guarantee, percent
-from sfumato.values.bucket_columns import GroupClaim
-from sfumato.values.computed import Strength
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.claims.checks import Check, needs_audit, outcome
+from sfumato.claims.claim import Claim, Published, Shape
+from sfumato.claims.guarantee import UPWARD, Guarantee, Strength, percent
+from sfumato.claims.second_release import SECOND_GROUPS
+from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
+
+IntArray = npt.NDArray[np.int64]
+BucketMethod = Literal["anatomy", "suppression", "robust-anatomy"]
+SuppressionVariant = Literal["rotation", "spread", "safe-d", "r-suppression"]
+PriorSource = Literal["none", "table", "file"]
+
+TIED = {"safe-d": None, "rotation": 2, "spread": 2}
+"""Of the l largest published counts, how many of the smallest are equal where records are withheld; None: all."""
+LARGEST = (1 << 62) - 1
+"""Denominators above it are as good as this one: no bucket has so many records."""
 
 KNOWS_HOW = (
     "Knows all quasi-identifiers, who is in the table, whose each published row is, and how records are withheld and "
@@ -35,31 +56,201 @@ REPEATED = (
 )
 
 
-def state_group_guarantee(claim: GroupClaim, *, withheld: bool) -> Guarantee:
-    """Return the guarantee of a release by groups, with what the method's page in docs/methods says of it.
+class BucketFiles(Protocol):
+    """What the two files of a release show, counted."""
 
-    `withheld` says whether records are; that is public, and after suppression it tells whether a value is too frequent.
+    @property
+    def totals(self) -> IntArray:
+        """The published records of each value."""
+
+    @property
+    def sizes(self) -> IntArray:
+        """The records of each bucket."""
+
+    @property
+    def most(self) -> IntArray:
+        """The largest count of a value in each bucket."""
+
+    @property
+    def agree(self) -> bool:
+        """Whether both files have the same buckets, of the same sizes; else shares mean nothing."""
+
+    def rarest(self, columns: tuple[str, ...]) -> IntArray:
+        """Return for each bucket how many of its records have its rarest signature of these columns."""
+
+    def mixed(self, columns: tuple[str, ...]) -> int:
+        """Return how many buckets have more than one record with another signature than the others."""
+
+
+@dataclass(frozen=True)
+class BucketClaim(Claim):
+    """Which belief in a value of a record is limited, and against whom.
+
+    variant, always: of suppression; always: whether the most frequent value of every table is hidden. attribute_sets,
+    prior: of robust Anatomy, what beliefs beforehand may depend on, and where they come from.
     """
-    if claim.method == "suppression":
-        return _of_suppression(claim, withheld)
-    state: dict[str, Callable[[GroupClaim], Guarantee]] = {
-        "anatomy": _of_anatomy,
-        "robust-anatomy": _of_robust_anatomy if claim.assurance == "proved" else _of_merging,
-    }
-    return state[claim.method](claim)
+
+    method: BucketMethod
+    assurance: Literal["proved", "as-published"]
+    sensitive: tuple[str, ...]
+    at_most: Fraction
+    variant: SuppressionVariant | None = None
+    attribute_sets: tuple[tuple[str, ...], ...] = ()
+    prior: PriorSource | None = None
+    always: bool = False
+
+    rests_on = "the method, its limit and the columns"
+    rechecked = (
+        "`sfumato verify .` re-checks both files and what they show of the guarantee. That records were dealt at "
+        "random only their publisher knows."
+    )
+    undone_by_seed = "see who has what"
+    always_shuffled = True
+
+    @property
+    def dealt_within(self) -> tuple[str, ...]:
+        """The columns in which records agree among which the deal is random; none: among all records."""
+        return tuple(dict.fromkeys(name for names in self.attribute_sets for name in names))
+
+    @property
+    def withholds(self) -> bool:
+        """Whether the method withholds records, where values are too frequent."""
+        return self.method != "anatomy"
+
+    @property
+    def suppresses(self) -> bool:
+        """Whether records are withheld so that it cannot be told which value is the most frequent."""
+        return self.method == "suppression"
+
+    @property
+    def is_robust(self) -> bool:
+        """Whether beliefs may depend on other columns."""
+        return self.method == "robust-anatomy"
+
+    def facts(self) -> Facts:
+        """Return what every release in buckets shows of the table."""
+        return (BUCKET_COUNTS, BUCKET_NUMBER, *((WITHHELD,) if self.withholds else ()))
+
+    def guarantee(self, shape: Shape) -> Guarantee:
+        """Return the guarantee, with what the method's page in docs/methods says of it.
+
+        Whether records are withheld is public, and after suppression it tells whether a value is too frequent.
+        """
+        if self.suppresses:
+            return _of_suppression(self, withheld=shape.withheld > 0)
+        if not self.is_robust:
+            return _of_anatomy(self)
+        return _of_robust_anatomy(self) if self.assurance == "proved" else _of_merging(self)
+
+    def second_release(self, shape: Shape, *, keyed: bool) -> str:
+        """Return what a second release adds: all, possibly."""
+        return SECOND_GROUPS
+
+    def fits(self, published: Published) -> dict[str, bool]:
+        """Return whether the keys of the manifest's groups go together."""
+        as_published = self.assurance == "as-published"
+        return {
+            "method": self.method in get_args(BucketMethod),
+            "at_most": self.at_most.numerator == 1 and self.at_most.denominator > 1,
+            "domain": len(self.sensitive) == 1,
+            "variant": (self.variant is not None) == self.suppresses,
+            "always": not self.always or self.variant in TIED,
+            "assurance": not self.suppresses or (self.variant == "r-suppression") == as_published,
+            "attribute_sets": all(self.attribute_sets) and bool(self.attribute_sets) == self.is_robust,
+            "prior": (self.prior is not None) == self.is_robust and not (as_published and self.prior == "none"),
+            "withheld": published.withheld == 0 or self.withholds,
+            "columns": set(self.dealt_within) <= set(published.columns[:-1])
+            and not set(self.sensitive) & set(published.columns),
+        }
+
+    def shown(self, files: BucketFiles, withheld: int) -> Iterator[Check]:
+        """Yield what the two files show of the claim, in exact integers."""
+        if self.variant in TIED and (withheld or self.always):
+            yield self._tied(files, withheld)
+        if files.agree:
+            yield self._shares(files)
+            if self.prior == "none":
+                yield from (self._beliefs(files, names) for names in self.attribute_sets)
+            elif self.prior and self.assurance == "proved":
+                yield self._guests(files)
+
+    def _tied(self, files: BucketFiles, withheld: int) -> Check:
+        """Safe D leaves F_l records of the l most frequent values; rotation and spread give F_l to slots l - 1 and l.
+
+        To hide the most frequent value always without withholding a record, the l most frequent must have as many as
+        it.
+        """
+        limit = self.at_most.denominator
+        largest = np.sort(files.totals)[::-1][:limit]
+        tied = TIED[self.variant or ""] if withheld else None
+        equal = largest[-(tied or limit) :]
+        some = "the last two" if tied else "all"
+        return outcome(
+            "suppression",
+            largest.size == limit and bool((equal == equal[0]).all()),
+            f"Of the {limit} largest counts of values {some} are equal, as {self.variant} makes them.",
+            f"Of the {limit} largest counts of values not {some} are equal: that is not {self.variant}.",
+        )
+
+    def _shares(self, files: BucketFiles) -> Check:
+        beyond = self._beyond(files.most, files.sizes)
+        return outcome(
+            "guarantee, shares",
+            not beyond,
+            f"No value has more than {self.at_most} of a group, in exact integers.",
+            f"In {beyond:,} group(s) a value has more than {self.at_most}.",
+        )
+
+    def _beliefs(self, files: BucketFiles, names: tuple[str, ...]) -> Check:
+        """k/n_s <= 1/r for every bucket, value and signature s of an attribute set: it holds under every prior."""
+        beyond, told = self._beyond(files.most, files.rarest(names)), ", ".join(names)
+        return outcome(
+            f"guarantee, any prior on {told}",
+            not beyond,
+            f"Among a group's records with the same {told} no value has more than {self.at_most}, in exact integers.",
+            f"In {beyond:,} group(s) a value can have more than {self.at_most} of the records with the same {told}.",
+        )
+
+    def _beyond(self, most: IntArray, of: IntArray) -> int:
+        """Return how many exceed the limit 1/l, in integers: most/of > 1/l."""
+        return int(np.count_nonzero(most > of // min(self.at_most.denominator, LARGEST)))
+
+    def _guests(self, files: BucketFiles) -> Check:
+        """Of the records of a bucket all but one, a guest, were dealt: they agree in the columns of all sets."""
+        wrong, told = files.mixed(self.dealt_within), ", ".join(self.dealt_within)
+        return outcome(
+            "guests",
+            not wrong,
+            f"The records of each group agree in {told}, but for one guest at most.",
+            f"In {wrong:,} group(s) more than one record has another {told} than the others.",
+        )
+
+    def unseen(self, shape: Shape) -> Iterator[Check]:
+        """Yield how records were withheld, and beliefs under a prior that is not published."""
+        if shape.withheld or self.variant:
+            how = f", and of each value as many as {self.variant} says" if self.variant else ""
+            withheld = f"{shape.withheld:,} records were withheld at random{how}"
+            yield needs_audit("withheld records", f"That {withheld if shape.withheld else 'none was withheld'}.")
+        if self.prior in ("table", "file"):
+            yield needs_audit(
+                "posteriors",
+                "That every group meets the condition of PI Eq. (4) under the prior, which is not published."
+                if self.assurance == "as-published"
+                else f"That no belief exceeds {self.at_most} under the prior, which is not published.",
+            )
 
 
-def _guarantee(claim: GroupClaim, sentence: str, adversary: str, prior: str, limits: Iterator[str]) -> Guarantee:
+def _guarantee(claim: BucketClaim, sentence: str, adversary: str, prior: str, limits: Iterator[str]) -> Guarantee:
     common = (KNOWN_MEMBERS, ONE_BY_ONE, _told_counts(claim), REPEATED)
     return Guarantee(sentence, adversary, prior, "single values", UPWARD, _strength(claim), (*limits, *common))
 
 
-def _strength(claim: GroupClaim) -> Strength:
+def _strength(claim: BucketClaim) -> Strength:
     """Anatomy as published promises what is proved; the others, as published, are known to fail."""
-    return "one stated prior" if claim.assurance == "proved" or claim.method == "anatomy" else "as published"
+    return "one stated prior" if claim.assurance == "proved" or not claim.withholds else "as published"
 
 
-def _told_counts(claim: GroupClaim) -> str:
+def _told_counts(claim: BucketClaim) -> str:
     columns = ", ".join(claim.dealt_within)
     joint = (
         f"; and, as far as the records of a group agree in {columns}, how often it occurs together with each "
@@ -71,18 +262,18 @@ def _told_counts(claim: GroupClaim) -> str:
     )
 
 
-def _value(claim: GroupClaim) -> str:
+def _value(claim: BucketClaim) -> str:
     return " / ".join(claim.sensitive)
 
 
-def _of_a_record(claim: GroupClaim) -> str:
+def _of_a_record(claim: BucketClaim) -> str:
     return (
         f"For each published record and each {_value(claim)} x: who sees the release believes that the record has x by "
         f"at most {percent(claim.at_most)}"
     )
 
 
-def _no_association(claim: GroupClaim) -> str:
+def _no_association(claim: BucketClaim) -> str:
     return (
         "Beforehand every assignment of the table's values to its records is equally likely to him: he may know how "
         f"often each {_value(claim)} occurs, but no association of it with other columns or with persons."
@@ -92,11 +283,11 @@ def _no_association(claim: GroupClaim) -> str:
 # --- Anatomy --------------------------------------------------------------------------------------------------------
 
 
-def _of_anatomy(claim: GroupClaim) -> Guarantee:
+def _of_anatomy(claim: BucketClaim) -> Guarantee:
     return _guarantee(claim, f"{_of_a_record(claim)}.", KNOWS_HOW, _no_association(claim), _associations(claim))
 
 
-def _associations(claim: GroupClaim) -> Iterator[str]:
+def _associations(claim: BucketClaim) -> Iterator[str]:
     yield (
         f"Who knows how {_value(claim)} depends on other columns, such as a disease on sex or age, can exceed the "
         "bound: robust-anatomy is for him."
@@ -106,7 +297,7 @@ def _associations(claim: GroupClaim) -> Iterator[str]:
 # --- suppression ----------------------------------------------------------------------------------------------------
 
 
-def _of_suppression(claim: GroupClaim, withheld: bool) -> Guarantee:
+def _of_suppression(claim: BucketClaim, withheld: bool) -> Guarantee:
     hidden = withheld or claim.always
     return _guarantee(
         claim,
@@ -117,7 +308,7 @@ def _of_suppression(claim: GroupClaim, withheld: bool) -> Guarantee:
     )
 
 
-def _of_the_values(claim: GroupClaim, withheld: bool) -> str:
+def _of_the_values(claim: BucketClaim, withheld: bool) -> str:
     """What is promised of which values are frequent: nothing where the table is published as it is."""
     most, ell = percent(claim.at_most), claim.at_most.denominator
     dominant = (
@@ -149,7 +340,7 @@ def _of_the_values(claim: GroupClaim, withheld: bool) -> str:
     return f"{skewed} {dominant} {violating} {joint}"
 
 
-def _alike(claim: GroupClaim) -> str:
+def _alike(claim: BucketClaim) -> str:
     alike = (
         "Where the belief is about which values are frequent, every way to give the same counts to the values is "
         "equally likely to them (any exchangeable prior)"
@@ -157,7 +348,7 @@ def _alike(claim: GroupClaim) -> str:
     return f"{alike}{'; they may know the sorted counts' if claim.assurance == 'proved' else ''}."
 
 
-def _suppression_limits(claim: GroupClaim, withheld: bool) -> Iterator[str]:
+def _suppression_limits(claim: BucketClaim, withheld: bool) -> Iterator[str]:
     if withheld:
         yield from _withheld_limits(claim)
     elif claim.always:
@@ -169,7 +360,7 @@ def _suppression_limits(claim: GroupClaim, withheld: bool) -> Iterator[str]:
     yield from _associations(claim)
 
 
-def _withheld_limits(claim: GroupClaim) -> Iterator[str]:
+def _withheld_limits(claim: BucketClaim) -> Iterator[str]:
     """What is not covered where records are withheld."""
     ell, most = claim.at_most.denominator, percent(claim.at_most)
     if claim.assurance == "as-published":
@@ -201,7 +392,7 @@ def _withheld_limits(claim: GroupClaim) -> Iterator[str]:
 # --- robust Anatomy -------------------------------------------------------------------------------------------------
 
 
-def _of_robust_anatomy(claim: GroupClaim) -> Guarantee:
+def _of_robust_anatomy(claim: BucketClaim) -> Guarantee:
     if claim.prior == "none":
         columns = ", ".join(claim.dealt_within)
         sentence = f"{_of_a_record(claim)}, whatever he knew beforehand of how {_value(claim)} depends on {columns}."
@@ -217,11 +408,11 @@ def _of_robust_anatomy(claim: GroupClaim) -> Guarantee:
     return _guarantee(claim, sentence, LOOKS_AT_GROUPS, _known_shares(claim), _robust_limits(claim))
 
 
-def _sets(claim: GroupClaim) -> str:
+def _sets(claim: BucketClaim) -> str:
     return "; or given ".join(", ".join(names) for names in claim.attribute_sets)
 
 
-def _known_shares(claim: GroupClaim) -> str:
+def _known_shares(claim: BucketClaim) -> str:
     columns = " or ".join(f"({', '.join(names)})" for names in claim.attribute_sets)
     shares = f"of each {_value(claim)} among the records with the same {columns}"
     if claim.prior == "table":
@@ -229,7 +420,7 @@ def _known_shares(claim: GroupClaim) -> str:
     return f"The shares {shares} that the publisher's files give; records with other shares may be believed otherwise."
 
 
-def _robust_limits(claim: GroupClaim) -> Iterator[str]:
+def _robust_limits(claim: BucketClaim) -> Iterator[str]:
     columns = ", ".join(claim.dealt_within)
     if claim.prior != "none":
         yield (
@@ -246,13 +437,13 @@ def _robust_limits(claim: GroupClaim) -> Iterator[str]:
     yield _other_columns(claim)
 
 
-def _other_columns(claim: GroupClaim) -> str:
+def _other_columns(claim: BucketClaim) -> str:
     several = claim.prior != "none" and len(claim.attribute_sets) > 1
     others = f"other columns than {', '.join(claim.dealt_within)}{', or on several sets together,' if several else ''}"
     return f"Who knows how {_value(claim)} depends on {others} is not bounded."
 
 
-def _of_merging(claim: GroupClaim) -> Guarantee:
+def _of_merging(claim: BucketClaim) -> Guarantee:
     """PI's condition, as published: what holds under it is `published_supremum`."""
     r = claim.at_most.denominator
     sentence = (
@@ -267,7 +458,7 @@ def _supremum(r: int) -> str:
     return f"(N-1)/(N-1 + {(r - 1) ** 2})"
 
 
-def _merging_limits(claim: GroupClaim) -> Iterator[str]:
+def _merging_limits(claim: BucketClaim) -> Iterator[str]:
     counterexample = percent(Fraction(361, 561))
     yield (
         f"PI Theorem 1 (at most {percent(claim.at_most)}) does not hold: for r = 2 a group of three records meets the "

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sfumato.analyst.release import Release
+from sfumato.claims.checks import Verification
 from sfumato.cli.clinic import clinic
 from sfumato.errors import UsageError
 from sfumato.methods import plan
@@ -18,8 +19,6 @@ from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
-from sfumato.release.checks import Verification
-from sfumato.values.computed import STRENGTHS
 
 POLICY = """\
 # What the clinic asks for. Every column has a role; nothing is guessed.
@@ -127,6 +126,7 @@ class Demo:
     def story(self) -> str:
         """Return it in plain words."""
         manifest, checks = self.release.manifest, self.verification.checks
+        card = manifest.guarantee_value.card
         held = sum(c.status == "holds" for c in checks)
         lines = [
             f"A clinic that does not exist has {manifest.data.rows:,} patients: "
@@ -136,7 +136,7 @@ class Demo:
             "sfumato dropped the names and blurred each diagnosis by itself: "
             f"{self.plan.record_utility:.0%} are still true, "
             "and the release does not say which. Age, sex, region and education are as they were.",
-            f"Guaranteed: {manifest.guarantee.sentence} Strength: {STRENGTHS[manifest.guarantee.strength]}.",
+            f"Guaranteed: {card.promise} {card.strength}",
             "",
             "An analyst who has only the release asks:",
         ]

@@ -28,7 +28,7 @@ from sfumato.cli.base import (
     spark_session,
 )
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.values.computed import STRENGTHS, listed
+from sfumato.values.computed import listed
 
 if TYPE_CHECKING:
     from sfumato.methods.plan import AnyPlan
@@ -214,21 +214,20 @@ def publish(
         show.print_json({"folder": str(output), "manifest": manifest.model_dump(mode="json")})
         return
     print(f"Published {manifest.data.rows:,} records to {output} (release {manifest.release_id}).")
-    if manifest.groups and manifest.groups.withheld:
-        every = manifest.data.rows + manifest.groups.withheld
-        print(
-            f"{manifest.groups.withheld:,} of {every:,} records are withheld ({manifest.groups.withheld / every:.1%})."
-        )
-    print(manifest.guarantee.sentence)
-    print(f"Strength: {STRENGTHS[manifest.guarantee.strength]}.")
+    if withheld := manifest.withheld:
+        every = manifest.data.rows + withheld
+        print(f"{withheld:,} of {every:,} records are withheld ({withheld / every:.1%}).")
+    card = manifest.guarantee_value.card
+    print(card.promise)
+    print(card.strength)
     if made.uniqueness is not None:
         print(f"Private, of the table: {made.uniqueness.sentence}")
     for exemption in opened.policy.exemptions:
         print(exemption)
     if manifest.computed_from_table:
         print(listed(manifest.computed_from_table))
-    for limit in manifest.guarantee.limits:
-        print(f"Limit: {limit}")
+    for limit in card.not_covered:
+        print(limit)
     if opened.policy.record_key:
         print(manifest.second_release)
     if manifest.status != "release":

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from sfumato.claims.buckets import SuppressionVariant
 from sfumato.claims.second_release import assumed
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods import buckets as groups
@@ -22,7 +23,6 @@ from sfumato.methods.robustness import planner as robustness
 from sfumato.methods.robustness.planner import ROBUST
 from sfumato.methods.suppression import planner as suppression
 from sfumato.methods.suppression.planner import SUPPRESSION
-from sfumato.values.bucket_columns import SuppressionVariant
 from sfumato.values.looks import refuse
 from sfumato.values.nearest import meant
 from sfumato.values.profile import Profile

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.claims import codec
+from sfumato.claims.buckets import BucketClaim, BucketMethod
 from sfumato.claims.guarantee import Guarantee
 from sfumato.errors import PlanMismatch
 from sfumato.methods import plan_files
 from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.bucket_columns import GroupClaim, GroupMethod
 from sfumato.values.computed import Facts
 from sfumato.values.uniqueness import Uniqueness, read_uniqueness
 
@@ -90,7 +90,7 @@ class RobustFigures:
 class GroupPlan:
     """Which records are published, and in how many groups."""
 
-    claim: GroupClaim
+    claim: BucketClaim
     domain: SensitiveDomain
     counts: IntArray  # records of each value
     withheld: IntArray  # of them, those that are not published; which ones is drawn. Robust Anatomy: in a rehearsal
@@ -114,7 +114,7 @@ class GroupPlan:
     discloses_frequencies = True  # the table of the groups counts the published values
 
     @property
-    def method(self) -> GroupMethod:
+    def method(self) -> BucketMethod:
         """The name of the method."""
         return self.claim.method
 
@@ -213,7 +213,7 @@ class GroupPlan:
     def from_dict(cls, raw: dict[str, Any]) -> GroupPlan:
         """Return the plan of what `to_dict` gave."""
         return cls(
-            claim=GroupClaim(
+            claim=BucketClaim(
                 method=raw["method"],
                 assurance=raw["assurance"],
                 sensitive=tuple(raw["sensitive"]),

@@ -8,12 +8,11 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from sfumato.claims.buckets import state_group_guarantee
+from sfumato.claims.buckets import BucketClaim
+from sfumato.claims.claim import Shape
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.bucket_plan import GroupPlan, IntArray
 from sfumato.methods.notes import domain_notes
-from sfumato.values.bucket_columns import GroupClaim
-from sfumato.values.computed import of_groups
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Diversity, Requirement, Robustness
 
@@ -33,14 +32,14 @@ def plan(profile: Profile, requirement: Requirement, assurance: Literal["proved"
     check_frequencies(
         profile, ell, "l", 'choose the method "suppression", which withholds records of the most frequent values'
     )
-    claim = GroupClaim(ANATOMY, assurance, profile.domain.names, Fraction(1, ell))
+    claim = BucketClaim(ANATOMY, assurance, profile.domain.names, Fraction(1, ell))
     made = in_groups(profile, claim, np.zeros_like(profile.counts), profile.rows // ell)
     if assurance == "proved":
         return made
     return replace(made, notes=("Anatomy as published promises the same: the two assurances agree here.", *made.notes))
 
 
-def in_groups(profile: Profile, claim: GroupClaim, withheld: IntArray, groups: int) -> GroupPlan:
+def in_groups(profile: Profile, claim: BucketClaim, withheld: IntArray, groups: int) -> GroupPlan:
     """Return a plan with what all methods state alike."""
     return GroupPlan(
         claim=claim,
@@ -48,13 +47,13 @@ def in_groups(profile: Profile, claim: GroupClaim, withheld: IntArray, groups: i
         counts=profile.counts,
         withheld=withheld,
         groups=groups,
-        guarantee=state_group_guarantee(claim, withheld=bool(withheld.any())),
+        guarantee=claim.guarantee(Shape(withheld=int(withheld.sum()))),
         counts_hash=counts_hash(profile),
         notes=(TRUE_VALUES, *domain_notes(profile)),
         dropped=profile.dropped,
         uniqueness=profile.uniqueness,
         observed=profile.observed,
-        computed_from_table=(*profile.computed_from_table, *of_groups(claim)),
+        computed_from_table=(*profile.computed_from_table, *claim.facts()),
     )
 
 

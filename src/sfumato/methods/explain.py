@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.values.computed import STRENGTHS, Facts, listed
+from sfumato.values.computed import Facts, listed
 
 if TYPE_CHECKING:
     from sfumato.claims.guarantee import Guarantee
@@ -52,16 +52,11 @@ def alone(found: Uniqueness | None, meaning: str) -> list[str]:
 
 def guarantee_lines(guarantee: Guarantee, computed: Facts) -> list[str]:
     """Return the part of every plan that says what is guaranteed, against whom."""
-    return [
-        "Guarantee",
-        f"  {guarantee.sentence}",
-        f"  Adversary: {guarantee.adversary}",
-        f"  Prior: {guarantee.prior}",
-        f"  Holds for {guarantee.scope}, {' and '.join(guarantee.directions)}.",
-        f"  Strength: {STRENGTHS[guarantee.strength]}.",
-        *([f"  {listed(computed)}"] if computed else []),
-        *(f"  Limit: {limit}" for limit in guarantee.limits),
-    ]
+    card = guarantee.card
+    holds = f"Holds for {guarantee.scope}, {' and '.join(guarantee.directions)}."
+    facts = [listed(computed)] if computed else []
+    lines = (card.promise, card.attacker, card.prior, holds, card.strength, *facts, *card.not_covered)
+    return ["Guarantee", *(f"  {line}" for line in lines)]
 
 
 def _what(plan: Plan) -> list[str]:

@@ -9,7 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.claims.guarantee import BOTH, Direction, directions_of, downward_limit, state_guarantee
+from sfumato.claims.claim import Shape
+from sfumato.claims.guarantee import BOTH, Direction
+from sfumato.claims.odds import OddsClaim, downward_limit
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods import fine_grain, uniform
 from sfumato.methods.notes import profile_notes, some
@@ -17,7 +19,7 @@ from sfumato.methods.plan import Loosening, Plan, UniformFigures
 from sfumato.methods.rounding import round_within
 from sfumato.methods.row_order import row_order_facts
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.computed import BEST_FOR_TABLE, OBSERVED_RHO1
+from sfumato.values.computed import BEST_FOR_TABLE
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix, largest_noise
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
@@ -48,26 +50,26 @@ def plan(
     gamma, floor = _gammas(bounds, profile.domain), float(exact(retention_floor))
     _check_floor(floor, gamma, profile.domain)
     weight = _weights(weights, profile)
-    matrix = round_within(
-        _retention(method, assurance, gamma, weight, floor), bounds, directions_of(method, assurance), floor
-    )
     discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
+    claim = OddsClaim.of(method, assurance, discloses_frequencies=discloses)
+    matrix = round_within(_retention(method, assurance, gamma, weight, floor), bounds, claim.directions, floor)
     optimised = method == "fine-grain" and weights == "observed"
     computed = (
         *profile.computed_from_table,
-        *([OBSERVED_RHO1] if discloses else []),
+        *claim.facts(),
         *([BEST_FOR_TABLE] if optimised else []),
         *row_order_facts(profile, shuffle),
     )
+    mechanism = Mechanism.single(profile.domain, matrix, bounds)
     made = Plan(
         method=method,
         assurance=assurance,
         counts=profile.counts,
-        mechanism=Mechanism.single(profile.domain, matrix, bounds),
+        mechanism=mechanism,
         quotas=(profile.counts,),
-        guarantee=state_guarantee(profile.domain, bounds, matrix, method, assurance, computed),
+        guarantee=claim.guarantee(Shape((mechanism,), computed=computed)),
         shuffle=shuffle,
-        notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, directions_of(method, assurance))),
+        notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, claim.directions)),
         loosenings=_loosenings(profile, method, assurance, gamma, weight, floor),
         other_assurance=_other(profile, method, assurance, gamma, weight, floor),
         dropped=profile.dropped,

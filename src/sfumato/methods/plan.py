@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.claims import codec
-from sfumato.claims.guarantee import Guarantee, violations
+from sfumato.claims.buckets import BucketMethod
+from sfumato.claims.guarantee import Guarantee
+from sfumato.claims.odds import violations
 from sfumato.claims.single_columns import beliefs
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods import plan_files
@@ -26,7 +28,6 @@ from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.plan_files import PLAN_VERSION, sealed, written
 from sfumato.methods.response_plan import RESPONSE, ResponsePlan
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.bucket_columns import GroupMethod
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 from sfumato.values.mechanism import Mechanism
@@ -368,7 +369,7 @@ class Plan:
 AnyPlan = Plan | ResponsePlan | GroupPlan
 _READERS: dict[str, Callable[[dict[str, Any]], AnyPlan]] = {
     RESPONSE: ResponsePlan.from_dict,
-    **dict.fromkeys(get_args(GroupMethod), GroupPlan.from_dict),
+    **dict.fromkeys(get_args(BucketMethod), GroupPlan.from_dict),
 }
 
 

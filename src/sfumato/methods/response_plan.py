@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sfumato.claims import codec
-from sfumato.claims.guarantee import Guarantee, ResponseClaim
+from sfumato.claims.guarantee import Guarantee
+from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods import plan_files
 from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
@@ -82,8 +83,7 @@ class ResponsePlan:
     """The mechanisms that will be applied, one for each attribute that is randomized."""
 
     assurance: str
-    claim: ResponseClaim
-    scope: Literal["sensitive", "quasi-identifiers", "both"]
+    claim: RiskClaim
     fixed: tuple[str, ...]
     objective: Literal["l2", "chi-square"]
     mechanisms: tuple[Mechanism, ...]
@@ -154,7 +154,7 @@ class ResponsePlan:
                 "limits": [{"where": listed(dict(g.where)), "limit": str(g.limit)} for g in self.claim.limit.groups],
                 "quasi_identifiers": list(self.claim.quasi_identifiers),
                 "sensitive": list(self.claim.sensitive),
-                "scope": self.scope,
+                "scope": self.claim.scope,
                 "fixed": list(self.fixed),
                 "objective": self.objective,
                 "rows": self.rows,
@@ -191,8 +191,7 @@ class ResponsePlan:
         limit = RiskLimit(Fraction(raw["limit"]), groups)
         return cls(
             assurance=raw["assurance"],
-            claim=ResponseClaim(raw["risk"], tuple(raw["quasi_identifiers"]), tuple(raw["sensitive"]), limit),
-            scope=raw["scope"],
+            claim=RiskClaim(raw["risk"], tuple(raw["quasi_identifiers"]), tuple(raw["sensitive"]), limit, raw["scope"]),
             fixed=tuple(raw["fixed"]),
             objective=raw["objective"],
             mechanisms=tuple(codec.read_mechanism(m["parts"], m["sub_tables"], None) for m in raw["mechanisms"]),

@@ -166,7 +166,7 @@ def _meets(plan: AnyPlan, policy: Policy) -> bool:
     if isinstance(plan, ResponsePlan):
         method = policy.method
         stated = (requirement, method.limited_risk, method.scope, method.fixed, method.objective)
-        return stated == (plan.claim.limit, plan.claim.risk, plan.scope, plan.fixed, plan.objective)
+        return stated == (plan.claim.limit, plan.claim.risk, plan.claim.scope, plan.fixed, plan.objective)
     if plan.partition is None:
         return requirement.bounds(plan.domain, plan.counts.tolist()) == plan.bounds
     if not isinstance(requirement, RhoPrivacy):
@@ -280,7 +280,7 @@ def _mechanisms(plan: AnyPlan) -> Iterator[MechanismPart]:
 
 
 def _response(plan: AnyPlan) -> ResponsePart | None:
-    return response_part(plan.claim, plan.scope) if isinstance(plan, ResponsePlan) else None
+    return response_part(plan.claim) if isinstance(plan, ResponsePlan) else None
 
 
 def _columns(table: Table, plan: AnyPlan, schema: Any) -> tuple[Column, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.claims.buckets import BucketClaim
 from sfumato.engines.deal.allocation import Codes
 from sfumato.engines.deal.anatomy import (
     TwoTables,
@@ -40,7 +41,7 @@ from sfumato.publisher.table import Table, held_by_domain, profile, watched_numb
 from sfumato.release.manifest import DataFile, DomainPart, GroupsPart
 from sfumato.release.parts import FilePart
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.bucket_columns import COUNT, GROUP, GroupClaim
+from sfumato.values.bucket_columns import COUNT, GROUP
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.randomness import SecretKey, Step, WordArray
 from sfumato.values.requirement import Diversity, Robustness
@@ -174,13 +175,13 @@ def meets(plan: GroupPlan, policy: Policy) -> bool:
     return plan.claim == _asked(policy)
 
 
-def _asked(policy: Policy) -> GroupClaim | None:
+def _asked(policy: Policy) -> BucketClaim | None:
     method, required = policy.method, policy.required
     if not isinstance(required, Diversity | Robustness):
         return None
     robust = method.name == "robust-anatomy"
     prior = policy.prior if isinstance(policy.prior, str) else "file"
-    return GroupClaim(
+    return BucketClaim(
         method=method.name,  # type: ignore[arg-type]
         assurance=method.assurance,
         sensitive=tuple(policy.attributes.names("sensitive")),

@@ -83,7 +83,7 @@ def read_manifest(folder: Path) -> Manifest:
             f"The manifest of {str(folder)!r} is not one of version 1: {reason}.",
             _CHANGED,
         ) from None
-    names = [manifest.data.file, *([manifest.groups.file] if manifest.groups else [])]
+    names = [table.file for table in manifest.tables]
     for name in names:
         if Path(name).name != name or name in ("", ".."):
             raise ReleaseError(f"The manifest of {str(folder)!r} names a file outside of it: {name!r}.", _CHANGED)

@@ -16,11 +16,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sfumato.claims import codec
-from sfumato.claims.guarantee import Guarantee, ResponseClaim
+from sfumato.claims.buckets import BucketClaim
+from sfumato.claims.claim import Claim
+from sfumato.claims.guarantee import Guarantee, Strength
+from sfumato.claims.linking_risk import RiskClaim
+from sfumato.claims.odds import OddsClaim
+from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts, parts_rows, parts_sha256
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.bucket_columns import GroupClaim
-from sfumato.values.computed import Strength
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.number_texts import Holds
 from sfumato.values.requirement import GroupLimit, RiskLimit
@@ -185,10 +188,11 @@ class ResponsePart(Part):
     groups: tuple[GroupLimitPart, ...] = Field(description="A record of several groups has the strictest limit.")
 
     @property
-    def claim(self) -> ResponseClaim:
+    def claim(self) -> RiskClaim:
         """The part as a value of the model."""
         groups = tuple(GroupLimit(tuple(group.where.items()), group.limit) for group in self.groups)
-        return ResponseClaim(self.risk, self.quasi_identifiers, self.sensitive, RiskLimit(self.limit, groups))
+        limit = RiskLimit(self.limit, groups)
+        return RiskClaim(self.risk, self.quasi_identifiers, self.sensitive, limit, self.scope)
 
 
 class GroupsPart(Part):
@@ -306,10 +310,22 @@ class Manifest(Part):
         return codec.read_domains([part.model_dump() for part in parts])
 
     @property
-    def group_claim(self) -> GroupClaim:
-        """What a release by groups promises, as a value of the model."""
+    def claim(self) -> Claim:
+        """What is promised, as a value of the model: the one place where it is read off the shape of a manifest."""
+        if self.groups is not None:
+            return self.bucket_claim
+        if self.response is not None:
+            return self.response.claim
+        if "small-domain" in (self.method, self.mechanism.kind):
+            rho1, least = Fraction(self.mechanism.rho1 or 0), self.mechanism.minimum_sub_table
+            return SubTableClaim(self.assurance, rho1, least)
+        return OddsClaim.of(self.method, self.assurance, discloses_frequencies=self.discloses_frequencies)
+
+    @property
+    def bucket_claim(self) -> BucketClaim:
+        """The claim of a release in buckets."""
         assert self.groups is not None
-        return GroupClaim(
+        return BucketClaim(
             method=self.method,  # type: ignore[arg-type]
             assurance=self.assurance,
             sensitive=self.domain.names,
@@ -319,6 +335,26 @@ class Manifest(Part):
             prior=self.groups.prior,
             always=self.groups.always,
         )
+
+    @property
+    def in_buckets(self) -> bool:
+        """Whether the sensitive values are apart, in the table of the groups."""
+        return self.groups is not None
+
+    @property
+    def tables(self) -> tuple[DataFile | GroupsPart, ...]:
+        """The published rows, and the table of the groups where there is one."""
+        return (self.data,) if self.groups is None else (self.data, self.groups)
+
+    @property
+    def withheld(self) -> int:
+        """How many records of the table are not published, though they have all values."""
+        return self.groups.withheld if self.groups else 0
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """The columns whose values are hidden; randomized response may hide them by other columns."""
+        return self.response.sensitive if self.response else self.domain.names
 
     @property
     def mechanism_values(self) -> tuple[Mechanism, ...]:
@@ -373,12 +409,12 @@ def groups_in_parts(parts: Sequence[FilePart], **stated: Any) -> GroupsPart:
     )
 
 
-def response_part(claim: ResponseClaim, scope: str) -> ResponsePart:
+def response_part(claim: RiskClaim) -> ResponsePart:
     """Return the claim as it is written."""
     groups = tuple(GroupLimitPart(where=dict(g.where), limit=str(g.limit)) for g in claim.limit.groups)  # type: ignore[arg-type]
     return ResponsePart(
         risk=claim.risk,
-        scope=scope,  # type: ignore[arg-type]
+        scope=claim.scope,
         quasi_identifiers=claim.quasi_identifiers,
         sensitive=claim.sensitive,
         limit=str(claim.limit.limit),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest
 from sfumato.values.attributes import MISSING_LABEL, Domain
-from sfumato.values.computed import STRENGTHS, listed
+from sfumato.values.computed import listed
 
 SHOWN_VALUES = 40
 
@@ -22,8 +22,8 @@ HOLDING = {None: "", "integer": ", whole numbers", "decimal": ", numbers"}
 
 def readme(manifest: Manifest) -> str:
     """Return the text."""
-    names = [_file(manifest.data), *([_file(manifest.groups)] if manifest.groups else []), "manifest.json"]
-    files = ", ".join(f"`{name}`" for name in names)
+    files = ", ".join(f"`{name}`" for name in (*map(_file, manifest.tables), "manifest.json"))
+    card = manifest.guarantee_value.card
     return "\n".join(
         [
             f"# Release {manifest.release_id}",
@@ -40,17 +40,17 @@ def readme(manifest: Manifest) -> str:
             *_untouched(manifest),
             "## What is guaranteed",
             "",
-            manifest.guarantee.sentence,
+            card.promise,
             "",
-            f"- Adversary: {manifest.guarantee.adversary}",
-            f"- Prior: {manifest.guarantee.prior}",
+            f"- {card.attacker}",
+            f"- {card.prior}",
             f"- Holds for: {manifest.guarantee.scope}; directions: {', '.join(manifest.guarantee.directions)}.",
-            f"- Strength: {STRENGTHS[manifest.guarantee.strength]}.",
-            *(f"- Limit: {limit}" for limit in manifest.guarantee.limits),
+            f"- {card.strength}",
+            *(f"- {limit}" for limit in card.not_covered),
             f"- {manifest.second_release}",
             *_disclosures(manifest),
             "",
-            _verified(manifest),
+            manifest.claim.rechecked,
             "",
             "## Codebook",
             "",
@@ -129,12 +129,11 @@ def _file(stated: DataFile | GroupsPart) -> str:
 
 def _in_parts(manifest: Manifest) -> list[str]:
     """Say how a table of many files is read."""
-    stated: list[DataFile | GroupsPart] = [manifest.data, *([manifest.groups] if manifest.groups else [])]
     lines = [
         f"`{table.file}/` is one table in {len(table.parts):,} Parquet files, `{table.parts[0].file}` and so on: its "
         "rows are theirs, in the order of the numbers. sfumato reads them as one. Other programs read the folder, for "
         f"example DuckDB: `SELECT * FROM '{table.file}/*.parquet'`."
-        for table in stated
+        for table in manifest.tables
         if table.parts is not None
     ]
     return [text for line in lines for text in (line, "")]
@@ -142,10 +141,9 @@ def _in_parts(manifest: Manifest) -> list[str]:
 
 def _untouched(manifest: Manifest) -> list[str]:
     """Say it where the sensitive columns themselves are published as they are."""
-    response = manifest.response
-    if response is None or set(response.sensitive) <= set(manifest.randomized):
+    if set(manifest.sensitive) <= set(manifest.randomized):
         return []
-    names = ", ".join(f"`{name}`" for name in response.sensitive)
+    names = ", ".join(f"`{name}`" for name in manifest.sensitive)
     return [
         f"{names}, the sensitive column(s), are **not randomized**: every row shows the true value. What is randomized "
         "are the quasi-identifiers beside it.",
@@ -156,7 +154,7 @@ def _untouched(manifest: Manifest) -> list[str]:
 def _warning(manifest: Manifest) -> list[str]:
     if manifest.status == "release":
         return []
-    undone = "see who has what" if manifest.groups else "undo the noise"
+    undone = manifest.claim.undone_by_seed
     return [f"**Not for release: drawn from a test seed, which anyone can repeat to {undone}.**", ""]
 
 
@@ -172,20 +170,6 @@ def _example_condition(manifest: Manifest) -> str:
 
 def _disclosures(manifest: Manifest) -> list[str]:
     return [f"- {listed(manifest.computed_from_table)}"] if manifest.computed_from_table else []
-
-
-def _verified(manifest: Manifest) -> str:
-    if manifest.groups:
-        return (
-            "`sfumato verify .` re-checks both files and what they show of the guarantee. That records were dealt at "
-            "random only their publisher knows."
-        )
-    if manifest.response is None:
-        return "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
-    return (
-        "`sfumato verify .` re-checks the integer matrices of the manifest and what follows from them. That the risk "
-        "is within its limit depends on the original table, which only its publisher has."
-    )
 
 
 def _row(column: Column) -> str:

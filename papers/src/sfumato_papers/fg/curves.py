@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.analyst.randomized import bayes
-from sfumato.claims.guarantee import violations
+from sfumato.claims.odds import violations
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy

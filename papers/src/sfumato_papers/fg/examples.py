@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.claims.guarantee import Counterexample, counterexample
+from sfumato.claims.odds import Counterexample, counterexample
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy

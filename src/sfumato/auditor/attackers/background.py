@@ -315,7 +315,7 @@ def _public(manifest: Manifest) -> Listed | None:
         case "randomized":
             return Listed(6, covered=not has_sub_tables(manifest))
         case "groups":
-            return Listed(6, covered=bool(manifest.group_claim.attribute_sets))
+            return Listed(6, covered=bool(manifest.bucket_claim.attribute_sets))
     return None
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest
-from sfumato.claims.guarantee import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
+from sfumato.claims.linking_risk import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.methods.response.channels import Channels, IntArray
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import JointTable

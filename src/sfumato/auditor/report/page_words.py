@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, table
+from sfumato.claims.guarantee import STRENGTHS
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
 from sfumato.values.attributes import label
-from sfumato.values.computed import STRENGTHS
 from sfumato.values.mechanism import Mechanism
 
 NAMES = {
@@ -39,7 +39,7 @@ def story(manifest: Manifest) -> Section:
 
 
 def _what(manifest: Manifest) -> Iterator[str]:
-    hidden = and_list(manifest.response.sensitive if manifest.response else manifest.domain.names)
+    hidden = and_list(manifest.sensitive)
     yield (
         f"{manifest.data.rows:,} records were published on {manifest.created}, so that others can count and compare. "
         f"What a single person's {hidden} is shall stay uncertain: how uncertain is promised below, and was measured."
@@ -61,9 +61,9 @@ def _how(manifest: Manifest) -> Iterator[str]:
         return
     for part, mechanism in zip(manifest.mechanisms, manifest.mechanism_values, strict=True):
         yield _blurred(part, mechanism)
-    if manifest.response and not set(manifest.response.sensitive) <= set(manifest.randomized):
+    if not set(manifest.sensitive) <= set(manifest.randomized):
         yield (
-            f"The column {and_list(manifest.response.sensitive)} itself is not blurred: every row shows the true "
+            f"The column {and_list(manifest.sensitive)} itself is not blurred: every row shows the true "
             "value. What is blurred are columns by which a row could be linked with a person."
         )
     yield (
@@ -176,9 +176,8 @@ def citing(release: Release, made: str, software: str) -> Section:
         f"{manifest.data.sha256}."
     )
     manifest_hash = hashlib.sha256((release.folder / MANIFEST_NAME).read_bytes()).hexdigest()
-    hashes = [(_file(manifest.data), manifest.data.sha256)]
-    hashes += [(_file(manifest.groups), manifest.groups.sha256)] if manifest.groups else []
-    hashes += [
+    hashes = [
+        *((_file(table), table.sha256) for table in manifest.tables),
         (MANIFEST_NAME, manifest_hash),
         ("README.md", manifest.readme_sha256),
         ("policy", manifest.policy_sha256),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.claims.guarantee import state_response_guarantee
+from sfumato.claims.claim import Shape, differing
 from sfumato.errors import PlanMismatch
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response_plan import ResponsePlan
-from sfumato.release.checks import differing
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
@@ -35,7 +34,7 @@ def check_plan(plan: ResponsePlan, profile: Profile) -> None:
         raise _changed("do not keep its limit for this table")
     if not all(is_on_grid(mechanism.matrix) for mechanism in plan.mechanisms):
         raise _changed("have retentions of more than two digits, which tell more of the table")
-    if differing(plan.guarantee, state_response_guarantee(plan.claim, plan.mechanisms)):
+    if differing(plan.guarantee, plan.claim.guarantee(Shape(plan.mechanisms))):
         raise _changed("are not those that its guarantee is stated for")
 
 
@@ -56,7 +55,7 @@ def _in_scope(plan: ResponsePlan, profile: Profile) -> list[SensitiveDomain]:
         "sensitive": [profile.sensitive_domain],
         "quasi-identifiers": quasi,
         "both": [*quasi, profile.sensitive_domain],
-    }[plan.scope]
+    }[plan.claim.scope]
 
 
 def _channels(axes: Axes, mechanisms: Sequence[Mechanism]) -> Channels:

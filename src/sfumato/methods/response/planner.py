@@ -9,7 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.claims.guarantee import Guarantee, ResponseClaim, state_response_guarantee
+from sfumato.claims.claim import Shape
+from sfumato.claims.guarantee import Guarantee
+from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.response.axes import Axes
@@ -57,13 +59,12 @@ def plan(
         )
     asked = _request(profile, limit, risk, scope, fixed, objective)
     best, found = _solved(asked)
-    claim = ResponseClaim(risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit)
+    claim = RiskClaim(risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit, scope)
     mechanisms = tuple(_mechanisms(asked.axes, found))
     figures = _figures(asked, best, found)
     return ResponsePlan(
         assurance=assurance,
         claim=claim,
-        scope=scope,
         fixed=tuple(fixed),
         objective=objective,
         mechanisms=mechanisms,
@@ -223,9 +224,9 @@ def _curve(asked: Request) -> Iterator[TradeOff]:
 # --- notes ----------------------------------------------------------------------------------------------------------
 
 
-def _guarantee(claim: ResponseClaim, mechanisms: Sequence[Mechanism], figures: ResponseFigures) -> Guarantee:
+def _guarantee(claim: RiskClaim, mechanisms: Sequence[Mechanism], figures: ResponseFigures) -> Guarantee:
     """Return the guarantee; of `link` with what its expected shares leave out."""
-    stated = state_response_guarantee(claim, mechanisms)
+    stated = claim.guarantee(Shape(tuple(mechanisms)))
     if claim.risk != "link" or figures.link_with_own_row is None:
         return stated
     most = math.ceil(figures.link_with_own_row * 1000) / 1000
@@ -234,7 +235,7 @@ def _guarantee(claim: ResponseClaim, mechanisms: Sequence[Mechanism], figures: R
 
 
 def _notes(
-    profile: Profile, claim: ResponseClaim, scope: ScopeWord, figures: ResponseFigures, sensitive: Channel
+    profile: Profile, claim: RiskClaim, scope: ScopeWord, figures: ResponseFigures, sensitive: Channel
 ) -> Iterator[str]:
     """Yield what is to be known."""
     value = profile.sensitive_domain.name

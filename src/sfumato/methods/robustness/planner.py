@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from sfumato.claims.buckets import BucketClaim, PriorSource
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.bucket_plan import GroupPlan, KnownShares, RobustFigures, WithheldCell
 from sfumato.methods.buckets import asked, check_frequencies, check_values, in_groups
@@ -17,7 +18,6 @@ from sfumato.methods.robustness.cells import Cells, KnownSet
 from sfumato.methods.robustness.kinds import WITHHELD, leftovers
 from sfumato.methods.robustness.prior import Prior
 from sfumato.methods.robustness.rehearsal import Rehearsal, rehearse, rehearse_plain
-from sfumato.values.bucket_columns import GroupClaim, PriorSource
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Requirement, Robustness
 
@@ -61,7 +61,7 @@ def plan(
             "Ask for a smaller r, or for fewer or coarser columns in the attribute sets.",
         )
     sets = tuple(known.columns for known in cells.sets)
-    claim = GroupClaim(ROBUST, assurance, alone.domain.names, Fraction(1, r), None, sets, source)
+    claim = BucketClaim(ROBUST, assurance, alone.domain.names, Fraction(1, r), None, sets, source)
     made = in_groups(alone, claim, found.withheld.sum(axis=0), found.number)
     return replace(
         made,
@@ -171,7 +171,7 @@ def _withheld_cell(found: Rehearsal, profile: Profile, cell: int) -> WithheldCel
     )
 
 
-def _notes(found: Rehearsal, claim: GroupClaim) -> Iterator[str]:
+def _notes(found: Rehearsal, claim: BucketClaim) -> Iterator[str]:
     published = int(np.count_nonzero(found.groups != WITHHELD))
     if published < found.groups.size:
         which = (

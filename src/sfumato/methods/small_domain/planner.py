@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.claims.guarantee import state_partition_guarantee, tells_composition
+from sfumato.claims.claim import Shape
 from sfumato.claims.single_columns import Belief, beliefs
+from sfumato.claims.sub_tables import SubTableClaim, tells_composition
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.notes import some
 from sfumato.methods.plan import AloneFigures, PartitionFigures, Plan
@@ -65,7 +66,7 @@ def plan(
         counts=profile.counts,
         mechanism=mechanism,
         quotas=quotas,
-        guarantee=state_partition_guarantee(mechanism, assurance, rho1),
+        guarantee=SubTableClaim(assurance, rho1).guarantee(Shape((mechanism,))),
         shuffle=shuffle,
         partition=_figures(found, rival, unprotected, list(beliefs(mechanism, quotas))),
         notes=(

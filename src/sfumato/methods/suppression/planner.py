@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
+from sfumato.claims.buckets import BucketClaim, SuppressionVariant
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.bucket_plan import GroupPlan, SuppressionFigures, ValueBelief
 from sfumato.methods.buckets import asked, check_values, in_groups
 from sfumato.methods.suppression.suppress import Suppression, costs, suppress
 from sfumato.methods.suppression.variants import PROVED, VARIANTS
-from sfumato.values.bucket_columns import GroupClaim, SuppressionVariant
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.requirement import Diversity, Requirement
@@ -42,7 +42,7 @@ def plan(
             "l.",
             'Say variant = "rotation", which always publishes some.',
         )
-    claim = GroupClaim(SUPPRESSION, assurance, profile.domain.names, Fraction(1, ell), variant, always=always)
+    claim = BucketClaim(SUPPRESSION, assurance, profile.domain.names, Fraction(1, ell), variant, always=always)
     made, figures = in_groups(profile, claim, found.suppressed, int(found.kept.sum()) // ell), _figures(profile, found)
     return replace(made, suppression=figures, seeded=drawn.seeded, notes=(*_notes(found, figures), *made.notes))
 

@@ -1,108 +1,45 @@
-"""What a release by groups proves by itself.
+"""What a release in buckets proves by itself.
 
-Both files are read once, in their order and in pieces: groups must be numbered 1, 2, ... in both, with as many records
-in the data as there are values, and no value may have a larger share of a group than is stated. If nothing is assumed
-of the adversary's prior, the bound on beliefs follows from the files too: k/n_s, the multiplicity of a value over the
-records with one signature, is at most 1/r. Suppression leaves equal counts, and robust Anatomy at most one guest in a
-group: so much of how records were withheld and dealt is seen. That records were dealt at random cannot be seen from
-outside.
+Both files are read once, in their order and in pieces: buckets must be numbered 1, 2, ... in both, with as many records
+in the data as there are values. What the claim asks of them besides, `BucketClaim.shown` says. That records were dealt
+at random cannot be seen from outside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.claims.buckets import state_group_guarantee
-from sfumato.claims.second_release import SECOND_GROUPS
-from sfumato.errors import UsageError
-from sfumato.release.checks import Check, differing, due_facts, outcome, treatments_fit
+from sfumato.claims.checks import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.release.published import promise
 from sfumato.release.reading import connected, quoted
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.bucket_columns import GroupClaim, GroupMethod
-from sfumato.values.computed import of_groups
 
 ROWS_AT_ONCE = 1 << 20
-MOST = (1 << 62) - 1
-"""Denominators above it are as good as this one: no group has so many records."""
 
 IntArray = npt.NDArray[np.int64]
 
-TIED = {"safe-d": None, "rotation": 2, "spread": 2}
-"""Of the l largest published counts, how many of the smallest are equal where records are withheld; None: all."""
-
-
-# --- what is stated -------------------------------------------------------------------------------------------------
-
 
 def stated(release: ReleaseFolder) -> Iterator[Check]:
-    """The stated guarantee must follow from method, limit and columns, and the key must have been a secret one."""
-    manifest = release.manifest
-    assert manifest.groups is not None
-    wrong = list(_wrong(manifest, manifest.groups))
-    yield outcome(
-        "guarantee, as stated",
-        not wrong,
-        "It is what follows from the method, its limit and the columns.",
-        f"Not what follows from the method, its limit and the columns: {', '.join(wrong)}.",
-    )
-    secret = manifest.status == "release"
+    """The claim must be kept as far as what is stated shows it, and the key must have been a secret one."""
+    yield from promise(release.manifest)
+    secret = release.manifest.status == "release"
     yield outcome("secret key", secret, "Dealt by a secret key.", "Dealt by a test seed: not for release.")
-
-
-def _wrong(manifest: Manifest, groups: GroupsPart) -> Iterator[str]:
-    """Give the keys of the manifest that contradict others."""
-    if manifest.method not in get_args(GroupMethod):
-        yield "method"
-        return
-    try:
-        claim = manifest.group_claim
-    except (ArithmeticError, ValueError, UsageError):
-        yield "at_most or domain"
-        return
-    yield from differing(manifest.guarantee_value, state_group_guarantee(claim, withheld=groups.withheld > 0))
-    yield from (key for key, good in _fitting(manifest, groups, claim).items() if not good)
-
-
-def _fitting(manifest: Manifest, groups: GroupsPart, claim: GroupClaim) -> dict[str, bool]:
-    names, robust = [column.name for column in manifest.columns], claim.method == "robust-anatomy"
-    published = claim.assurance == "as-published"
-    return {
-        "at_most": claim.at_most.numerator == 1 and claim.at_most.denominator > 1,
-        "domain": len(claim.sensitive) == 1,
-        "variant": (claim.variant is not None) == (claim.method == "suppression"),
-        "always": not claim.always or claim.variant in TIED,
-        "assurance": claim.method != "suppression" or (claim.variant == "r-suppression") == published,
-        "attribute_sets": all(claim.attribute_sets) and bool(claim.attribute_sets) == robust,
-        "prior": (claim.prior is not None) == robust and not (published and claim.prior == "none"),
-        "dealt_within": groups.dealt_within == claim.dealt_within,
-        "withheld": groups.withheld == 0 or claim.method != "anatomy",
-        "columns": names[-1:] == [groups.group_column]
-        and [column.treatment for column in manifest.columns].count("group") == 1
-        and manifest.columns[-1].treatment == "group"
-        and set(claim.dealt_within) <= set(names[:-1])
-        and not set(claim.sensitive) & set(names),
-        "shuffled": manifest.data.shuffled,
-        "computed_from_table": {*due_facts(manifest), *of_groups(claim)} <= set(manifest.computed_from_table),
-        "from_table": manifest.from_table,
-        "treatments": treatments_fit(manifest),
-        "second_release": manifest.second_release == SECOND_GROUPS,
-        "discloses_frequencies": manifest.discloses_frequencies,
-    }
 
 
 # --- the two files ----------------------------------------------------------------------------------------------------
 
 
-def files(release: ReleaseFolder) -> Iterator[Check]:
+def rows(release: ReleaseFolder) -> Iterator[Check]:
     """The two files must fit each other and the manifest, and keep the bound as far as they show it."""
     manifest, groups = release.manifest, release.manifest.groups
     assert groups is not None
@@ -124,14 +61,8 @@ def files(release: ReleaseFolder) -> Iterator[Check]:
         yield from _sizes(release, groups, data, lines)
         yield _in_domain(domain, lines)
         yield from _observed(manifest, domain, lines)
-        if groups.variant in TIED and (groups.withheld or groups.always):
-            yield _tied(groups, lines)
-        if data.in_order and lines.in_order and np.array_equal(data.sizes, lines.sizes):
-            yield _shares(groups, lines)
-            if groups.prior == "none":
-                yield from (_beliefs(connection, groups, names, lines) for names in groups.attribute_sets)
-            elif groups.prior and manifest.assurance == "proved":
-                yield _guests(connection, groups)
+        with suppress(ArithmeticError):  # a limit that is no number is told with what is stated
+            yield from manifest.bucket_claim.shown(_Files(connection, groups, data, lines), groups.withheld)
 
 
 def types_fit(types: list[str], domain: SensitiveDomain) -> bool:
@@ -302,95 +233,52 @@ def _observed(manifest: Manifest, domain: SensitiveDomain, lines: _Counted) -> I
         )
 
 
-def _tied(groups: GroupsPart, lines: _Counted) -> Check:
-    """Safe D leaves F_l records of the l most frequent values; rotation and spread give F_l to slots l - 1 and l.
+@dataclass(frozen=True)
+class _Files:
+    """Both files, as the claim asks for them."""
 
-    To hide the most frequent value always without withholding a record, the l most frequent must have as many as it.
-    """
-    limit = _limit(groups)
-    largest = np.sort(lines.totals)[::-1][:limit]
-    tied = TIED[groups.variant or ""] if groups.withheld else None
-    equal = largest[-(tied or limit) :]
-    some = "the last two" if tied else "all"
-    return outcome(
-        "suppression",
-        largest.size == limit and bool((equal == equal[0]).all()),
-        f"Of the {limit} largest counts of values {some} are equal, as {groups.variant} makes them.",
-        f"Of the {limit} largest counts of values not {some} are equal: that is not {groups.variant}.",
-    )
+    connection: Any
+    groups: GroupsPart
+    data: _Counted
+    lines: _Counted
 
+    @property
+    def totals(self) -> IntArray:
+        return self.lines.totals
 
-def _guests(connection: Any, groups: GroupsPart) -> Check:
-    """Of the records of a group all but one, a guest, were dealt: they agree in the columns of all attribute sets."""
-    group, columns = quoted(groups.group_column), ", ".join(quoted(name) for name in groups.dealt_within)
-    cells = f"SELECT {group} AS g, {columns}, count(*) AS n FROM release GROUP BY ALL"
-    wrong = connection.sql(
-        f"SELECT count(*) FROM (SELECT g FROM ({cells}) GROUP BY g HAVING sum(n) - max(n) > 1)"
-    ).fetchall()[0][0]
-    told = ", ".join(groups.dealt_within)
-    return outcome(
-        "guests",
-        not wrong,
-        f"The records of each group agree in {told}, but for one guest at most.",
-        f"In {wrong:,} group(s) more than one record has another {told} than the others.",
-    )
+    @property
+    def sizes(self) -> IntArray:
+        return self.lines.sizes
 
+    @property
+    def most(self) -> IntArray:
+        return self.lines.most
 
-def _beyond(most: IntArray, of: IntArray, limit: int) -> int:
-    """Return how many exceed 1/limit, in integers: most/of > 1/limit."""
-    return int(np.count_nonzero(most > of // min(limit, MOST)))
+    @property
+    def agree(self) -> bool:
+        return self.data.in_order and self.lines.in_order and np.array_equal(self.data.sizes, self.lines.sizes)
 
+    def rarest(self, columns: tuple[str, ...]) -> IntArray:
+        found = self.connection.sql(f"SELECT g, min(n) FROM ({self._signatures(columns)}) GROUP BY g").to_arrow_table()
+        bucket, records = (np.asarray(column.combine_chunks()).astype(np.int64) for column in found.columns)
+        return records[np.argsort(bucket)]
 
-def _limit(groups: GroupsPart) -> int:
-    return max(1, int(groups.at_most.partition("/")[2] or 1))
+    def mixed(self, columns: tuple[str, ...]) -> int:
+        mixed = f"SELECT g FROM ({self._signatures(columns)}) GROUP BY g HAVING sum(n) - max(n) > 1"
+        return int(self.connection.sql(f"SELECT count(*) FROM ({mixed})").fetchall()[0][0])
+
+    def _signatures(self, columns: tuple[str, ...]) -> str:
+        bucket, names = quoted(self.groups.group_column), ", ".join(map(quoted, columns))
+        return f"SELECT {bucket} AS g, {names}, count(*) AS n FROM release GROUP BY ALL"
 
 
-def _shares(groups: GroupsPart, lines: _Counted) -> Check:
-    beyond = _beyond(lines.most, lines.sizes, _limit(groups))
-    return outcome(
-        "guarantee, shares",
-        not beyond,
-        f"No value has more than {groups.at_most} of a group, in exact integers.",
-        f"In {beyond:,} group(s) a value has more than {groups.at_most}.",
-    )
-
-
-def _beliefs(connection: Any, groups: GroupsPart, names: tuple[str, ...], lines: _Counted) -> Check:
-    """k/n_s <= 1/r for every group, value and signature s of an attribute set: it holds under every prior."""
-    group, columns = quoted(groups.group_column), ", ".join(quoted(name) for name in names)
-    found = connection.sql(
-        f"SELECT g, min(n) FROM (SELECT {group} AS g, {columns}, count(*) AS n FROM release GROUP BY ALL) GROUP BY g"
-    ).to_arrow_table()
-    number, rarest = (np.asarray(column.combine_chunks()).astype(np.int64) for column in found.columns)
-    beyond = _beyond(lines.most[number - 1], rarest, _limit(groups))
-    told = ", ".join(names)
-    return outcome(
-        f"guarantee, any prior on {told}",
-        not beyond,
-        f"Among a group's records with the same {told} no value has more than {groups.at_most}, in exact integers.",
-        f"In {beyond:,} group(s) a value can have more than {groups.at_most} of the records with the same {told}.",
-    )
-
-
-def private(release: ReleaseFolder) -> Iterator[Check]:
+def unseen(release: ReleaseFolder, of_claim: Sequence[Check]) -> Iterator[Check]:
     """What only an audit with the private table can show."""
-    manifest, groups = release.manifest, release.manifest.groups
+    groups = release.manifest.groups
     assert groups is not None
     among = f" among those that agree in {', '.join(groups.dealt_within)}" if groups.dealt_within else ""
-    yield Check("records", "needs audit", "That records and values are those of the table, none added or changed.")
-    yield Check("dealing", "needs audit", f"That records were dealt to groups at random{among}, from a secret key.")
-    yield Check("row order", "needs audit", "That the records of a group are in random order.")
-    if groups.withheld or groups.variant:
-        how = f", and of each value as many as {groups.variant} says" if groups.variant else ""
-        told = f"{groups.withheld:,} records were withheld at random{how}" if groups.withheld else "none was withheld"
-        yield Check("withheld records", "needs audit", f"That {told}.")
-    if groups.prior in ("table", "file"):
-        yield Check(
-            "posteriors",
-            "needs audit",
-            "That every group meets the condition of PI Eq. (4) under the prior, which is not published."
-            if manifest.assurance == "as-published"
-            else f"That no belief exceeds {groups.at_most} under the prior, which is not published.",
-        )
-    yield Check("other columns", "needs audit", "That no other column predicts the sensitive value.")
-    yield Check("one row per person", "needs audit", "That nobody has several rows, or that this was meant.")
+    yield needs_audit("records", "That records and values are those of the table, none added or changed.")
+    yield needs_audit("dealing", f"That records were dealt to groups at random{among}, from a secret key.")
+    yield needs_audit("row order", "That the records of a group are in random order.")
+    yield from of_claim
+    yield needs_audit("other columns", "That no other column predicts the sensitive value.")

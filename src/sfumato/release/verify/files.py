@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.release.checks import Check, outcome
+from sfumato.claims.checks import Check, outcome
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, ReleaseFolder, file_sha256, manifest_seal, value_type
 from sfumato.release.parts import FilePart
-from sfumato.release.verify import buckets as verification_groups
+from sfumato.release.verify import buckets
 
 SHOWN = 5
 
@@ -32,10 +32,9 @@ class _Table:
 
 
 def _tables(release: ReleaseFolder) -> Iterator[_Table]:
-    data, groups = release.manifest.data, release.manifest.groups
-    yield _Table(data.file, release.data_files, data.sha256, data.parts)
-    if groups:
-        yield _Table(groups.file, release.groups_files, groups.sha256, groups.parts)
+    files = (release.data_files, release.groups_files)
+    for stated, of_table in zip(release.manifest.tables, files, strict=False):
+        yield _Table(stated.file, of_table, stated.sha256, stated.parts)
 
 
 # --- as they were published -----------------------------------------------------------------------------------------
@@ -134,8 +133,8 @@ def carried(release: ReleaseFolder) -> Iterator[Check]:
     types = [column.type for column in manifest.columns]
     yield from _carried(data, "", _Columns(release.column_names, lambda found: found == types))
     if groups:
-        fit = partial(verification_groups.types_fit, domain=manifest.domain)
-        columns = _Columns(verification_groups.group_columns(groups), fit)
+        fit = partial(buckets.types_fit, domain=manifest.domain)
+        columns = _Columns(buckets.group_columns(groups), fit)
         yield from _carried(others[0], f" of {groups.file}", columns)
 
 

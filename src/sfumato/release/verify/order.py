@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.release.checks import Check, outcome
+from sfumato.claims.checks import Check, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import connected, quoted
 from sfumato.release.verify.random_order import (
@@ -27,7 +27,7 @@ ROWS_AT_ONCE = 1 << 16
 def random_order(release: ReleaseFolder) -> Iterator[Check]:
     """Check the columns of rows that are stated as shuffled against their places; of groups, the places inside them."""
     if release.manifest.data.shuffled and release.manifest.data.rows > 1:
-        yield _outcome(published_order(release), release.manifest.groups is not None)
+        yield _outcome(published_order(release), release.manifest.in_buckets)
 
 
 def published_order(release: ReleaseFolder, more: Sequence[Classes] = ()) -> Tallies:

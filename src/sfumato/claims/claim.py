@@ -1,0 +1,124 @@
+"""A claim: what a release promises, as a value that knows its words, what must be stated with it, and its checks.
+
+One file a kind: bounds on odds (`odds`), beliefs by the shares of sub-tables (`sub_tables`), the risk of linking
+(`linking_risk`), shares of buckets (`buckets`). A plan makes a claim; a manifest carries it (`Manifest.claim`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sfumato.claims.checks import Check, outcome
+from sfumato.claims.guarantee import Guarantee
+from sfumato.values.computed import Facts
+from sfumato.values.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a promise depends on besides the claim: the matrices, how many records are withheld, what was computed."""
+
+    mechanisms: tuple[Mechanism, ...] = ()
+    withheld: int = 0
+    computed: Facts = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published(Shape):
+    """What a manifest states, as far as a claim has a say in it."""
+
+    method: str
+    kinds: frozenset[str]  # of the mechanisms
+    assurance: str
+    guarantee: Guarantee
+    second_release: str
+    columns: tuple[str, ...]
+    shuffled: bool
+    discloses_frequencies: bool
+    due_facts: frozenset[str]  # that other keys say were computed from the table
+    contradictions: tuple[str, ...]  # keys that do not fit others, whatever is claimed
+
+
+class Claim(ABC):
+    """What every kind of claim answers. Most matrices and buckets are computed from the table's own frequencies."""
+
+    rests_on: ClassVar[str]
+    """What the guarantee follows from, in words."""
+    rechecked: ClassVar[str]
+    """What `sfumato verify` re-checks, and what it cannot see, in words."""
+    undone_by_seed: ClassVar[str] = "undo the noise"
+    """What anyone can do who knows a test seed."""
+    always_shuffled: ClassVar[bool] = False
+
+    @abstractmethod
+    def guarantee(self, shape: Shape) -> Guarantee:
+        """Return what is promised by a release of this shape."""
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """Return what such a release shows that was computed from the table, at least."""
+
+    @abstractmethod
+    def second_release(self, shape: Shape, *, keyed: bool) -> str:
+        """Return what a second release of the same people adds; `keyed`: records keep their draws."""
+
+    @abstractmethod
+    def fits(self, published: Published) -> dict[str, bool]:
+        """Return for each key of a manifest that the claim has a say in whether it is as the claim has it.
+
+        The key "method" is always there: whether the release is made as the claim takes it to be.
+        """
+
+    def second_releases(self, shape: Shape) -> set[str]:
+        """Return all that may be stated of a second release; nothing: anything."""
+        return {self.second_release(shape, keyed=keyed) for keyed in (False, True)}
+
+    def discloses(self) -> bool:
+        """Whether what is published was computed from the table's own frequencies, which it then tells."""
+        return True
+
+    def checks(self, published: Published) -> Iterator[Check]:
+        """Yield what is checked on what is stated: the statement itself, and bounds on the integers."""
+        yield as_stated(self, published)
+
+    def unseen(self, shape: Shape) -> Iterator[Check]:
+        """Yield what of the claim only an audit with the private table can show."""
+        yield from ()
+
+
+def as_stated(claim: Claim, published: Published) -> Check:
+    """Check that the stated guarantee, and what else is stated, is what follows from the claim."""
+    wrong = list(dict.fromkeys(_wrong(claim, published)))
+    return outcome(
+        "guarantee, as stated",
+        not wrong,
+        f"It is what follows from {claim.rests_on}.",
+        f"Not what follows from {claim.rests_on}: {', '.join(wrong)}.",
+    )
+
+
+def _wrong(claim: Claim, published: Published) -> Iterator[str]:
+    own = claim.fits(published)
+    if not own["method"]:
+        yield "method"
+        return
+    yield from differing(published.guarantee, claim.guarantee(published))
+    seconds = claim.second_releases(published)
+    fits = {
+        "shuffled": published.shuffled or not claim.always_shuffled,
+        "computed_from_table": {*claim.facts(), *published.due_facts} <= set(published.computed),
+        "second_release": not seconds or published.second_release in seconds,
+        "discloses_frequencies": published.discloses_frequencies == claim.discloses(),
+    }
+    yield from (key for checked in (own, fits) for key, good in checked.items() if not good)
+    yield from published.contradictions
+
+
+def differing(stated: Guarantee, due: Guarantee) -> list[str]:
+    """Return the parts in which a stated guarantee is not the one that is due; it may have more limits."""
+    parts = ("sentence", "adversary", "prior", "scope", "directions", "strength")
+    wrong = [part for part in parts if getattr(stated, part) != getattr(due, part)]
+    return wrong if set(due.limits) <= set(stated.limits) else [*wrong, "limits"]

@@ -1,0 +1,167 @@
+"""A limit on the risk under linking, which holds for one table: randomized response (AD)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from sfumato.claims.checks import Check, needs_audit
+from sfumato.claims.claim import Claim, Published, Shape
+from sfumato.claims.guarantee import NOT_OF, PER_ROW, UPWARD, Guarantee, percent
+from sfumato.claims.second_release import second_response
+from sfumato.values.computed import RESPONSE_MATRICES, Facts
+from sfumato.values.matrix.grid import is_on_grid
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import RiskLimit
+
+KIND = "randomized-response"
+
+SEES_QUASI_IDENTIFIERS = (
+    "Sees the published quasi-identifiers of one row and nothing else of it; knows the matrices and the table's "
+    "distribution; holds records to be independent draws from it, and so believes in a value by its expected share "
+    "among rows that are published so; sees the release once."
+)
+LINKS = (
+    "Knows which quasi-identifiers a person is published with, takes one of the rows that are published with these and "
+    "learns its true value; hits as often as the expected share of the value among such rows says; knows nothing else "
+    "of these rows; sees the release once."
+)
+RECONSTRUCTS = (
+    "Knows a person's true quasi-identifiers; draws the true quasi-identifiers of a row, and then its true value, at "
+    "random from their distributions given what is published of it; sees the release once."
+)
+OWN_DISTRIBUTION = "The table's own distribution: how many records have each combination of values."
+
+
+@dataclass(frozen=True)
+class RiskClaim(Claim):
+    """What randomized response limits: which risk, of which columns, to how much; `scope`: what may be randomized."""
+
+    risk: Literal["posterior", "link", "reconstruction"]
+    quasi_identifiers: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    limit: RiskLimit
+    scope: Literal["sensitive", "quasi-identifiers", "both"] = "both"
+
+    rests_on = "the method, the risk, its limits and the columns"
+    rechecked = (
+        "`sfumato verify .` re-checks the integer matrices of the manifest and what follows from them. That the risk "
+        "is within its limit depends on the original table, which only its publisher has."
+    )
+    always_shuffled = True
+
+    def facts(self) -> Facts:
+        """Return what the matrices tell."""
+        return (RESPONSE_MATRICES,)
+
+    def guarantee(self, shape: Shape) -> Guarantee:
+        """Return the guarantee, with what docs/methods/randomized-response.md says of it."""
+        adversary = {"posterior": SEES_QUASI_IDENTIFIERS, "link": LINKS, "reconstruction": RECONSTRUCTS}
+        return Guarantee(
+            sentence=_sentence(self),
+            adversary=adversary[self.risk],
+            prior=OWN_DISTRIBUTION,
+            scope="single values",
+            directions=UPWARD,
+            strength="as published" if self.risk == "reconstruction" else "this table's own risk",
+            limits=tuple(_limits(self, shape.mechanisms)),
+        )
+
+    def second_release(self, shape: Shape, *, keyed: bool) -> str:
+        """Return what a second release adds."""
+        return second_response(shape.mechanisms, keyed)
+
+    def fits(self, published: Published) -> dict[str, bool]:
+        """Return whether the matrices are those of the method, of columns in scope. The limit is the table's."""
+        mechanisms = published.mechanisms
+        return {
+            "assurance": (self.risk == "reconstruction") == (published.assurance == "as-published"),
+            "method": published.method == KIND and published.kinds == {KIND},
+            "scope": {mechanism.domain.names for mechanism in mechanisms} <= self._in_scope(),
+            "matrices": all(m.is_whole and is_on_grid(m.matrix) and m.matrix.noise[0] > 0 for m in mechanisms),
+            "columns": {*self.quasi_identifiers, *self.sensitive} <= set(published.columns),
+        }
+
+    def _in_scope(self) -> set[tuple[str, ...]]:
+        """Return the columns that may be randomized: each quasi-identifier by itself, the sensitive ones together."""
+        quasi = {(name,) for name in self.quasi_identifiers} if self.scope != "sensitive" else set()
+        return quasi | ({self.sensitive} if self.scope != "quasi-identifiers" else set())
+
+    def unseen(self, shape: Shape) -> Iterator[Check]:
+        """Yield the limit itself."""
+        yield needs_audit("risk", f"That the risk {self.risk} of the table, with these matrices, is within its limit.")
+
+
+def _sentence(claim: RiskClaim) -> str:
+    quasi, value = ", ".join(claim.quasi_identifiers), " / ".join(claim.sensitive)
+    what = {
+        "posterior": (
+            f"For each combination of {quasi} that can be published and each {value} x: who sees that a row is "
+            "published with the combination believes that its true value is x by"
+        ),
+        "link": (
+            f"For each record and its {value} x: the expected share of the true value x among rows that are published "
+            f"with the same {quasi} as the record (expected rows with x over expected rows), averaged over what the "
+            "record is published with, is"
+        ),
+        "reconstruction": (
+            f"For each {quasi} and each {value} x that occur together: that a person with these quasi-identifiers has "
+            "x, and that drawing first the true quasi-identifiers and then the true value of its published row gives "
+            "these and x, has a probability (AD Eq. (6)) of"
+        ),
+    }
+    return f"{what[claim.risk]} {_at_most(claim)}."
+
+
+def _at_most(claim: RiskClaim) -> str:
+    overall, groups = Fraction(claim.limit.limit), claim.limit.groups
+    if not groups:
+        return f"at most {percent(overall)}"
+    own = "; ".join(f"{group.told}: {percent(Fraction(group.limit))}" for group in groups)
+    whose = "of the records with x that can be published with it" if claim.risk == "posterior" else "of the record"
+    return f"at most the strictest limit {whose} ({own}; all others: {percent(overall)})"
+
+
+def _limits(claim: RiskClaim, mechanisms: Sequence[Mechanism]) -> Iterator[str]:
+    value = " / ".join(claim.sensitive)
+    randomized = {name: mechanism for mechanism in mechanisms for name in mechanism.domain.names}
+    if claim.sensitive[0] not in randomized:
+        yield (
+            f"{value} is published untouched: every row shows the true one, and its local epsilon is infinite. Only "
+            "the quasi-identifiers beside it are randomized."
+        )
+    yield (
+        f"Whoever knows the table's distribution and a person's true quasi-identifiers guesses the likeliest {value} "
+        "there: no mechanism helps against that, and the distribution can be estimated from the release."
+    )
+    if claim.risk == "reconstruction":
+        yield (
+            "It bounds no inference: hits by wrongly linked rows are not counted, and guessing the likeliest value "
+            "hits more often than drawing one."
+        )
+    else:
+        yield (
+            f"Not for one who sees the published {value} of the row too: it is "
+            + ("randomized, and tells more." if claim.sensitive[0] in randomized else "the true one.")
+        )
+    if claim.risk == "link":
+        yield (
+            "Shares are expected ones, as if the record's own row were one of many: it is always among the rows that "
+            "are taken from, and where few others are published alike, hits are more frequent than the limit says."
+        )
+    if len(claim.sensitive) > 1:
+        yield (
+            f"The limit is on combinations of {', '.join(claim.sensitive)}: one of these columns by itself has fewer "
+            "values, and the risk of a value of it can be larger."
+        )
+    if fixed := [name for name in claim.quasi_identifiers if name not in randomized]:
+        yield f"Published untouched: {', '.join(fixed)}."
+    yield (
+        "The matrices were computed from the table and tell something of it: the limit holds for this table only. "
+        "Their retentions have two significant digits; one record can still decide a digit, and someone who knows all "
+        "other records learns from that."
+    )
+    yield PER_ROW
+    yield NOT_OF

@@ -1,0 +1,313 @@
+"""Bounds on odds, by one matrix for all rows: uniform and fine-grain perturbation.
+
+    upward    max_y P[y,i] / min_{k != i} P[y,k] <= gamma_i     a prior of at most rho1_i stays at most rho2_i
+    downward  max_y max_{k != i} P[y,k] / P[y,i] <= gamma_i     a prior of at least rho2_i stays at least rho1_i
+
+Both are equivalences: a matrix that fails one has a prior for which the bound is broken (`counterexample`). FG
+Theorem 1 claims both from the first alone; that is not so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.claims.checks import Check, outcome
+from sfumato.claims.claim import Claim, Published, Shape, as_stated
+from sfumato.claims.guarantee import (
+    BOTH,
+    NOT_OF,
+    PER_ROW,
+    UPWARD,
+    Direction,
+    Guarantee,
+    Scope,
+    Strength,
+    percent,
+    rounded_up,
+)
+from sfumato.claims.second_release import second_of
+from sfumato.claims.single_columns import worst_factor
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.computed import OBSERVED_RHO1, Facts
+from sfumato.values.matrix.retention import PerturbationMatrix, amplification
+from sfumato.values.mechanism import Mechanism, SubTable
+from sfumato.values.requirement import Bound
+
+PRIOR = "Any prior on the record's value, also one that depends on its quasi-identifiers."
+KNOWS_OTHERS = (
+    "Knows the matrix, all quasi-identifiers, who is in the table and the values of any other records; "
+    "holds records to be independent; sees the release once."
+)
+TAKES_COMPUTED = (
+    "Knows the matrix, all quasi-identifiers and who is in the table; holds records to be independent, and what "
+    "was computed from the table to tell nothing of a single record; sees the release once."
+)
+
+
+def adversary_of_noise(computed: Facts) -> str:
+    """Return against whom a bound on odds is promised: who may know all other records only if nothing was computed."""
+    return TAKES_COMPUTED if computed else KNOWS_OTHERS
+
+
+@dataclass(frozen=True)
+class OddsClaim(Claim):
+    """By how much the odds of statements about a record's value may change, in which directions."""
+
+    scope: Scope = "single values"
+    directions: tuple[Direction, ...] = BOTH
+    discloses_frequencies: bool = False
+
+    rests_on = "the method, the bounds and the matrix"
+    rechecked = "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
+
+    @classmethod
+    def of(cls, method: str, assurance: str, *, discloses_frequencies: bool = False) -> OddsClaim:
+        """Return what a method claims: FG Fig. 3 as published asks for the upward direction only."""
+        upward = method == "fine-grain" and assurance == "as-published"
+        scope: Scope = "any predicate" if method == "uniform" else "single values"
+        return cls(scope, UPWARD if upward else BOTH, discloses_frequencies)
+
+    def discloses(self) -> bool:
+        """Whether rho1 was taken from the table."""
+        return self.discloses_frequencies
+
+    def facts(self) -> Facts:
+        """Return what tells of the table where rho1 was taken from it."""
+        return (OBSERVED_RHO1,) if self.discloses_frequencies else ()
+
+    def guarantee(self, shape: Shape) -> Guarantee:
+        """Return the guarantee of one matrix for all rows."""
+        domain, table, computed = shape.mechanisms[0].domain, shape.mechanisms[0].tables[0], shape.computed
+        proved: Strength = "any prior, computed from this table" if computed else "any prior"
+        return Guarantee(
+            sentence=self._sentence(domain, table.bounds),
+            adversary=adversary_of_noise(computed),
+            prior=PRIOR,
+            scope=self.scope,
+            directions=self.directions,
+            strength=proved if self.directions == BOTH else "as published",
+            limits=tuple(self._limits(domain, table, computed)),
+        )
+
+    def _sentence(self, domain: SensitiveDomain, bounds: Sequence[Bound]) -> str:
+        scope, both = self.scope, "downward" in self.directions
+        what = f"any statement about a record's {domain.name}" if scope == "any predicate" else f"each {domain.name} x"
+        first = bounds[0]
+        strictest = min((b.gamma for b in bounds if b.gamma is not None), default=None)
+        if strictest is None:
+            return f"Nothing is required of any {domain.name}, and nothing is guaranteed."
+        if len(set(bounds)) == 1 and first.rho1 is not None and first.rho2 is not None:
+            rho1, rho2 = percent(first.rho1), percent(first.rho2)
+            back = f", and of at least {rho2} stays at least {rho1}" if both else ""
+            return f"For {what}: a prior belief of at most {rho1} stays at most {rho2} after seeing the release{back}."
+        if len(set(bounds)) == 1 or scope == "any predicate":
+            way = "change by at most the factor" if both else "rise by at most the factor"
+            return f"For {what}: seeing the release lets its odds {way} {rounded_up(strictest)}."
+        back = ", and one of at least rho2_x stays at least rho1_x" if both else ""
+        return (
+            f"For {what} with a requirement (listed with the matrix): a prior belief of at most rho1_x stays at most "
+            f"rho2_x after seeing the release{back}; its odds {'change' if both else 'rise'} by at most the factor "
+            "gamma_x."
+        )
+
+    def _limits(self, domain: SensitiveDomain, table: SubTable, computed: Facts) -> Iterator[str]:
+        if "downward" not in self.directions:
+            yield downward_limit(domain, table.matrix, table.bounds)
+        if self.scope == "single values" and len(domain.parts) > 1:
+            yield _alone_limit(domain, table.matrix)
+        if computed:
+            yield "Someone who knows all other records may learn from what was computed from the table, by that alone."
+        yield PER_ROW
+        yield NOT_OF
+        if any(b.gamma is None for b in table.bounds):
+            yield "Values without a requirement are not protected."
+
+    def second_release(self, shape: Shape, *, keyed: bool) -> str:
+        """Return what a second release adds, with its factors."""
+        return second_of(shape.mechanisms, self.directions, keyed)
+
+    def second_releases(self, shape: Shape) -> set[str]:
+        """Return both sentences; where nothing is bounded there is no factor to state."""
+        return super().second_releases(shape) if bounds_some(shape.mechanisms[0]) else set()
+
+    def fits(self, published: Published) -> dict[str, bool]:
+        """Return whether there is one matrix for all rows."""
+        kind, mechanisms = {"perturbation"}, published.mechanisms
+        return {"method": published.kinds == kind and len(mechanisms) == 1 and mechanisms[0].is_whole}
+
+    def checks(self, published: Published) -> Iterator[Check]:
+        """Return the checks of bounds, statement and matrix, in exact integers."""
+        return bounds_checks(self, published, self.directions)
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def _alone_limit(domain: SensitiveDomain, matrix: PerturbationMatrix) -> str:
+    """Say how far statements about one of several columns can move, which the factors of combinations do not bound."""
+    worst = worst_factor(domain, matrix)
+    if worst is None:
+        return "The factors are those of combinations."
+    told = f"{worst.column} = {worst.value!r}"
+    text = "The factors are those of combinations. Statements about one column alone are not held to them"
+    if worst.largest is None:
+        return f"{text}: the odds of {told} are not bounded."
+    return f"{text}: their odds change by at most the factor {rounded_up(worst.largest)}, which {told} can reach."
+
+
+def downward_limit(domain: SensitiveDomain, matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> str:
+    """Return what as-published fine-grain perturbation does not keep, with a counter-example where there is one."""
+    text = "Upward only: the downward half of FG Theorem 1 does not follow from FG Fig. 3"
+    breach = counterexample(matrix, bounds)
+    return f"{text}: {breach.told(domain)}." if breach else f"{text}; no breach was found for this matrix."
+
+
+# --- in exact integers ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A value whose odds can change by more than its gamma. `factor` None: without bound."""
+
+    code: int
+    direction: Direction
+    factor: Fraction | None
+    gamma: Fraction
+
+
+def violations(
+    matrix: PerturbationMatrix, bounds: Sequence[Bound], directions: Sequence[Direction]
+) -> Iterator[Violation]:
+    """Yield every value and direction in which the integer matrix breaks its bound, exactly."""
+    factors = {"upward": matrix.upward, "downward": matrix.downward}
+    for direction in directions if matrix.size > 1 else ():
+        for code, bound in enumerate(bounds):
+            if bound.gamma is None:
+                continue
+            factor = factors[direction](code)
+            if factor is None or factor > bound.gamma:
+                yield Violation(code, direction, factor, bound.gamma)
+
+
+def exceeds_any_predicate(matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> bool:
+    """Whether the odds of some predicate can change by more than the strictest gamma, exactly.
+
+    They change by at most the largest ratio of two entries of a row of the matrix, and by that much for some prior.
+    """
+    strictest = min((b.gamma for b in bounds if b.gamma is not None), default=None)
+    ratio = matrix.largest_ratio
+    return strictest is not None and (ratio is None or ratio > strictest)
+
+
+def bounds_some(mechanism: Mechanism) -> bool:
+    """Whether some value, of the first sub-table where there are several, has a bound."""
+    return any(bound.gamma is not None for bound in mechanism.tables[0].bounds)
+
+
+def bounds_checks(
+    claim: Claim, published: Published, directions: Sequence[Direction], *, one_rho2: bool = False
+) -> Iterator[Check]:
+    """Yield the checks of bounds, of the statement, and of the matrices against the bounds."""
+    mechanism = published.mechanisms[0]
+    yield _consistent(mechanism, one_rho2)
+    yield as_stated(claim, published)
+    for direction in directions:
+        yield _kept(mechanism, direction)
+    if published.guarantee.scope == "any predicate":
+        yield _any_predicate(mechanism)
+
+
+def _consistent(mechanism: Mechanism, one_rho2: bool) -> Check:
+    """Check that each gamma is what its rho1 and rho2 give; `one_rho2`: that all have both, and the same rho2."""
+    bounds = {bound for table in mechanism.tables for bound in table.bounds if bound.gamma is not None}
+    wrong = [
+        bound
+        for bound in bounds
+        if (bound.rho1 is None) != (bound.rho2 is None)
+        or (bound.rho1 and bound.rho2 and not _follows(bound, bound.rho1, bound.rho2))
+        or (one_rho2 and bound.rho1 is None)
+    ]
+    one = not one_rho2 or len({bound.rho2 for bound in bounds}) == 1
+    return outcome(
+        "bounds",
+        one and not wrong,
+        "Every gamma is what its rho1 and rho2 give.",
+        f"Gamma is not what rho1 and rho2 give, in {len(wrong)} bound(s)." if wrong else "There are several rho2.",
+    )
+
+
+def _follows(bound: Bound, rho1: Fraction, rho2: Fraction) -> bool:
+    return 0 < rho1 < rho2 < 1 and bound.gamma == amplification(rho1, rho2)
+
+
+def _kept(mechanism: Mechanism, direction: Direction) -> Check:
+    """Check that the bound of every value of every sub-table holds on its integers."""
+    required, broken = set(), []
+    for table in mechanism.tables:
+        codes = table.codes.tolist()
+        required |= {code for code, bound in zip(codes, table.bounds, strict=True) if bound.gamma is not None}
+        broken += [codes[v.code] for v in violations(table.matrix, table.bounds, (direction,))]
+    return outcome(
+        f"guarantee, {direction}",
+        bool(required) and not broken,
+        f"The bound holds for all {len(required)} values that have one, in exact integers.",
+        f"The bound is broken for {', '.join(repr(mechanism.domain.labels[c]) for c in broken[:5])}."
+        if required
+        else "No value has a bound: nothing is guaranteed.",
+    )
+
+
+def _any_predicate(mechanism: Mechanism) -> Check:
+    table = mechanism.tables[0]
+    return outcome(
+        "guarantee, any predicate",
+        mechanism.is_whole and table.matrix.is_uniform and not exceeds_any_predicate(table.matrix, table.bounds),
+        "No two entries of a row of the matrix differ by more than the strictest factor, in exact integers.",
+        "The odds of some statement can change by more than the strictest factor.",
+    )
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A prior on two values and a published value after which the odds of `code` leave the bound."""
+
+    code: int
+    rival: int
+    prior: Fraction
+    posterior: Fraction
+    limit: Fraction
+
+    def told(self, domain: SensitiveDomain) -> str:
+        """Return it in a sentence."""
+        value, rival = domain.labels[self.code], domain.labels[self.rival]
+        return (
+            f"with a prior of {_share(self.prior)} for {value!r} and {_share(1 - self.prior)} for {rival!r}, "
+            f"a published {rival!r} lowers the posterior of {value!r} to {_share(self.posterior)}, "
+            f"below rho1 = {_share(self.limit)}"
+        )
+
+
+def counterexample(matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> Counterexample | None:
+    """Return the worst downward breach among values stated with (rho1, rho2), or None if there is none.
+
+    The prior puts rho2_i on x_i and the rest on the least noisy other value x_k; x_k is published. FG Example 1: SARS
+    1/7, another value 6/7; the posterior of SARS is 1/13, below its rho1 of 1/10.
+    """
+    found: Counterexample | None = None
+    for violation in violations(matrix, bounds, ("downward",)):
+        bound, i = bounds[violation.code], violation.code
+        if bound.rho1 is None or bound.rho2 is None:
+            continue
+        k = matrix.quietest_except(i)
+        stays = bound.rho2 * int(matrix.noise[i])
+        posterior = stays / (stays + (1 - bound.rho2) * matrix.diagonal_weight(k))
+        candidate = Counterexample(i, k, bound.rho2, posterior, bound.rho1)
+        if found is None or posterior / bound.rho1 < found.posterior / found.limit:
+            found = candidate
+    return found
+
+
+def _share(x: Fraction) -> str:
+    return f"{float(x):.4g}"

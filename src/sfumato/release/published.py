@@ -1,0 +1,95 @@
+"""What a manifest states, as claims are checked against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sfumato.claims.checks import Check
+from sfumato.claims.claim import Published
+from sfumato.errors import UsageError
+from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
+
+LEFT_OUT = re.compile("Rows without a value of (.+) were left out")
+"""How the limit begins that rows were left out for want of a value."""
+UNREADABLE = (ArithmeticError, IndexError, ValueError, UsageError)
+"""What reading a manifest whose numbers or domains were changed can raise."""
+
+
+def published(manifest: Manifest) -> Published:
+    """Return what is stated, with the keys that contradict others whatever is claimed."""
+    fits = {
+        "treatments": _treatments_fit(manifest),
+        "from_table": manifest.from_table == bool(manifest.computed_from_table),
+        **(_of_groups(manifest, manifest.groups) if manifest.groups else {}),
+    }
+    return Published(
+        mechanisms=manifest.mechanism_values,
+        withheld=manifest.withheld,
+        computed=manifest.computed_from_table,
+        method=manifest.method,
+        kinds=frozenset(part.kind for part in manifest.mechanisms),
+        assurance=manifest.assurance,
+        guarantee=manifest.guarantee_value,
+        second_release=manifest.second_release,
+        columns=tuple(column.name for column in manifest.columns),
+        shuffled=manifest.data.shuffled,
+        discloses_frequencies=manifest.discloses_frequencies,
+        due_facts=frozenset(_due_facts(manifest)),
+        contradictions=tuple(key for key, good in fits.items() if not good),
+    )
+
+
+def promise(manifest: Manifest) -> Iterator[Check]:
+    """Let the claim check what is stated of it."""
+    try:
+        claim, stated = manifest.claim, published(manifest)
+    except UNREADABLE as problem:
+        yield Check("guarantee, as stated", "fails", f"The limit cannot be read: {problem}")
+    else:
+        yield from claim.checks(stated)
+
+
+def unseen(manifest: Manifest) -> list[Check]:
+    """Return what of the claim only an audit can show."""
+    try:
+        return list(manifest.claim.unseen(published(manifest)))
+    except UNREADABLE:
+        return []  # which is told already
+
+
+def _due_facts(manifest: Manifest) -> set[str]:
+    """Return what other keys of a manifest say was computed from the table, and its list must hold."""
+    limits = (LEFT_OUT.match(limit) for limit in manifest.guarantee.limits)
+    return {
+        *map(observed_domain, manifest.observed_domains),
+        *([] if manifest.data.shuffled else [ROW_ORDER]),
+        *(left_out([limit[1]]) for limit in limits if limit),
+    }
+
+
+def _of_groups(manifest: Manifest, groups: GroupsPart) -> dict[str, bool]:
+    treatments = [column.treatment for column in manifest.columns]
+    last = treatments[-1:] == ["group"] and treatments.count("group") == 1
+    return {
+        "dealt_within": groups.dealt_within == manifest.bucket_claim.dealt_within,
+        "columns": last and manifest.columns[-1].name == groups.group_column,
+    }
+
+
+def _treatments_fit(manifest: Manifest) -> bool:
+    """Whether the columns are treated as mechanisms, groups and merged values say."""
+    hidden = {part.name for mechanism in manifest.mechanisms for part in mechanism.domain}
+    special = dict.fromkeys(hidden, "randomized")
+    special |= {m.sub_table_column: "sub-table" for m in manifest.mechanisms if m.sub_table_column}
+    special |= {manifest.groups.group_column: "group"} if manifest.groups else {}
+    merged = set(manifest.merged or {})
+    of_groups = {part.name for part in manifest.groups.domain} if manifest.groups else set()
+    plain = [column for column in manifest.columns if column.name not in special]
+    return (
+        all(column.treatment == special[column.name] for column in manifest.columns if column.name in special)
+        and all(column.treatment in ("untouched", "binned", "merged") for column in plain)
+        and all((column.treatment == "merged") == (column.name in merged) for column in plain)
+        and merged <= {column.name for column in manifest.columns} | of_groups
+    )
