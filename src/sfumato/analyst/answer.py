@@ -25,6 +25,7 @@ import numpy.typing as npt
 from sfumato.analyst.bin_order import are_bins, bin_place
 from sfumato.errors import UsageError
 from sfumato.show.files import NUMBERS, document, write_answer
+from sfumato.show.results import SHOWN, Drawn, values_array
 from sfumato.values.attributes import label
 from sfumato.values.matrix.retention import FloatArray
 
@@ -36,7 +37,6 @@ ALL = "(all)"
 """Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""
 NAN = float("nan")
 """The one NaN of all groups: two of them would be two groups, for NaN is not equal to NaN."""
-SHOWN = 50
 
 IntArray = npt.NDArray[np.int64]
 
@@ -91,7 +91,7 @@ class Quotient:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Answer(Drawn):
     """One figure for each group. `value`, `standard_error` and `interval()` are arrays in the same order."""
 
     keys: tuple[Key, ...]
@@ -151,15 +151,14 @@ class Answer:
         """Write the rows to a new file: .csv, .json, .parquet or .arrow."""
         write_answer(self.to_arrow(), file, self.about())
 
-    def plot(self, file: Any, title: str = "") -> None:
-        """Draw the figures with error bars to a new file: .svg, .png, .pdf or .html."""
-        from sfumato.show.pictures import render
+    def _drawing(self, title: str) -> dict[str, Any]:
+        """Return the figures with error bars."""
         from sfumato.show.plots import error_bars, subtitle_of
 
         table, by = self.to_arrow(), [name for name in self.by if name != self.figure]
         if self.figure:
             table = table.rename_columns(["figure" if name == self.figure else name for name in table.column_names])
-        render(error_bars(table, by, title, subtitle_of(self.about()), self.level), file)
+        return error_bars(table, by, title, subtitle_of(self.about()), self.level)
 
     def about(self) -> dict[str, Any]:
         """Return what is said of all rows."""
@@ -182,14 +181,6 @@ class Answer:
             for group, (value, error, low, high) in zip(self.groups, numbers, strict=False)
         ]
         return f"Answer({self.method}, {self.target}, {self.level:.0%})\n" + "\n".join(lines) + rest
-
-
-def values_array(values: Sequence[Any]) -> Any:
-    """Return values as an Arrow array; integers of 64 bits without a sign keep all of these."""
-    import pyarrow as pa
-
-    large = any(isinstance(v, int) and v >= 2**63 for v in values)
-    return pa.array(values, type=pa.uint64() if large else None)
 
 
 def check_target(target: str, level: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.analyst.answer import IntArray, Target, check_target
@@ -21,6 +22,9 @@ from sfumato.analyst.risks import Strength, two_by_two
 from sfumato.analyst.sources import Question, origin_of
 from sfumato.analyst.tables import JointTable, table
 from sfumato.errors import UsageError
+from sfumato.show.layout import percent
+from sfumato.show.plots import error_bars
+from sfumato.show.results import Drawn
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.retention import FloatArray
 
@@ -33,7 +37,7 @@ UNKNOWN = 0.5
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Drawn):
     """Measures of association with intervals, each beside the figure of the published rows and its bias."""
 
     what: str
@@ -54,6 +58,18 @@ class Comparison:
             "test": None if self.test is None else _finite(vars(self.test)),
             "notes": list(self.notes),
         }
+
+    def to_arrow(self) -> Any:
+        """Return a row for each measure; null where there is no figure."""
+        rows = pa.Table.from_pylist([_finite(vars(measure)) for measure in self.measures])
+        return rows.rename_columns(["measure", *rows.column_names[1:]])
+
+    def _drawing(self, title: str) -> dict[str, Any]:
+        """Return the measures with error bars, each on an axis of its own."""
+        table = self.to_arrow()
+        named = table.rename_columns(["figure" if name == "measure" else name for name in table.column_names])
+        about = f"{percent(self.level)} intervals for the {self.target}"
+        return error_bars(named, (), title or self.what, "\n".join((about, *self.notes)), self.level)
 
     def __repr__(self) -> str:
         lines = [

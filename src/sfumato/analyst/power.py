@@ -28,6 +28,8 @@ from sfumato.analyst.randomized.figures import FEW
 from sfumato.analyst.randomized.projection import project
 from sfumato.errors import UsageError
 from sfumato.release.reading import manifest_types, quoted
+from sfumato.show.plots import error_bars
+from sfumato.show.results import Drawn, columns_table
 from sfumato.values.attributes import label
 from sfumato.values.matrix.retention import FloatArray
 
@@ -38,7 +40,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Power:
+class Power(Drawn):
     """What to expect of the count of each group and cell; all arrays are in the order of `groups`."""
 
     keys: tuple[Key, ...]
@@ -112,6 +114,14 @@ class Power:
         import pyarrow as pa
 
         return pa.Table.from_pylist(self.rows())
+
+    def _drawing(self, title: str) -> dict[str, Any]:
+        """Return the assumed shares with the intervals to expect."""
+        half = self.share_half_width
+        numbers = {"estimate": self.share, "lower": self.share - half, "upper": self.share + half}
+        table = columns_table(((key.name, key.to_arrow()) for key in self.keys), numbers)
+        by = [name for name in table.column_names if name not in numbers]
+        return error_bars(table, by, title or repr(self).partition("\n")[0], "\n".join(self.notes), self.level)
 
     def __repr__(self) -> str:
         lines = [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.release.folder import read_manifest
+from sfumato.show.results import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +34,8 @@ def open_release(folder: str | Path, spark: SparkSession | None = None) -> Relea
     return Release(Path(folder), read_manifest(Path(folder)), spark)
 
 
-@dataclass(frozen=True)
-class Release(CountedRelease):
+@dataclass(frozen=True, repr=False)
+class Release(CountedRelease, Result):
     """A published table and its manifest, to be asked. Make one with `open_release`."""
 
     def to_arrow(self) -> Any:
@@ -42,6 +43,18 @@ class Release(CountedRelease):
         from sfumato.release.reading import read_rows
 
         return read_rows(self)
+
+    def _shown(self) -> Any:
+        """Return its columns: the rows may be many millions."""
+        import pyarrow as pa
+
+        columns = self.manifest.columns
+        kinds = {"column": [column.name for column in columns], "type": [column.type for column in columns]}
+        return pa.table({**kinds, "randomized": [column.name in self.manifest.randomized for column in columns]})
+
+    def __repr__(self) -> str:
+        data = self.manifest.data
+        return f"Release({str(self.folder)!r}, {self.manifest.method}, {data.rows:,} rows)"
 
     def groups_to_arrow(self) -> Any:
         """Return the values of each group as an Arrow table; the release must be one by groups."""

@@ -22,6 +22,7 @@ from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import MOST_CELLS
 from sfumato.analyst.grouped.bucket_figures import COUNT
 from sfumato.errors import UsageError
+from sfumato.show.results import Drawn, shape_of
 from sfumato.values.matrix.retention import FloatArray
 
 MOST_COVARIANCES = 4_000
@@ -37,7 +38,7 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class JointTable:
+class JointTable(Drawn):
     """Estimated counts of all combinations of some columns; arrays have one axis for each, in the order asked."""
 
     axes: tuple[Axis, ...]
@@ -100,9 +101,11 @@ class JointTable:
         """Return the cells as rows of an Arrow table."""
         return self.to_answer().to_arrow()
 
+    def _drawing(self, title: str) -> dict[str, Any]:
+        return self.to_answer()._drawing(title)
+
     def __repr__(self) -> str:
-        shape = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in self.axes)
-        return f"JointTable({shape}, {self.method}, {self.target}, {self.level:.0%})"
+        return f"JointTable({shape_of(self.axes)}, {self.method}, {self.target}, {self.level:.0%})"
 
     def _flat_cells(self) -> IntArray:
         """Return the place in `value.ravel()` of every group's cells, group by group."""

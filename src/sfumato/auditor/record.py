@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.auditor.finding import Finding, Nearest, Verdict
 from sfumato.auditor.utility.usefulness import Utility
+from sfumato.show.results import Drawn, Private
 from sfumato.values.text import WIDTH, indented, table
 
 AUDIT_VERSION = 1
@@ -25,8 +26,8 @@ class NotApplicable:
     reason: str
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Private, Drawn):
     """What all attackers found in one release. Private: it holds figures of the true table."""
 
     created: str
@@ -81,6 +82,21 @@ class Audit:
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
         }
+
+    def to_arrow(self) -> Any:
+        """Return a row for each finding: the verdict, the largest risk and the bound, as in `to_dict`."""
+        return _findings_table(self.findings)
+
+    def _drawing(self, title: str) -> dict[str, Any]:
+        """Return the largest risks beside their bounds."""
+        from sfumato.show.plots import points
+
+        table = _findings_table(self.risks)
+        named = table.set_column(0, "attacker", [list(map(_name, self.risks))])
+        return points(named, ("attacker",), ("worst", "promised"), title or repr(self))
+
+    def __repr__(self) -> str:
+        return f"Audit({self.published!r}, {self.method}, {len(self.findings)} findings; private)"
 
     def explain(self) -> str:
         """Return the audit in plain words: all findings in a table, then one by one, then what analysts keep."""
@@ -217,6 +233,15 @@ def _measured(finding: Finding) -> str:
     if finding.interval is not None:
         text += f", confidence limits {finding.interval[0]:.4g} to {finding.interval[1]:.4g}"
     return f"{text} ({finding.measured})"
+
+
+def _findings_table(found: Sequence[Finding]) -> Any:
+    import pyarrow as pa
+
+    words, counts = ("attacker", "about", "verdict"), ("records", "at_risk")
+    risks = ("worst", "promised", "stated", "baseline", "mean")
+    kinds = dict.fromkeys(words, pa.string()) | dict.fromkeys(risks, pa.float64()) | dict.fromkeys(counts, pa.int64())
+    return pa.table({name: pa.array([getattr(f, name) for f in found], kind) for name, kind in kinds.items()})
 
 
 def _listed(finding: Finding) -> dict[str, Any]:

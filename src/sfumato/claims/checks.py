@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from sfumato.show.results import Result
 
 Status = Literal["holds", "fails", "needs audit"]
 
@@ -17,8 +20,8 @@ class Check:
     detail: str
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(Result):
     """All checks of a release."""
 
     checks: tuple[Check, ...]
@@ -31,6 +34,17 @@ class Verification:
     def to_dict(self) -> dict[str, Any]:
         """Return the checks as JSON-ready values."""
         return {"holds": self.holds, "checks": [vars(check) for check in self.checks]}
+
+    def to_arrow(self) -> Any:
+        """Return a row for each check."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([vars(check) for check in self.checks])
+
+    def __repr__(self) -> str:
+        counted = Counter(check.status for check in self.checks)
+        told = ", ".join(f"{status}: {counted[status]}" for status in get_args(Status) if counted[status])
+        return f"Verification({told})"
 
 
 def outcome(name: str, good: bool, detail: str, otherwise: str) -> Check:

@@ -17,7 +17,8 @@ from sfumato.claims.buckets import BucketClaim, BucketMethod
 from sfumato.claims.guarantee import Guarantee
 from sfumato.errors import PlanMismatch
 from sfumato.methods import plan_files
-from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
+from sfumato.methods.plan_files import PLAN_VERSION, PrivatePlan, listed, sealed, written
+from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import Facts
 from sfumato.values.uniqueness import Uniqueness, read_uniqueness
@@ -86,8 +87,8 @@ class RobustFigures:
     plain_breach: float
 
 
-@dataclass(frozen=True, eq=False)
-class GroupPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupPlan(PrivatePlan):
     """Which records are published, and in how many groups."""
 
     claim: BucketClaim
@@ -109,6 +110,7 @@ class GroupPlan:
     policy_hash: str = ""
     uniqueness: Uniqueness | None = None
 
+    _figures = ("records", "withheld")
     shuffle = True
     from_table = True
     discloses_frequencies = True  # the table of the groups counts the published values
@@ -167,6 +169,12 @@ class GroupPlan:
         return explain_groups(self)
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> Any:
+        """Return a row for each value: its records, and how many of them are withheld."""
+        codes = np.arange(self.domain.size, dtype=np.int32)
+        figures = {"records": self.counts, "withheld": self.withheld}
+        return columns_table(self.domain.columns(self.domain.split(codes)), figures)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready values. Keys: docs/json.md."""

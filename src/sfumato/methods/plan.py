@@ -25,8 +25,9 @@ from sfumato.claims.single_columns import beliefs
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods import plan_files
 from sfumato.methods.bucket_plan import GroupPlan
-from sfumato.methods.plan_files import PLAN_VERSION, sealed, written
+from sfumato.methods.plan_files import PLAN_VERSION, PrivatePlan, sealed, written
 from sfumato.methods.response_plan import RESPONSE, ResponsePlan
+from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
@@ -104,8 +105,8 @@ class PartitionFigures:
     other: dict[str, float]  # sub_tables, published_bound, valid_bound and retentions of the other assurance
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(PrivatePlan):
     """The mechanism that will be applied, with what it was computed from."""
 
     method: str
@@ -127,6 +128,8 @@ class Plan:
     table_hash: str = ""
     policy_hash: str = ""
     uniqueness: Uniqueness | None = None
+
+    _figures = ("records", "retention", "diagonal")
 
     @property
     def from_table(self) -> bool:
@@ -279,6 +282,12 @@ class Plan:
         return explain_plan(self)
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> Any:
+        """Return a row for each value: its records, and how it is kept."""
+        codes = np.arange(self.domain.size, dtype=np.int32)
+        figures = {"records": self.counts, "retention": self.retention, "diagonal": self.diagonal}
+        return columns_table(self.domain.columns(self.domain.split(codes)), figures)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready values; infinite numbers are null. Keys: docs/json.md."""

@@ -1,4 +1,4 @@
-"""What plan files of all methods share: their version, the seal, and what they are bound to."""
+"""What plans of all methods share: how they show themselves; of their files the version, the seal, what they fit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import PlanMismatch, UsageError
+from sfumato.show.results import Drawn, Private
 
 PLAN_VERSION = 1
+
+
+class PrivatePlan(Private, Drawn):
+    """A plan holds counts of the table: it tells its method and size, and the rest where it is asked."""
+
+    method: Any
+    assurance: Any
+    rows: Any
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.method}, {self.assurance}, {self.rows:,} records; private)"
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sfumato.claims.guarantee import Guarantee
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods import plan_files
-from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
+from sfumato.methods.plan_files import PLAN_VERSION, PrivatePlan, listed, sealed, written
 from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import GroupLimit, RiskLimit
@@ -78,8 +78,8 @@ class ResponseFigures:
     trade_off: tuple[TradeOff, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class ResponsePlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class ResponsePlan(PrivatePlan):
     """The mechanisms that will be applied, one for each attribute that is randomized."""
 
     assurance: str
@@ -99,6 +99,7 @@ class ResponsePlan:
     policy_hash: str = ""
     uniqueness: Uniqueness | None = None
 
+    _figures = ("diagonal", "retention")
     method = RESPONSE
     shuffle = True
     from_table = True
@@ -140,6 +141,13 @@ class ResponsePlan:
         return explain_response(self)
 
     # --- JSON ---------------------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> Any:
+        """Return a row for each column, or sensitive columns together: how its values are kept."""
+        import pyarrow as pa
+
+        rows = [{"column": each.name, **asdict(each)} for each in self.figures.attributes]
+        return pa.Table.from_pylist(rows).select(["column", "diagonal", "retention", "epsilon", "values"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready values. Keys: docs/json.md."""

@@ -29,6 +29,7 @@ from sfumato.publisher.column_names import check_columns
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_rules import KEEPING_ONE
 from sfumato.release.folder import MANIFEST_NAME, value_type
+from sfumato.show.results import Private, Result
 from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.computed import Facts, left_out
 from sfumato.values.looks import Seen, Stop, look_at
@@ -53,8 +54,8 @@ def no_progress(rows: int) -> None:
     """Ignore progress."""
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(Private, Result):
     """A readable table whose columns fit its policy."""
 
     source: Source
@@ -92,6 +93,15 @@ class Table:
     def hash(self) -> str:
         """Return a sha256 of the content."""
         return self.source.fingerprint()
+
+    def to_arrow(self) -> Any:
+        """Return the rows as they are read: all columns, as text where a CSV file has it."""
+        names = self.source.names
+        schema = pa.schema([(name, self.source.column_type(name)) for name in names])
+        return pa.Table.from_batches([batch.rows.cast(schema) for batch in self.source.batches(names)], schema)
+
+    def __repr__(self) -> str:
+        return f"Table({self.source.description!r}, {len(self.source.names):,} columns; private)"
 
     def under(self, policy: Policy) -> Table:
         """Return the same table under another policy, which is not opened again."""

@@ -138,13 +138,16 @@ def merged(placed: Iterable[Sequence[Any]]) -> list[str]:
     return list(ordered)
 
 
-def layout_of(rows: list[dict[str, Any]], by: Sequence[str], level: float) -> Layout:
+def layout_of(rows: list[dict[str, Any]], by: Sequence[str], level: float | None) -> Layout:
+    """Return where all is drawn; without a level, numbers have no intervals, and nothing is said of these."""
     roles = _roles(rows, by)
     marks = tuple(_mark(row, roles, "" if "figure" in by else row.get("figure", "")) for row in rows)
     figures = list(dict.fromkeys(mark.figure for mark in marks))
     width = WIDE if len(figures) == 1 or len(figures) > BESIDE else NARROW
-    scales = {figure: _scale([mark for mark in marks if mark.figure == figure], width) for figure in figures}
-    interval = f" ({percent(level)} interval)" if not all(math.isnan(mark.width) for mark in marks) else ""
+    is_exact = level is None
+    scales = {figure: _scale([m for m in marks if m.figure == figure], width, is_exact) for figure in figures}
+    has_none = all(math.isnan(mark.width) for mark in marks)
+    interval = "" if level is None or has_none else f" ({percent(level)} interval)"
     return Layout(roles, marks, scales, interval)
 
 
@@ -212,9 +215,10 @@ class Scale:
     tick_decimals: int
     decimals: int
     width: int
+    is_exact: bool = False  # numbers that are no estimates
 
 
-def _scale(marks: list[Mark], width: int) -> Scale:
+def _scale(marks: list[Mark], width: int, is_exact: bool) -> Scale:
     low, high = _reach(_to_hold(marks))
     margin = MARGIN * (high - low)
     low -= margin * (3 if any(mark.lower < low for mark in marks) else low != 0)
@@ -222,7 +226,7 @@ def _scale(marks: list[Mark], width: int) -> Scale:
     step = _step((high - low) / TICKS)
     tick_decimals = max(0, -math.floor(math.log10(step) + NEGLIGIBLE))
     ticks = tuple(round(k * step, tick_decimals) for k in range(math.ceil(low / step), math.floor(high / step) + 1))
-    return Scale(low, high, ticks, tick_decimals, _decimals(marks), width)
+    return Scale(low, high, ticks, tick_decimals, _decimals(marks), width, is_exact)
 
 
 def _to_hold(marks: list[Mark]) -> list[float]:
@@ -281,7 +285,9 @@ def beside(mark: Mark, scale: Scale) -> str:
     """Return the numbers as they are printed beside a bar."""
     estimate, lower, upper = (_shown(v, scale.decimals) for v in (mark.estimate, mark.lower, mark.upper))
     interval = "no interval" if math.isnan(mark.width) else f"{lower} to {upper}"
-    return "no estimate" if math.isnan(mark.estimate) else f"{estimate} ({interval})"
+    if math.isnan(mark.estimate):
+        return "none" if scale.is_exact else "no estimate"
+    return estimate if scale.is_exact else f"{estimate} ({interval})"
 
 
 def percent(level: float) -> str:

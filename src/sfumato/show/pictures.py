@@ -5,11 +5,29 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.show.files import by_suffix, new_file
+
+
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """A drawing, which a notebook displays. Nothing of it is loaded from anywhere."""
+
+    specification: dict[str, Any]  # Vega-Lite
+
+    def save(self, file: str | Path) -> None:
+        """Write it to a new file: .svg, .png, .pdf, .html, or the specification itself, .vl.json."""
+        render(self.specification, file)
+
+    def _repr_svg_(self) -> str:
+        return svg(self.specification)
+
+    def __repr__(self) -> str:
+        return f"Picture({' '.join(self.specification['title']['text'])!r})"
 
 
 def render(spec: Mapping[str, Any], path: str | Path) -> None:

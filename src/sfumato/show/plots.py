@@ -36,6 +36,8 @@ from sfumato.show.layout import (
 )
 
 MOST_ROWS = 200
+DRAWN = ("figure", "estimate", "lower", "upper")
+"""What is drawn of a row; its other columns say where."""
 SHAPES = (
     "circle",
     "square",
@@ -59,7 +61,10 @@ def error_bars(table: Any, by: Sequence[str], title: str, subtitle: str, level: 
     Lines of the subtitle are kept, and broken where they are longer than the picture is wide.
     """
     _check_size(table.num_rows)
-    picture = layout_of(rows_of(table), by, level)
+    return _specification(layout_of(rows_of(table), by, level), title, subtitle)
+
+
+def _specification(picture: Layout, title: str, subtitle: str) -> dict[str, Any]:
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "description": " ".join((title, *subtitle.splitlines())),
@@ -69,6 +74,19 @@ def error_bars(table: Any, by: Sequence[str], title: str, subtitle: str, level: 
         "spacing": {"row": 20, "column": 36},
         "config": deepcopy(CONFIG),
     }
+
+
+def points(table: Any, by: Sequence[str], figures: Sequence[str], title: str) -> dict[str, Any]:
+    """Return a Vega-Lite specification of some columns of numbers, which are no estimates and have no intervals."""
+    names = {name: f"{name}_" if name in DRAWN else name for name in by}
+    rows = [
+        {shown: row[name] for name, shown in names.items()}
+        | {"figure": figure, "estimate": row[figure], "lower": None, "upper": None}
+        for row in rows_of(table)
+        for figure in figures
+    ]
+    _check_size(len(rows))
+    return _specification(layout_of(rows, list(names.values()), None), title, "")
 
 
 def subtitle_of(about: Mapping[str, Any]) -> str:
@@ -169,7 +187,8 @@ def _panel(picture: Layout, panel: str, figure: str) -> dict[str, Any]:
 
 def _headings(picture: Layout, text: str, scale: Scale, is_top: bool) -> list[dict[str, Any]]:
     """Return the heading of a panel, and above the first one that of the numbers beside the bars."""
-    over_numbers = _text([f"estimate{picture.interval}"], scale.width + ASIDE, ABOVE, color=QUIET)
+    heading = "value" if scale.is_exact else f"estimate{picture.interval}"
+    over_numbers = _text([heading], scale.width + ASIDE, ABOVE, color=QUIET)
     lines = _broken([text], int(scale.width / LETTER))
     over_panel = _text(lines, 0, ABOVE - (LINE + 5) * is_top - LINE * (len(lines) - 1), fontSize=12, lineHeight=LINE)
     return [*([over_numbers] if is_top else []), *([over_panel] if text else [])]

@@ -8,7 +8,7 @@ several sensitive attributes are one compound attribute).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -147,6 +147,11 @@ class SensitiveDomain:
     def index(self) -> dict[Value | tuple[Value, ...], int]:
         """The code of each value."""
         return {value: code for code, value in enumerate(self.values)}
+
+    def columns(self, codes: Iterable[npt.NDArray[np.int32]]) -> Iterator[tuple[str, list[Value]]]:
+        """Yield the columns with their values, of rows that are given by the columns' codes."""
+        for part, column in zip(self.parts, codes, strict=True):
+            yield part.name, [part.values[code] for code in column.tolist()]
 
     def join(self, codes: Iterable[npt.NDArray[np.int32]]) -> npt.NDArray[np.int32]:
         """Return the compound codes from the columns' codes."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.show.results import Drawn, Private, columns_table, shape_of
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import Facts, observed_domain
 from sfumato.values.looks import ENOUGH_ROWS, NEARLY_UNIQUE, Stop
@@ -19,8 +21,8 @@ RARE = 5
 """Records below which a value is rare: that it occurs at all tells of few people."""
 
 
-@dataclass(frozen=True, eq=False)
-class Profile:
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile(Private, Drawn):
     """What counting found. Private: never part of a release.
 
     The domain is that of the sensitive columns; where quasi-identifiers are to be randomized too, these come first.
@@ -38,6 +40,8 @@ class Profile:
     read_off: Facts = ()  # what else of the policy or of the rows was read off the table
     stops: tuple[Stop, ...] = ()  # other columns, which must not be published as the policy asks
     uniqueness: Uniqueness | None = None  # of the quasi-identifiers, where there are any and they were counted
+
+    _figures = ("records",)
 
     @property
     def computed_from_table(self) -> Facts:
@@ -70,6 +74,13 @@ class Profile:
     def frequency(self) -> npt.NDArray[np.float64]:
         """f_i, the share of each value."""
         return self.counts / max(1, self.rows)
+
+    def to_arrow(self) -> Any:
+        """Return the combinations that occur, each with its records."""
+        return columns_table(self.domain.columns(self.cells.T), {"records": self.numbers})
+
+    def __repr__(self) -> str:
+        return f"Profile({shape_of(self.domain.parts)}, {self.rows:,} records; private)"
 
     def nearly_unique(self) -> list[tuple[str, int]]:
         """Return the sensitive columns of an observed domain in which about every second record has its own value.

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.analyst.answer import values_array
 from sfumato.analyst.ask.where import (
     EXAMPLE,
     TextualOrder,
@@ -44,6 +43,7 @@ from sfumato.release.reading import (
     manifest_types,
     quoted,
 )
+from sfumato.show.results import values_array
 from sfumato.values.attributes import SensitiveDomain
 
 _Given = ParamSpec("_Given")

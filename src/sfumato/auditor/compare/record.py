@@ -16,7 +16,7 @@ from sfumato.auditor.compare.translating import GENERALIZATION
 from sfumato.auditor.compare.trials import Trial
 from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
-from sfumato.show.pictures import render
+from sfumato.show.results import Drawn, Private
 from sfumato.values.text import WIDTH, indented, table
 
 VERSION = 1
@@ -93,8 +93,8 @@ class Outcome:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class MethodComparison:
+@dataclass(frozen=True, repr=False)
+class MethodComparison(Private, Drawn):
     """Every method on one table, at one requirement; and, if that was asked for, at one measured risk."""
 
     created: str
@@ -145,17 +145,32 @@ class MethodComparison:
         """Whether a method that bounds a belief was measured, at the requirement or at equal risk."""
         return any(each.figures for each in (*self.methods, *self.at_equal_risk) if each.method != GENERALIZATION)
 
-    def plot(self, path: str | Path) -> None:
-        """Write the picture of methods by what is guessed right and how far counts are off; the suffix decides how."""
+    def to_arrow(self) -> Any:
+        """Return a row for each method and reference, and again at equal risk; figures are means over the releases."""
+        import pyarrow as pa
+
+        compared = {"at the requirement": (*self.methods, *self.references), "at equal risk": self.at_equal_risk}
+        rows = [
+            {"compared": when, "method": o.method, "asked": o.asked, "reason": o.reason, **_means(o.figures)}
+            for when, outcomes in compared.items()
+            for o in outcomes
+        ]
+        return pa.Table.from_pylist(rows)
+
+    def __repr__(self) -> str:
+        return f"MethodComparison({self.published!r}, {self.rows:,} records, {len(self.methods)} methods; private)"
+
+    def _drawing(self, title: str) -> dict[str, Any]:
+        """Return the methods by what is guessed right and how far counts are off."""
         panels = [Panel("At the same requirement", self._placed(self.methods))]
         if self.target is not None:
             panels.append(Panel("At equal measured risk", self._placed(self.at_equal_risk)))
-        title = f"Methods on {Path(self.published).name}, {self.requirement}"
+        title = title or f"Methods on {Path(self.published).name}, {self.requirement}"
         subtitle = (
             "The lower left corner is the best. Lines: single releases. Diamond: the policy's own method. Crosses: "
             "nothing is associated, nothing is hidden."
         )
-        render(trade_off_plot(title, subtitle, panels), path)
+        return trade_off_plot(title, subtitle, panels)
 
     def _placed(self, outcomes: Sequence[Outcome]) -> tuple[Placed, ...]:
         """Return what can be drawn, and the references."""
@@ -209,6 +224,19 @@ class MethodComparison:
             "a release keeps for its analysts. How sure one can be of a single "
             'person is another question: see "exposed".'
         )
+
+
+def _means(figures: Figures | None) -> dict[str, float | None]:
+    """Return the shares and errors of a method; None for all of them if it was not measured."""
+    return {
+        "guessed": figures.guessed.mean if figures else None,
+        "worst": figures.worst if figures else None,
+        "mean_error": figures.mean_error.mean if figures else None,
+        "median_error": figures.median_error.mean if figures else None,
+        "sensitive_distance": figures.sensitive_distance if figures else None,
+        "pair_distance": figures.pair_distance if figures else None,
+        "published_share": figures.published_share if figures else None,
+    }
 
 
 def _point(outcome: Outcome, figures: Figures, is_reference: bool) -> Placed:

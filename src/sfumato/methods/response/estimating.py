@@ -8,7 +8,7 @@ published on the strength of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels, IntArray
 from sfumato.methods.response.joint import MOST_CELLS
 from sfumato.methods.response.sampling import RiskEstimate, likely_worst, sampled_risk
+from sfumato.show.results import Drawn, Private, columns_table
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
@@ -44,8 +45,8 @@ class CellRisk:
     posterior: float  # the largest belief in this value that was seen: the true largest one is at least that
 
 
-@dataclass(frozen=True)
-class SampledRisks:
+@dataclass(frozen=True, repr=False)
+class SampledRisks(Private, Drawn):
     """Estimates, and no guarantee."""
 
     kept: dict[str, float]  # the stated probability that a value stays, of each attribute; 1: untouched
@@ -56,6 +57,18 @@ class SampledRisks:
     to_fix: tuple[str, ...]  # quasi-identifiers that are untouched here; none: the domain is small enough without
     cells: tuple[CellRisk, ...]
     statement: str = NO_GUARANTEE
+
+    _figures = ("reconstruction", "link", "posterior")
+
+    def to_arrow(self) -> Any:
+        """Return a row for each cell that was looked at, with its estimated risks."""
+        columns = zip(*(cell.values for cell in self.cells), strict=True)
+        names = [field.name for field in fields(CellRisk) if field.name not in ("values", *self._figures)]
+        figures = {name: [getattr(cell, name) for cell in self.cells] for name in (*self._figures, *names)}
+        return columns_table(zip(self.kept, map(list, columns), strict=True), figures)
+
+    def __repr__(self) -> str:
+        return f"SampledRisks({len(self.cells):,} of {many(self.occupied_cells)} cells, no guarantee; private)"
 
     def explain(self) -> str:
         """Return the estimates in words."""
