@@ -41,7 +41,7 @@ def anatomy(source: Path, target: Path, diversity: str) -> Callable[[], None]:
 
     def run() -> None:
         table = scan(source, policy)
-        publish(table, plan(profile(table), **policy.plan_arguments()), target)
+        publish(table, plan(profile(table), policy.method, policy.requirement), target)
 
     return run
 

@@ -50,7 +50,7 @@ def main() -> None:
         if options.method not in ("all", name):
             continue
         table = sf.scan(path, policy(columns, method, requirement, more))
-        plan = sf.plan(sf.profile(table), **table.policy.plan_arguments())
+        plan = sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
         with tempfile.TemporaryDirectory() as folder:
             release = sf.publish(table, plan, Path(folder) / "release")
             start, busy = time.perf_counter(), time.process_time()

@@ -57,7 +57,7 @@ def optima(counts: npt.NDArray[np.float64], alone: bool) -> list[float]:
 def planned(profile: sf.Profile, asked: int) -> object:
     """Plan randomized response from a counted profile."""
     policy = sf.Policy.parse(f"{COLUMNS}{RESPONSE}[requirement]\nl = {asked}\n")
-    return sf.plan(profile, **policy.plan_arguments())
+    return sf.plan(profile, policy.method, policy.requirement)
 
 
 def dealing(table: sf.Table, counted: sf.Profile, asked: int) -> Callable[[], None]:

@@ -167,7 +167,7 @@ def publish(source: Path, target: Path, codec: str) -> Callable[[], None]:
 
     def run() -> None:
         table = scan(source, policy)
-        publish(table, plan(profile(table), **policy.plan_arguments()), target)
+        publish(table, plan(profile(table), policy.method, policy.requirement), target)
 
     return run
 

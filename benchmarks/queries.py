@@ -149,7 +149,7 @@ def policy(method: str, rho1: Fraction, rho2: Fraction) -> sf.Policy:
 def published(rows: Any, asked: sf.Policy, pool: Pool, releases: int) -> tuple[sf.Plan, list[Floats]]:
     """Publish several times, each with a fresh key; return the plan and the relative errors of each release."""
     table = sf.scan(rows, asked)
-    plan = sf.plan(sf.profile(table), **asked.plan_arguments())
+    plan = sf.plan(sf.profile(table), asked.method, asked.requirement)
     errors = []
     for _ in range(releases):
         with tempfile.TemporaryDirectory() as folder:

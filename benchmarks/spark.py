@@ -114,7 +114,7 @@ def publish(method: str, order: str = "keep") -> Job:
 
         def run() -> object:
             table = sf.scan(spark.read.parquet(str(source)), policy)
-            return sf.publish(table, sf.plan(sf.profile(table), **policy.plan_arguments()), target)
+            return sf.publish(table, sf.plan(sf.profile(table), policy.method, policy.requirement), target)
 
         return run
 
@@ -127,7 +127,7 @@ def perturb(spark: SparkSession, source: Path, target: Path) -> Callable[[], obj
 
     policy = policy_for("uniform")
     counted = sf.profile(sf.scan(spark.read.parquet(str(source)), policy))
-    plan = sf.plan(counted, **policy.plan_arguments())
+    plan = sf.plan(counted, policy.method, policy.requirement)
     return lambda: sf.publish(sf.scan(spark.read.parquet(str(source)), policy), plan, target)
 
 
@@ -231,7 +231,7 @@ def embedded(method: str, folder: Path) -> float:
     from sfumato.values.randomness import SecretKey
 
     table = sf.scan(folder / "table", policy_for(method))
-    plan = sf.plan(sf.profile(table), **table.policy.plan_arguments())
+    plan = sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
     (folder / f"{method}.plan").write_bytes(pickle.dumps(plan))
     start = time.perf_counter()
     sf.publish(table, plan, folder / f"embedded {method}", key=SecretKey.from_seed(SEED))

@@ -37,7 +37,7 @@ def picture() -> str:
     """Return the SVG."""
     patients = clinic()
     table = sf.scan(patients, sf.Policy.parse(POLICY))
-    plan = sf.plan(sf.profile(table), **table.policy.plan_arguments())
+    plan = sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
     with tempfile.TemporaryDirectory() as folder:
         release = sf.publish(table, plan, Path(folder) / "release", key=sf.SecretKey.from_seed(SEED))
         answer, asked = release.count(by="diagnosis"), release.count(by="diagnosis", where=WHERE)

@@ -13,7 +13,7 @@
 
     table   = sf.scan("patients.parquet", sf.Policy.load("policy.toml"))
     profile = sf.profile(table)
-    plan    = sf.plan(profile, method="fine-grain", requirement=sf.tolerance(3))
+    plan    = sf.plan(profile, sf.FineGrain(), sf.tolerance(3))
     release = sf.publish(table, plan, "release")
     print(sf.open_release("release").count(by="diagnosis", where="sex = 'F'"))
 
@@ -44,12 +44,19 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.errors import UsageError as UsageError
     from sfumato.methods import plan as plan
+    from sfumato.methods.anatomy import Anatomy as Anatomy
     from sfumato.methods.bucket_plan import GroupPlan as GroupPlan
+    from sfumato.methods.fine_grain import FineGrain as FineGrain
     from sfumato.methods.plan import Plan as Plan
     from sfumato.methods.plan import load_plan as load_plan
     from sfumato.methods.response.estimating import SampledRisks as SampledRisks
     from sfumato.methods.response.estimating import estimate_risk as estimate_risk
+    from sfumato.methods.response.method import RandomizedResponse as RandomizedResponse
     from sfumato.methods.response_plan import ResponsePlan as ResponsePlan
+    from sfumato.methods.robustness.method import RobustAnatomy as RobustAnatomy
+    from sfumato.methods.small_domain.method import SmallDomain as SmallDomain
+    from sfumato.methods.suppression.method import Suppression as Suppression
+    from sfumato.methods.uniform import Uniform as Uniform
     from sfumato.publisher.policy import Policy as Policy
     from sfumato.publisher.publish import publish as publish
     from sfumato.publisher.publish import rehearse as rehearse
@@ -75,11 +82,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Amplification": "values.requirement",
+    "Anatomy": "methods.anatomy",
     "Answer": "analyst.answer",
     "Audit": "auditor.record",
     "CannotMeet": "errors",
     "Comparison": "analyst.associations",
     "Diversity": "values.requirement",
+    "FineGrain": "methods.fine_grain",
     "FineGrainPrivacy": "values.requirement",
     "GroupLimit": "values.requirement",
     "GroupPlan": "methods.bucket_plan",
@@ -91,16 +100,21 @@ _HOMES = {
     "Policy": "publisher.policy",
     "Power": "analyst.power",
     "Profile": "values.profile",
+    "RandomizedResponse": "methods.response.method",
     "Release": "analyst.release",
     "ResponsePlan": "methods.response_plan",
     "RhoPrivacy": "values.requirement",
     "RiskLimit": "values.requirement",
+    "RobustAnatomy": "methods.robustness.method",
     "Robustness": "values.requirement",
     "SampledRisks": "methods.response.estimating",
     "SecretKey": "values.randomness",
     "SfumatoError": "errors",
+    "SmallDomain": "methods.small_domain.method",
+    "Suppression": "methods.suppression.method",
     "Table": "publisher.table",
     "Tolerance": "values.requirement",
+    "Uniform": "methods.uniform",
     "UsageError": "errors",
     "ValueRequirement": "values.requirement",
     "Verification": "claims.checks",

@@ -59,7 +59,7 @@ def policy_of(kind: str, roles: dict[str, str] = WARD_ROLES, extra: str = "") ->
 
 def planned(table: Any, policy: sf.Policy, seed: int = 1) -> tuple[sf.Table, GroupPlan]:
     opened = sf.scan(table, policy)
-    plan = sf.plan(sf.profile(opened), key=SecretKey.from_seed(seed), **policy.plan_arguments())
+    plan = sf.plan(sf.profile(opened), policy.method, policy.requirement, key=SecretKey.from_seed(seed))
     assert isinstance(plan, GroupPlan)
     return opened, plan
 

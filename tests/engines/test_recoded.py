@@ -217,7 +217,7 @@ def test_a_value_that_never_occurs_is_told_in_private(kind: str, tmp_path: Path)
         "merge of 'x': 'b' never occurs in the table. Is the spelling right?",
     ]
     assert _of_recoding(counted) == notes
-    made = plan(counted, **policy.plan_arguments())
+    made = plan(counted, policy.method, policy.requirement)
     assert set(notes) <= set(made.notes)
     assert all(note in made.explain() for note in notes)
     if kind != "spark":
@@ -261,7 +261,7 @@ def test_recoded_columns_under_every_method(kind: str, method: str, tmp_path: Pa
         options,
     )
     opened = scan(written(table, kind, tmp_path), policy)
-    made = plan(profile(opened), **policy.plan_arguments())
+    made = plan(profile(opened), policy.method, policy.requirement)
     release = publish(opened, made, tmp_path / "r", key=SecretKey.from_seed(1))
     rows, domains = release.to_arrow(), {part.name: part.values for part in release.manifest.domain.parts}
     codes = domains["code"] if "code" in domains else rows.column("code").to_pylist()
@@ -449,7 +449,7 @@ def test_publishing_itself_refuses_in_the_same_words(case: str, tmp_path: Path) 
     policy = make_policy({"which": "other", "x": f"other; {rule}", "s": "sensitive"})
     good = "2019-12-31" if "date" in case else "3" if "number" in case or "label" in case else "b"
     good = DAYS[3] if case in ("a year outside the domain", "missing dates") else good
-    made = plan(profile(scan(table_of([good] * len(values), type), policy)), **policy.plan_arguments())
+    made = plan(profile(scan(table_of([good] * len(values), type), policy)), policy.method, policy.requirement)
     with pytest.raises(SfumatoError, match=message):
         publish(scan(table_of(values, type), policy), made, tmp_path / "r", key=SecretKey.from_seed(1))
     assert not (tmp_path / "r").exists()

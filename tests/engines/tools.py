@@ -42,10 +42,10 @@ def patients(rows: int = 300, seed: int = 7) -> pa.Table:
 
 def planned(table: Table, shuffle: bool | None = None, key: SecretKey | None = None) -> Any:
     """Count and plan as the policy asks; `shuffle` overrules it, False also where the order of the rows tells."""
-    counted, asked = profile(table), table.policy.plan_arguments()
-    if shuffle is None:
-        return plan(counted, key=key, **asked)
-    return plan(replace(counted, order=OrderTest.combined(1.0, 1.0)), key=key, **asked | {"shuffle": shuffle})
+    counted, policy = profile(table), table.policy
+    if shuffle is not None:
+        counted = replace(counted, order=OrderTest.combined(1.0, 1.0), keeps_order=not shuffle)
+    return plan(counted, policy.method, policy.requirement, key=key)
 
 
 def released(

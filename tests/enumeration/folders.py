@@ -45,8 +45,7 @@ def policy(
 
 def planned(content: pa.Table, policy: Policy, key: SecretKey | None = None) -> Any:
     """Count and plan as a publisher would."""
-    arguments = policy.plan_arguments() | ({"key": key} if key else {})
-    return sf.plan(sf.profile(sf.scan(content, policy)), **arguments)
+    return sf.plan(sf.profile(sf.scan(content, policy)), policy.method, policy.requirement, key=key)
 
 
 def published(content: pa.Table, policy: Policy, plan: Any, key: SecretKey | None = None) -> tuple[Any, str, Any]:

@@ -48,7 +48,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], 
         if (kind, format) not in made:
             method, requirement, options = KINDS[kind]
             table = sf.scan(patients(), make_policy(ROLES, requirement, method, options=options))
-            plan = sf.plan(sf.profile(table), **table.policy.plan_arguments())
+            plan = sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
             folder = tmp_path_factory.mktemp("in") / "r"
             made[kind, format] = sf.publish(table, plan, folder, format=format).folder  # type: ignore[arg-type]
         return made[kind, format]

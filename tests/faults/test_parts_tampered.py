@@ -35,7 +35,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         if method not in made:
             folder = tmp_path_factory.mktemp(method)
             table = sf.scan(patients(), make_policy(ROLES, KINDS[method], method))
-            plan = sf.plan(sf.profile(table), **table.policy.plan_arguments())
+            plan = sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
             made[method] = in_parts(sf.publish(table, plan, folder / "one"), folder / "many", 6).folder
         return made[method]
 

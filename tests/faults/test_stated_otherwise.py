@@ -29,7 +29,7 @@ def made(folder: Path, requirement: str, method: str, roles: dict[str, str]) -> 
         None if k % 40 == 0 and "drop" in roles["disease"] else v for k, v in enumerate(rows["disease"].to_pylist())
     ]
     table = scan(rows.set_column(3, "disease", pa.array(told)), make_policy(roles, requirement, method))
-    return publish(table, plan(profile(table), **table.policy.plan_arguments()), folder)
+    return publish(table, plan(profile(table), table.policy.method, table.policy.requirement), folder)
 
 
 def wrong(release: Release, change: Callable[[dict[str, Any]], None]) -> str:

@@ -31,7 +31,7 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """Give a real release, not one from a seed; fine-grain, so that the weights differ."""
     policy = make_policy(ROLES, FINE, "fine-grain")
     table = scan(patients(2000), policy)
-    made = plan(profile(table), **policy.plan_arguments())
+    made = plan(profile(table), policy.method, policy.requirement)
     return publish(table, made, tmp_path_factory.mktemp("in") / "r", format=request.param).folder
 
 

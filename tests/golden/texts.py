@@ -100,7 +100,7 @@ def _key(case: Case, folder: Path) -> sf.SecretKey:
 
 
 def _plan(opened: sf.Table, key: sf.SecretKey) -> Any:
-    made = sf.plan(sf.profile(opened, key=key), key=key, **opened.policy.plan_arguments())
+    made = sf.plan(sf.profile(opened, key=key), opened.policy.method, opened.policy.requirement, key=key)
     return made.bound_to(opened.hash(), opened.policy.hash())
 
 

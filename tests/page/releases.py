@@ -95,6 +95,6 @@ def made(method: str) -> Made:
     """Return a release of this method, once."""
     table = scan(patients(), POLICIES[method]())
     key = SecretKey.from_seed(1)
-    planned = plan(profile(table), key=key, **table.policy.plan_arguments())
+    planned = plan(profile(table), table.policy.method, table.policy.requirement, key=key)
     release = publish(table, planned, Path(_FOLDER.name) / method, key=key)
     return Made(table, release, audit(table, release, seed=1).to_dict())

@@ -33,7 +33,7 @@ from tests.papers.test_pi import ATTRIBUTE_SETS, Adult
 def clinic_plan(clinic: pa.Table, assurance: str) -> sf.Plan:
     domain = 'sensitive; domain = ["SARS", "HIV", "H1N1", "cancer"]'
     table = sf.scan(clinic, make_policy(CLINIC_ROLES | {"disease": domain}))
-    return sf.plan(sf.profile(table), method="fine-grain", requirement=REQUIREMENT, assurance=assurance)  # type: ignore[arg-type]
+    return sf.plan(sf.profile(table), sf.FineGrain(assurance=assurance), REQUIREMENT)
 
 
 def test_the_worst_prior_breaks_fine_grain_as_published_downward(clinic: pa.Table) -> None:
@@ -63,9 +63,8 @@ def test_the_composition_of_the_printed_sub_table_gives_9325() -> None:
     table = pa.table({"d": [value for value, n in zip("abcdefghij", counts, strict=True) for _ in range(n)]})
     made = sf.plan(
         sf.profile(sf.scan(table, make_policy({"d": "sensitive"}))),
-        method="small-domain",
-        requirement=sf.RhoPrivacy("1/3", "2/3"),
-        assurance="as-published",
+        sf.SmallDomain(assurance="as-published"),
+        sf.RhoPrivacy("1/3", "2/3"),
     )
     quotas = [tuple(quota.tolist()) for quota in made.quotas]
     assert quotas[1] == (1,) * 6
@@ -101,8 +100,8 @@ def test_the_proved_minimum_size_leaves_a_small_excess(real_data: Data) -> None:
     table = pa.table({"d": occupation.cast("string")})
     made = sf.plan(
         sf.profile(sf.scan(table, make_policy({"d": "sensitive"}))),
-        method="small-domain",
-        requirement=sf.RhoPrivacy("1/4", "1/2"),
+        sf.SmallDomain(),
+        sf.RhoPrivacy("1/4", "1/2"),
     )
     rng = np.random.default_rng(6)
     true = np.concatenate([np.repeat(t.codes, q) for t, q in zip(made.mechanism.tables, made.quotas, strict=True)])

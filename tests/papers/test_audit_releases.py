@@ -28,7 +28,7 @@ def audited(rows: pa.Table, policy: Policy, folder: Path, seed: int = 1) -> sf.A
     """Plan, publish with a seed, and audit."""
     table = sf.scan(rows, policy)
     key = SecretKey.from_seed(seed)
-    plan = sf.plan(sf.profile(table), key=key, **policy.plan_arguments())
+    plan = sf.plan(sf.profile(table), policy.method, policy.requirement, key=key)
     return sf.audit(table, publish(table, plan, folder, key=key), seed=1)
 
 

@@ -11,6 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.claims.guarantee import BOTH
 from sfumato.claims.odds import counterexample, violations
+from sfumato.methods import named
 from sfumato.values.matrix.retention import amplification
 from tests.conftest import CLINIC_ROLES, make_policy
 
@@ -29,7 +30,7 @@ ORDER = ["SARS", "HIV", "H1N1", "cancer"]
 def plan(clinic: pa.Table, method: str, assurance: str) -> sf.Plan:
     domain = 'sensitive; domain = ["SARS", "HIV", "H1N1", "cancer"]'
     table = sf.scan(clinic, make_policy(CLINIC_ROLES | {"disease": domain}))
-    return sf.plan(sf.profile(table), method=method, requirement=REQUIREMENT, assurance=assurance)  # type: ignore[arg-type]
+    return sf.plan(sf.profile(table), named(method)(assurance=assurance), REQUIREMENT)
 
 
 def test_example_2_gammas(clinic: pa.Table) -> None:
@@ -105,7 +106,7 @@ def test_strictest_of_several_requirements_counts(clinic: pa.Table) -> None:
         default=sf.RhoPrivacy("1/8", "18/25"),
     )
     table = sf.scan(clinic, make_policy(CLINIC_ROLES))
-    made = sf.plan(sf.profile(table), method="fine-grain", requirement=several)
+    made = sf.plan(sf.profile(table), sf.FineGrain(), several)
     sars = made.domain.values.index("SARS")
     assert made.bounds[sars].gamma == Fraction(3, 2)
     assert made.bounds[sars].given == "sex = M"
@@ -122,8 +123,8 @@ def test_section_5_tolerance() -> None:
     values = pa.table({"d": [v for v, n in zip("abcd", counts, strict=True) for _ in range(n)]})
     made = sf.plan(
         sf.profile(sf.scan(values, make_policy({"d": "sensitive"}))),
-        method="fine-grain",
-        requirement=sf.tolerance(3),
+        sf.FineGrain(),
+        sf.tolerance(3),
     )
     assert [b.gamma for b in made.bounds] == [
         None,
@@ -150,7 +151,7 @@ def test_fine_grain_has_better_record_utility_than_uniform_on_zipf_40() -> None:
     counted = sf.profile(sf.scan(values, make_policy({"d": "sensitive"})))
     utilities = {
         method: [
-            sf.plan(counted, method=method, requirement=sf.tolerance(theta), assurance="as-published").record_utility
+            sf.plan(counted, named(method)(assurance="as-published"), sf.tolerance(theta)).record_utility
             for theta in (2, 4, 8, 16)
         ]
         for method in ("uniform", "fine-grain")

@@ -15,6 +15,7 @@ from sfumato.methods import plan
 from sfumato.methods.response import RiskName
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.checking import check_plan
+from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.problem import Problem, pose
 from sfumato.methods.response_plan import ResponsePlan
 from sfumato.publisher.table import profile, scan
@@ -61,16 +62,21 @@ def asked(rng: np.random.Generator, risk: RiskName) -> dict[str, Any]:
     }
 
 
+def planned(table: Profile, requirement: RiskLimit, **options: Any) -> ResponsePlan:
+    made = plan(table, RandomizedResponse(**options), requirement)
+    assert isinstance(made, ResponsePlan)
+    return made
+
+
 @pytest.mark.parametrize("risk", RISK_NAMES)
 def test_every_fresh_plan_passes_the_check(risk: RiskName) -> None:
     rng = np.random.default_rng(12)
     made = untouched = 0
     for table in profiles():
         try:
-            fresh = plan(table, method="randomized-response", **asked(rng, risk))
+            fresh = planned(table, **asked(rng, risk))
         except Infeasible:
             continue
-        assert isinstance(fresh, ResponsePlan)
         check_plan(fresh, table)
         made += 1
         untouched += len(fresh.randomized) < len(QUASI)
@@ -84,8 +90,7 @@ def test_columns_without_noise_cost_no_margin() -> None:
     b, c, row = (index.ravel() for index in np.meshgrid(range(100), range(100), range(len(rows)), indexing="ij"))
     columns = [[rows[k][0] for k in row], [f"b{k}" for k in b], [f"c{k}" for k in c], [rows[k][1] for k in row]]
     table = counted(dict(zip((*QUASI, "s"), columns, strict=True)))
-    fresh = plan(table, method="randomized-response", requirement=RiskLimit("0.55"), scope="quasi-identifiers")
-    assert isinstance(fresh, ResponsePlan)
+    fresh = planned(table, RiskLimit("0.55"), scope="quasi-identifiers")
     assert fresh.randomized == ("a",)
     check_plan(fresh, table)
 

@@ -102,7 +102,7 @@ def test_t3_4_records_that_are_alone_are_counted_as_on_one_machine(tmp_path: Pat
 def test_t3_7_a_rehearsal_refuses_what_publish_refuses(tmp_path: Path, spark: SparkSession) -> None:
     table = patients(village=[None, *["hill", "lake"] * 199, "mill"])
     opened = scan(on_spark(table, tmp_path), asked(table, village='role = "other"'))
-    made = plan(profile(opened), **opened.policy.plan_arguments())
+    made = plan(profile(opened), opened.policy.method, opened.policy.requirement)
     for refusing in (lambda: rehearse(opened, made), lambda: publish(opened, made, tmp_path / "r")):
         with pytest.raises(TableError, match=r"'village' is missing in 1 row"):
             refusing()

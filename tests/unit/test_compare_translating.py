@@ -34,7 +34,7 @@ def asked(policy: Policy, limit: Fraction) -> dict[str, dict[str, Any]]:
 
 def test_an_l_becomes_what_each_method_takes() -> None:
     policy = make_policy(ROLES, "l = 3", "anatomy")
-    found = asked(policy, limit_of(policy.required, SHARE, ()))
+    found = asked(policy, limit_of(policy.requirement, SHARE, ()))
     third, rho = {"risk_limit": "1/3"}, {"rho1": "1/4", "rho2": "1/3"}
     assert found == {
         "uniform": rho,
@@ -52,7 +52,7 @@ def test_an_l_becomes_what_each_method_takes() -> None:
 
 def test_rho2_becomes_a_limit_and_the_next_stricter_l() -> None:
     policy = make_policy(ROLES, "rho1 = 0.2\nrho2 = 0.4", "small-domain")
-    found = asked(policy, limit_of(policy.required, SHARE, ()))
+    found = asked(policy, limit_of(policy.requirement, SHARE, ()))
     assert found["uniform"] == found["fine-grain"] == found["small-domain"] == {"rho1": 0.2, "rho2": 0.4}
     assert found["randomized-response (both)"] == {"risk_limit": "2/5"}
     assert found["anatomy"] == {"l": 3}  # 1/2 would be above 2/5
@@ -61,7 +61,7 @@ def test_rho2_becomes_a_limit_and_the_next_stricter_l() -> None:
 
 def test_a_gamma_becomes_the_belief_it_allows_from_the_largest_share() -> None:
     policy = make_policy(ROLES, "gamma = 3", "uniform")
-    limit = limit_of(policy.required, SHARE, [Fraction(3)] * 6)
+    limit = limit_of(policy.requirement, SHARE, [Fraction(3)] * 6)
     assert limit == Fraction(1, 2)  # odds 1 : 3, times 3
     found = asked(policy, limit)
     assert found["fine-grain"] == {"gamma": 3}

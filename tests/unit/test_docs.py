@@ -26,6 +26,7 @@ import pytest
 
 from sfumato.cli.demo import run_demo
 from sfumato.cli.main import main
+from sfumato.methods import options
 from sfumato.publisher.policy import Policy
 
 ROOT = Path(__file__).parents[2]
@@ -193,7 +194,8 @@ def test_what_the_program_cites_is_in_the_documentation() -> None:
 def test_the_policy_page_names_every_key() -> None:
     text = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
     definitions = Policy.model_json_schema()["$defs"]
-    keys = {key for part in definitions.values() for key in part["properties"]} | set(Policy.model_fields)
+    keys = {key for part in definitions.values() for key in part["properties"]}
+    keys |= {field.alias or name for name, field in Policy.model_fields.items()} | {key for key, _ in options()}
     shown = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`[^`\n]+`", text)))) | set(
         re.findall(r"^\[*([a-z_0-9.]+)", text, re.MULTILINE)
     )

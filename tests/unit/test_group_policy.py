@@ -28,25 +28,27 @@ def policy(method: str, requirement: str, options: str = "", top: str = "", **ro
 
 
 def test_what_each_method_takes() -> None:
-    assert policy("anatomy", "l = 3").required == Diversity(3)
-    assert policy("suppression", "l = 2").required == Diversity(2)
-    assert policy("robust-anatomy", "r = 4", SETS).required == Robustness(4)
-    assert isinstance(policy("randomized-response", "l = 3").required, RiskLimit)  # the same key, another requirement
+    assert policy("anatomy", "l = 3").requirement == Diversity(3)
+    assert policy("suppression", "l = 2").requirement == Diversity(2)
+    assert policy("robust-anatomy", "r = 4", SETS).requirement == Robustness(4)
+    assert isinstance(
+        policy("randomized-response", "l = 3").requirement, RiskLimit
+    )  # the same key, another requirement
 
 
 def test_variants() -> None:
-    assert policy("suppression", "l = 3").plan_arguments()["variant"] == "rotation"
-    assert policy("suppression", "l = 3", 'variant = "safe-d"').plan_arguments()["variant"] == "safe-d"
-    assert policy("suppression", "l = 3", AS_PUBLISHED).plan_arguments()["variant"] == "r-suppression"
-    assert not policy("suppression", "l = 3").plan_arguments()["always"]
-    assert policy("suppression", "l = 3", 'variant = "safe-d"\nalways = true').plan_arguments()["always"]
+    assert policy("suppression", "l = 3").method.chosen == "rotation"
+    assert policy("suppression", "l = 3", 'variant = "safe-d"').method.chosen == "safe-d"
+    assert policy("suppression", "l = 3", AS_PUBLISHED).method.chosen == "r-suppression"
+    assert not policy("suppression", "l = 3").method.always
+    assert policy("suppression", "l = 3", 'variant = "safe-d"\nalways = true').method.always
 
 
 def test_attribute_sets_name_what_is_counted_together() -> None:
     asked = policy("robust-anatomy", "r = 2", SETS)
     assert asked.method.attribute_sets == (("sex",), ("age", "ward"))
-    assert asked.known_columns == asked.linked == ("sex", "age", "ward")
-    assert asked.prior == "none"
+    assert asked.method.known_columns == asked.linked == ("sex", "age", "ward")
+    assert asked.method.prior == "none"
     assert policy("anatomy", "l = 3").linked == ()
 
 
@@ -54,7 +56,7 @@ def test_files_of_priors_are_meant_from_the_policy_s_folder(tmp_path: Path) -> N
     lines = "".join(f'[columns.{name}]\nrole = "{role.split(";")[0]}"\n' for name, role in ROLES.items())
     text = f'{lines}[method]\nname = "robust-anatomy"\n{SETS}\nprior = ["a.csv", "b.csv"]\n[requirement]\nr = 2\n'
     (tmp_path / "policy.toml").write_text(text)
-    assert Policy.load(tmp_path / "policy.toml").prior == (tmp_path / "a.csv", tmp_path / "b.csv")
+    assert Policy.load(tmp_path / "policy.toml").method.prior_files == (tmp_path / "a.csv", tmp_path / "b.csv")
 
 
 ERRORS: dict[str, tuple[dict[str, Any], str]] = {

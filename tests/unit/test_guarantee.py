@@ -15,9 +15,10 @@ import sfumato as sf
 from sfumato.claims.guarantee import percent, rounded_up
 from sfumato.claims.odds import adversary_of_noise, exceeds_any_predicate
 from sfumato.errors import Infeasible, PlanMismatch
+from sfumato.methods import Method
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.values.matrix.retention import PerturbationMatrix
-from sfumato.values.requirement import NO_BOUND, Bound
+from sfumato.values.requirement import NO_BOUND, Bound, Requirement
 from tests.conftest import make_policy
 
 KNOWS_ALL_OTHERS, KNOWS_NO_OTHERS = adversary_of_noise(()), adversary_of_noise(("the matrix",))
@@ -28,47 +29,41 @@ def values(counts: dict[str, int]) -> pa.Table:
     return pa.table({"d": [v for v, n in counts.items() for _ in range(n)]})
 
 
-def planned(counts: dict[str, int], role: str = DECLARED, **how: object) -> sf.Plan:
+def planned(counts: dict[str, int], method: Method, requirement: Requirement, role: str = DECLARED) -> sf.Plan:
     policy = make_policy({"d": role})
-    return sf.plan(sf.profile(sf.scan(values(counts), policy)), **how)  # type: ignore[arg-type]
+    made = sf.plan(sf.profile(sf.scan(values(counts), policy)), method, requirement)
+    assert isinstance(made, sf.Plan)
+    return made
 
 
 def test_one_record_can_turn_the_matrix_that_is_optimised_for_the_table() -> None:
     """Why the adversary of an optimised matrix must not know all other records."""
-    how = {"method": "fine-grain", "requirement": sf.Amplification(5)}
+    asked = sf.Amplification(5)
     others = {"a": 5, "b": 1, "c": 1}
-    one, other = (planned(c, weights="observed", **how) for c in (others | {"a": 6}, others | {"e": 1}))
+    one, other = (planned(c, sf.FineGrain(weights="observed"), asked) for c in (others | {"a": 6}, others | {"e": 1}))
     assert not np.allclose(one.matrix.retention, other.matrix.retention)
     assert one.guarantee.adversary == other.guarantee.adversary == KNOWS_NO_OTHERS
     assert any("also to someone who knows no record" in note for note in one.notes)
-    equal = [planned(c, **how) for c in (others | {"a": 6}, others | {"e": 1})]
+    equal = [planned(c, sf.FineGrain(), asked) for c in (others | {"a": 6}, others | {"e": 1})]
     assert np.array_equal(equal[0].matrix.noise, equal[1].matrix.noise)
     assert {p.guarantee.adversary for p in equal} == {KNOWS_ALL_OTHERS}
 
 
 @pytest.mark.parametrize(
-    ("role", "how", "from_table"),
+    ("role", "method", "requirement", "from_table"),
     [
-        (DECLARED, {"method": "uniform", "requirement": sf.RhoPrivacy(0.2, 0.5)}, False),
-        ("sensitive", {"method": "uniform", "requirement": sf.RhoPrivacy(0.2, 0.5)}, True),
-        (DECLARED, {"method": "uniform", "requirement": sf.tolerance(2)}, True),
-        (DECLARED, {"method": "fine-grain", "requirement": sf.RhoPrivacy(0.2, 0.5)}, False),
-        (DECLARED, {"method": "fine-grain", "requirement": sf.RhoPrivacy(0.2, 0.5), "weights": "observed"}, True),
-        (
-            DECLARED,
-            {
-                "method": "fine-grain",
-                "requirement": sf.RhoPrivacy(0.2, 0.5),
-                "weights": {"a": 0.4, "b": 0.3, "c": 0.2, "e": 0.1},
-            },
-            False,
-        ),
+        (DECLARED, sf.Uniform(), sf.RhoPrivacy(0.2, 0.5), False),
+        ("sensitive", sf.Uniform(), sf.RhoPrivacy(0.2, 0.5), True),
+        (DECLARED, sf.Uniform(), sf.tolerance(2), True),
+        (DECLARED, sf.FineGrain(), sf.RhoPrivacy(0.2, 0.5), False),
+        (DECLARED, sf.FineGrain(weights="observed"), sf.RhoPrivacy(0.2, 0.5), True),
+        (DECLARED, sf.FineGrain(weights={"a": 0.4, "b": 0.3, "c": 0.2, "e": 0.1}), sf.RhoPrivacy(0.2, 0.5), False),
     ],
 )
 def test_who_knows_all_others_is_covered_only_if_nothing_comes_from_the_table(
-    role: str, how: dict[str, object], from_table: bool
+    role: str, method: Method, requirement: Requirement, from_table: bool
 ) -> None:
-    made = planned({"a": 40, "b": 30, "c": 20, "e": 10}, role, **how)
+    made = planned({"a": 40, "b": 30, "c": 20, "e": 10}, method, requirement, role)
     assert made.from_table is from_table
     assert made.guarantee.adversary == (KNOWS_NO_OTHERS if from_table else KNOWS_ALL_OTHERS)
     assert any("computed from the table" in limit for limit in made.guarantee.limits) is from_table
@@ -76,7 +71,7 @@ def test_who_knows_all_others_is_covered_only_if_nothing_comes_from_the_table(
 
 def test_a_requirement_that_requires_nothing_is_refused() -> None:
     with pytest.raises(Infeasible, match="published as it is"):
-        planned({"a": 50, "b": 50}, "sensitive", method="uniform", requirement=sf.tolerance(5))
+        planned({"a": 50, "b": 50}, sf.Uniform(), sf.tolerance(5), "sensitive")
 
 
 def test_stated_numbers_are_never_stronger_than_the_true_ones() -> None:
@@ -100,7 +95,7 @@ def publish(folder: Path, method: str = "uniform") -> sf.Release:
     table = pa.table({"q": rng.integers(0, 9, 3000).tolist(), "d": rng.choice(list("abce"), 3000).tolist()})
     policy = make_policy({"q": "quasi_identifier", "d": DECLARED}, method=method)
     scanned = sf.scan(table, policy)
-    return sf.publish(scanned, sf.plan(sf.profile(scanned), **policy.plan_arguments()), folder / "r")
+    return sf.publish(scanned, sf.plan(sf.profile(scanned), policy.method, policy.requirement), folder / "r")
 
 
 def failures(release: sf.Release) -> set[str]:
@@ -151,7 +146,7 @@ def test_a_private_file_beside_the_data_fails(tmp_path: Path) -> None:
 def test_a_plan_for_another_requirement_is_not_published(tmp_path: Path) -> None:
     policy = make_policy({"d": DECLARED}, requirement="gamma = 2")
     table = sf.scan(values({"a": 5, "b": 5, "c": 5, "e": 5}), policy)
-    loose = sf.plan(sf.profile(table), method="uniform", requirement=sf.Amplification(1000))
+    loose = sf.plan(sf.profile(table), sf.Uniform(), sf.Amplification(1000))
     with pytest.raises(PlanMismatch, match="that the policy states"):
         sf.publish(table, loose, tmp_path / "r")
     assert not (tmp_path / "r").exists()
@@ -168,7 +163,7 @@ def test_row_groups_do_not_tell_how_many_rows_were_left_out(tmp_path: Path, monk
     table = pa.table({"q": gaps, "d": ["a", "b"] * 500})
     policy = make_policy({"q": 'quasi_identifier; missing = "drop"', "d": DECLARED})
     scanned = sf.scan(table, policy)
-    made = sf.plan(sf.profile(scanned), **policy.plan_arguments())
+    made = sf.plan(sf.profile(scanned), policy.method, policy.requirement)
     release = sf.publish(scanned, made, tmp_path / "r")
     metadata = pq.ParquetFile(release.data).metadata
     sizes = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]

@@ -41,7 +41,7 @@ def schema() -> dict[str, Any]:
 def manifest_of(clinic: pa.Table, folder: Path, kind: str) -> dict[str, Any]:
     method, requirement = REQUIREMENTS[kind]
     table = sf.scan(clinic, make_policy(CLINIC_ROLES, requirement, method))
-    plan = sf.plan(sf.profile(table), **table.policy.plan_arguments())
+    plan = sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
     release = sf.publish(table, plan, folder / "release")
     loaded: dict[str, Any] = json.loads((release.folder / "manifest.json").read_text(encoding="utf-8"))
     return loaded

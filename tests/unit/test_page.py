@@ -251,7 +251,7 @@ def test_without_an_inverse_there_are_estimates_without_intervals(tmp_path: Path
 
 def published(table: pa.Table, policy: sf.Policy, folder: Path) -> sf.Release:
     scanned = sf.scan(table, policy)
-    return sf.publish(scanned, sf.plan(sf.profile(scanned), **policy.plan_arguments()), folder)
+    return sf.publish(scanned, sf.plan(sf.profile(scanned), policy.method, policy.requirement), folder)
 
 
 # --- how sure a reader can be -----------------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ def test_a_public_page_does_not_tell_whom_the_audit_found_nothing_for(tmp_path: 
     pages, attackers = [], []
     for more in (0, 7):
         table = sf.scan(pa.table({"s": sexes + ["F"] * more, "d": values + [None] * more}), policy)
-        release = sf.publish(table, sf.plan(sf.profile(table), **policy.plan_arguments()), tmp_path / str(more))
+        release = sf.publish(table, sf.plan(sf.profile(table), policy.method, policy.requirement), tmp_path / str(more))
         found = sf.audit(table, release, seed=1)
         attackers.append({finding.attacker for finding in found.findings})
         pages.append(listed(html_of(public_page(release, found.to_dict()))))

@@ -12,7 +12,7 @@ from sfumato.methods import plan
 from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.publisher.table import profile, scan
 from tests.conftest import make_policy
-from tests.unit.test_group_plan import clinic, from_file
+from tests.unit.test_group_plan import clinic, from_file, with_prior
 
 
 def test_truth_values_missing_ones_and_an_empty_line_in_a_file(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_truth_values_missing_ones_and_an_empty_line_in_a_file(tmp_path: Path) -
     (tmp_path / "p.csv").write_text("\n".join(["smokes,value,probability", *lines, "", ""]))
     roles = {"smokes": "quasi_identifier; missing = 'category'", "disease": "sensitive; missing = 'category'"}
     asked = make_policy(roles, "r = 2", "robust-anatomy", options='attribute_sets = [["smokes"]]')
-    made = plan(profile(scan(table, asked)), **asked.plan_arguments() | {"prior": [tmp_path / "p.csv"]})
+    made = plan(profile(scan(table, asked)), with_prior(asked, tmp_path / "p.csv"), asked.requirement)
     assert isinstance(made, GroupPlan)
     assert made.priors[0].weights.tolist() == [[1, 1]] * 3
 
@@ -37,4 +37,4 @@ def test_files_of_priors_that_are_none(tmp_path: Path) -> None:
     roles = {"value": "quasi_identifier", "age": "other", "disease": "sensitive"}
     asked = make_policy(roles, "r = 2", "robust-anatomy", options='attribute_sets = [["value"]]')
     with pytest.raises(PolicyError, match="The attribute set has a column 'value', and files of priors have one"):
-        plan(profile(scan(table, asked)), **asked.plan_arguments() | {"prior": [tmp_path / "p.csv"]})
+        plan(profile(scan(table, asked)), with_prior(asked, tmp_path / "p.csv"), asked.requirement)

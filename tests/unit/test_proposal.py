@@ -245,7 +245,7 @@ def test_blurred_quasi_identifiers_are_offered_and_can_be_had() -> None:
     )
     assert offered
     policy = Policy.parse(without.replace(offered[0], offered[0].replace("# ", "")))
-    made = plan(profile(scan(clinic(), policy)), **policy.plan_arguments())
+    made = plan(profile(scan(clinic(), policy)), policy.method, policy.requirement)
     assert set(made.randomized) <= set(policy.linked)
     assert made.randomized
     alone, _ = proposed(pa.table({"diagnosis": ["flu", "gout", "hiv"] * 20}))
@@ -263,7 +263,7 @@ def test_t7_init_marks_what_it_read_off_the_table() -> None:
     assert one[1].columns["salary"].bins != other[1].columns["salary"].bins
     for text, policy in (one, other):
         assert policy.columns["salary"].from_table
-        assert policy.requirement.from_table
+        assert policy.requirement_rule.from_table
         assert policy.facts_from_table == ("the bins of salary", "rho1 and rho2 of the requirement")
         confirmed = Policy.parse(re.sub(r"^from_table = true.*\n", "", text, flags=re.MULTILINE))
         assert confirmed.facts_from_table == ()

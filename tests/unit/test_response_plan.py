@@ -18,7 +18,10 @@ from sfumato.methods import plan
 from sfumato.methods.plan import Plan, load_plan
 from sfumato.methods.response import Channel, JointTable, Reconstruction
 from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response_plan import ResponsePlan
+from sfumato.methods.small_domain.method import SmallDomain
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import profile, scan
 from sfumato.values.matrix.product import ProductMatrix
@@ -45,7 +48,7 @@ AS_PUBLISHED = 'assurance = "as-published"'
 
 
 def planned(table: Any, asked: Policy) -> ResponsePlan:
-    made = plan(profile(scan(table, asked)), **asked.plan_arguments())
+    made = plan(profile(scan(table, asked)), asked.method, asked.requirement)
     assert isinstance(made, ResponsePlan)
     return made
 
@@ -111,10 +114,10 @@ def test_other_methods_take_no_limit_on_a_risk() -> None:
         PolicyError, match="l goes with the method randomized-response or anatomy or suppression; the method is uniform"
     ):
         Policy.parse('[columns.a]\nrole = "sensitive"\n[method]\nname = "uniform"\n[requirement]\nl = 2')
-    for method in ("uniform", "small-domain"):
+    for method in (Uniform(), SmallDomain()):
         counted = profile(scan(clinic().select(["disease"]), policy_of_disease()))
         with pytest.raises(PolicyError):
-            plan(counted, method=method, requirement=RiskLimit("1/2"))
+            plan(counted, method, RiskLimit("1/2"))
 
 
 def policy_of_disease() -> Policy:
@@ -125,16 +128,16 @@ def test_it_takes_a_limit_on_a_risk_and_a_joint_table_only() -> None:
     joint = profile(scan(clinic(), policy(roles=CLINIC)))
     for other in (LocalPrivacy(1), RhoPrivacy(0.1, 0.2)):
         with pytest.raises(PolicyError, match="takes a limit on a risk"):
-            plan(joint, method="randomized-response", requirement=other)
-    with pytest.raises(PolicyError, match="does not go with the assurance"):
-        plan(joint, method="randomized-response", requirement=RiskLimit("1/3"), risk="reconstruction")
+            plan(joint, RandomizedResponse(), other)
+    with pytest.raises(PolicyError, match='does not go with assurance = "proved"'):
+        RandomizedResponse(risk="reconstruction")
     with pytest.raises(PolicyError, match="'disease' is to be fixed"):
-        plan(joint, method="randomized-response", requirement=RiskLimit("1/3"), fixed=["disease"])
+        plan(joint, RandomizedResponse(fixed=["disease"]), RiskLimit("1/3"))
     with pytest.raises(PolicyError, match="counts quasi-identifiers, which uniform does not randomize"):
-        plan(joint, method="uniform", requirement=LocalPrivacy(1))
+        plan(joint, Uniform(), LocalPrivacy(1))
     alone = profile(scan(clinic().select(["disease"]), policy_of_disease()))
     with pytest.raises(PolicyError, match="The profile has no quasi-identifiers"):
-        plan(alone, method="randomized-response", requirement=RiskLimit("1/3"))
+        plan(alone, RandomizedResponse(), RiskLimit("1/3"))
     same = clinic().select(["sex"]).append_column("disease", pa.array(["flu"] * 100))
     with pytest.raises(TableError, match="'disease' has one value only"):
         planned(same, policy(roles=CLINIC))
@@ -142,7 +145,7 @@ def test_it_takes_a_limit_on_a_risk_and_a_joint_table_only() -> None:
 
 def test_numbers_are_exact() -> None:
     asked = policy(requirement='risk_limit = 0.1\n[[requirement.groups]]\nwhere = { sex = ["F", "M"] }\nl = 7')
-    assert asked.required == RiskLimit(Fraction(1, 10), (GroupLimit((("sex", ("F", "M")),), Fraction(1, 7)),))
+    assert asked.requirement == RiskLimit(Fraction(1, 10), (GroupLimit((("sex", ("F", "M")),), Fraction(1, 7)),))
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------
@@ -209,7 +212,7 @@ def test_a_group_of_a_fixed_column_has_its_limit_to_itself(tmp_path: Path) -> No
     """The policy page's example has this form: women's limit holds no row that is published as a man's."""
     group = 'risk_limit = 0.9\n[[requirement.groups]]\nwhere = { sex = "F", disease = "flu" }\nrisk_limit = 0.35'
     table = scan(wards(), policy('fixed = ["sex"]', group, WARDS))
-    made = plan(profile(table), **table.policy.plan_arguments())
+    made = plan(profile(table), table.policy.method, table.policy.requirement)
     assert isinstance(made, ResponsePlan)
     assert made.randomized == ("ward",)
     assert {cell.values[0] for cell in made.figures.binding} == {"F"}

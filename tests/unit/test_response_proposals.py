@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible
-from sfumato.methods import plan
 from sfumato.methods.response import RiskName, solver
 from sfumato.methods.response.request import Request
 from sfumato.methods.response_plan import ResponsePlan
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit
-from tests.properties.test_response_checked import QUASI, asked, counted, profiles
+from tests.properties.test_response_checked import QUASI, asked, counted, planned, profiles
 
 Asked = dict[str, Any]
 SUPPRESS = "Suppress records with the most frequent sensitive values"
@@ -24,7 +23,7 @@ SUPPRESS = "Suppress records with the most frequent sensitive values"
 
 def refused(table: Profile, wanted: Asked) -> Infeasible:
     with pytest.raises(Infeasible) as error:
-        plan(table, method="randomized-response", **wanted)
+        planned(table, **wanted)
     return error.value
 
 
@@ -32,8 +31,7 @@ def try_all(table: Profile, wanted: Asked, hint: str) -> list[str]:
     """Ask for whatever the hint proposes; return the kinds of these."""
     tried = {"wider": _wider(wanted, hint), "limits": _limits(wanted, hint), "l": _diversity(wanted, hint)}
     for proposed in filter(None, tried.values()):
-        made = plan(table, method="randomized-response", **proposed)
-        assert isinstance(made, ResponsePlan)
+        made = planned(table, **proposed)
         assert made.mechanisms
         assert made.figures.expected_l2 <= made.figures.uniform_l2
         assert not any("leaves next to nothing" in note for note in made.notes)
@@ -99,7 +97,7 @@ def test_whatever_is_proposed_can_be_had(risk: RiskName) -> None:
             groups = tuple(GroupLimit(group.where, float(group.limit) * factor) for group in stated.groups)
             wanted["requirement"] = RiskLimit(float(stated.limit) * factor, groups)
             try:
-                plan(table, method="randomized-response", **wanted)
+                planned(table, **wanted)
             except Infeasible as error:
                 kinds.update(try_all(table, wanted, error.hint))
                 kinds["groups"] += "limits of" in error.hint
@@ -170,7 +168,7 @@ def test_who_asks_for_too_little_is_told_of_less(risk: RiskName) -> None:
     assert proposed is not None
     pairs = zip(proposed["requirement"].limits, wanted["requirement"].limits, strict=True)
     assert all(less <= stated for less, stated in pairs)
-    assert plan(table, method="randomized-response", **proposed)
+    assert planned(table, **proposed)
 
 
 def test_a_proposed_limit_is_below_what_the_table_keeps_as_it_is() -> None:
@@ -218,7 +216,7 @@ def test_for_a_large_domain_limits_are_not_searched_for(groups: Any, monkeypatch
     if not groups:
         assert refused(clinic, request("0.35")).hint == f"{SUPPRESS}, or a{between}"
     for limit in ("0.380001", "0.428571"):
-        assert plan(clinic, method="randomized-response", requirement=RiskLimit(limit)).mechanisms
+        assert planned(clinic, RiskLimit(limit)).mechanisms
     assert refused(clinic, request("0.9")).hint == "Ask for a smaller limit, or choose another method."
 
 
@@ -261,7 +259,7 @@ def test_columns_whose_noise_would_leave_nothing_are_not_proposed() -> None:
         {("M", "a", "x"): 8, ("M", "a", "y"): 2, ("M", "b", "x"): 3, ("M", "b", "y"): 1}
         | {("F", "a", "x"): 1, ("F", "a", "y"): 4, ("F", "b", "x"): 2, ("F", "b", "y"): 3}
     )
-    kept = plan(table, method="randomized-response", requirement=RiskLimit("0.5834"))
+    kept = planned(table, RiskLimit("0.5834"))
     assert isinstance(kept, ResponsePlan)
     assert kept.figures.kappa > 1e6
     assert refused(table, request("0.5834", fixed=["a"])).hint.startswith(SUPPRESS)

@@ -40,7 +40,7 @@ def rows(counts: np.ndarray) -> pa.Table:
 
 def planned(counts: np.ndarray = CLINIC, limit: str = "0.4") -> ResponsePlan:
     policy = make_policy(ROLES, f"risk_limit = {limit}", "randomized-response")
-    made = sf.plan(sf.profile(sf.scan(rows(counts), policy)), **policy.plan_arguments())
+    made = sf.plan(sf.profile(sf.scan(rows(counts), policy)), policy.method, policy.requirement)
     assert isinstance(made, ResponsePlan)
     return made
 

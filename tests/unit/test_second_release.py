@@ -16,6 +16,7 @@ from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.guarantee import BOTH, UPWARD, rounded_up
 from sfumato.claims.second_release import assumed, equal_twice, equal_twice_of, own_factor, with_fresh_noise
 from sfumato.methods import plan
+from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.publisher.table import profile, scan
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
@@ -194,7 +195,7 @@ def example_1() -> tuple[PerturbationMatrix, int]:
     names = ["SARS", "HIV", "H1N1", "cancer"]
     policy = make_policy({"disease": f"sensitive; domain = {names}"}, requirement="gamma = 2")
     counted = profile(scan(pa.table({"disease": names}), policy))
-    made = plan(counted, method="fine-grain", requirement=requirement, weights="equal")
+    made = plan(counted, FineGrain(weights="equal"), requirement)
     return made.matrix, made.domain.values.index("SARS")  # type: ignore[union-attr]
 
 

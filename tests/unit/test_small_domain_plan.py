@@ -12,6 +12,8 @@ import pytest
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
+from sfumato.methods.small_domain.method import SmallDomain
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS
@@ -32,9 +34,7 @@ def counted(counts: list[int]) -> Profile:
 def test_the_plan_of_38_31_31_stays_one_block() -> None:
     """T = {38, 31, 31} with (.38, .45): SDR Eq. (14) as printed would split it; as-published says so."""
     for assurance in ("proved", "as-published"):
-        made = plan(
-            counted([38, 31, 31]), method="small-domain", requirement=RhoPrivacy("0.38", "0.45"), assurance=assurance
-        )
+        made = plan(counted([38, 31, 31]), SmallDomain(assurance=assurance), RhoPrivacy("0.38", "0.45"))
         assert len(made.mechanism.tables) == 1
         assert made.mechanism.label is None
         why = "fewer than twice the minimum" if assurance == "proved" else "does not pay"
@@ -45,8 +45,8 @@ def test_the_plan_of_38_31_31_stays_one_block() -> None:
 def test_one_block_is_uniform_perturbation() -> None:
     """rho1 is the largest share: the same matrix as uniform perturbation's, up to the rounding of the integers."""
     requirement = RhoPrivacy("0.38", "0.45")
-    one = plan(counted([38, 31, 31]), method="small-domain", requirement=requirement)
-    uniform = plan(counted([38, 31, 31]), method="uniform", requirement=requirement)
+    one = plan(counted([38, 31, 31]), SmallDomain(), requirement)
+    uniform = plan(counted([38, 31, 31]), Uniform(), requirement)
     assert np.allclose(one.matrix.retention, uniform.matrix.retention, rtol=1e-12)
     assert one.partition is not None
     assert one.partition.uniform_retention == pytest.approx(float(uniform.matrix.retention[0]))
@@ -89,7 +89,7 @@ def test_the_json_of_a_plan(tmp_path: Path) -> None:
 
 def test_values_above_rho1_are_named_and_not_protected() -> None:
     counts = [5000, *[300] * 20]
-    made = plan(counted(counts), method="small-domain", requirement=RhoPrivacy("1/20", "1/4"), minimum_sub_table=100)
+    made = plan(counted(counts), SmallDomain(minimum_sub_table=100), RhoPrivacy("1/20", "1/4"))
     assert made.partition is not None
     assert made.partition.unprotected == ("job 0",)
     assert made.partition.protected == 20
@@ -101,7 +101,7 @@ def test_values_above_rho1_are_named_and_not_protected() -> None:
 @pytest.mark.parametrize("assurance", ["proved", "as-published"])
 def test_no_value_to_protect_is_refused_with_the_nearest_request(assurance: str) -> None:
     with pytest.raises(Infeasible, match="No value is protected") as refusal:
-        plan(counted([30, 30, 40]), method="small-domain", requirement=RhoPrivacy("0.2", "0.5"), assurance=assurance)
+        plan(counted([30, 30, 40]), SmallDomain(assurance=assurance), RhoPrivacy("0.2", "0.5"))
     assert "rho1 >= 3/10 (30%)" in refusal.value.hint
 
 
@@ -112,7 +112,7 @@ def test_rho1_not_below_rho2_is_refused() -> None:
 
 def test_other_requirements_are_refused() -> None:
     with pytest.raises(PolicyError, match="one rho1 and one rho2"):
-        plan(counted([5, 5]), method="small-domain", requirement=LocalPrivacy(1))
+        plan(counted([5, 5]), SmallDomain(), LocalPrivacy(1))
 
 
 @pytest.mark.parametrize(

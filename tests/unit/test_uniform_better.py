@@ -12,13 +12,14 @@ import pytest
 
 import sfumato as sf
 from sfumato.auditor.compare.record import _uniform_better
+from sfumato.methods import Method
 from sfumato.methods.plan import Plan
 from tests.conftest import make_policy
 
 
-def planned(values: list[str], requirement: sf.Requirement, **options: object) -> Plan:
+def planned(values: list[str], requirement: sf.Requirement, method: Method) -> Plan:
     policy = make_policy({"d": "sensitive"})
-    made = sf.plan(sf.profile(sf.scan(pa.table({"d": values}), policy)), requirement=requirement, **options)  # type: ignore[arg-type]
+    made = sf.plan(sf.profile(sf.scan(pa.table({"d": values}), policy)), method, requirement)
     assert isinstance(made, Plan)
     return made
 
@@ -31,8 +32,8 @@ VALUES = [f"v{k:02}" for k in range(30) for _ in range(400 - 10 * k)]
 
 
 def test_a_plan_says_that_uniform_estimates_better() -> None:
-    made = planned(VALUES, one_stricter("v05"), method="fine-grain")
-    other = planned(VALUES, one_stricter("v05"), method="uniform")
+    made = planned(VALUES, one_stricter("v05"), sf.FineGrain())
+    other = planned(VALUES, one_stricter("v05"), sf.Uniform())
     assert made.uniform is not None
     assert made.total_variation is not None
     assert other.standard_error is not None
@@ -49,17 +50,17 @@ def test_a_plan_says_that_uniform_estimates_better() -> None:
 
 
 def test_it_does_not_where_fine_grain_is_no_worse_or_the_remedy_was_taken() -> None:
-    floor = planned(VALUES, one_stricter("v05"), method="fine-grain", retention_floor=0.14)
-    alike = planned(VALUES, sf.RhoPrivacy("1/5", "4/5"), method="fine-grain")
+    floor = planned(VALUES, one_stricter("v05"), sf.FineGrain(retention_floor=0.14))
+    alike = planned(VALUES, sf.RhoPrivacy("1/5", "4/5"), sf.FineGrain())
     for made in (floor, alike):
         assert not made.uniform_estimates_better
         assert not any("estimate better" in note for note in made.notes)
-    assert planned(VALUES, one_stricter("v05"), method="uniform").uniform is None
+    assert planned(VALUES, one_stricter("v05"), sf.Uniform()).uniform is None
 
 
 def test_a_matrix_without_an_inverse_is_worse_than_uniform() -> None:
     two = (sf.ValueRequirement("v05", "1/10", "2/5"), sf.ValueRequirement("v06", "1/10", "2/5"))
-    made = planned(VALUES, sf.FineGrainPrivacy(two, sf.RhoPrivacy("1/5", "4/5")), method="fine-grain")
+    made = planned(VALUES, sf.FineGrainPrivacy(two, sf.RhoPrivacy("1/5", "4/5")), sf.FineGrain())
     assert made.total_variation is None
     assert "this plan's matrix gives no error bars at all" in made.notes[0]
 
@@ -67,7 +68,7 @@ def test_a_matrix_without_an_inverse_is_worse_than_uniform() -> None:
 def test_adverse_reactions(real_data: Callable[[str], Path]) -> None:
     """One of 40 reactions from 10% to 40%, all others from 20% to 80%: its count has 27 times uniform's error."""
     reactions = pq.read_table(real_data("faers2022q3_top40_one_per_case.parquet"))["reaction"].to_pylist()
-    made = planned(reactions, one_stricter("Malaise"), method="fine-grain")
+    made = planned(reactions, one_stricter("Malaise"), sf.FineGrain())
     assert made.uniform is not None
     assert made.standard_error is not None
     assert made.total_variation == pytest.approx(0.1126, abs=1e-4)

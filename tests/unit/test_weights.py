@@ -44,7 +44,7 @@ def factors(**options: Any) -> dict[tuple[int, ...], tuple[Fraction, list[Fracti
     chance: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     joint: dict[tuple[int, ...], list[Fraction]] = defaultdict(lambda: [Fraction(0)] * len(VALUES))
     for counts in compositions(RECORDS, len(VALUES)):
-        made = sf.plan(counted(counts), method="fine-grain", requirement=REQUIREMENT, **options)
+        made = sf.plan(counted(counts), sf.FineGrain(**options), REQUIREMENT)
         matrix = tuple(made.matrix.noise.tolist())  # type: ignore[union-attr]
         ways = factorial(RECORDS) // prod(map(factorial, counts))
         weight = ways * prod((b**n for b, n in zip(BELIEF, counts, strict=True)), start=Fraction(1))
@@ -82,12 +82,11 @@ def test_t11_weights_from_the_table_tell_also_someone_who_knows_no_record() -> N
 
 def test_t11_the_default_of_a_policy_is_equal_weights() -> None:
     policy = make_policy({"d": "sensitive"}, method="fine-grain")
-    assert policy.plan_arguments()["weights"] == "equal"
     assert policy.method.weights == "equal"
 
 
 @pytest.mark.parametrize("weights", ["observed", "equal"])
 def test_t11_a_plan_says_that_its_matrix_came_from_the_table(weights: str) -> None:
-    made = sf.plan(counted((4, 3, 2, 1)), method="fine-grain", requirement=REQUIREMENT, weights=weights)  # type: ignore[arg-type]
+    made = sf.plan(counted((4, 3, 2, 1)), sf.FineGrain(weights=weights), REQUIREMENT)
     assert made.from_table is (weights == "observed")
     assert any("The bound holds given the matrix." in note for note in made.notes) is (weights == "observed")

@@ -218,7 +218,7 @@ class Evidence:
     def attribute_sets(self) -> tuple[tuple[str, ...], ...]:
         """What background knowledge is about: each quasi-identifier, all of them, and the policy's own sets."""
         names = self.quasi_identifiers
-        sets = [*((name,) for name in names), names, *self.table.policy.method.attribute_sets]
+        sets = [*((name,) for name in names), names, *self.table.policy.method.known_sets]
         return tuple(dict.fromkeys(each for each in sets if each))
 
     @property

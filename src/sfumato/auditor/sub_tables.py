@@ -48,7 +48,7 @@ def dealt(evidence: Evidence) -> Dealt:
         return Dealt((_of_table(mechanism, evidence.true),), shown)
     if evidence.is_aligned:
         return Dealt(tuple(_counted(mechanism, evidence.true, evidence.sub_tables)), shown)
-    made = plan(profile(evidence.table), **evidence.table.policy.plan_arguments())
+    made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement)
     if not isinstance(made, Plan) or not _same(made.mechanism, mechanism):
         raise DoesNotApply("how many records of each value a sub-table has is not known: rows were shuffled.")
     return Dealt(made.quotas, shown)

@@ -170,7 +170,7 @@ def run_demo(folder: Path) -> Demo:
     (private / "policy.toml").write_text(POLICY, encoding="utf-8")
     policy = Policy.load(private / "policy.toml")
     table = scan(private / "clinic.parquet", policy)
-    made = plan(profile(table), **policy.plan_arguments())
+    made = plan(profile(table), policy.method, policy.requirement)
     assert isinstance(made, Plan)
     made = made.bound_to(table.hash(), policy.hash())
     (private / "plan.json").write_text(made.to_json(), encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -160,7 +161,7 @@ def risk(
 
     kept = once("--keep", map(_probability, keep))
     opened = _scanned(table, policy)
-    limit = opened.policy.required
+    limit = opened.policy.requirement
     found = estimate_risk(
         _counted(opened, as_json),
         kept,
@@ -381,5 +382,7 @@ def _planned(table: Table, quiet: bool, shuffle: bool = False, key: SecretKey | 
     """Count and plan as the policy asks; what a plan draws comes from the key, if there is one."""
     from sfumato.methods import plan
 
-    counted, arguments = _counted(table, quiet, uniqueness=True), table.policy.plan_arguments()
-    return plan(counted, key=key, **(arguments | {"shuffle": True} if shuffle else arguments))
+    counted, policy = _counted(table, quiet, uniqueness=True), table.policy
+    if shuffle:
+        counted = replace(counted, keeps_order=False)
+    return plan(counted, policy.method, policy.requirement, key=key)

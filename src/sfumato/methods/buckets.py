@@ -1,9 +1,7 @@
-"""What the planners of Anatomy, suppression and robust Anatomy share; and Anatomy's own plan, which needs no more."""
+"""What the planners of Anatomy, suppression and robust Anatomy share."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -16,27 +14,12 @@ from sfumato.methods.notes import domain_notes
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Diversity, Requirement, Robustness
 
-ANATOMY: Literal["anatomy"] = "anatomy"
 Asked = TypeVar("Asked", Diversity, Robustness)
 
 TRUE_VALUES = (
     "All published values are true. An analyst estimates how they go with other columns from the groups, with error "
     "bars: docs/analyst.md."
 )
-
-
-def plan(profile: Profile, requirement: Requirement, assurance: Literal["proved", "as-published"]) -> GroupPlan:
-    """Return Anatomy's plan: see `sfumato.methods.plan`."""
-    ell = asked(requirement, Diversity, ANATOMY).l
-    check_values(profile, ell, "l")
-    check_frequencies(
-        profile, ell, "l", 'choose the method "suppression", which withholds records of the most frequent values'
-    )
-    claim = BucketClaim(ANATOMY, assurance, profile.domain.names, Fraction(1, ell))
-    made = in_groups(profile, claim, np.zeros_like(profile.counts), profile.rows // ell)
-    if assurance == "proved":
-        return made
-    return replace(made, notes=("Anatomy as published promises the same: the two assurances agree here.", *made.notes))
 
 
 def in_groups(profile: Profile, claim: BucketClaim, withheld: IntArray, groups: int) -> GroupPlan:

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
+from sfumato.claims.second_release import assumed
 from sfumato.values.attributes import Value, label
 from sfumato.values.profile import RARE, Profile
+
+if TYPE_CHECKING:
+    from sfumato.methods.plan import Plan
+    from sfumato.methods.response_plan import ResponsePlan
+
+P = TypeVar("P", "Plan", "ResponsePlan")
 
 MANY = 20
 """More numbers than these as values of a column are probably quantities."""
@@ -58,6 +67,11 @@ def _is_quantity(value: Value) -> bool:
     """Whether a value may be a quantity: a number, but no year, which may be the label of a date."""
     text = "" if isinstance(value, bool) else label(value)
     return value is None or (text.lstrip("-").replace(".", "", 1).isdecimal() and not YEAR.fullmatch(text))
+
+
+def with_draws_kept(made: P, profile: Profile) -> P:
+    """Return the plan with what is assumed if records keep their draws in later releases."""
+    return replace(made, notes=(assumed(made.mechanisms), *made.notes)) if profile.keyed else made
 
 
 def some(names: list[str], most: int = 5) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -13,8 +12,10 @@ from sfumato.claims.claim import Shape
 from sfumato.claims.guarantee import BOTH, Direction
 from sfumato.claims.odds import OddsClaim, downward_limit
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods import fine_grain, uniform
-from sfumato.methods.notes import profile_notes, some
+from sfumato.methods import uniform
+from sfumato.methods.method import Assurance
+from sfumato.methods.notes import profile_notes, some, with_draws_kept
+from sfumato.methods.perturbing import Perturbing, Weights
 from sfumato.methods.plan import Loosening, Plan, UniformFigures
 from sfumato.methods.rounding import round_within
 from sfumato.methods.row_order import row_order_facts
@@ -23,11 +24,7 @@ from sfumato.values.computed import BEST_FOR_TABLE
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix, largest_noise
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
-from sfumato.values.requirement import Bound, Number, Requirement, Tolerance, exact, find_value
-
-METHODS = ("uniform", "fine-grain")
-Assurance = Literal["proved", "as-published"]
-Weights = Literal["observed", "equal"] | Mapping[str, Number]
+from sfumato.values.requirement import Bound, Requirement, Tolerance, exact, find_value
 
 LOOSEN = 1.1
 TINY = 1e-300
@@ -36,49 +33,41 @@ MOST_LOOSENINGS = 12
 """What loosening buys is shown for the strictest groups of values that bind; each costs one more solution."""
 
 
-def plan(
-    profile: Profile,
-    method: str,
-    requirement: Requirement,
-    assurance: Assurance,
-    retention_floor: Number,
-    weights: Weights,
-    shuffle: bool,
-) -> Plan:
+def plan(profile: Profile, requirement: Requirement, method: Perturbing) -> Plan:
     """Return the plan with the largest record utility: see `sfumato.methods.plan`."""
     bounds = requirement.bounds(profile.domain, profile.counts.tolist())
-    gamma, floor = _gammas(bounds, profile.domain), float(exact(retention_floor))
+    assurance, gamma, floor = method.assurance, _gammas(bounds, profile.domain), float(method.floor)
     _check_floor(floor, gamma, profile.domain)
-    weight = _weights(weights, profile)
+    weight = _weights(method.weighting, profile)
     discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
-    claim = OddsClaim.of(method, assurance, discloses_frequencies=discloses)
-    matrix = round_within(_retention(method, assurance, gamma, weight, floor), bounds, claim.directions, floor)
-    optimised = method == "fine-grain" and weights == "observed"
+    claim = OddsClaim.of(method.name, assurance, discloses_frequencies=discloses)
+    matrix = round_within(method.retention(gamma, weight, floor, assurance), bounds, claim.directions, floor)
+    optimised = method.weighting == "observed"
     computed = (
         *profile.computed_from_table,
         *claim.facts(),
         *([BEST_FOR_TABLE] if optimised else []),
-        *row_order_facts(profile, shuffle),
+        *row_order_facts(profile),
     )
     mechanism = Mechanism.single(profile.domain, matrix, bounds)
     made = Plan(
-        method=method,
+        method=method.name,
         assurance=assurance,
         counts=profile.counts,
         mechanism=mechanism,
         quotas=(profile.counts,),
         guarantee=claim.guarantee(Shape((mechanism,), computed=computed)),
-        shuffle=shuffle,
+        shuffle=not profile.keeps_order,
         notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, claim.directions)),
-        loosenings=_loosenings(profile, method, assurance, gamma, weight, floor),
-        other_assurance=_other(profile, method, assurance, gamma, weight, floor),
+        loosenings=_loosenings(profile, method, gamma, weight, floor),
+        other_assurance=_other(profile, method, gamma, weight, floor),
         dropped=profile.dropped,
         uniqueness=profile.uniqueness,
         observed=profile.observed,
         discloses_frequencies=discloses,
         computed_from_table=computed,
     )
-    return made if method == "uniform" else _beside_uniform(made, gamma)
+    return with_draws_kept(made if isinstance(method, uniform.Uniform) else _beside_uniform(made, gamma), profile)
 
 
 def _gammas(bounds: Sequence[Bound], domain: SensitiveDomain) -> FloatArray:
@@ -110,12 +99,6 @@ def _weights(weights: Weights, profile: Profile) -> FloatArray:
             "method.weights must not be negative, nor all zero.", "Write shares, such as { flu = 0.7, HIV = 0.3 }."
         )
     return np.array([float(stated[c]) for c in range(profile.domain.size)])
-
-
-def _retention(method: str, assurance: str, gamma: FloatArray, weight: FloatArray, floor: float) -> FloatArray:
-    if method == "uniform":
-        return uniform.retention(gamma)
-    return fine_grain.retention(gamma, weight, floor, assurance)
 
 
 def _check_floor(floor: float, gamma: FloatArray, domain: SensitiveDomain) -> None:
@@ -173,22 +156,22 @@ def _warning(made: Plan, worst: int) -> str:
 
 
 def _other(
-    profile: Profile, method: str, assurance: str, gamma: FloatArray, weight: FloatArray, floor: float
+    profile: Profile, method: Perturbing, gamma: FloatArray, weight: FloatArray, floor: float
 ) -> tuple[str, float] | None:
     """What the other assurance would have given."""
-    if method == "uniform":
+    if method.assurances_agree:
         return None
-    other = "proved" if assurance == "as-published" else "as-published"
-    return other, _record_utility(_retention(method, other, gamma, weight, floor), profile.frequency)
+    other: Assurance = "proved" if method.assurance == "as-published" else "as-published"
+    return other, _record_utility(method.retention(gamma, weight, floor, other), profile.frequency)
 
 
 def _loosenings(
-    profile: Profile, method: str, assurance: str, gamma: FloatArray, weight: FloatArray, floor: float
+    profile: Profile, method: Perturbing, gamma: FloatArray, weight: FloatArray, floor: float
 ) -> tuple[Loosening, ...]:
     """Solve again with the gamma of one group of equally strict values raised by a tenth, strictest groups first."""
 
     def utility(gammas: FloatArray) -> float:
-        return _record_utility(_retention(method, assurance, gammas, weight, floor), profile.frequency)
+        return _record_utility(method.retention(gammas, weight, floor, method.assurance), profile.frequency)
 
     before, labels, found = utility(gamma), profile.domain.labels, []
     for strictness in np.unique(gamma[np.isfinite(gamma)])[:MOST_LOOSENINGS]:

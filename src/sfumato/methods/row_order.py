@@ -12,9 +12,9 @@ from sfumato.values.computed import ROW_ORDER, Facts
 from sfumato.values.profile import Profile
 
 
-def row_order_facts(profile: Profile, shuffle: bool) -> Facts:
+def row_order_facts(profile: Profile) -> Facts:
     """Return what the order of the rows tells; raise if it is to be kept and tells of the sensitive value."""
-    if shuffle:
+    if not profile.keeps_order:
         return ()
     if profile.order.dependent:
         raise Infeasible(

@@ -10,7 +10,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.methods.method import Assurance
+from sfumato.methods.perturbing import Perturbing
 from sfumato.values.matrix.retention import FloatArray, uniform_retention
+
+
+class Uniform(Perturbing):
+    """Uniform perturbation. `retention_floor`: refuse to retain less than this."""
+
+    name = "uniform"
+    title = "uniform perturbation"
+    promise = (
+        "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
+        "whatever he believed before."
+    )
+    assurances_agree = True
+
+    def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
+        """Return the same retention for every value."""
+        return retention(gamma)
 
 
 def retention(gamma: FloatArray) -> FloatArray:

@@ -9,10 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from sfumato.values.nearest import nearest
-from sfumato.values.section import Section
 
-Sections = Mapping[str, type[Section]]
-"""Each section of a policy by its heading, "" for the top."""
+Sections = Mapping[str, tuple[str, ...]]
+"""The keys of each section of a policy, by its heading, "" for the top."""
 
 DOCUMENTED = "docs/policy.md shows a complete policy."
 
@@ -92,25 +91,25 @@ def _toml(value: object) -> str:
 def _unknown(key: str, place: tuple[str, ...], given: object, sections: Sections) -> str:
     """Say which key of this place was meant, or where a key belongs that is known elsewhere."""
     here = _section_of(place, sections)
-    if here and (near := nearest(key, here.model_fields)):
+    if here and (near := nearest(key, here)):
         return f"this key is not known; did you mean {near!r}?"
     if isinstance(given, dict) and len(place) == 2 and place[0] == "columns":
         return f'a column whose name has a point needs quotes: write [columns."{place[1]}.{key}"]'
-    homes = [home for home, section in sections.items() if key in section.model_fields]
+    homes = [home for home, keys in sections.items() if key in keys]
     if homes:
         return f"this key does not belong {_here(place)}; it goes {' or '.join(map(_within, homes))}"
-    known = {k: home for home, section in sections.items() for k in section.model_fields}
+    known = {k: home for home, keys in sections.items() for k in keys}
     if near := nearest(key, known):
         return f"this key is not known; did you mean {near!r}? It goes {_within(known[near])}"
     return "this key is not known; docs/policy.md lists all keys"
 
 
-def _section_of(place: tuple[str, ...], sections: Sections) -> type[Section] | None:
-    """Return the section that a place lies in, by its heading."""
+def _section_of(place: tuple[str, ...], sections: Sections) -> tuple[str, ...]:
+    """Return the keys of the section that a place lies in, by its heading; none if there is no such."""
     parts = [part for part in place if _is_key(part) and not part.isdecimal()]
     heading = "[columns.NAME]" if parts[:1] == ["columns"] and len(parts) == 2 else f"[{'.'.join(parts)}]"
     names = (heading if parts else "", f"[{heading}]", f"{parts[-1]} = {{ ... }}" if parts else "")
-    return next((sections[name] for name in names if name in sections), None)
+    return next((sections[name] for name in names if name in sections), ())
 
 
 def _here(place: tuple[str, ...]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from sfumato.errors import PolicyError
+from sfumato.methods.method import Probability
 from sfumato.values.attributes import LEFT_OUT_ROLES, MISSING_LABEL, Attribute, Missing, Role, Value
 from sfumato.values.number_texts import ColumnType
 from sfumato.values.recoding import DATE_UNITS, Bins, DateBins, DateUnit, Merge, Recoding
@@ -29,29 +30,6 @@ from sfumato.values.requirement import (
 )
 from sfumato.values.section import Section
 
-MethodName = Literal[
-    "uniform", "fine-grain", "small-domain", "randomized-response", "anatomy", "suppression", "robust-anatomy"
-]
-RESPONSE: MethodName = "randomized-response"
-SUPPRESSION: MethodName = "suppression"
-ROBUST: MethodName = "robust-anatomy"
-GROUPING: tuple[MethodName, ...] = ("anatomy", SUPPRESSION, ROBUST)
-"""Methods that publish two tables, joined by groups."""
-KEEPING_ONE: tuple[MethodName, ...] = ("uniform", "fine-grain")
-"""Methods that can publish one drawn row of each person. The others count the published rows before they are drawn."""
-TAKEN: dict[MethodName, tuple[str, ...]] = {
-    RESPONSE: ("l", "risk_limit"),
-    "anatomy": ("l",),
-    SUPPRESSION: ("l",),
-    ROBUST: ("r",),
-}
-"""The kinds of requirements that some methods take, instead of all others."""
-Variant = Literal["rotation", "spread", "safe-d", "r-suppression"]
-COMPARISONS = ("unsafe-d", "minimal")
-"""Variants of suppression that are never published."""
-Risk = Literal["posterior", "link", "reconstruction"]
-Assurance = Literal["proved", "as-published"]
-Probability = float | str
 Repeated = Literal["error", "keep-one", "per-row"]
 
 
@@ -254,124 +232,6 @@ class PersonRule(Section):
     repeated: Repeated = "error"
 
 
-class MethodRule(Section):
-    """The method, its assurance, and what some methods take besides."""
-
-    name: MethodName
-    assurance: Assurance = "proved"
-    retention_floor: Probability = 0.0
-    weights: Literal["observed", "equal"] | dict[str, Probability] = "equal"
-    minimum_sub_table: Annotated[int, Field(ge=1)] = 1000
-    delta: Probability = 0.05
-    scope: Literal["sensitive", "quasi-identifiers", "both"] = "both"
-    risk: Risk | None = None
-    fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    objective: Literal["l2", "chi-square"] = "l2"
-    variant: Variant | None = None
-    always: bool = False
-    attribute_sets: Annotated[tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)] = ()
-    prior: Literal["none", "table"] | Annotated[tuple[str, ...], Field(strict=False)] = "none"
-
-    @field_validator("variant", mode="before")
-    @classmethod
-    def _is_published(cls, variant: object) -> object:
-        if variant in COMPARISONS:
-            raise ValueError(
-                f"{variant} is for comparisons only: who knows how it works can tell too much of which value was the "
-                "most frequent one; choose rotation, spread or safe-d"
-            )
-        return variant
-
-    @field_validator("attribute_sets", mode="before")
-    @classmethod
-    def _are_lists(cls, sets: object) -> object:
-        names = [sets] if isinstance(sets, str) else sets
-        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
-            written = ", ".join(f'"{name}"' for name in names)
-            raise ValueError(f"each attribute set is a list of columns: write attribute_sets = [[{written}]]")
-        return sets
-
-    @field_validator("prior", mode="before")
-    @classmethod
-    def _is_word_or_list(cls, prior: object) -> object:
-        if isinstance(prior, str) and prior not in ("none", "table"):
-            raise ValueError(
-                f'a prior is "none", "table", or a list with a file for each attribute set: write prior = ["{prior}"]'
-            )
-        return prior
-
-    @model_validator(mode="after")
-    def _keys_fit(self) -> MethodRule:
-        only_for: dict[str, tuple[MethodName, ...]] = {
-            "retention_floor": ("uniform", "fine-grain"),
-            "weights": ("fine-grain",),
-            "minimum_sub_table": ("small-domain",),
-            "delta": ("small-domain",),
-            **dict.fromkeys(("scope", "risk", "fixed", "objective"), (RESPONSE,)),
-            **dict.fromkeys(("variant", "always"), (SUPPRESSION,)),
-            **dict.fromkeys(("attribute_sets", "prior"), (ROBUST,)),
-        }
-        for key, methods in only_for.items():
-            if key in self.model_fields_set and self.name not in methods:
-                raise ValueError(f"{key} does not go with {self.name}, only with {' and '.join(methods)}; leave it out")
-        if self.name == RESPONSE:
-            self._check_response()
-        if self.name == SUPPRESSION:
-            self._check_suppression()
-        if self.name == ROBUST:
-            self._check_robust()
-        return self
-
-    def _check_suppression(self) -> None:
-        if (self.suppression == "r-suppression") != (self.assurance == "as-published"):
-            raise ValueError(
-                f'the variant {self.suppression} does not go with assurance = "{self.assurance}": r-suppression (SK as '
-                "published) does not keep its bound; rotation, spread and safe-d are the ones that are proved"
-            )
-        if self.always and self.suppression == "r-suppression":
-            raise ValueError(
-                "always does not go with r-suppression, which bounds the belief in the most frequent value of no "
-                "table; it goes with rotation, spread and safe-d"
-            )
-
-    def _check_response(self) -> None:
-        if (self.limited_risk == "reconstruction") != (self.assurance == "as-published"):
-            raise ValueError(
-                f'the risk {self.limited_risk} does not go with assurance = "{self.assurance}": reconstruction (AD as '
-                "published) bounds no inference; posterior and link are the ones that are proved"
-            )
-        if self.scope == "sensitive" and self.limited_risk != "reconstruction":
-            raise ValueError(
-                f'scope = "sensitive" randomizes nothing that the risk {self.limited_risk} depends on: noise in the '
-                "sensitive columns does not lower it"
-            )
-
-    def _check_robust(self) -> None:
-        if not self.attribute_sets or not all(self.attribute_sets):
-            raise ValueError('robust-anatomy needs what the adversary knows of: attribute_sets = [["sex", "age"]]')
-        if any(len(set(names)) < len(names) for names in self.attribute_sets):
-            raise ValueError("an attribute set names a column twice: name each once")
-        if isinstance(self.prior, tuple) and len(self.prior) != len(self.attribute_sets):
-            raise ValueError(
-                f"{len(self.prior)} files of priors for {len(self.attribute_sets)} attribute sets: name one for each "
-                "set, in the same order"
-            )
-        if self.assurance == "as-published" and self.prior == "none":
-            raise ValueError(
-                'the paper\'s condition is about a prior: say prior = "table", or name a file for each set'
-            )
-
-    @property
-    def suppression(self) -> Variant:
-        """The variant of suppression: by default the one of the assurance."""
-        return self.variant or ("rotation" if self.assurance == "proved" else "r-suppression")
-
-    @property
-    def limited_risk(self) -> Risk:
-        """The risk that randomized response limits: by default the one of the assurance."""
-        return self.risk or ("posterior" if self.assurance == "proved" else "reconstruction")
-
-
 class ValueRule(Section):
     """(rho1, rho2) of one value; `given` names the background knowledge that it is for."""
 
@@ -400,6 +260,12 @@ class GroupRule(Section):
         return GroupLimit(where, _limit(self.l, self.risk_limit))
 
 
+OWN_KEYS: dict[type[Requirement], tuple[str, ...]] = {
+    RiskLimit: ("l", "risk_limit"),
+    Diversity: ("l",),
+    Robustness: ("r",),
+}
+"""The keys of requirements that some methods take, instead of all others."""
 LIMITS = ("rho1", "rho2", "tolerance", "gamma", "epsilon", "l", "r", "risk_limit")
 """The numbers of a requirement."""
 
@@ -472,11 +338,11 @@ class RequirementRule(Section):
             stated = [key for key in LIMITS if getattr(self, key) is not None]
             yield f"{' and '.join(stated) or 'the values'} of the requirement"
 
-    def requirement(self, method: MethodName) -> Requirement:
-        """Return the rule as a value of the model: l means a risk limit, or shares of values in groups."""
+    def requirement(self, taken: Collection[type[Requirement]]) -> Requirement:
+        """Return the rule as a value of the model: l is a risk limit or of shares in groups, as the method takes it."""
         if self.r is not None:
             return Robustness(self.r)
-        if self.l is not None and method in GROUPING:
+        if self.l is not None and Diversity in taken:
             return Diversity(self.l)
         if self.gamma is not None:
             return Amplification(self.gamma)

@@ -31,11 +31,9 @@ from sfumato.engines.spark.source import SparkSource
 from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
 from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.plan import AnyPlan, Plan
-from sfumato.methods.response.checking import check_plan
 from sfumato.methods.response_plan import RESPONSE, ResponsePlan
 from sfumato.publisher import publish_buckets as publishing_groups
-from sfumato.publisher.policy import Policy
-from sfumato.publisher.publish_buckets import meets, write_groups
+from sfumato.publisher.publish_buckets import write_groups
 from sfumato.publisher.table import (
     Table,
     check_identities,
@@ -65,7 +63,6 @@ from sfumato.values.bucket_columns import GROUP
 from sfumato.values.looks import refuse
 from sfumato.values.randomness import SecretKey, release_id
 from sfumato.values.recoding import Merge
-from sfumato.values.requirement import RhoPrivacy, exact
 
 
 def publish(
@@ -88,8 +85,8 @@ def publish(
     if plan.table_hash:  # a plan that was signed off
         plan.require(table.hash(), table.policy.hash())
     _check_asked(table, plan)
-    if isinstance(plan, ResponsePlan):
-        check_plan(plan, profile(table))
+    if table.policy.method.rechecks:
+        table.policy.method.recheck(plan, profile(table))
     else:
         check_identities(table)
     with _new_folder(Path(folder)) as partial, kept_memory():
@@ -151,30 +148,13 @@ def rows_read(plan: AnyPlan) -> int:
 
 def _check_asked(table: Table, plan: AnyPlan) -> None:
     """Raise unless the plan is for what the policy asks: the release names the policy by its hash."""
-    method = table.policy.method
-    if (method.name, method.assurance) != (plan.method, plan.assurance) or not _meets(plan, table.policy):
+    policy, method = table.policy, table.policy.method
+    asked = (method.name, method.assurance) == (plan.method, plan.assurance)
+    if not asked or not method.meets(plan, policy.requirement, policy.attributes):
         raise PlanMismatch(
             "The plan is not for the method, the assurance and the requirement that the policy states.",
-            "Plan with sf.plan(profile, **policy.plan_arguments()), or change the policy.",
+            "Plan with sf.plan(profile, policy.method, policy.requirement), or change the policy.",
         )
-
-
-def _meets(plan: AnyPlan, policy: Policy) -> bool:
-    requirement = policy.required
-    if isinstance(plan, GroupPlan):
-        return meets(plan, policy)
-    if isinstance(plan, ResponsePlan):
-        method = policy.method
-        stated = (requirement, method.limited_risk, method.scope, method.fixed, method.objective)
-        return stated == (plan.claim.limit, plan.claim.risk, plan.claim.scope, plan.fixed, plan.objective)
-    if plan.partition is None:
-        return requirement.bounds(plan.domain, plan.counts.tolist()) == plan.bounds
-    if not isinstance(requirement, RhoPrivacy):
-        return False
-    asked = [exact(number) for number in (requirement.rho1, requirement.rho2, policy.method.delta)]
-    planned = [plan.partition.rho1, plan.partition.rho2, plan.partition.delta]
-    least = 0 if plan.assurance == "as-published" else policy.method.minimum_sub_table
-    return [str(number) for number in asked] == planned and least == plan.partition.minimum_size
 
 
 def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
@@ -329,7 +309,7 @@ def _with_limits(table: Table, plan: AnyPlan, data: DataFile, groups: GroupsPart
             )
     if table.policy.person and table.policy.person.repeated == "per-row":
         limits.append("Several rows of one person may be published: what is learned of a person adds up over them.")
-    hidden = {*table.schema.names("sensitive"), *(table.policy.linked if isinstance(plan, ResponsePlan) else ())}
+    hidden = {*table.schema.names("sensitive"), *table.policy.method.randomized(table.schema)}
     dropped = [a.name for a in table.schema.attributes if a.name in hidden and a.missing == "drop"]
     if dropped:
         limits.append(

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.claims.buckets import BucketClaim
 from sfumato.engines.deal.allocation import Codes
 from sfumato.engines.deal.anatomy import (
     TwoTables,
@@ -32,11 +31,11 @@ from sfumato.engines.embedded.writers import CsvFormat, Format, ParquetFormat
 from sfumato.engines.rows.mapping import RowMapper, integer_types
 from sfumato.engines.rows.selection import complete_columns
 from sfumato.errors import Infeasible, PlanMismatch
+from sfumato.methods import named
 from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.robustness import WITHHELD, Prior, group_records, merge_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import breaching
-from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import Table, held_by_domain, profile, watched_numbers, widened
 from sfumato.release.manifest import DataFile, DomainPart, GroupsPart
 from sfumato.release.parts import FilePart
@@ -44,7 +43,6 @@ from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.bucket_columns import COUNT, GROUP
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.randomness import SecretKey, Step, WordArray
-from sfumato.values.requirement import Diversity, Robustness
 
 IntArray = npt.NDArray[np.int64]
 FileFormat = Literal["parquet", "csv"]
@@ -66,7 +64,7 @@ def write_groups(
     source, schema = widened(table) if format == "csv" else (table.source, table.schema)
     key = for_once(key)
     rows = reported(RowMapper(schema, source, (), key, beside=dealing_word(key)).batches(), progress, stopped)
-    deal = _robust if plan.method == "robust-anatomy" else _plain
+    deal = _robust if table.policy.method.deals_all_at_once else _plain
     dealt = deal(table, plan, rows, key, folder, stopped, progress)
     kinds: tuple[Format, Format] = (ParquetFormat(complete_columns(schema)), ParquetFormat())
     if format == "csv":
@@ -139,7 +137,7 @@ def _write_both(
 def rows_read(plan: GroupPlan) -> int:
     """Return how many rows are reported as read: values, then rows; robust Anatomy counts them once more before."""
     whole, values = plan.rows + plan.dropped, plan.rows
-    return values + whole * (2 if plan.method == "robust-anatomy" else 1)
+    return values + whole * (2 if named(plan.method).deals_all_at_once else 1)
 
 
 def _codes(table: Table, domain: SensitiveDomain, progress: Progress) -> Iterator[Codes]:
@@ -165,32 +163,6 @@ def _shown_domain(table: Table, plan: GroupPlan, published: IntArray) -> Iterato
         used = set(of_part.tolist()) if part.name in plan.observed else range(len(part.values))
         shown = Domain(part.name, tuple(v for code, v in enumerate(part.values) if code in used))
         yield DomainPart(name=part.name, values=shown.values, holds=held_by_domain(table, shown))
-
-
-# --- what was asked -------------------------------------------------------------------------------------------------
-
-
-def meets(plan: GroupPlan, policy: Policy) -> bool:
-    """Whether the plan promises what the policy asks."""
-    return plan.claim == _asked(policy)
-
-
-def _asked(policy: Policy) -> BucketClaim | None:
-    method, required = policy.method, policy.required
-    if not isinstance(required, Diversity | Robustness):
-        return None
-    robust = method.name == "robust-anatomy"
-    prior = policy.prior if isinstance(policy.prior, str) else "file"
-    return BucketClaim(
-        method=method.name,  # type: ignore[arg-type]
-        assurance=method.assurance,
-        sensitive=tuple(policy.attributes.names("sensitive")),
-        at_most=required.at_most,
-        variant=method.suppression if method.name == "suppression" else None,
-        attribute_sets=method.attribute_sets,
-        prior=prior if robust else None,
-        always=method.always,
-    )
 
 
 # --- Anatomy --------------------------------------------------------------------------------------------------------

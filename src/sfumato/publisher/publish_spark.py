@@ -185,7 +185,7 @@ def write_groups(
     source = _source(table)
     rows = MapRows(table.schema, source.in_task(_published(table)), (), order=Order(Step.ANATOMY))
     with told(source.session, publishing_groups.rows_read(plan), progress), _explained(table):
-        write = _robust if plan.method == "robust-anatomy" else _plain
+        write = _robust if table.policy.method.deals_all_at_once else _plain
         written = write(table, plan, rows, key, folder)
     parts = _parts(written.values)
     groups = publishing_groups.groups_part(

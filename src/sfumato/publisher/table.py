@@ -27,7 +27,6 @@ from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
 from sfumato.errors import PolicyError, TableError
 from sfumato.publisher.column_names import check_columns
 from sfumato.publisher.policy import Policy
-from sfumato.publisher.policy_rules import KEEPING_ONE
 from sfumato.release.folder import MANIFEST_NAME, value_type
 from sfumato.show.results import Private, Result
 from sfumato.values.attributes import Attribute, Domain, Schema
@@ -240,6 +239,8 @@ def profile(
         read_off=read_off(table.policy),
         column_notes=(*counted.column_notes, *table.policy.exemptions),
         stops=table.stops,
+        keyed=table.policy.record_key is not None,
+        keeps_order=table.policy.output.order == "keep",
         uniqueness=alone,
     )
 
@@ -372,6 +373,6 @@ def _rows_and_values(source: Source, column: str) -> tuple[int, int]:
 
 def _on_repeated(policy: Policy) -> str:
     per_row = '"per-row" (publish all; what is learned of a person adds up over the rows)'
-    if policy.method.name in KEEPING_ONE:
+    if not policy.method.why_not_one:
         return f'Say what to do: person.repeated = "keep-one" (one row of each, at random) or {per_row}.'
     return f"Keep one row of each person in the table, drawn at random, or say person.repeated = {per_row}."

@@ -22,6 +22,16 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return plain[close[0]] if close else None
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that asks for the word that was meant, if any is like it.
+
+    >>> did_you_mean("sxe", ["age", "sex"])
+    "; did you mean 'sex'?"
+    """
+    near = nearest(word, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
 def meant(word: str, known: Iterable[str], those: str = "The columns are") -> str:
     """Return a hint: the word that was meant, or else all known ones.
 

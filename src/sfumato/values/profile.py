@@ -39,6 +39,8 @@ class Profile(Private, Drawn):
     column_notes: tuple[str, ...] = ()  # what to know of how columns are published, also those that are not counted
     read_off: Facts = ()  # what else of the policy or of the rows was read off the table
     stops: tuple[Stop, ...] = ()  # other columns, which must not be published as the policy asks
+    keyed: bool = False  # whether records keep their draws in later releases, by a record key
+    keeps_order: bool = False  # whether the rows are to be published in the table's order
     uniqueness: Uniqueness | None = None  # of the quasi-identifiers, where there are any and they were counted
 
     _figures = ("records",)

@@ -91,7 +91,7 @@ def policy(
 
 def planned(table: sf.Table) -> Any:
     """Count and plan as the policy asks."""
-    return sf.plan(sf.profile(table), **table.policy.plan_arguments())
+    return sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
 
 
 @dataclass

@@ -46,7 +46,7 @@ def released(pair: Pair, first: bool) -> tuple[dict[str, Any], list[str]] | str:
         key = SecretKey.from_seed(7)
         try:
             table = sf.scan(pair.source(first, Path(folder)), pair.policy)
-            plan = sf.plan(sf.profile(table, key=key), **pair.policy.plan_arguments(), key=key)
+            plan = sf.plan(sf.profile(table, key=key), pair.policy.method, pair.policy.requirement, key=key)
             release = sf.publish(table, plan, Path(folder) / "r", key=key)
         except sf.SfumatoError as problem:
             return f"{type(problem).__name__}: {problem}"
@@ -130,7 +130,7 @@ def test_what_depends_on_the_table_is_listed(name: str) -> None:
 def test_the_adversary_follows_from_the_list(name: str) -> None:
     """Someone who knows all other records is promised something only where nothing is listed."""
     pair = FROM_TABLE[name]
-    plan = sf.plan(sf.profile(sf.scan(pair.table(True), pair.policy)), **pair.policy.plan_arguments())
+    plan = sf.plan(sf.profile(sf.scan(pair.table(True), pair.policy)), pair.policy.method, pair.policy.requirement)
     assert plan.computed_from_table
     assert plan.from_table
     assert plan.guarantee.strength != "any prior"
@@ -140,7 +140,7 @@ def test_the_adversary_follows_from_the_list(name: str) -> None:
 def test_rows_in_the_tables_order_are_listed_and_promised_less() -> None:
     """That an order is published at all tells the result of a test on the secret."""
     pair = _pair(policy(f'{STRICT}\n[output]\norder = "keep"', TWO), "abba", 1, "a")
-    plan = sf.plan(sf.profile(sf.scan(pair.table(True), pair.policy)), **pair.policy.plan_arguments())
+    plan = sf.plan(sf.profile(sf.scan(pair.table(True), pair.policy)), pair.policy.method, pair.policy.requirement)
     assert _any("^the order of the rows", set(plan.computed_from_table))
     assert plan.guarantee.strength == "any prior, computed from this table"
     assert "any other records" not in plan.guarantee.adversary
@@ -168,7 +168,7 @@ def test_t7_a_policy_that_was_read_off_the_table_is_promised_less(read_off: tupl
     paths, _, facts = differing(pair)
     assert not paths
     assert facts
-    plan = sf.plan(sf.profile(sf.scan(pair.table(True), pair.policy)), **pair.policy.plan_arguments())
+    plan = sf.plan(sf.profile(sf.scan(pair.table(True), pair.policy)), pair.policy.method, pair.policy.requirement)
     assert plan.guarantee.strength == "any prior, computed from this table"
     assert "any other records" not in plan.guarantee.adversary
 

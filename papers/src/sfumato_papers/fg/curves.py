@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,10 @@ import pyarrow as pa
 from sfumato.analyst.randomized import bayes
 from sfumato.claims.odds import violations
 from sfumato.methods import plan
+from sfumato.methods.fine_grain import FineGrain
+from sfumato.methods.method import Method
 from sfumato.methods.plan import Plan
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import profile, scan
 from sfumato.values.matrix.retention import PerturbationMatrix
@@ -32,10 +35,10 @@ from sfumato_papers.fg.tables import Counted, Floats
 
 UNIFORM, PUBLISHED, PROVED = "uniform", "fine-grain as published", "fine-grain proved"
 EQUAL_RISK = "uniform at fine-grain's risk"
-MATRICES: tuple[tuple[str, Literal["uniform", "fine-grain"], Literal["proved", "as-published"]], ...] = (
-    (UNIFORM, "uniform", "proved"),
-    (PUBLISHED, "fine-grain", "as-published"),
-    (PROVED, "fine-grain", "proved"),
+MATRICES: tuple[tuple[str, Method], ...] = (
+    (UNIFORM, Uniform()),
+    (PUBLISHED, FineGrain(assurance="as-published", weights="observed")),
+    (PROVED, FineGrain(weights="observed")),
 )
 INSTANCES, QUICK_INSTANCES = 10, 5
 """Perturbed tables for each matrix: the paper has 10."""
@@ -176,7 +179,7 @@ def measured_curves(table: Counted, thetas: Sequence[int], setting: Setting) -> 
     counted, found = _profile(table), []
     instances = QUICK_INSTANCES if setting.quick else INSTANCES
     for done, theta in enumerate(thetas):
-        plans = {name: _planned(counted, method, assurance, theta) for name, method, assurance in MATRICES}
+        plans = {name: _planned(counted, method, theta) for name, method in MATRICES}
         matrices = {name: made.matrix for name, made in plans.items()}
         matrices[EQUAL_RISK] = _uniform_with(guessed(matrices[PUBLISHED], table.shares), table.shares)
         for name, matrix in matrices.items():
@@ -194,10 +197,8 @@ def _profile(table: Counted) -> Profile:
     return profile(scan(pa.table({"value": np.repeat(names, table.counts)}), policy))
 
 
-def _planned(
-    counted: Profile, method: Literal["uniform", "fine-grain"], assurance: Literal["proved", "as-published"], theta: int
-) -> Plan:
-    made = plan(counted, method=method, requirement=tolerance(theta), assurance=assurance, weights="observed")
+def _planned(counted: Profile, method: Method, theta: int) -> Plan:
+    made = plan(counted, method, tolerance(theta))
     assert isinstance(made, Plan)
     return made
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.claims.odds import Counterexample, counterexample
 from sfumato.methods import plan
+from sfumato.methods.fine_grain import FineGrain
+from sfumato.methods.method import Method
 from sfumato.methods.plan import Plan
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import profile, scan
 from sfumato.values.requirement import FineGrainPrivacy, ValueRequirement
@@ -36,9 +38,9 @@ EXAMPLE_1 = FineGrainPrivacy(
 def examples(setting: Setting) -> Outcome:
     """Four diseases, each with a requirement of its own: uniform beside fine-grain."""
     uniform, published, proved = (
-        _planned("uniform", "proved"),
-        _planned("fine-grain", "as-published"),
-        _planned("fine-grain", "proved"),
+        _planned(Uniform()),
+        _planned(FineGrain(assurance="as-published", weights="observed")),
+        _planned(FineGrain(weights="observed")),
     )
     gain = published.record_utility / uniform.record_utility - 1
     of_larger = 1 - uniform.record_utility / published.record_utility
@@ -122,13 +124,13 @@ def _gammas(made: Plan) -> Iterator[Comparison]:
         yield number(f"Example 2: gamma of {disease}", printed, bound.gamma)
 
 
-def _planned(method: Literal["uniform", "fine-grain"], assurance: Literal["proved", "as-published"]) -> Plan:
+def _planned(method: Method) -> Plan:
     values = ", ".join(f'"{disease}"' for disease in DISEASES)
     policy = Policy.parse(
-        f'[columns.disease]\nrole = "sensitive"\ndomain = [{values}]\n[method]\nname = "{method}"\n'
+        f'[columns.disease]\nrole = "sensitive"\ndomain = [{values}]\n[method]\nname = "{method.name}"\n'
         "[requirement]\nrho1 = 0.1\nrho2 = 0.5"
     )
     counted = profile(scan(pa.table({"disease": PATIENTS}), policy))
-    made = plan(counted, method=method, requirement=EXAMPLE_1, assurance=assurance, weights="observed")
+    made = plan(counted, method, EXAMPLE_1)
     assert isinstance(made, Plan)
     return made

@@ -95,7 +95,7 @@ def _seconds(table: Any, kind: Kind, method: str, seed: int) -> Taken:
         opened = scan(table, policy)
         counted = profile(opened)
         before = time.perf_counter()
-        made = plan(counted, key=key, **policy.plan_arguments())
+        made = plan(counted, policy.method, policy.requirement, key=key)
         planned = time.perf_counter()
         publish(opened, made, Path(folder) / "release", key=key)
         return Taken(time.perf_counter() - start, planned - before)

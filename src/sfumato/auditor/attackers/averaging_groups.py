@@ -110,7 +110,7 @@ def _second(evidence: Evidence, folder: Path) -> Evidence:
         None if evidence.seed is None else int(simulation(evidence.seed).integers(2**62))
     )  # not the key of a test's release
     key = SecretKey.fresh() if seed is None else SecretKey.from_seed(seed)
-    made = plan(profile(evidence.table), **evidence.table.policy.plan_arguments(), key=key)
+    made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement, key=key)
     return Evidence(evidence.table, publish(evidence.table, made, folder, key=key))
 
 

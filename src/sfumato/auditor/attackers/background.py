@@ -288,8 +288,8 @@ def promised_background(evidence: Evidence) -> Iterator[Finding]:
 
 def promised_sets(evidence: Evidence) -> tuple[Knowledge, ...]:
     """Return the attribute sets and priors that the guarantee names; any prior includes the table's own."""
-    claim, prior = evidence.group_claim, evidence.table.policy.prior
-    if claim.prior != "file" or isinstance(prior, str):
+    claim, prior = evidence.group_claim, evidence.table.policy.method.prior_files
+    if claim.prior != "file" or not prior:
         return tuple(_of_table(evidence, names) for names in claim.attribute_sets)
     pairs = zip(claim.attribute_sets, prior, strict=True)
     return tuple(

@@ -325,7 +325,7 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """One column of several that were randomized together."""
     mechanism = evidence.mechanism
     held = np.bincount(evidence.true, minlength=mechanism.domain.size)
-    bounds = evidence.table.policy.required.bounds(mechanism.domain, held.tolist())
+    bounds = evidence.table.policy.requirement.bounds(mechanism.domain, held.tolist())
     views = column_views(mechanism.domain, bounds, evidence.manifest.guarantee.scope == "any predicate")
     if not views:
         raise DoesNotApply(ONE_COLUMN)

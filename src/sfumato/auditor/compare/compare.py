@@ -127,7 +127,7 @@ def _known(original: Original) -> translating.Table:
 
 
 def _limit(table: Table, known: translating.Table, key: SecretKey) -> Fraction:
-    required = table.policy.required
+    required = table.policy.requirement
     if isinstance(required, Diversity | Robustness | RiskLimit | RhoPrivacy):
         return limit_of(required, known.largest_share, ())
     counted = profile(table, key=key)
@@ -169,7 +169,7 @@ def _notes(table: Table) -> Iterator[str]:
         yield "The record key of the policy was left out: no later release follows on these."
     if table.policy.person and table.policy.person.repeated == "keep-one":
         yield "One row of each person is published, and compared with all rows of the table."
-    if table.policy.requirement.groups:
+    if table.policy.requirement_rule.groups:
         yield "Limits for single groups are the policy's own: other methods take the general one."
 
 

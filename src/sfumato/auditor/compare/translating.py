@@ -21,9 +21,10 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import PolicyError
+from sfumato.methods import METHODS, Method, named
 from sfumato.publisher.policy import Policy
-from sfumato.publisher.policy_rules import RESPONSE, ROBUST, SUPPRESSION
 from sfumato.values.requirement import (
+    Amplification,
     Diversity,
     Requirement,
     RhoPrivacy,
@@ -34,10 +35,6 @@ from sfumato.values.requirement import (
 )
 
 GENERALIZATION = "generalization"
-SCOPES = ("quasi-identifiers", "sensitive", "both")
-MATRICES = ("uniform", "fine-grain")
-OF_VALUES = (*MATRICES, "small-domain")
-"""Methods that take a bound on values."""
 POINTS = 24
 """Of the grid of a parameter."""
 ROOMY = 10
@@ -131,88 +128,51 @@ def translations(policy: Policy, table: Table, limit: Fraction) -> tuple[Transla
 
 def own_name(policy: Policy) -> str:
     """Return what the policy's own method is called here."""
-    method = policy.method
-    return response_name(method.scope) if method.name == RESPONSE else method.name
-
-
-def response_name(scope: str) -> str:
-    """Return what randomized response of a scope is called."""
-    return f"{RESPONSE} ({scope})"
+    return policy.method.label(policy.method.model_dump())
 
 
 def _all(policy: Policy, table: Table, limit: Fraction) -> Iterator[Translated]:
-    for method in OF_VALUES:
-        yield _of_values(method, _value_rule(policy, method, table, limit))
-    for scope in SCOPES:
-        yield response(scope, limit)
-    for method in ("anatomy", SUPPRESSION):
-        yield grouped(method, diversity(limit))
-    yield robust(policy.method.attribute_sets or (known_columns(table, diversity(limit)),), diversity(limit))
+    known = policy.method.known_sets or (known_columns(table, diversity(limit)),)
+    for method in METHODS:
+        rule = _rule(policy, method, table, limit)
+        for options in method.compared(known):
+            section = {"name": method.name, **options}
+            yield Translated(method.label(options), section, rule, _short(rule), method.promised(options))
     yield generalized(diversity(limit))
 
 
 def _of_policy(policy: Policy, like: Translated) -> Translated:
-    method, rule = (part.model_dump(exclude_unset=True) for part in (policy.method, policy.requirement))
+    method, rule = (part.model_dump(exclude_unset=True) for part in (policy.method, policy.requirement_rule))
     return Translated(like.name, method, rule, _short(rule), like.promise, own=True)
 
 
-def _value_rule(policy: Policy, method: str, table: Table, limit: Fraction) -> dict[str, Any]:
+def _rule(policy: Policy, method: type[Method], table: Table, limit: Fraction) -> dict[str, Any]:
+    """Return the limit as the method takes it."""
+    if RiskLimit in method.takes:
+        return {"risk_limit": str(limit)}
+    if Diversity in method.takes:
+        return {"l": diversity(limit)}
+    if Robustness in method.takes:
+        return {"r": diversity(limit)}
+    return _value_rule(policy, method, table, limit)
+
+
+def _value_rule(policy: Policy, method: type[Method], table: Table, limit: Fraction) -> dict[str, Any]:
     """Return the policy's own bound on values, where the method takes it; else rho2 = limit for the largest share."""
-    rule = policy.requirement
+    rule = policy.requirement_rule
     plain = rule.rho2 is not None and not rule.values
-    if policy.method.name in OF_VALUES and (method in MATRICES or plain):
+    if RhoPrivacy in policy.method.takes and (Amplification in method.takes or plain):
         return rule.model_dump(exclude_unset=True)
     return {"rho1": str(table.largest_share), "rho2": str(limit)}
 
 
-# --- each method ------------------------------------------------------------------------------------------------------
-
-PROMISES = {
-    "uniform": "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
-    "whatever he believed before.",
-    "fine-grain": "The odds of each single value change by a bounded factor, for whoever sees the person's row, "
-    "whatever he believed before.",
-    "small-domain": "The belief in a value is bounded for who sees the person's row and has the shares of its "
-    "sub-table for his prior; not for one who knows how many records of the sub-table have each value.",
-    RESPONSE: "The belief in a value is bounded for who sees the published quasi-identifiers of a row and nothing "
-    "else; not for one who knows a person's true ones and how values depend on them.",
-    "anatomy": "The belief in a value is bounded for who finds the person's group and knows no association of values "
-    "with other columns; not for one who does, or who knows others of the group.",
-    SUPPRESSION: "As with anatomy for published records, and, where a value has more than 1/l of the table, the belief "
-    "in which value that is; not for someone who misses a person in the release.",
-    GENERALIZATION: "No belief is bounded: the entropy of the values in every class is at least ln l, and one value "
-    "may have far more than 1/l of a class.",
-}
-
-
-def _of_values(method: str, rule: dict[str, Any]) -> Translated:
-    return Translated(method, {"name": method}, rule, _short(rule), PROMISES[method])
-
-
-def response(scope: str, limit: Fraction) -> Translated:
-    """Return randomized response of a scope, with a limit on its risk."""
-    rule = {"risk_limit": str(limit)}
-    return Translated(response_name(scope), {"name": RESPONSE, "scope": scope}, rule, _short(rule), PROMISES[RESPONSE])
-
-
-def grouped(method: str, l: int) -> Translated:  # noqa: E741
-    """Return anatomy or suppression."""
-    return Translated(method, {"name": method}, {"l": l}, f"l = {l}", PROMISES[method])
-
-
-def robust(sets: tuple[tuple[str, ...], ...], r: int) -> Translated:
-    """Return robust-anatomy against who knows how values depend on these sets of columns."""
-    told = "; ".join(", ".join(names) for names in sets)
-    promise = (
-        f"The belief in a value is bounded for who finds the person's group, whatever he believes of how values depend "
-        f"on {told}; not for one who knows more columns, or others of the group."
-    )
-    return Translated(ROBUST, {"name": ROBUST, "attribute_sets": sets}, {"r": r}, f"r = {r}", promise)
-
-
 def generalized(l: float) -> Translated:  # noqa: E741
     """Return full-domain generalization with entropy l-diversity."""
-    return Translated(GENERALIZATION, {}, {"l": l}, f"entropy l = {l:.4g}", PROMISES[GENERALIZATION])
+    promise = (
+        "No belief is bounded: the entropy of the values in every class is at least ln l, and one value may have far "
+        "more than 1/l of a class."
+    )
+    return Translated(GENERALIZATION, {}, {"l": l}, f"entropy l = {l:.4g}", promise)
 
 
 def _short(rule: dict[str, Any]) -> str:
@@ -243,19 +203,19 @@ def grid(like: Translated, table: Table) -> tuple[Translated, ...]:
     """Return the method with other parameters, all else alike: from the strictest to the loosest."""
     steps = [Fraction(k, POINTS) for k in range(1, POINTS)]
     shares = range(min(table.values, POINTS), 1, -1)
-    method = like.method.get("name", GENERALIZATION)
-    if method in MATRICES:
+    if like.name == GENERALIZATION:
+        return tuple(generalized(1 + (table.values - 1) * float(step)) for step in reversed(steps))
+    taken = named(like.method["name"]).takes
+    if Amplification in taken:
         return tuple(_with(like, {"gamma": _gamma(k)}) for k in range(POINTS))
-    if method == "small-domain":
+    if RhoPrivacy in taken:
         return tuple(
             _with(like, {"rho1": str(table.largest_share), "rho2": str(limit)}) for limit in _above(table, 1, steps)
         )
-    if method == RESPONSE:  # a limit above the risk of the table itself is none
+    if RiskLimit in taken:  # a limit above the risk of the table itself is none
         limits = _above(table, table.largest_belief, steps)
         return tuple(_with(like, {"risk_limit": str(limit)}) for limit in limits)
-    if method == GENERALIZATION:
-        return tuple(generalized(1 + (table.values - 1) * float(step)) for step in reversed(steps))
-    return tuple(_with(like, {"r" if method == ROBUST else "l": l}) for l in shares)  # noqa: E741
+    return tuple(_with(like, {"l" if Diversity in taken else "r": l}) for l in shares)  # noqa: E741
 
 
 def _above(table: Table, most: Fraction | int, steps: Sequence[Fraction]) -> Iterator[Fraction]:

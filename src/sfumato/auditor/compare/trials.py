@@ -21,7 +21,6 @@ from sfumato.auditor.utility.usefulness import Floats
 from sfumato.methods import plan
 from sfumato.methods.generalization import Generalization, Hierarchy, generalize
 from sfumato.methods.plan import AnyPlan
-from sfumato.publisher.policy_rules import SUPPRESSION
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile
 from sfumato.values.randomness import SecretKey
@@ -67,12 +66,13 @@ class Bench:
 
     def _made(self, translated: Translated) -> Iterator[tuple[Table, Release, float, float]]:
         """Yield each release, with the seconds of planning and of publishing; it is gone when the next one is made."""
-        table = self.original.table.under(translated.policy(self.original.table.policy))
+        policy = translated.policy(self.original.table.policy)
+        table = self.original.table.under(policy)
         made: AnyPlan | None = None
         for key in self.keys:
             start = perf_counter()
-            if made is None or made.method == SUPPRESSION:  # which draws what it suppresses while it plans
-                made = plan(profile(table, key=self.counting), key=key, **table.policy.plan_arguments())
+            if made is None or policy.method.draws_plan:
+                made = plan(profile(table, key=self.counting), policy.method, policy.requirement, key=key)
                 planned = perf_counter() - start
             with tempfile.TemporaryDirectory(prefix="sfumato-compare-") as folder:
                 start = perf_counter()

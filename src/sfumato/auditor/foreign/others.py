@@ -59,7 +59,7 @@ class Published:
     @property
     def ell(self) -> int | None:
         """The l that the policy asks for."""
-        return self.table.policy.requirement.l
+        return self.table.policy.requirement_rule.l
 
     @property
     def promised(self) -> float | None:

@@ -13,18 +13,19 @@ from sfumato.claims.claim import Shape
 from sfumato.claims.guarantee import Guarantee
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.methods.notes import domain_notes, some
+from sfumato.methods.notes import domain_notes, some, with_draws_kept
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.empty_groups import empty_group_notes
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.own_row import hits_with_own_row
 from sfumato.methods.response.problem import Problem, Response
 from sfumato.methods.response.proposals import for_kept, for_unreachable
 from sfumato.methods.response.reach import RiskOutOfReach
-from sfumato.methods.response.request import ObjectiveWord, Request, ScopeWord
-from sfumato.methods.response.risks import RISKS, Risk, RiskName, row_posterior
+from sfumato.methods.response.request import Request, ScopeWord
+from sfumato.methods.response.risks import RISKS, Risk, row_posterior
 from sfumato.methods.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import RESPONSE_MATRICES
@@ -41,43 +42,31 @@ MOST_SECONDS = 2.0
 """If a point of the curve would take longer, about, there is none."""
 
 
-def plan(
-    profile: Profile,
-    requirement: Requirement,
-    assurance: str,
-    scope: ScopeWord,
-    risk: RiskName,
-    fixed: Sequence[str],
-    objective: ObjectiveWord,
-) -> ResponsePlan:
+def plan(profile: Profile, requirement: Requirement, method: RandomizedResponse) -> ResponsePlan:
     """Return the plan with the least cost that was found: see `sfumato.methods.plan`."""
     limit = _checked(profile, requirement)
-    if (risk == "reconstruction") != (assurance == "as-published"):
-        raise PolicyError(
-            f"The risk {risk} does not go with the assurance {assurance}.",
-            "reconstruction is as published; posterior and link are proved.",
-        )
-    asked = _request(profile, limit, risk, scope, fixed, objective)
+    asked = _request(profile, limit, method)
     best, found = _solved(asked)
-    claim = RiskClaim(risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit, scope)
+    claim = RiskClaim(asked.risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit, method.scope)
     mechanisms = tuple(_mechanisms(asked.axes, found))
     figures = _figures(asked, best, found)
-    return ResponsePlan(
-        assurance=assurance,
+    made = ResponsePlan(
+        assurance=method.assurance,
         claim=claim,
-        fixed=tuple(fixed),
-        objective=objective,
+        fixed=method.fixed,
+        objective=method.objective,
         mechanisms=mechanisms,
         guarantee=_guarantee(claim, mechanisms, figures),
         figures=figures,
         rows=profile.rows,
         counts_hash=counts_hash(profile),
-        notes=tuple(_notes(profile, claim, scope, figures, found.channels[-1])),
+        notes=tuple(_notes(profile, claim, method.scope, figures, found.channels[-1])),
         dropped=profile.dropped,
         uniqueness=profile.uniqueness,
         observed=profile.observed,
         computed_from_table=(*profile.computed_from_table, RESPONSE_MATRICES),
     )
+    return with_draws_kept(made, profile)
 
 
 # --- what can be had ------------------------------------------------------------------------------------------------
@@ -102,14 +91,12 @@ def _checked(profile: Profile, requirement: Requirement) -> RiskLimit:
     return requirement
 
 
-def _request(
-    profile: Profile, limit: RiskLimit, risk: RiskName, scope: ScopeWord, fixed: Sequence[str], objective: ObjectiveWord
-) -> Request:
-    if wrong := [name for name in fixed if name not in profile.quasi_identifiers]:
+def _request(profile: Profile, limit: RiskLimit, method: RandomizedResponse) -> Request:
+    if wrong := [name for name in method.fixed if name not in profile.quasi_identifiers]:
         raise PolicyError(
             f"{wrong[0]!r} is to be fixed, and is not a quasi-identifier.", "Name quasi-identifiers in method.fixed."
         )
-    return Request.of(profile, limit, risk, scope, fixed, objective)
+    return Request.of(profile, limit, method.limited_risk, method.scope, method.fixed, method.objective)
 
 
 def _solved(asked: Request) -> tuple[Response, Response]:

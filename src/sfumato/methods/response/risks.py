@@ -42,7 +42,7 @@ from sfumato.methods.response.channels import Channel, Channels, IntArray, forwa
 from sfumato.methods.response.joint import JointTable
 from sfumato.values.matrix.retention import FloatArray
 
-RiskName = Literal["reconstruction", "posterior", "link"]
+RiskName = Literal["posterior", "link", "reconstruction"]
 
 AT_ONCE = 1 << 16
 """Numbers up to which the slopes of several attributes are computed at once."""

@@ -4,43 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from sfumato.claims.buckets import BucketClaim, PriorSource
+from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.bucket_plan import GroupPlan, KnownShares, RobustFigures, WithheldCell
 from sfumato.methods.buckets import asked, check_frequencies, check_values, in_groups
+from sfumato.methods.method import Assurance
 from sfumato.methods.robustness.cells import Cells, KnownSet
 from sfumato.methods.robustness.kinds import WITHHELD, leftovers
+from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.robustness.prior import Prior
 from sfumato.methods.robustness.rehearsal import Rehearsal, rehearse, rehearse_plain
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Requirement, Robustness
-
-ROBUST: Literal["robust-anatomy"] = "robust-anatomy"
-PriorWord = Literal["none", "table"]
-Assurance = Literal["proved", "as-published"]
 
 SHOWN_CELLS = 20
 MOST_COMBINATIONS = 2**31 - 1
 """Of known columns and values: combinations are numbered by 32 bits when rows are read."""
 
 
-def plan(
-    profile: Profile,
-    requirement: Requirement,
-    assurance: Assurance,
-    attribute_sets: Sequence[Sequence[str]],
-    prior: PriorWord | Sequence[Path],
-) -> GroupPlan:
+def plan(profile: Profile, requirement: Requirement, method: RobustAnatomy) -> GroupPlan:
     """Return the plan: see `sfumato.methods.plan`. The profile counts the columns of the attribute sets too."""
-    r = asked(requirement, Robustness, ROBUST).r
-    source = _checked_source(profile, attribute_sets, prior, assurance)
-    cells, alone = Cells.of(profile, attribute_sets), _without_cells(profile)
+    r, assurance = asked(requirement, Robustness, method.name).r, method.assurance
+    _check_counted(profile)
+    cells, alone = Cells.of(profile, method.attribute_sets), _without_cells(profile)
+    claim = method.claim(requirement, alone.domain.names)
     check_values(alone, r, "r")
     check_frequencies(
         alone,
@@ -49,7 +40,9 @@ def plan(
         'choose the method "suppression", whose bound is for who knows no associations with other columns',
     )
     own = [cells.prior(known) for known in cells.sets]
-    priors = None if source == "none" else own if prior == "table" else list(_read(cells, prior, alone.domain.labels))
+    priors = None if claim.prior == "none" else own
+    if claim.prior == "file":
+        priors = list(_read(cells, method.prior_files, alone.domain.labels))
     if priors is not None:
         for known, of_set in zip(cells.sets, priors, strict=True):
             _check_possible(alone, cells, known, of_set, r)
@@ -60,8 +53,6 @@ def plan(
             f"1/{r} of the records.",
             "Ask for a smaller r, or for fewer or coarser columns in the attribute sets.",
         )
-    sets = tuple(known.columns for known in cells.sets)
-    claim = BucketClaim(ROBUST, assurance, alone.domain.names, Fraction(1, r), None, sets, source)
     made = in_groups(alone, claim, found.withheld.sum(axis=0), found.number)
     return replace(
         made,
@@ -72,10 +63,9 @@ def plan(
     )
 
 
-def _checked_source(
-    profile: Profile, attribute_sets: Sequence[Sequence[str]], prior: PriorWord | Sequence[Path], assurance: Assurance
-) -> PriorSource:
-    if not attribute_sets or not profile.quasi_identifiers:
+def _check_counted(profile: Profile) -> None:
+    """Raise unless the known columns are counted, and few enough to be numbered."""
+    if not profile.quasi_identifiers:
         raise PolicyError(
             "Robust Anatomy needs what the adversary knows of, and a profile that counts these columns.",
             'Say attribute_sets = [["sex", "age"]] in the policy, and count again.',
@@ -85,18 +75,6 @@ def _checked_source(
             f"The attribute sets have {profile.quasi_domain.size:,} combinations of values: too many to be numbered.",
             "Bin the columns, or leave one out of the attribute sets.",
         )
-    if prior == "none" and assurance == "as-published":
-        raise PolicyError(
-            "The paper's condition is about a prior, and none is given.",
-            'Say prior = "table", or name a file for each attribute set.',
-        )
-    if isinstance(prior, str):
-        return prior
-    if len(prior) != len(attribute_sets):
-        raise PolicyError(
-            f"{len(prior)} files of priors for {len(attribute_sets)} attribute sets.", "Name one for each set."
-        )
-    return "file"
 
 
 def _without_cells(profile: Profile) -> Profile:
@@ -113,8 +91,7 @@ def _without_cells(profile: Profile) -> Profile:
     )
 
 
-def _read(cells: Cells, paths: PriorWord | Sequence[Path], values: Sequence[str]) -> Iterator[Prior]:
-    assert not isinstance(paths, str)
+def _read(cells: Cells, paths: Sequence[Path], values: Sequence[str]) -> Iterator[Prior]:
     for known, path in zip(cells.sets, paths, strict=True):
         yield cells.read_prior(known, path, values)
 

@@ -6,6 +6,5 @@
 from __future__ import annotations
 
 from sfumato.methods.small_domain.partition import MINIMUM_SIZE, Block, Partition, partition
-from sfumato.methods.small_domain.planner import METHOD, plan
 
-__all__ = ["METHOD", "MINIMUM_SIZE", "Block", "Partition", "partition", "plan"]
+__all__ = ["MINIMUM_SIZE", "Block", "Partition", "partition"]

@@ -16,6 +16,7 @@ from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.notes import some
 from sfumato.methods.plan import AloneFigures, PartitionFigures, Plan
 from sfumato.methods.row_order import row_order_facts
+from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.small_domain.partition import Assurance, Block, Partition, partition
 from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
@@ -23,17 +24,8 @@ from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.profile import RARE, Profile
 from sfumato.values.requirement import Bound, Requirement, RhoPrivacy, exact
 
-METHOD = "small-domain"
 
-
-def plan(
-    profile: Profile,
-    requirement: Requirement,
-    assurance: Assurance,
-    minimum_size: int,
-    delta: Fraction,
-    shuffle: bool,
-) -> Plan:
+def plan(profile: Profile, requirement: Requirement, method: SmallDomain) -> Plan:
     """Return the plan of the best partition that was found: see `sfumato.methods.plan`."""
     if not isinstance(requirement, RhoPrivacy):
         raise PolicyError(
@@ -41,6 +33,7 @@ def plan(
             "State both, and no values, tolerance, gamma or epsilon; or choose another method.",
         )
     rho1, rho2 = exact(requirement.rho1, "rho1"), exact(requirement.rho2, "rho2")
+    assurance = method.assurance
     other: Assurance = "as-published" if assurance == "proved" else "proved"
     found, rival = (
         partition(
@@ -48,8 +41,8 @@ def plan(
             rho1,
             rho2,
             assurance=kind,
-            delta=delta,
-            minimum_size=minimum_size,
+            delta=method.doubt,
+            minimum_size=method.minimum_sub_table,
             columns=profile.domain.sizes,
         )
         for kind in (assurance, other)
@@ -61,13 +54,13 @@ def plan(
     quotas = tuple(block.counts for block in found.blocks)
     unprotected = [profile.domain.labels[c] for c in np.flatnonzero((profile.counts > 0) & ~protected)]
     return Plan(
-        method=METHOD,
+        method=method.name,
         assurance=assurance,
         counts=profile.counts,
         mechanism=mechanism,
         quotas=quotas,
         guarantee=SubTableClaim(assurance, rho1).guarantee(Shape((mechanism,))),
-        shuffle=shuffle,
+        shuffle=not profile.keeps_order,
         partition=_figures(found, rival, unprotected, list(beliefs(mechanism, quotas))),
         notes=(
             *_notes(found, unprotected),
@@ -84,7 +77,7 @@ def plan(
             *profile.computed_from_table,
             SUB_TABLES,
             SUB_TABLE_MATRICES,
-            *row_order_facts(profile, shuffle),
+            *row_order_facts(profile),
         ),
     )
 

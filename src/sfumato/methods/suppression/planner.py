@@ -5,65 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 
-from sfumato.claims.buckets import BucketClaim, SuppressionVariant
-from sfumato.errors import Infeasible, PolicyError
+from sfumato.errors import Infeasible
 from sfumato.methods.bucket_plan import GroupPlan, SuppressionFigures, ValueBelief
 from sfumato.methods.buckets import asked, check_values, in_groups
+from sfumato.methods.suppression.method import Suppression as SuppressionMethod
 from sfumato.methods.suppression.suppress import Suppression, costs, suppress
-from sfumato.methods.suppression.variants import PROVED, VARIANTS
+from sfumato.methods.suppression.variants import PROVED
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.requirement import Diversity, Requirement
 
-SUPPRESSION: Literal["suppression"] = "suppression"
 
-
-def plan(
-    profile: Profile,
-    requirement: Requirement,
-    assurance: Literal["proved", "as-published"],
-    variant: SuppressionVariant,
-    always: bool,
-    key: SecretKey | None,
-) -> GroupPlan:
+def plan(profile: Profile, requirement: Requirement, method: SuppressionMethod, key: SecretKey | None) -> GroupPlan:
     """Return the plan: see `sfumato.methods.plan`. Each one draws anew which values take which places."""
-    ell = asked(requirement, Diversity, SUPPRESSION).l
-    _check_variant(variant, assurance)
+    claim, ell = method.claim(requirement, profile.domain.names), asked(requirement, Diversity, method.name).l
     check_values(profile, ell, "l", withholding=True)
     drawn = SecretKey.fresh() if key is None or key.kept else key
-    found = suppress(profile.counts, ell, variant, draw=drawn.drawing(Step.SUPPRESS), always=always)
+    found = suppress(profile.counts, ell, method.chosen, draw=drawn.drawing(Step.SUPPRESS), always=method.always)
     if found.kept.sum() < ell:
         raise Infeasible(
             "R-suppression as published drew to withhold the whole table, as it can where there are as many values as "
             "l.",
             'Say variant = "rotation", which always publishes some.',
         )
-    claim = BucketClaim(SUPPRESSION, assurance, profile.domain.names, Fraction(1, ell), variant, always=always)
     made, figures = in_groups(profile, claim, found.suppressed, int(found.kept.sum()) // ell), _figures(profile, found)
     return replace(made, suppression=figures, seeded=drawn.seeded, notes=(*_notes(found, figures), *made.notes))
-
-
-def _check_variant(variant: str, assurance: str) -> None:
-    if variant not in VARIANTS:
-        raise PolicyError(
-            f"There is no variant {variant!r} of suppression.",
-            f"There are {', '.join(PROVED)}, which are proved, and r-suppression, as published.",
-        )
-    if variant not in (*PROVED, "r-suppression"):
-        raise PolicyError(
-            f"The variant {variant} of suppression is for comparisons only: who knows how it works can tell too much "
-            "of which value was the most frequent one.",
-            f"Choose one of {', '.join(PROVED)}.",
-        )
-    if (variant == "r-suppression") != (assurance == "as-published"):
-        raise PolicyError(
-            f"The variant {variant} does not go with the assurance {assurance}.",
-            f"r-suppression is as published; {', '.join(PROVED)} are proved.",
-        )
 
 
 def _figures(profile: Profile, found: Suppression) -> SuppressionFigures:

@@ -295,7 +295,7 @@ def _method(profile: Profile, choice: Choice, known: Sequence[str]) -> list[str]
     return [
         *map(toml.comment, choice.about_method()),
         "[method]",
-        f"name = {toml.quote(choice.method)}",
+        f"name = {toml.quote(choice.method.name)}",
         toml.comment(
             "If values must stay true, records can be published in groups instead: who is in a group and which values "
             "it has, but not who has which. These take one sensitive column, and l or r in place of the requirement "

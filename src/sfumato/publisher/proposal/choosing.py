@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.errors import CannotMeet, UsageError
-from sfumato.methods import plan
+from sfumato.methods.method import Method
 from sfumato.methods.plan import Plan
+from sfumato.methods.small_domain.method import SmallDomain
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher.proposal import figures
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import RhoPrivacy
@@ -29,7 +31,7 @@ MANY_VALUES = 20
 class Choice:
     """A method and a requirement, and what they mean for the table. `asked` None: nothing useful can be promised."""
 
-    method: str
+    method: Method
     share: float  # of the most frequent value
     values: int
     asked: figures.RoundRequirement | None
@@ -38,7 +40,7 @@ class Choice:
 
     def about_method(self) -> Iterator[str]:
         """Say why this method."""
-        if self.method == "uniform":
+        if isinstance(self.method, Uniform):
             yield (
                 "uniform: every value is kept with the same probability, and the promise holds for any statement about "
                 'a record. "fine-grain" can protect some values more than others, and holds for single values.'
@@ -93,24 +95,24 @@ def choose(profile: Profile) -> Choice:
     """Return what to propose."""
     share, values = float(profile.frequency.max()), profile.domain.size
     if share > MOST_IN_ONE:
-        return Choice("uniform", share, values, None)
+        return Choice(Uniform(), share, values, None)
     asked = figures.requirement(share)
     if values > MOST_PLANNED:
-        return Choice("uniform", share, values, asked)
-    uniform = _planned(profile, "uniform", asked)
-    chosen = Choice("uniform", share, values, asked, uniform, uniform)
+        return Choice(Uniform(), share, values, asked)
+    uniform = _planned(profile, Uniform(), asked)
+    chosen = Choice(Uniform(), share, values, asked, uniform, uniform)
     if not chosen.is_useless:
         return chosen
-    dealt = _planned(profile, "small-domain", asked) if values <= MOST_DEALT else None
+    dealt = _planned(profile, SmallDomain(), asked) if values <= MOST_DEALT else None
     if dealt is None or _error(dealt) > MUCH_BETTER * _error(uniform):
         return chosen
-    return Choice("small-domain", share, values, asked, dealt, uniform)
+    return Choice(SmallDomain(), share, values, asked, dealt, uniform)
 
 
-def _planned(profile: Profile, method: str, asked: figures.RoundRequirement) -> Plan | None:
+def _planned(profile: Profile, method: Method, asked: figures.RoundRequirement) -> Plan | None:
     requirement = RhoPrivacy(Fraction(asked.rho1, 1000), Fraction(asked.rho2, 1000))
     try:
-        made = plan(profile, method=method, requirement=requirement)
+        made = method.plan(profile, requirement)
     except (CannotMeet, UsageError):
         return None
     return made if isinstance(made, Plan) else None

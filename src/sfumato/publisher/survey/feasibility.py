@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from sfumato.errors import CannotMeet, UsageError
-from sfumato.methods import plan
+from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.bucket_plan import GroupPlan
+from sfumato.methods.fine_grain import FineGrain
+from sfumato.methods.method import Method
+from sfumato.methods.small_domain.method import SmallDomain
+from sfumato.methods.suppression.method import Suppression
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
-from sfumato.publisher.policy_rules import Assurance, RequirementRule
+from sfumato.publisher.policy_rules import RequirementRule
 from sfumato.publisher.survey.model import Feasible
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Diversity, LocalPrivacy, Requirement, RhoPrivacy, tolerance
@@ -22,11 +26,6 @@ EPSILONS = (0.5, 1, 2, 3)
 TOLERANCES = (2, 3, 5, 10)
 SHARES = (2, 5)
 DIVERSITIES = (3, 5)
-OPTIONS = (
-    "retention_floor", "weights", "minimum_sub_table", "delta", "scope", "risk", "fixed", "objective", "variant",
-    "always", "attribute_sets", "prior",
-)  # fmt: skip
-"""What a policy's own case takes besides."""
 MOST_PARTITIONED = 1_000
 """For a larger domain small domain randomization is planned only if the policy asks for it."""
 MOST_VALUES = 5_000
@@ -35,12 +34,10 @@ MOST_VALUES = 5_000
 
 @dataclass(frozen=True)
 class _Case:
-    method: str
+    method: Method
     requirement: Requirement
     shown: str
-    assurance: Assurance = "proved"
     from_policy: bool = False
-    more: dict[str, Any] = field(default_factory=dict)  # other arguments of a plan
 
 
 def survey_feasibility(profile: Profile, policy: Policy, joint: Profile) -> tuple[Feasible, ...]:
@@ -48,26 +45,15 @@ def survey_feasibility(profile: Profile, policy: Policy, joint: Profile) -> tupl
     cases: list[_Case] = []
     if profile.domain.size <= MOST_VALUES:
         cases += [*_standard_cases(), *_small_domain_cases(profile), *_group_cases(profile)]
-    return (_tried(joint, _of_policy(policy)), *(_tried(profile, case) for case in cases))
-
-
-def _of_policy(policy: Policy) -> _Case:
-    method = policy.method
-    return _Case(
-        method.name,
-        policy.required,
-        _shown(policy.requirement),
-        method.assurance,
-        from_policy=True,
-        more={name: value for name, value in policy.plan_arguments().items() if name in OPTIONS},
-    )
+    own = _Case(policy.method, policy.requirement, _shown(policy.requirement_rule), from_policy=True)
+    return (_tried(joint, own), *(_tried(profile, case) for case in cases))
 
 
 def _standard_cases() -> Iterator[_Case]:
     for epsilon in EPSILONS:
-        yield _Case("uniform", LocalPrivacy(epsilon), f"epsilon = {epsilon:g}")
+        yield _Case(Uniform(), LocalPrivacy(epsilon), f"epsilon = {epsilon:g}")
     for theta in TOLERANCES:
-        for method in ("uniform", "fine-grain"):
+        for method in (Uniform(), FineGrain()):
             yield _Case(method, tolerance(theta), f"tolerance = {theta:g}")
 
 
@@ -78,14 +64,14 @@ def _small_domain_cases(profile: Profile) -> Iterator[_Case]:
         for theta in SHARES:
             if theta * largest < 1:
                 shown = f"rho1 = largest share, rho2 = {theta} rho1"
-                yield _Case("small-domain", RhoPrivacy(largest, theta * largest), shown)
+                yield _Case(SmallDomain(), RhoPrivacy(largest, theta * largest), shown)
 
 
 def _group_cases(profile: Profile) -> Iterator[_Case]:
     """Anatomy, or suppression where a value is too frequent."""
     for l in DIVERSITIES:  # noqa: E741
         if l <= np.count_nonzero(profile.counts):
-            method = "anatomy" if l * int(profile.counts.max()) <= profile.rows else "suppression"
+            method = Anatomy() if l * int(profile.counts.max()) <= profile.rows else Suppression()
             yield _Case(method, Diversity(l), f"l = {l}")
 
 
@@ -104,8 +90,8 @@ def _tried(profile: Profile, case: _Case) -> Feasible:
     def result(reason: str = "", **numbers: float | bool | None) -> Feasible:
         names = ("retention_low", "retention_high", "record_utility", "total_variation", "published_share")
         return Feasible(
-            method=case.method,
-            assurance=case.assurance,
+            method=case.method.name,
+            assurance=case.method.assurance,
             requirement=case.shown,
             from_policy=case.from_policy,
             reason=reason,
@@ -113,13 +99,7 @@ def _tried(profile: Profile, case: _Case) -> Feasible:
         )
 
     try:
-        made = plan(
-            profile,
-            method=case.method,
-            requirement=case.requirement,
-            assurance=case.assurance,
-            **case.more,
-        )
+        made = case.method.plan(profile, case.requirement)
     except (CannotMeet, UsageError) as problem:
         return result(problem.message)
     if isinstance(made, GroupPlan):

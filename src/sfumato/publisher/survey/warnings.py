@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sfumato.publisher.policy import Policy
-from sfumato.publisher.policy_rules import GROUPING, KEEPING_ONE
 from sfumato.publisher.survey.model import Column, Feasible, Prediction, RowOrder, Sensitive
 from sfumato.publisher.survey.text import Survey
 from sfumato.values.attributes import LEFT_OUT_ROLES
@@ -39,8 +38,8 @@ def policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:
     yield from _repeated(survey, policy)
     yield from _unique(survey, policy)
     if survey.prediction and survey.sensitive:
-        if policy.method.name in GROUPING:
-            yield from _associated(survey.prediction, survey.sensitive, policy.known_columns)
+        if policy.method.publishes_buckets:
+            yield from _associated(survey.prediction, survey.sensitive, policy.method.known_columns)
         else:
             yield from _predicted(survey.prediction, survey.sensitive)
         yield from _rare(survey.sensitive)
@@ -79,7 +78,7 @@ def _repeated(survey: Survey, policy: Policy) -> Iterator[str]:
             f"Publishing would stop: {fact} The guarantee is for one row per person. "
             + (
                 'Say what to do: person.repeated = "keep-one" or "per-row".'
-                if policy.method.name in KEEPING_ONE
+                if not policy.method.why_not_one
                 else 'Keep one row of each in the table, or say person.repeated = "per-row".'
             )
         )
@@ -92,7 +91,7 @@ def _unique(survey: Survey, policy: Policy) -> Iterator[str]:
     if u is None or u.unique_share < MANY_UNIQUE:
         return
     alone = f"{u.unique_share:.1%} of the records are alone with their quasi-identifiers"
-    if policy.method.name in GROUPING:
+    if policy.method.publishes_buckets:
         yield (
             f"{alone}: whoever knows these finds the record and its group, and only the other records of the group "
             "protect it. Coarser bins or merged values help."
