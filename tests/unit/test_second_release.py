@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.guarantee import BOTH, UPWARD, rounded_up
-from sfumato.claims.second_release import assumed, equal_twice, equal_twice_of, own_factor, with_fresh_noise
+from sfumato.claims.second_release import assumed, equal_twice, own_factor, with_fresh_noise
 from sfumato.methods import plan
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.small_domain.planner import uniform_matrix
@@ -136,7 +136,7 @@ def test_t3_equal_twice_is_the_largest_factor_of_any_statement_on_one_value(rete
         return
     for i in range(m):
         alone = odds_factor(kernel, equal_pairs(m), all_pairs(m), lambda x, i=i: x[0] == i)
-        assert alone == equal_twice_of(matrix, i)
+        assert alone == matrix.equal_twice(i)
     single = [{i} for i in range(m)]
     predicates = [set(s) for k in range(1, m) for s in itertools.combinations(range(m), k)]
     for when, among in ((0, single), (1, single), (0, predicates)):

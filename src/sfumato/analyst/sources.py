@@ -167,7 +167,7 @@ class _FromMatrices:
             return "values"
         if not self.question.condition.values:
             return "whole"
-        return "chosen" if all(table.matrix.is_uniform for table in self.channel.tables) else "values"
+        return "chosen" if all(table.matrix.uniform_noise is not None for table in self.channel.tables) else "values"
 
 
 # --- by groups --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Were two draws made with the same random words? Of one person in two releases, or of one record in two columns.
 
-Two independent draws of values a and b, by matrices with retentions p and r over the same m values, are equal with
+Two independent draws of values a and b by matrices P and R are equal with sum_y P[y, a] R[y, b], by retentions p and r
+over the same m values with
 
     (1 + (m - 1) p_a r_a) / m   if a = b,      (1 - p_a r_b) / m   if not
 
@@ -18,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.chance import Tallies
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import FloatArray
 
 LEVEL = 1e-6
 """Probability of a false alarm, of all counts of two releases together."""
@@ -26,9 +28,10 @@ LEVEL = 1e-6
 Mask = npt.NDArray[np.bool_]
 
 
-def equal_shares(first: PerturbationMatrix, second: PerturbationMatrix) -> tuple[float, float]:
+def equal_shares(first: Matrix, second: Matrix) -> tuple[float, float]:
     """Return the least and the largest chance that independent draws of any two values are equal.
 
+    >>> from sfumato.values.matrix.retention import PerturbationMatrix
     >>> nothing = PerturbationMatrix.from_retention([0.5, 0.5, 0.5])
     >>> tuple(round(chance, 6) for chance in equal_shares(nothing, nothing))  # (1 - 1/4)/3 and (1 + 2/4)/3
     (0.25, 0.5)
@@ -36,12 +39,15 @@ def equal_shares(first: PerturbationMatrix, second: PerturbationMatrix) -> tuple
     p, r, m = first.retention, second.retention, first.size
     if m == 1:
         return 1.0, 1.0
+    if p is None or r is None:
+        chances = first.dense().T @ second.dense()
+        return float(chances.min()), float(chances.max())
     (a, b), (c, d) = (np.argsort(-retention, kind="stable")[:2] for retention in (p, r))
     unlike = p[a] * r[c] if a != c else max(p[a] * r[d], p[b] * r[c])
     return float((1 - unlike) / m), float((1 + (m - 1) * (p * r).max()) / m)
 
 
-def equal_rows(equal: Mask, first: PerturbationMatrix, second: PerturbationMatrix) -> Tallies:
+def equal_rows(equal: Mask, first: Matrix, second: Matrix) -> Tallies:
     """Return how many linked rows are published equal, and how many differ."""
     least, most = equal_shares(first, second)
     hits, rows = float(np.count_nonzero(equal)), float(equal.size)

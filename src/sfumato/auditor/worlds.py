@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from sfumato.errors import UsageError
-from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
 
 Number = int | Fraction
 World = tuple[int, ...]
@@ -72,10 +72,9 @@ def same_chance(world: World) -> Number:
     return 1
 
 
-def exact_weights(matrix: PerturbationMatrix) -> list[list[int]]:
+def exact_weights(matrix: Matrix) -> list[list[int]]:
     """Return 2^64 P[y, x], exactly."""
-    noise = [int(weight) for weight in matrix.noise]
-    return [[matrix.diagonal_weight(x) if x == y else noise[x] for x in range(matrix.size)] for y in range(matrix.size)]
+    return [[matrix.weight(y, x) for x in range(matrix.size)] for y in range(matrix.size)]
 
 
 # --- what an attacker believes of the worlds beforehand ---------------------------------------------------------------

@@ -10,6 +10,8 @@ import numpy as np
 
 from sfumato.claims.guarantee import Guarantee
 from sfumato.values.attributes import Domain, SensitiveDomain, Value
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.requirement import Bound
@@ -56,7 +58,7 @@ def sub_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
     return [
         {
             "values": None if mechanism.is_whole else table.codes.tolist(),
-            "noise": noise(table.matrix),
+            **matrix(table.matrix),
             "bounds": [bound(b) for b in (table.bounds[:1] if len(set(table.bounds)) == 1 else table.bounds)],
         }
         for table in mechanism.tables
@@ -72,7 +74,7 @@ def read_mechanism(parts: list[dict[str, Any]], tables: list[dict[str, Any]], la
 def _read_sub_table(raw: dict[str, Any], size: int) -> SubTable:
     codes = np.array(range(size) if raw["values"] is None else raw["values"], dtype=np.int32)
     bounds = tuple(read_bound(b) for b in raw["bounds"])
-    return SubTable(codes, read_noise(raw["noise"]), bounds * codes.size if len(bounds) == 1 else bounds)
+    return SubTable(codes, read_matrix(raw), bounds * codes.size if len(bounds) == 1 else bounds)
 
 
 def guarantee(g: Guarantee) -> dict[str, Any]:
@@ -85,15 +87,21 @@ def read_guarantee(raw: dict[str, Any]) -> Guarantee:
     return Guarantee(**{**raw, "directions": tuple(raw["directions"]), "limits": tuple(raw["limits"])})
 
 
-def noise(matrix: PerturbationMatrix) -> dict[str, Any]:
-    """Return the integer matrix: one weight where all columns are equal, else one for each value."""
-    weights = [str(q) for q in (matrix.noise[:1] if matrix.is_uniform else matrix.noise).tolist()]
-    return {"size": matrix.size, "weights": weights}
+def matrix(of_table: Matrix) -> dict[str, Any]:
+    """Return the integers: one noise weight where all columns are equal, or one for each value, or all columns."""
+    if isinstance(of_table, DenseMatrix):
+        return {"columns": [list(map(str, column)) for column in of_table.columns.tolist()]}
+    assert isinstance(of_table, PerturbationMatrix)
+    weights = of_table.noise[:1] if of_table.is_uniform else of_table.noise
+    return {"noise": {"size": of_table.size, "weights": list(map(str, weights.tolist()))}}
 
 
-def read_noise(raw: dict[str, Any]) -> PerturbationMatrix:
-    """Return what `noise` wrote."""
-    weights = np.array([int(q) for q in raw["weights"]], dtype=np.uint64)
-    if weights.size not in (1, raw["size"]):
-        raise ValueError(f"{weights.size} noise weights for {raw['size']} values")
-    return PerturbationMatrix(np.broadcast_to(weights, (raw["size"],)))
+def read_matrix(raw: dict[str, Any]) -> Matrix:
+    """Return what `matrix` wrote."""
+    if (columns := raw.get("columns")) is not None:
+        return DenseMatrix(np.array([[int(weight) for weight in column] for column in columns], dtype=np.uint64))
+    noise = raw["noise"]
+    weights = np.array([int(q) for q in noise["weights"]], dtype=np.uint64)
+    if weights.size not in (1, noise["size"]):
+        raise ValueError(f"{weights.size} noise weights for {noise['size']} values")
+    return PerturbationMatrix(np.broadcast_to(weights, (noise["size"],)))

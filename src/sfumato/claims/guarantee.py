@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-Direction = Literal["upward", "downward"]
+from sfumato.values.matrix.base import Direction
+
 Scope = Literal["any predicate", "single values"]
 BOTH: tuple[Direction, ...] = ("upward", "downward")
 UPWARD: tuple[Direction, ...] = ("upward",)

@@ -80,7 +80,7 @@ class RiskClaim(Claim):
             "assurance": (self.risk == "reconstruction") == (published.assurance == "as-published"),
             "method": published.method == KIND and published.kinds == {KIND},
             "scope": {mechanism.domain.names for mechanism in mechanisms} <= self._in_scope(),
-            "matrices": all(m.is_whole and is_on_grid(m.matrix) and m.matrix.noise[0] > 0 for m in mechanisms),
+            "matrices": all(m.is_whole and is_on_grid(m.matrix) and m.matrix.uniform_noise for m in mechanisms),
             "columns": {*self.quasi_identifiers, *self.sensitive} <= set(published.columns),
         }
 

@@ -20,7 +20,6 @@ from sfumato.claims.guarantee import (
     NOT_OF,
     PER_ROW,
     UPWARD,
-    Direction,
     Guarantee,
     Scope,
     Strength,
@@ -31,7 +30,8 @@ from sfumato.claims.second_release import second_of
 from sfumato.claims.single_columns import worst_factor
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import OBSERVED_RHO1, Facts
-from sfumato.values.matrix.retention import PerturbationMatrix, amplification
+from sfumato.values.matrix.base import Direction, Matrix
+from sfumato.values.matrix.retention import amplification
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.requirement import Bound
 
@@ -145,7 +145,7 @@ class OddsClaim(Claim):
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _alone_limit(domain: SensitiveDomain, matrix: PerturbationMatrix) -> str:
+def _alone_limit(domain: SensitiveDomain, matrix: Matrix) -> str:
     """Say how far statements about one of several columns can move, which the factors of combinations do not bound."""
     worst = worst_factor(domain, matrix)
     if worst is None:
@@ -157,7 +157,7 @@ def _alone_limit(domain: SensitiveDomain, matrix: PerturbationMatrix) -> str:
     return f"{text}: their odds change by at most the factor {rounded_up(worst.largest)}, which {told} can reach."
 
 
-def downward_limit(domain: SensitiveDomain, matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> str:
+def downward_limit(domain: SensitiveDomain, matrix: Matrix, bounds: Sequence[Bound]) -> str:
     """Return what as-published fine-grain perturbation does not keep, with a counter-example where there is one."""
     text = "Upward only: the downward half of FG Theorem 1 does not follow from FG Fig. 3"
     breach = counterexample(matrix, bounds)
@@ -177,9 +177,7 @@ class Violation:
     gamma: Fraction
 
 
-def violations(
-    matrix: PerturbationMatrix, bounds: Sequence[Bound], directions: Sequence[Direction]
-) -> Iterator[Violation]:
+def violations(matrix: Matrix, bounds: Sequence[Bound], directions: Sequence[Direction]) -> Iterator[Violation]:
     """Yield every value and direction in which the integer matrix breaks its bound, exactly."""
     factors = {"upward": matrix.upward, "downward": matrix.downward}
     for direction in directions if matrix.size > 1 else ():
@@ -191,7 +189,7 @@ def violations(
                 yield Violation(code, direction, factor, bound.gamma)
 
 
-def exceeds_any_predicate(matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> bool:
+def exceeds_any_predicate(matrix: Matrix, bounds: Sequence[Bound]) -> bool:
     """Whether the odds of some predicate can change by more than the strictest gamma, exactly.
 
     They change by at most the largest ratio of two entries of a row of the matrix, and by that much for some prior.
@@ -275,35 +273,36 @@ class Counterexample:
 
     code: int
     rival: int
+    published: int
     prior: Fraction
     posterior: Fraction
     limit: Fraction
 
     def told(self, domain: SensitiveDomain) -> str:
         """Return it in a sentence."""
-        value, rival = domain.labels[self.code], domain.labels[self.rival]
+        value, rival, published = (domain.labels[code] for code in (self.code, self.rival, self.published))
         return (
             f"with a prior of {_share(self.prior)} for {value!r} and {_share(1 - self.prior)} for {rival!r}, "
-            f"a published {rival!r} lowers the posterior of {value!r} to {_share(self.posterior)}, "
+            f"a published {published!r} lowers the posterior of {value!r} to {_share(self.posterior)}, "
             f"below rho1 = {_share(self.limit)}"
         )
 
 
-def counterexample(matrix: PerturbationMatrix, bounds: Sequence[Bound]) -> Counterexample | None:
+def counterexample(matrix: Matrix, bounds: Sequence[Bound]) -> Counterexample | None:
     """Return the worst downward breach among values stated with (rho1, rho2), or None if there is none.
 
-    The prior puts rho2_i on x_i and the rest on the least noisy other value x_k; x_k is published. FG Example 1: SARS
-    1/7, another value 6/7; the posterior of SARS is 1/13, below its rho1 of 1/10.
+    The prior puts rho2_i on x_i and the rest on its worst rival. FG Example 1: SARS 1/7, another value 6/7; the
+    posterior of SARS is 1/13, below its rho1 of 1/10.
     """
     found: Counterexample | None = None
     for violation in violations(matrix, bounds, ("downward",)):
         bound, i = bounds[violation.code], violation.code
         if bound.rho1 is None or bound.rho2 is None:
             continue
-        k = matrix.quietest_except(i)
-        stays = bound.rho2 * int(matrix.noise[i])
-        posterior = stays / (stays + (1 - bound.rho2) * matrix.diagonal_weight(k))
-        candidate = Counterexample(i, k, bound.rho2, posterior, bound.rho1)
+        published, k = matrix.worst_case(i, "downward")
+        stays = bound.rho2 * matrix.weight(published, i)
+        posterior = stays / (stays + (1 - bound.rho2) * matrix.weight(published, k))
+        candidate = Counterexample(i, k, published, bound.rho2, posterior, bound.rho1)
         if found is None or posterior / bound.rho1 < found.posterior / found.limit:
             found = candidate
     return found

@@ -24,10 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-import numpy as np
-
-from sfumato.claims.guarantee import Direction, rounded_up
-from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
+from sfumato.claims.guarantee import rounded_up
+from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound
 
@@ -49,50 +47,30 @@ SECOND_RESPONSE = (
 # --- factors ----------------------------------------------------------------------------------------------------------
 
 
-def equal_twice(matrix: PerturbationMatrix) -> Fraction | None:
+def equal_twice(matrix: Matrix) -> Fraction | None:
     """Return how much two equal published values raise the odds of a value that stays, with a record key; None: no end.
 
-    It is largest for one of the three values with the least noise. Uniform: gamma (m - 1 + gamma) from three values on.
+        max_i max_y  P[y, i] / (the product of the two smallest entries of row y)
 
+    The value i that stays is published as (y, y) with P[y, i], two that follow each other with P[y, k] P[y, b].
+    Uniform: gamma (m - 1 + gamma) from three values on.
+
+    >>> from sfumato.values.matrix.retention import PerturbationMatrix
     >>> round(float(equal_twice(PerturbationMatrix.from_retention([2 / 14] * 12))), 6)
     42.0
     """
-    found = [equal_twice_of(matrix, code) for code in _quietest(matrix)]
+    found = [matrix.equal_twice(code) for code in range(matrix.size)]
     return None if None in found else max(factor for factor in found if factor is not None)
 
 
-def equal_twice_of(matrix: PerturbationMatrix, code: int) -> Fraction | None:
-    """Return the same for one value.
-
-        max_y  P[y, i] / (the product of the two smallest entries of row y)
-
-    The value i that stays is published as (y, y) with P[y, i], two that follow each other with P[y, k] P[y, b]. The
-    maximum is at y = x_i: at another y the entry of x_i is its noise, and if that is one of the two smallest, the
-    quotient is 1 over the other, which is at most (diagonal of x_i) / (two smallest of the others), as no noise exceeds
-    a diagonal.
-    """
-    if matrix.size == 1:
-        return Fraction(1)
-    own = matrix.diagonal_weight(code)
-    others = [int(matrix.noise[k]) for k in _quietest(matrix) if k != code]
-    changing = others[0] * (others[1] if matrix.size > 2 else own)
-    return Fraction(own * WORDS, changing) if changing else None
-
-
-def _quietest(matrix: PerturbationMatrix) -> list[int]:
-    """Return the three values with the least noise."""
-    order: list[int] = np.argsort(matrix.noise, kind="stable")[:3].tolist()
-    return order
-
-
-def own_factor(matrix: PerturbationMatrix, code: int, directions: Iterable[Direction]) -> Fraction | None:
+def own_factor(matrix: Matrix, code: int, directions: Iterable[Direction]) -> Fraction | None:
     """Return by how much one release changes the odds of a value; None: without bound."""
     factors = {"upward": matrix.upward, "downward": matrix.downward}
     own = [factors[direction](code) for direction in directions]
     return None if None in own else max(factor for factor in own if factor is not None)
 
 
-def with_fresh_noise(own: Fraction | None, other: PerturbationMatrix, releases: int = 2) -> Fraction | None:
+def with_fresh_noise(own: Fraction | None, other: Matrix, releases: int = 2) -> Fraction | None:
     """Return what becomes of a value's own factor with so many releases in all, the others by this matrix.
 
     own factor * (the largest ratio of two entries of a row of the other matrix)^(releases - 1)
@@ -140,9 +118,7 @@ def second_response_with_key(mechanisms: Sequence[Mechanism]) -> str:
     )
 
 
-def second_with_fresh_noise(
-    matrix: PerturbationMatrix, bounds: Sequence[Bound], directions: Sequence[Direction]
-) -> str:
+def second_with_fresh_noise(matrix: Matrix, bounds: Sequence[Bound], directions: Sequence[Direction]) -> str:
     """Return what a second release tells if it draws fresh noise, with the factors of the strictest value."""
     required = [(bound.gamma, code) for code, bound in enumerate(bounds) if bound.gamma is not None]
     once = own_factor(matrix, min(required)[1], directions)

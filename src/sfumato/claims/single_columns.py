@@ -3,8 +3,7 @@
 Several sensitive columns are randomized as one, by combinations. Let A be those with one value of one column.
 
     one matrix    the odds of A change by at most  max_y max_{z in A} P[y,z] / min_{z not in A} P[y,z],  any prior; with
-                  A and its complement exchanged, downward. In each row the diagonal is the largest entry, and no other
-                  is above 1/m, so that y is in A: the largest diagonal of A over the least noise outside of it
+                  A and its complement exchanged, downward (`Matrix.raised`)
     sub-tables    who believes by the shares in a sub-table believes in A, after a published y in A, by
                   (Q C_A + (D - Q) c_y) / (Q n + (D - Q) c_y): D the diagonal and Q the noise of its uniform matrix, C_A
                   the records of A, c_y those of y, n all. It grows with c_y; for y outside of A it is below C_A/n
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.attributes import Domain, SensitiveDomain, label
-from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 
 IntArray = npt.NDArray[np.int64]
@@ -41,38 +40,19 @@ class Factor:
         return None if self.upward is None or self.downward is None else max(self.upward, self.downward)
 
 
-def factors(domain: SensitiveDomain, matrix: PerturbationMatrix) -> Iterator[Factor]:
+def factors(domain: SensitiveDomain, matrix: Matrix) -> Iterator[Factor]:
     """Yield the factors of every value of each column that has two or more; nothing where there is one column."""
     for part, values in _columns(domain):
-        quietest, other = _least_two(matrix.noise, values, len(part.values))
-        for value in range(len(part.values)):
-            within, without = int(quietest[value]), int(other[value])
-            ratios = (_ratio(matrix, within, without), _ratio(matrix, without, within))
-            yield Factor(part.name, label(part.values[value]), *ratios)
+        for value, named in enumerate(part.values):
+            inside = values == value
+            yield Factor(part.name, label(named), matrix.raised(inside), matrix.raised(~inside))
 
 
-def worst_factor(domain: SensitiveDomain, matrix: PerturbationMatrix) -> Factor | None:
+def worst_factor(domain: SensitiveDomain, matrix: Matrix) -> Factor | None:
     """Return the statement whose odds can change most; None where there is one column."""
     found = list(factors(domain, matrix))
     unbounded = next((factor for factor in found if factor.largest is None), None)
     return unbounded or max(found, key=lambda factor: factor.largest or 0, default=None)
-
-
-def _least_two(noise: npt.NDArray[np.uint64], values: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """Return, for each value, the code with the least noise among its combinations, and among all others."""
-    order = np.argsort(noise, kind="stable")
-    first = np.full(size, -1, dtype=np.int64)
-    for code in order[::-1].tolist():
-        first[values[code]] = code
-    best = int(order[0])
-    second = next(int(code) for code in order if values[code] != values[best])
-    return first, np.where(np.arange(size) == values[best], second, best)
-
-
-def _ratio(matrix: PerturbationMatrix, kept: int, drawn: int) -> Fraction | None:
-    """Return the diagonal of one value over the noise of another."""
-    noise = int(matrix.noise[drawn])
-    return Fraction(matrix.diagonal_weight(kept), noise) if noise else None
 
 
 @dataclass(frozen=True)
@@ -97,8 +77,9 @@ def beliefs(mechanism: Mechanism, quotas: Sequence[IntArray]) -> Iterator[Belief
         ]
         overall = sum((totals for totals, _ in blocks), np.zeros(size, dtype=np.int64))
         for number, (table, (totals, tops)) in enumerate(zip(mechanism.tables, blocks, strict=True), start=1):
-            n, noise = int(totals.sum()), int(table.matrix.noise[0])
-            more = table.matrix.diagonal_weight(0) - noise
+            n, noise = int(totals.sum()), table.matrix.uniform_noise
+            assert noise is not None  # sub-tables have uniform matrices
+            more = table.matrix.weight(0, 0) - noise
             for value in np.flatnonzero(totals).tolist():
                 total, top = int(totals[value]), int(tops[value])
                 yield Belief(

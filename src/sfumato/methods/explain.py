@@ -69,7 +69,14 @@ def _what(plan: Plan) -> list[str]:
 
 
 def _how(plan: Plan) -> str:
-    kept = [table.matrix.retention for table in plan.mechanism.tables]
+    kept = [p for table in plan.mechanism.tables if (p := table.matrix.retention) is not None]
+    if not kept:
+        own = plan.matrix.diagonal
+        return (
+            f"Each record is published with its own {plan.domain.name} with probability {own.min():.2%} to "
+            f"{own.max():.2%}, and otherwise with another of all {plan.domain.size:,} values, by its column of the "
+            "matrix."
+        )
     low, high = min(float(p.min()) for p in kept), max(float(p.max()) for p in kept)
     shown = f"{low:.2%}" if math.isclose(low, high) else f"{low:.2%} to {high:.2%}"
     draws = f"keeps its {plan.domain.name} with probability {shown} (its retention) and otherwise draws one of all"
@@ -93,11 +100,12 @@ def _sub_tables(plan: Plan, figures: PartitionFigures) -> list[str]:
         if number > SHOWN_VALUES:
             lines.append(f"  ... and {figures.sub_tables - SHOWN_VALUES:,} more in --json")
             break
-        bound = next((b for b in table.bounds if b.gamma is not None), None)
+        bound, kept = next((b for b in table.bounds if b.gamma is not None), None), table.matrix.retention
+        assert kept is not None  # sub-tables have uniform matrices
         rho1, gamma = ("none", "none") if bound is None else (f"{float(bound.rho1 or 0):.4f}", _short(bound.gamma))
         lines.append(
             f"  {number:>9} {int(quotas.sum()):>11,} {table.codes.size:>7,} {rho1:>8} {gamma:>9} "
-            f"{float(table.matrix.retention[0]):>10.4f}"
+            f"{float(kept[0]):>10.4f}"
         )
     confidence = f"with confidence {1 - float(Fraction(figures.delta)):.4g} (delta = {figures.delta})"
     other = "as-published" if plan.assurance == "proved" else "proved"
@@ -137,6 +145,8 @@ def _short(number: Fraction | None) -> str:
 def _matrix(plan: Plan) -> list[str]:
     head = "Matrix: row = published value, column = original value; columns sum to one"
     if plan.domain.size > SHOWN_MATRIX:
+        if plan.matrix.retention is None:
+            return [f"{head}. It has {plan.domain.size:,} values, too many to show."]
         return [
             f"{head}: an original value i becomes any one other value with probability (1 - retention_i) / "
             f"{plan.domain.size:,}, and itself with its diagonal."

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.claims.claim import Shape
-from sfumato.claims.guarantee import BOTH, Direction
+from sfumato.claims.guarantee import BOTH
 from sfumato.claims.odds import OddsClaim, downward_limit
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods import uniform
@@ -21,6 +21,7 @@ from sfumato.methods.rounding import round_within
 from sfumato.methods.row_order import row_order_facts
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import BEST_FOR_TABLE
+from sfumato.values.matrix.base import Direction
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix, largest_noise
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile

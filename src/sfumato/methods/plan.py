@@ -30,7 +30,8 @@ from sfumato.methods.response_plan import RESPONSE, ResponsePlan
 from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import Facts
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound
 from sfumato.values.uniqueness import Uniqueness, read_uniqueness
@@ -147,7 +148,7 @@ class Plan(PrivatePlan):
         return (self.mechanism,)
 
     @property
-    def matrix(self) -> PerturbationMatrix:
+    def matrix(self) -> Matrix:
         """The matrix of all rows; sub-tables have matrices of their own (`mechanism.tables`)."""
         return self.mechanism.matrix
 
@@ -174,7 +175,9 @@ class Plan(PrivatePlan):
     @property
     def retention(self) -> FloatArray:
         """p_i, averaged over the records of a value where they are in several sub-tables; NaN where it has none."""
-        return self._averaged([table.matrix.retention for table in self.mechanism.tables])
+        none = np.full(self.domain.size, math.nan)
+        of_tables = [table.matrix.retention for table in self.mechanism.tables]
+        return self._averaged([none if p is None else p for p in of_tables])
 
     @property
     def diagonal(self) -> FloatArray:
@@ -236,7 +239,7 @@ class Plan(PrivatePlan):
             for code, bound in enumerate(self.bounds):
                 factor = factors[direction](code)
                 if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
-                    rival = self.domain.labels[self.matrix.quietest_except(code)]
+                    rival = self.domain.labels[self.matrix.worst_case(code, direction)[1]]
                     found.append(Binding(self.domain.labels[code], direction, rival, float(bound.gamma)))
         return tuple(found)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.claims.guarantee import Direction
 from sfumato.claims.odds import violations
 from sfumato.errors import Infeasible
+from sfumato.values.matrix.base import Direction
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 from sfumato.values.requirement import Bound
 

@@ -118,6 +118,16 @@ class Noise(Part):
     weights: tuple[Annotated[str, Field(pattern="^[0-9]+$")], ...]
 
 
+Columns = Annotated[
+    tuple[tuple[Annotated[str, Field(pattern="^[0-9]+$")], ...], ...] | None,
+    Field(
+        description="Its matrix where it has any columns: for each of its values the integer weights over 2^64 with "
+        "which the values are published for it. Left out or null where `noise` tells the matrix.",
+        exclude_if=_is_none,
+    ),
+]
+
+
 class BoundPart(Part):
     """What was required of a value; exact fractions as text. gamma null: nothing."""
 
@@ -145,8 +155,19 @@ class SubTablePart(Part):
     values: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
         description="Numbers of its values in the domain, from 0; null for all of them. It can publish no other value."
     )
-    noise: Noise = Field(description="Its matrix, for its values in their order.")
+    noise: Noise | None = Field(
+        None,
+        description="Its matrix, for its values in their order; left out or null where `columns` tells it.",
+        exclude_if=_is_none,
+    )
+    columns: Columns = None
     bounds: tuple[BoundPart, ...] = Field(description="One for each of its values, or one for all of them.")
+
+    @model_validator(mode="after")
+    def _has_one_matrix(self) -> SubTablePart:
+        if (self.noise is None) == (self.columns is None):
+            raise ValueError("a sub-table has one matrix, by noise or by columns")
+        return self
 
 
 class MechanismPart(Part):

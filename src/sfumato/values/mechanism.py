@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, CodeArray, FloatArray, PerturbationMatrix, WordArray
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import SAMPLE_BLOCK, CodeArray, FloatArray, WordArray
 from sfumato.values.requirement import Bound
 
 LABEL = "sub_table"
@@ -28,7 +29,7 @@ class SubTable:
     """The values that a sub-table has (codes of the domain, ascending), its matrix, and the bound on each value."""
 
     codes: CodeArray
-    matrix: PerturbationMatrix
+    matrix: Matrix
     bounds: tuple[Bound, ...]
 
     def __post_init__(self) -> None:
@@ -56,7 +57,7 @@ class Mechanism:
                 raise ValueError(f"a sub-table has a value that is none of the {self.domain.size} of the domain")
 
     @classmethod
-    def single(cls, domain: SensitiveDomain, matrix: PerturbationMatrix, bounds: tuple[Bound, ...]) -> Mechanism:
+    def single(cls, domain: SensitiveDomain, matrix: Matrix, bounds: tuple[Bound, ...]) -> Mechanism:
         """Return one matrix for all rows."""
         return cls(domain, (SubTable(np.arange(domain.size, dtype=np.int32), matrix, bounds),))
 
@@ -66,7 +67,7 @@ class Mechanism:
         return len(self.tables) == 1 and self.tables[0].codes.size == self.domain.size
 
     @property
-    def matrix(self) -> PerturbationMatrix:
+    def matrix(self) -> Matrix:
         """The matrix of all rows, where there is one."""
         if not self.is_whole:
             raise ValueError("every sub-table has a matrix of its own")
@@ -124,10 +125,11 @@ class Mechanism:
 
         (Without noise the number is none: every word keeps.)
         """
-        if not all(table.matrix.is_uniform for table in self.tables):
+        weights = [table.matrix.uniform_noise for table in self.tables]
+        if None in weights:
             raise ValueError("the matrices of several sub-tables are uniform")
-        noise = np.array([table.matrix.noise[0] for table in self.tables], dtype=np.uint64)
-        drawn = [table.codes if table.matrix.noise[0] else table.codes[:0] for table in self.tables]
+        noise = np.array(weights, dtype=np.uint64)
+        drawn = [table.codes if weight else table.codes[:0] for table, weight in zip(self.tables, weights, strict=True)]
         sizes = np.array([codes.size for codes in drawn], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes + 1)[:-1]])
         pool = np.concatenate([np.append(codes, np.int32(KEPT)) for codes in drawn])

@@ -26,6 +26,7 @@ from sfumato.methods.plan import Plan
 from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import profile, scan
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
@@ -180,7 +181,7 @@ def measured_curves(table: Counted, thetas: Sequence[int], setting: Setting) -> 
     instances = QUICK_INSTANCES if setting.quick else INSTANCES
     for done, theta in enumerate(thetas):
         plans = {name: _planned(counted, method, theta) for name, method in MATRICES}
-        matrices = {name: made.matrix for name, made in plans.items()}
+        matrices: dict[str, Matrix] = {name: made.matrix for name, made in plans.items()}
         matrices[EQUAL_RISK] = _uniform_with(guessed(matrices[PUBLISHED], table.shares), table.shares)
         for name, matrix in matrices.items():
             downward = sum(1 for _ in violations(matrix, plans[PUBLISHED].bounds, ("downward",)))
@@ -203,7 +204,7 @@ def _planned(counted: Profile, method: Method, theta: int) -> Plan:
     return made
 
 
-def guessed(matrix: PerturbationMatrix, shares: Floats) -> float:
+def guessed(matrix: Matrix, shares: Floats) -> float:
     """Return the measured risk: how often the best guess is right.
 
     >>> guessed(PerturbationMatrix.from_retention([1.0, 1.0]), np.array([0.3, 0.7]))
@@ -223,7 +224,7 @@ def _uniform_with(risk: float, shares: Floats) -> PerturbationMatrix:
 
 
 def _measured(
-    name: str, theta: int, matrix: PerturbationMatrix, table: Counted, instances: int, seed: int, downward: int
+    name: str, theta: int, matrix: Matrix, table: Counted, instances: int, seed: int, downward: int
 ) -> Measured:
     codes = np.repeat(np.arange(table.counts.size, dtype=np.int32), table.counts)
     differences = []
@@ -240,6 +241,6 @@ def _measured(
         risk=guessed(matrix, table.shares),
         aggregate=1 - sums / table.counts.size,
         errors=np.mean(differences, axis=0),
-        retention=matrix.retention,
+        retention=np.asarray(matrix.retention),
         downward=downward,
     )

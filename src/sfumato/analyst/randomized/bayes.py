@@ -18,8 +18,8 @@ no linear combination of counts is then off its maximum-likelihood value by more
 own standard error.
 
 Where to start. From equal shares EM, even accelerated, can need tens of thousands of steps for weak retentions.
-But P is a diagonal plus a rank-one matrix, so the maximum is known up to one number (`_closed_form`). Iteration
-starts there, and as a rule the gap says at once that nothing is left to do.
+But where P is made of retentions, a diagonal plus a rank-one matrix, the maximum is known up to one number
+(`_closed_form`). Iteration starts there, and as a rule the gap says at once that nothing is left to do.
 
 Nothing is inverted, so it works for singular matrices too. There the maximum is not unique: values without
 retention, which nothing in the release tells apart, get equal shares.
@@ -31,9 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.analyst.randomized.channel import Matrix
 from sfumato.analyst.randomized.projection import project
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Estimable
+from sfumato.values.matrix.retention import FloatArray
 
 GAP = 1e-3
 """Nats of log-likelihood that the estimate may be below the maximum."""
@@ -68,7 +68,7 @@ class BayesResult:
 
 
 def iterate(
-    matrix: Matrix,
+    matrix: Estimable,
     observed: FloatArray,
     gap: float = GAP,
     most: int = MOST_ITERATIONS,
@@ -109,7 +109,7 @@ class _Step:
     gap: FloatArray  # [groups], of the start
 
 
-def _step(matrix: Matrix, observed: FloatArray, x: FloatArray) -> _Step:
+def _step(matrix: Estimable, observed: FloatArray, x: FloatArray) -> _Step:
     """Return x_i g_i, with log L(x) and the gap of x."""
     # what was never published adds nothing, even where nothing is expected
     expected = np.where(observed > 0, matrix.apply(x), 1.0)
@@ -118,7 +118,7 @@ def _step(matrix: Matrix, observed: FloatArray, x: FloatArray) -> _Step:
     return _Step(x * gradient, (observed * np.log(expected)).sum(axis=-1), np.maximum(excess, 0))
 
 
-def _accelerated(matrix: Matrix, observed: FloatArray, x0: FloatArray, x1: FloatArray) -> FloatArray:
+def _accelerated(matrix: Estimable, observed: FloatArray, x0: FloatArray, x1: FloatArray) -> FloatArray:
     """Return the next point: SQUAREM's if it is at least as likely as two plain EM steps, else those.
 
     With r = x1 - x0 and v = x2 - x1 - r, squared extrapolation goes to x0 + 2 a r + a^2 v with a = |r|/|v|, where
@@ -145,10 +145,10 @@ def _scaled(x: FloatArray, observed: FloatArray) -> FloatArray:
     return x * factor
 
 
-def _start(matrix: Matrix, observed: FloatArray) -> FloatArray:
-    """Return where to begin: the closed form, or for several columns the projected inverse mixed with equal shares."""
-    if isinstance(matrix, PerturbationMatrix):
-        return _closed_form(matrix, observed)
+def _start(matrix: Estimable, observed: FloatArray) -> FloatArray:
+    """Return where to begin: the closed form, or where there is none the projected inverse mixed with equal shares."""
+    if matrix.retention is not None:
+        return _closed_form(matrix, matrix.retention, observed)
     equal = np.broadcast_to(observed.mean(axis=-1, keepdims=True), observed.shape)
     if not matrix.is_invertible:
         return equal
@@ -158,7 +158,7 @@ def _start(matrix: Matrix, observed: FloatArray) -> FloatArray:
 # --- the maximum, up to one number --------------------------------------------------------------------------
 
 
-def _closed_form(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+def _closed_form(matrix: Estimable, retention: FloatArray, observed: FloatArray) -> FloatArray:
     """Return the maximum of L for groups that are not empty, by bisection on one number d of each.
 
     r = P x has r_i = p_i x_i + t, t = sum_i q_i x_i. With R = sum_j o_j/r_j the KKT conditions are
@@ -170,7 +170,7 @@ def _closed_form(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray
     d = 0, what is missing belongs to the values without retention, in equal shares; if there are none, no
     x_i >= 0 binds and x = P^-1 o.
     """
-    p = np.where(matrix.retention > NO_RETENTION, matrix.retention, 0.0)
+    p = np.where(retention > NO_RETENTION, retention, 0.0)
     n = observed.sum(axis=-1, keepdims=True)
     low, high = np.zeros_like(n), np.ones_like(n)
     first = _table(p, observed, low, _level(p, observed, low))

@@ -15,48 +15,10 @@ import numpy as np
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.folder import ReleaseFolder
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.matrix.base import Estimable
 from sfumato.values.matrix.product import ProductMatrix
-from sfumato.values.matrix.retention import CodeArray, FloatArray
+from sfumato.values.matrix.retention import CodeArray
 from sfumato.values.mechanism import Mechanism
-
-
-class Matrix(Protocol):
-    """What corrections need of a matrix P; all products are along the last axis."""
-
-    @property
-    def size(self) -> int:
-        """m."""
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all columns have the same retention."""
-
-    @property
-    def is_invertible(self) -> bool:
-        """Whether there is an inverse."""
-
-    @property
-    def condition_number(self) -> float:
-        """sigma_max / sigma_min."""
-
-    @property
-    def least_chance(self) -> FloatArray:
-        """min_i P[j, i] for each j."""
-
-    def apply(self, x: FloatArray) -> FloatArray:
-        """Return P x."""
-
-    def apply_transposed(self, y: FloatArray) -> FloatArray:
-        """Return P^T y."""
-
-    def solve(self, observed: FloatArray) -> FloatArray:
-        """Return P^-1 o."""
-
-    def solve_transposed(self, y: FloatArray) -> FloatArray:
-        """Return P^-T y."""
-
-    def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
-        """Return (P^-1 o P^-1) y."""
 
 
 class ChannelTable(Protocol):
@@ -67,7 +29,7 @@ class ChannelTable(Protocol):
         """Codes of the domain, ascending."""
 
     @property
-    def matrix(self) -> Matrix:
+    def matrix(self) -> Estimable:
         """For these values."""
 
 

@@ -36,8 +36,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analyst.randomized.channel import Matrix
 from sfumato.errors import UsageError
+from sfumato.values.matrix.base import Estimable
 from sfumato.values.matrix.retention import FloatArray
 
 MOST_TERMS = 10_000_000
@@ -53,7 +53,7 @@ Codes = npt.NDArray[np.int64]
 class Stratum:
     """A matrix, the cell that each of its values belongs to (-1: none is asked), and how the values are spread."""
 
-    matrix: Matrix
+    matrix: Estimable
     cells: Codes
     spread: FloatArray  # positive
 

@@ -25,8 +25,9 @@ import numpy as np
 from sfumato.analyst.answer import IntArray, Key, Target
 from sfumato.analyst.ask.cells import Mask, Partition, PartTotals, possible_cells
 from sfumato.analyst.counting.tally import ROWS, Number, Tally, Truths
-from sfumato.analyst.randomized.channel import Channel, ChannelTable, Matrix
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.analyst.randomized.channel import Channel, ChannelTable
+from sfumato.values.matrix.base import Estimable
+from sfumato.values.matrix.retention import WORDS, FloatArray
 
 UNBIASED = "Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out."
 NOTHING_HIDDEN = "No sensitive column is asked: the rows are counted as they are."
@@ -61,7 +62,7 @@ class Weights(Protocol):
 class ValueWeights:
     """Every value is a class. `cells` has the cell of each value, -1 where the condition excludes it."""
 
-    matrix: Matrix
+    matrix: Estimable
     cells: IntArray
     size: int
 
@@ -171,8 +172,10 @@ def chosen_weights(table: ChannelTable, selected: Mask) -> ClassWeights:
 
     With k values selected, a = (1 - k q)/p for these and -k q/p for the others.
     """
-    assert isinstance(table.matrix, PerturbationMatrix)
-    p, q, k = float(table.matrix.retention[0]), float(table.matrix.off_diagonal[0]), int(selected.sum())
+    retention, noise = table.matrix.retention, table.matrix.uniform_noise
+    assert retention is not None
+    assert noise is not None
+    p, q, k = float(retention[0]), noise / WORDS, int(selected.sum())
     if k == selected.size:
         return ClassWeights(np.ones(2), np.array([1.0, 0.0]))
     return ClassWeights(np.array([1 - k * q if k else 0.0, -k * q]) / p, np.array([k * q, (selected.size - k) * q]))

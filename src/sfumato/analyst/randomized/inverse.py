@@ -2,9 +2,12 @@
 
 o = published counts, x = original counts, A = P^-1; E[o] = P x, so x_hat = A o has E[x_hat] = x (FG section III.C).
 
-A has a diagonal of at least 1, no positive entry elsewhere, and columns that sum to one: with S = sum_i 1/p_i,
+A matrix that is made of retentions has an inverse with a diagonal of at least 1 and no positive entry elsewhere:
+with S = sum_i 1/p_i,
     A[k, k] = 1 + (1 - p_k) S_-k / (p_k S)        A[i, k] = -(1 - p_k) / (p_i p_k S)        S_-k = S - 1/p_k
-Everything below rests on that sign pattern.
+"Never negative" below rests on that sign pattern. Of any other matrix entries of A may lie between 0 and 1, and an
+estimated variance given the table can come out negative by chance, where 0 takes its place; that in a population
+cannot.
 
 There are two questions, and two variances:
     given table    what were the counts in the table that was perturbed? Only the perturbation is random.
@@ -17,10 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.analyst.randomized.channel import Matrix
 from sfumato.errors import SingularMatrix
-from sfumato.values.matrix.product import ProductMatrix
-from sfumato.values.matrix.retention import WORDS, FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Estimable
+from sfumato.values.matrix.retention import FloatArray
 
 CONDITION_LIMIT = 1e9
 """Above this condition number half of the 16 digits of an estimate are rounding error."""
@@ -28,23 +30,15 @@ CONDITION_LIMIT = 1e9
 HINT = 'Ask for the likelihood estimate (method "em"): it needs no inverse.'
 
 
-def is_usable(matrix: Matrix) -> bool:
+def is_usable(matrix: Estimable) -> bool:
     """Whether P^-1 o exists and is more than rounding error."""
     return matrix.is_invertible and matrix.condition_number <= CONDITION_LIMIT
 
 
-def require_invertible(matrix: Matrix) -> None:
+def require_invertible(matrix: Estimable) -> None:
     """Raise SingularMatrix if P^-1 o does not exist, or would be all rounding error."""
-    if isinstance(matrix, ProductMatrix):
-        for factor in matrix.factors:
-            require_invertible(factor)
-    elif isinstance(matrix, PerturbationMatrix) and not matrix.is_invertible:
-        zeros = int((matrix.retention <= 2 * matrix.size / WORDS).sum())
-        raise SingularMatrix(
-            f"The perturbation matrix has no inverse: {zeros} of its {matrix.size} values have retention 0, and "
-            "nothing in the release tells these apart.",
-            HINT,
-        )
+    if matrix.why_singular:
+        raise SingularMatrix(f"The perturbation matrix has no inverse: {matrix.why_singular}", HINT)
     if matrix.condition_number > CONDITION_LIMIT:
         raise SingularMatrix(
             f"The inverse of the perturbation matrix is numerically worthless: its condition number is "
@@ -53,7 +47,7 @@ def require_invertible(matrix: Matrix) -> None:
         )
 
 
-def estimate(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+def estimate(matrix: Estimable, observed: FloatArray) -> FloatArray:
     """Return x_hat = P^-1 o, the unbiased estimate; a rare value's may be negative.
 
     For a uniform matrix that is gamma-amplifying it is
@@ -64,14 +58,14 @@ def estimate(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
     return matrix.solve(observed)
 
 
-def second_moment(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+def second_moment(matrix: Estimable, observed: FloatArray) -> FloatArray:
     """Return (A o A) o, the entries of the inverse squared: what both variances begin with."""
     require_invertible(matrix)
     return matrix.inverse_squared_apply(observed)
 
 
 def variance_given_table(moment: FloatArray, x_hat: FloatArray) -> FloatArray:
-    """Return an unbiased estimate of Var[x_hat_i] for the table that was perturbed; it is never negative.
+    """Return an unbiased estimate of Var[x_hat_i] for the table that was perturbed; of retentions it is never negative.
 
         Var[x_hat] = diag(A diag(P x) A^T - diag(x)),    estimated by    (A o A) o - x_hat
 
@@ -80,7 +74,7 @@ def variance_given_table(moment: FloatArray, x_hat: FloatArray) -> FloatArray:
     `x_hat` are then sums over them.)
 
     Never negative: (A o A) o - A o = sum_k A[i, k] (A[i, k] - 1) o_k, and no entry of A lies between 0 and 1:
-    those on the diagonal are at least 1, the others at most 0. (The maximum with 0 below removes rounding only.)
+    those on the diagonal are at least 1, the others at most 0. (Then the maximum with 0 below removes rounding only.)
     """
     return np.maximum(moment - x_hat, 0)
 
@@ -100,13 +94,13 @@ def variance_in_population(moment: FloatArray, x_hat: FloatArray, rows: float) -
     return np.maximum(moment - x_hat**2 / max(rows, 1), 0) * (rows / max(rows - 1, 1))
 
 
-def covariance_given_table(matrix: PerturbationMatrix, observed: FloatArray) -> FloatArray:
+def covariance_given_table(matrix: Estimable, observed: FloatArray) -> FloatArray:
     """Return an unbiased estimate of Cov[x_hat] for the table that was perturbed, m x m: for small domains.
 
         A diag(o) A^T - diag(x_hat)        docs/methods/randomized-response.md, "Estimates"
 
-    It is positive semidefinite, so no linear combination c.x_hat has a negative variance: A's columns sum to one,
-    hence
+    Of retentions it is positive semidefinite, so no linear combination c.x_hat has a negative variance: A's columns
+    sum to one, hence
         c^T [...] c = sum_k o_k [ (sum_i A[i, k] (c_i - c_k))^2 - sum_{i != k} A[i, k] (c_i - c_k)^2 ],
     and A[i, k] <= 0 for i != k.
     """

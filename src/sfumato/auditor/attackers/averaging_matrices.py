@@ -6,14 +6,15 @@ times the largest ratio of the matrix for every further one, and that is reached
 
 Record key: a value that stays is published alike, one that changes is drawn anew. If everybody knew that no value ever
 changes, two releases would tell what one tells. Someone who holds one value to last and others to change learns from
-equal published values, up to `equal_twice_of`; different ones exclude with certainty every value that never changes.
+equal published values, up to `Matrix.equal_twice`; different ones exclude with certainty a value that never changes.
 
 The likeliest value given t published ones is right with probability
 
     sum over all published y_1 .. y_t of max_x f_x prod_s P[y_s, x] = sum of max_x f_x q_x^t g_x^(times x is published)
 
-with g_x = (p_x + q_x)/q_x. The number of sequences whose maximum is at most theta is t! times the coefficient of z^t in
-prod_x (sum_k z^k/k! over the k with score f_x q_x^t g_x^k <= theta): exact for any number of values.
+with g_x = (p_x + q_x)/q_x, where the matrix is made of retentions. The number of sequences whose maximum is at most
+theta is t! times the coefficient of z^t in prod_x (sum_k z^k/k! over the k with score f_x q_x^t g_x^k <= theta): exact
+for any number of values. Of other matrices the sum is taken, or drawn from.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ import numpy as np
 
 from sfumato.auditor.attackers.posterior import QUESTION, Quotas, worst_prior_finding, worst_priors
 from sfumato.auditor.finding import ROUNDING, Finding
-from sfumato.claims.second_release import equal_twice_of, with_fresh_noise
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.claims.second_release import with_fresh_noise
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import simulation
 
@@ -59,12 +61,13 @@ class Recovery:
     interval: tuple[float, float] | None = None
 
 
-# --- one matrix -------------------------------------------------------------------------------------------------------
+# --- one matrix, made of retentions -----------------------------------------------------------------------------------
 
 
-def recovered_share(matrix: PerturbationMatrix, shares: FloatArray, releases: int) -> float:
+def recovered_share(matrix: Matrix, shares: FloatArray, releases: int) -> float:
     """Return how often the likeliest value given so many independent releases is right.
 
+    >>> from sfumato.values.matrix.retention import PerturbationMatrix
     >>> flip = PerturbationMatrix.from_retention([0.5, 0.5])  # keeps a value with probability 3/4
     >>> [round(recovered_share(flip, np.array([0.5, 0.5]), t), 6) for t in (1, 2, 3)]
     [0.75, 0.75, 0.84375]
@@ -77,10 +80,11 @@ def recovered_share(matrix: PerturbationMatrix, shares: FloatArray, releases: in
     return float(thresholds @ (sequences - below))
 
 
-def _scores(matrix: PerturbationMatrix, shares: FloatArray, t: int) -> FloatArray:
+def _scores(matrix: Matrix, shares: FloatArray, t: int) -> FloatArray:
     """f_x P[y, x] ..., by how often x is among the published: [values, 0 .. t], times m^t."""
     k, m = np.arange(t + 1), matrix.size
-    q, d = matrix.off_diagonal[:, None] * m, matrix.diagonal[:, None] * m
+    codes = np.arange(m, dtype=np.int32)
+    q, d = matrix.chances(np.roll(codes, 1), codes)[:, None] * m, matrix.diagonal[:, None] * m
     scores: FloatArray = shares[:, None] * q ** (t - k) * d**k
     return scores
 
@@ -183,7 +187,7 @@ def recovery(mechanism: Mechanism, quotas: Quotas, releases: int, seed: int | No
     held = _held(mechanism, quotas)
     shares, size = held / held.sum(), mechanism.domain.size
     limits = np.array([math.inf if bound.rho2 is None else float(bound.rho2) for bound in mechanism.bounds])
-    if mechanism.is_whole and size**releases <= MOST_SEQUENCES:
+    if mechanism.is_whole and mechanism.matrix.retention is not None and size**releases <= MOST_SEQUENCES:
         protected = [bound.gamma is not None for bound in mechanism.bounds]
         worst = _largest_beliefs(mechanism.matrix, shares, releases)[protected].max(initial=0)
         return Recovery(releases, recovered_share(mechanism.matrix, shares, releases), float(worst))
@@ -193,7 +197,7 @@ def recovery(mechanism: Mechanism, quotas: Quotas, releases: int, seed: int | No
     return simulated_recovery(channel, shares, releases, limits, seed)
 
 
-def _largest_beliefs(matrix: PerturbationMatrix, shares: FloatArray, t: int) -> FloatArray:
+def _largest_beliefs(matrix: Matrix, shares: FloatArray, t: int) -> FloatArray:
     """Return the largest belief in each value: after it was published every time, which lowers all others most."""
     scores = _scores(matrix, shares, t)
     others = scores[:, 0].sum() - scores[:, 0]
@@ -235,7 +239,7 @@ def averaging_findings(
 
 def _keyed_findings(mechanism: Mechanism, quotas: Quotas, once: float) -> Iterator[Finding]:
     """Yield what equal and what different published values of a record tell, where values that stay repeat."""
-    worst = worst_priors(mechanism.tables[0], "upward", equal_twice_of)
+    worst = worst_priors(mechanism.tables[0], "upward", lambda matrix, code: matrix.equal_twice(code))
     equal = worst_prior_finding(mechanism, quotas, worst, "upward", False, "averaging")
     yield replace(
         equal,

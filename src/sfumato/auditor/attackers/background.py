@@ -202,9 +202,8 @@ def prior_beliefs(
         own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
         signature = known.signatures[here]
         priors = chances[signature, own] / chances.sum(axis=1)[signature]
-        chance = matrix.off_diagonal[own] + np.where(own == shown, matrix.retention[own], 0.0)
-        total = matrix.retention[shown] * chances[signature, shown] + (chances @ matrix.off_diagonal)[signature]
-        found.priors[here], found.beliefs[here] = priors, chance * chances[signature, own] / total
+        joint = matrix.chances(shown, own) * chances[signature, own]
+        found.priors[here], found.beliefs[here] = priors, joint / matrix.apply_at(chances, signature, shown)
         found.limits[here] = limits_at(table.bounds, own, priors)
     return found
 

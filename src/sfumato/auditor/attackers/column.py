@@ -34,9 +34,10 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence, Signatures, kind_of
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.sub_tables import Counts, dealt, has_sub_tables
-from sfumato.claims.guarantee import BOTH, Direction
+from sfumato.claims.guarantee import BOTH
 from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import SensitiveDomain, label
+from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import NO_BOUND, Bound
@@ -144,9 +145,7 @@ def known_shares(
         weight = counts[:, table.codes] * (np.asarray(quota) / held[table.codes])  # [group, place]
         where = f"sub-table {j + 1}" if mechanism.label else ""
         if seen:
-            noise = weight * table.matrix.off_diagonal
-            kept = weight * table.matrix.retention
-            joint = (noise @ own)[:, None, :] + kept[:, :, None] * own  # [group, published, value]
+            joint = _joint(table.matrix, weight, own)
             shown = [f"published {mechanism.domain.labels[code]!r}" for code in table.codes.tolist()]
         else:
             joint, shown = (weight @ own)[:, None, :], [""]
@@ -156,6 +155,15 @@ def known_shares(
     records = joint.sum(axis=1)
     use = np.flatnonzero(records > 0)
     return ColumnBeliefs(records[use], joint[use] / records[use, None], priors[use], [names[k] for k in use.tolist()])
+
+
+def _joint(matrix: Matrix, weight: FloatArray, own: FloatArray) -> FloatArray:
+    """Return the records of each group by published combination and value: [group, published, value]."""
+    if matrix.retention is None or matrix.size == 1:
+        return np.moveaxis(matrix.apply(weight[:, None, :] * own.T), 1, 2)
+    codes = np.arange(matrix.size)
+    noise, kept = weight * matrix.chances(np.roll(codes, 1), codes), weight * matrix.retention
+    return np.asarray((noise @ own)[:, None, :] + kept[:, :, None] * own)
 
 
 def _spread(mechanism: Mechanism, table: int, quota: Ints) -> Ints:
@@ -265,17 +273,12 @@ class _Moved:
 
 
 def _worst_priors(mechanism: Mechanism, view: ColumnView, direction: Direction) -> Iterator[_Moved]:
-    matrix = mechanism.matrix
-    diagonal = [matrix.diagonal_weight(code) for code in range(matrix.size)]
-    noise = [int(weight) for weight in matrix.noise]
     for value, bound in enumerate(view.bounds):
         pair, inside = stated(bound), view.value_of == value
         if pair is None or inside.all() or not inside.any():
             continue
         upward = direction == "upward"
-        own, others = (np.flatnonzero(which).tolist() for which in ((inside, ~inside) if upward else (~inside, inside)))
-        least = min(noise[code] for code in others)
-        factor = Fraction(max(diagonal[code] for code in own), least) if least else None
+        factor = mechanism.matrix.raised(inside if upward else ~inside)
         prior, limit = pair if upward else pair[::-1]
         yield _Moved(value, prior, moved(prior, factor, upward), limit)
 
@@ -333,7 +336,8 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
         if mechanism.is_whole:
             yield from worst_prior_findings(mechanism, view, held)
         yield from _by_shares(evidence, view)
-        if not evidence.one_of_each_person and max(t.codes.size for t in mechanism.tables) <= MOST_VALUES:
+        computed = all(t.codes.size <= MOST_VALUES and t.matrix.retention is not None for t in mechanism.tables)
+        if computed and not evidence.one_of_each_person:
             found = known_composition(mechanism, evidence.once(dealt).counts, view)
             knows = "Knows the matrices, and how many records of each sub-table have each combination."
             finding = column_finding(replace(view, promised=False), found, "composition", knows, expected=False)

@@ -40,7 +40,8 @@ from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, 
 from sfumato.auditor.sub_tables import Counts, dealt
 from sfumato.errors import UsageError
 from sfumato.release.manifest import Manifest
-from sfumato.values.matrix.retention import WORDS, FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import WORDS, FloatArray
 from sfumato.values.mechanism import Mechanism, SubTable
 
 IntArray = npt.NDArray[np.int64]
@@ -71,13 +72,17 @@ class CompositionBeliefs:
 
 
 def composition_beliefs(
-    matrix: PerturbationMatrix, published: Sequence[int] | IntArray, true: Sequence[int] | IntArray
+    matrix: Matrix, published: Sequence[int] | IntArray, true: Sequence[int] | IntArray
 ) -> CompositionBeliefs:
-    """Return Pr(x | y) for all published and true values; counts are those of the matrix's domain."""
+    """Return Pr(x | y) for all published and true values; counts are those of the matrix's domain.
+
+    The integral is one for matrices that are made of retentions.
+    """
     _check_counts(published, true)
+    assert matrix.retention is not None
     values = [
-        _Value(int(o), int(c), (WORDS - matrix.size * int(q)) / WORDS, int(q) / WORDS)
-        for o, c, q in zip(published, true, matrix.noise, strict=True)
+        _Value(int(o), int(c), (WORDS - matrix.size * q) / WORDS, q / WORDS)
+        for o, c, q in zip(published, true, _noise_weights(matrix), strict=True)
     ]
     peak = _peak(values)
     low, high = (_edge(values, peak, side) for side in (-1, 1))
@@ -89,6 +94,12 @@ def composition_beliefs(
         beliefs, moved = finer, float(np.abs(finer - beliefs).max())
     sums = beliefs.sum(axis=1)[np.asarray(published) > 0]
     return CompositionBeliefs(np.minimum(beliefs, 1.0), max(moved, float(np.abs(sums - 1).max())))
+
+
+def _noise_weights(matrix: Matrix) -> list[int]:
+    """Return of each value the weight of any other; 0 where there is one value only."""
+    m = matrix.size
+    return [matrix.weight((x + 1) % m, x) for x in range(m)] if m > 1 else [0]
 
 
 @dataclass(frozen=True)
@@ -356,6 +367,8 @@ def check_known(evidence: Evidence) -> None:
     largest = max(table.codes.size for table in evidence.mechanism.tables)
     if largest > MOST_VALUES:
         raise DoesNotApply(f"a sub-table has {largest:,} values; up to {MOST_VALUES:,} are computed.")
+    if any(table.matrix.retention is None for table in evidence.mechanism.tables):
+        raise DoesNotApply("it is computed for matrices that keep a value or draw one of all alike, not for this one.")
     if evidence.one_of_each_person:
         raise DoesNotApply("one row of each person was drawn: the composition of the published rows is not known.")
 

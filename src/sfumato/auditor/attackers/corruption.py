@@ -35,7 +35,8 @@ from sfumato.errors import UsageError
 from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group, worst_posteriors
 from sfumato.methods.robustness.posterior import MOST_STATES
 from sfumato.release.manifest import Manifest
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.randomness import simulation
 
@@ -78,7 +79,7 @@ def randomized_movement(
     return Demonstration(tuple(published), tuple(known.items()), moved)
 
 
-def demonstrate(matrix: PerturbationMatrix, counts: Sequence[int]) -> Demonstration | None:
+def demonstrate(matrix: Matrix, counts: Sequence[int]) -> Demonstration | None:
     """Return a demonstration with the values that most records have; None where there is one value only.
 
     The first of up to five records is asked for, and all others are known. Of many values those that most records have
@@ -88,7 +89,7 @@ def demonstrate(matrix: PerturbationMatrix, counts: Sequence[int]) -> Demonstrat
     held = held[: math.isqrt(SHOWN_WORLDS)]
     if len(held) < 2:
         return None
-    weights = [[matrix.diagonal_weight(x) if x == y else int(matrix.noise[x]) for x in held] for y in held]
+    weights = [[matrix.weight(y, x) for x in held] for y in held]
     size = next(n for n in (5, 4, 3, 2) if len(held) ** n <= SHOWN_WORLDS)
     published = [k % len(held) for k in range(size)]
     return randomized_movement(

@@ -14,12 +14,13 @@ independent draws. With d = 1, 2, 4, ... words that are used again for the next 
 found. Two records with x and x' that are drawn by themselves are
 
     both unchanged or both changed    with k k' + (1 - k)(1 - k'),  k = P[x, x]
-    published with one value          with m q q' + q p' + p q' + p p' [x = x']
-    both changed, to one value        with (m - 1 - [x != x']) q q'
+    published with one value          with s = sum_y P[y, x] P[y, x']
+    both changed, to one value        with s - P[x, x] P[x, x'] - [x != x'] P[x', x] P[x', x']
 
-Coincidence is what margins do not see where the true shares are even. A record is noise with probability 1 - p_x, and
-then any of m values alike; N noisy ones give any counts with probability mode(N) at most, that of the evenest counts of
-N draws, which falls with N. N is no smaller than a binomial number B of those with p_x <= p, each with 1 - p: so
+Coincidence is what margins do not see where the true shares are even. A record is noise with probability 1 - p_x =
+m min_y P[y, x], and then any of m values alike; N noisy ones give any counts with probability mode(N) at most, that of
+the evenest counts of N draws, which falls with N. N is no smaller than a binomial number B of those with p_x <= p, each
+with 1 - p: so
 
     Pr(counts are the true ones) <= min over k of Pr(B < k) + mode(k),      multiplied over groups of records
 """
@@ -39,7 +40,8 @@ from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.finding import Finding
 from sfumato.release.verify.random_order import Classes
 from sfumato.values.chance import Tallies, joined
-from sfumato.values.matrix.retention import CodeArray, FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import CodeArray, FloatArray
 from sfumato.values.mechanism import Mechanism
 
 IntArray = npt.NDArray[np.int64]
@@ -57,16 +59,17 @@ SPREADS = (0, 1, 2, 4, 6, 8)
 def transitions(mechanism: Mechanism, cases: Cases) -> Tallies:
     """Return the numbers of records by sub-table, true and published value, and of those that kept their value."""
     m, tables = mechanism.domain.size, len(mechanism.tables)
-    changed, kept = np.zeros((2, tables, m))
-    own = np.zeros((tables, m), dtype=np.bool_)
+    chance, kept = np.zeros(cases.true.size), np.zeros((tables, m))
     for number, table in enumerate(mechanism.tables):
-        changed[number, table.codes], own[number, table.codes] = table.matrix.off_diagonal, True
+        inside = np.isin(cases.published, table.codes) & np.isin(cases.true, table.codes)
+        here = np.flatnonzero((cases.labels == number) & inside)
+        true, published = (np.searchsorted(table.codes, codes[here]) for codes in (cases.true, cases.published))
+        chance[here] = table.matrix.chances(published, true)
         kept[number, table.codes] = table.matrix.diagonal
     place, same = cases.labels.astype(np.int64) * m + cases.true, cases.true == cases.published
     held, unchanged = (
         np.bincount(place[of], cases.weights[of], tables * m).astype(float) for of in (slice(None), same)
     )
-    chance = np.where(same, kept.ravel()[place], changed.ravel()[place]) * own[cases.labels, cases.published]
     wholes = list(_wholes(held.reshape(tables, m), kept, unchanged.reshape(tables, m)))
     hits, records, chances = (np.array([whole[k] for whole in wholes], dtype=np.float64) for k in range(3))
 
@@ -149,30 +152,37 @@ def _pairs(mechanism: Mechanism, drawn: Drawn, place: IntArray, apart: int, half
     if not first.size:
         return
     words = f"records {apart:,} row(s) apart"
-    q, p = _chances(mechanism, drawn)
+    k = _kept(mechanism, drawn)
     same = drawn.published[first] == drawn.published[second]
     kept = drawn.true == drawn.published
-    k = p + q
     fate = k[first] * k[second] + (1 - k[first]) * (1 - k[second])
     yield _counted(kept[first] == kept[second], fate, f"{words}: both unchanged or both changed")
     alike = drawn.labels[first] == drawn.labels[second]  # in two sub-tables there are not the same values
     first, second, same = first[alike], second[alike], same[alike]
     if not first.size:
         return
-    m = np.array([table.codes.size for table in mechanism.tables])[drawn.labels[first]]
-    equal = drawn.true[first] == drawn.true[second]
-    q1, q2, p1, p2 = q[first], q[second], p[first], p[second]
-    yield _counted(same, m * q1 * q2 + q1 * p2 + p1 * q2 + p1 * p2 * equal, f"{words}: published with one value")
+    equal, changed = _equal(mechanism, drawn, first, second)
+    yield _counted(same, equal, f"{words}: published with one value")
     noise = same & ~kept[first] & ~kept[second]
-    yield _counted(noise, (m - 1 - ~equal) * q1 * q2, f"{words}: both changed, to one value")
+    yield _counted(noise, changed, f"{words}: both changed, to one value")
 
 
-def _chances(mechanism: Mechanism, drawn: Drawn) -> tuple[FloatArray, FloatArray]:
-    """Return q and p of each record: P[y, x] = q + p [y = x]."""
-    q, p = np.zeros((2, len(mechanism.tables), mechanism.domain.size))
+def _kept(mechanism: Mechanism, drawn: Drawn) -> FloatArray:
+    """Return P[x, x] of each record."""
+    kept = np.zeros((len(mechanism.tables), mechanism.domain.size))
     for number, table in enumerate(mechanism.tables):
-        q[number, table.codes], p[number, table.codes] = table.matrix.off_diagonal, table.matrix.retention
-    return q[drawn.labels, drawn.true], p[drawn.labels, drawn.true]
+        kept[number, table.codes] = table.matrix.diagonal
+    return kept[drawn.labels, drawn.true]
+
+
+def _equal(mechanism: Mechanism, drawn: Drawn, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the chances that two records of one sub-table are published alike, and that both changed besides."""
+    equal, changed = np.zeros((2, first.size))
+    for number, table in enumerate(mechanism.tables):
+        here = np.flatnonzero(drawn.labels[first] == number)
+        a, b = (np.searchsorted(table.codes, drawn.true[of[here]]) for of in (first, second))
+        equal[here], changed[here] = table.matrix.alike(a, b), table.matrix.alike_changed(a, b)
+    return equal, changed
 
 
 def _counted(hits: npt.NDArray[np.bool_], chance: FloatArray, words: str) -> Tallies:
@@ -193,7 +203,7 @@ def _counted(hits: npt.NDArray[np.bool_], chance: FloatArray, words: str) -> Tal
 class Margin:
     """Records of groups by value, true and as they are published, both [group, value]; one matrix serves all."""
 
-    matrix: PerturbationMatrix
+    matrix: Matrix
     true: IntArray
     shown: IntArray
     groups: Sequence[str]
@@ -207,7 +217,7 @@ class Margin:
     @property
     def log_chance(self) -> float:
         """A bound on the probability that all counts are the true ones, its logarithm."""
-        retention, held = self.matrix.retention, self.true.sum(axis=0)
+        retention, held = 1 - self.matrix.pure_noise, self.true.sum(axis=0)
         order = np.argsort(retention)
         noisy = np.cumsum(held[order]) * (1 - retention[order])  # expected, of the values up to each retention
         most = float(retention[order[int(noisy.argmax())]])

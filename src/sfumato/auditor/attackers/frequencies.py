@@ -25,7 +25,8 @@ from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, 
 from sfumato.auditor.sub_tables import dealt
 from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import CodeArray, FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import CodeArray, FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound
 
@@ -76,8 +77,8 @@ def expected_cases(mechanism: Mechanism, true: CodeArray, groups: IntArray, quot
         here = np.flatnonzero(dealt[value] > 0)
         own = np.searchsorted(table.codes, value[here])
         size = table.codes.size
-        chance = np.repeat(table.matrix.off_diagonal[own], size)
-        chance[np.arange(own.size) * size + own] += table.matrix.retention[own]
+        everything = np.tile(np.arange(size), own.size)
+        chance = table.matrix.chances(everything, np.repeat(own, size))
         parts.append(
             Cases(
                 np.repeat(value[here], size).astype(np.int32),
@@ -130,7 +131,7 @@ class RecordBeliefs:
 
 
 def beliefs_in_truth(
-    matrix: PerturbationMatrix,
+    matrix: Matrix,
     true: CodeArray,
     published: CodeArray,
     groups: IntArray,
@@ -143,11 +144,29 @@ def beliefs_in_truth(
     sizes = np.bincount(groups, weights)[groups]
     priors = np.minimum(counts[place] / sizes, 1.0)
     wanted = groups * m + published
-    at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    shares = np.where(keys[at] == wanted, counts[at], 0) / sizes  # of the published value, in the record's group
-    noise = np.bincount(groups, weights * matrix.off_diagonal[true])[groups] / sizes
-    own = matrix.off_diagonal[true] + np.where(true == published, matrix.retention[true], 0.0)
-    return priors, own * priors / (matrix.retention[published] * shares + noise)
+    if matrix.retention is None:
+        shown, row = np.unique(wanted, return_inverse=True)
+        seen = _published(matrix, keys, counts.astype(np.float64), shown)[row] / sizes
+    else:
+        at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        shares = np.where(keys[at] == wanted, counts[at], 0) / sizes  # of the published value, in the record's group
+        noise = matrix.chances((true + 1) % m, true) if m > 1 else 1 - matrix.retention[true]
+        seen = matrix.retention[published] * shares + np.bincount(groups, weights * noise)[groups] / sizes
+    return priors, matrix.chances(published, true) * priors / seen
+
+
+def _published(matrix: Matrix, keys: IntArray, counts: FloatArray, shown: IntArray) -> FloatArray:
+    """Return how many records of a group are expected to be published as a value, sum_x P[y, x] n_x.
+
+    Keys and `shown` are group * m + value, both ascending; `counts` are the records of the keys. The sum goes through
+    the values that a group has.
+    """
+    m = matrix.size
+    starts, ends = (np.searchsorted(keys, (shown // m + more) * m) for more in (0, 1))
+    line = np.repeat(np.arange(shown.size), ends - starts)
+    place = np.arange(line.size) + np.repeat(ends - np.cumsum(ends - starts), ends - starts)
+    parts = counts[place] * matrix.chances(shown[line] % m, keys[place] % m)
+    return np.asarray(np.bincount(line, parts, shown.size), dtype=np.float64)
 
 
 def limits_at(bounds: Sequence[Bound], values: CodeArray, priors: FloatArray) -> FloatArray:

@@ -237,7 +237,7 @@ def attack(table: Table, release: Release) -> Attacked:
             f"The joint table has {axes.table.evaluated_cells(dense=True):,} cells: too many to be estimated at once.",
             "Ask for fewer columns.",
         )
-    noise = {name: int(mechanism.matrix.noise[0]) for name, mechanism in randomized.items()}
+    noise = {name: mechanism.matrix.uniform_noise or 0 for name, mechanism in randomized.items()}
     channels = tuple(
         Channel.from_noise(size, noise.get(name, 0))
         for name, size in zip(axes.table.names, axes.table.sizes, strict=True)

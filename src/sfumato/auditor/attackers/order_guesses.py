@@ -25,7 +25,7 @@ import itertools
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,6 +34,7 @@ import numpy.typing as npt
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 
@@ -106,12 +107,14 @@ class Estimator:
 
         1/p_jy to y,  and  -(1/p_jy - 1)/(sum_x 1/p_jx) * 1/p_jx to every x of the sub-table
 
-    where every retention is above `WEAKEST`; else the published value counts as it is.
+    where every retention is above `WEAKEST`; else the published value counts as it is. A matrix that is not made of
+    retentions is solved for.
     """
 
     own: FloatArray  # [sub-table, value]: 1/p
     shared: FloatArray  # [sub-table, value]: what a row takes off all values, in units of `spread`
     spread: FloatArray  # [sub-table, value]: 1/p
+    solved: Matrix | None = None
 
     @classmethod
     def plain(cls, values: int) -> Estimator:
@@ -121,10 +124,14 @@ class Estimator:
     @classmethod
     def of(cls, mechanism: Mechanism) -> Estimator:
         """Return the one of randomized values."""
+        if mechanism.is_whole and mechanism.matrix.retention is None:
+            usable = mechanism.matrix.condition_number < 1 / WEAKEST
+            return replace(cls.plain(mechanism.domain.size), solved=mechanism.matrix if usable else None)
         shape = len(mechanism.tables), mechanism.domain.size
         own, shared, spread = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for j, table in enumerate(mechanism.tables):
             p, codes = table.matrix.retention, table.codes
+            assert p is not None  # sub-tables have uniform matrices
             own[j, codes] = 1.0 if (p <= WEAKEST).any() else 1 / p
             shared[j, codes] = (own[j, codes] - 1) / own[j, codes].sum()
             spread[j, codes] = own[j, codes]
@@ -141,6 +148,8 @@ class Estimator:
         place = codes if tables == 1 else labels.astype(np.int64) * m + codes
         found: FloatArray = np.bincount(parts * m + codes, self.own.ravel()[place], number * m).astype(np.float64)
         found = found.reshape(number, m)
+        if self.solved is not None:
+            return self.solved.solve(found)
         if not self.shared.any():
             return found
         off = np.bincount(parts * tables + labels, self.shared.ravel()[place], number * tables)

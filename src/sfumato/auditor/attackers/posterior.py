@@ -5,8 +5,8 @@ Of groups (Anatomy): the attacker who knows a person's group and nothing that te
 The published value y multiplies the odds of x_i against x_k by P[y, i]/P[y, k]. So the worst prior puts all the rest on
 one other value, the belief grows with the prior, and with the factors of `matrix.upward` and `matrix.downward`
 
-    upward     prior rho1, y = x_i:       odds of x_i   rho1/(1 - rho1) * max_y P[y, i]/min_k P[y, k]
-    downward   prior rho2, y = x_k:       odds of x_i   rho2/(1 - rho2) / (max_y max_k P[y, k]/P[y, i])
+    upward     prior rho1:      odds of x_i   rho1/(1 - rho1) * max_y P[y, i]/min_k P[y, k]
+    downward   prior rho2:      odds of x_i   rho2/(1 - rho2) / (max_y max_k P[y, k]/P[y, i])
 
 exactly, in the integers that are sampled. A requirement stated by gamma (or epsilon) bounds the factor; it is told as a
 belief from even odds: prior 1/2 for rho1, gamma/(1 + gamma) for rho2.
@@ -29,17 +29,17 @@ from sfumato.auditor.evidence import Evidence, kind_of
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.grouped import GroupTables, IntArray
 from sfumato.auditor.sub_tables import dealt
-from sfumato.claims.guarantee import BOTH, Direction
+from sfumato.claims.guarantee import BOTH
 from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.requirement import Bound
 
 Quotas = Sequence[Sequence[int] | npt.NDArray[np.int64]]
 """Of each sub-table, how many records have each of its values."""
 
-Factor = Callable[[PerturbationMatrix, int], Fraction | None]
+Factor = Callable[[Matrix, int], Fraction | None]
 """Gives the most by which the odds of a value change; None: without bound."""
 
 QUESTION = "Which true value does a record have, given its published one?"
@@ -95,8 +95,15 @@ def stated(bound: Bound) -> tuple[Fraction, Fraction] | None:
 
 def worst_priors(table: SubTable, direction: Direction, factor: Factor | None = None) -> tuple[WorstPrior, ...]:
     """Return the worst prior on each value that has a bound; `factor` gives that of a value, if not of one release."""
-    once = PerturbationMatrix.upward if direction == "upward" else PerturbationMatrix.downward
-    return tuple(_worst_priors(table, direction, factor or once))
+    return tuple(_worst_priors(table, direction, factor or (_upward if direction == "upward" else _downward)))
+
+
+def _upward(matrix: Matrix, code: int) -> Fraction | None:
+    return matrix.upward(code)
+
+
+def _downward(matrix: Matrix, code: int) -> Fraction | None:
+    return matrix.downward(code)
 
 
 def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor) -> Iterator[WorstPrior]:
@@ -106,13 +113,13 @@ def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor) -> I
         if pair is None or bound.gamma is None:
             continue
         prior, limit = pair if upward else pair[::-1]
-        rival = matrix.quietest_except(place)
+        published, rival = matrix.worst_case(place, direction)
         factor = factor_of(matrix, place)
         yield WorstPrior(
             code=int(table.codes[place]),
             direction=direction,
             rival=int(table.codes[rival]),
-            published=int(table.codes[place if upward else rival]),
+            published=int(table.codes[published]),
             prior=prior,
             posterior=moved(prior, factor, upward),
             limit=limit,

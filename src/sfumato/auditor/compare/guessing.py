@@ -37,7 +37,7 @@ from sfumato.errors import SfumatoError
 from sfumato.methods.response.channels import Mix, product
 from sfumato.methods.response.guessing import likeliest
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
 
 STEPS = (10, 50)
 """After which `joint table` stops: few steps fit less noise, many find more."""
@@ -204,7 +204,7 @@ def _places(domain: SensitiveDomain, original: Original) -> Ints:
     return place
 
 
-def _shares(matrix: PerturbationMatrix, observed: Floats) -> Floats:
+def _shares(matrix: Matrix, observed: Floats) -> Floats:
     """Return the likeliest shares of values, by iterative Bayes: x <- x P^T(o / P x)."""
     x = np.full(observed.size, 1 / observed.size)
     total = max(1.0, float(observed.sum()))

@@ -216,11 +216,8 @@ def _table_beliefs(release: Release, number: int) -> tuple[FloatArray, FloatArra
     shares = joint.value.ravel()[sub_table.codes].clip(min=0)
     published = joint.published.ravel()[sub_table.codes]
     matrix = sub_table.matrix
-    noise = matrix.off_diagonal * shares
-    best = np.full(matrix.size, noise.max())  # of the values that are not y itself; y's own part is never below
-    own = matrix.diagonal * shares
     expected = matrix.apply(shares)
-    belief = np.divide(np.maximum(best, own), expected, out=np.zeros(matrix.size), where=expected > 0)
+    belief = np.divide(matrix.likeliest(shares), expected, out=np.zeros(matrix.size), where=expected > 0)
     return belief, published
 
 

@@ -15,6 +15,7 @@ from sfumato.auditor.report.page_figures import Bar, heat_map, histogram
 from sfumato.auditor.report.page_svg import figure
 from sfumato.auditor.report.page_words import and_list, percent
 from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound
 
@@ -59,10 +60,11 @@ def _map(mechanism: Mechanism) -> Drawing:
     name, dense = mechanism.domain.name, mechanism.matrix.dense().tolist()
     low, high = float(matrix.diagonal.min()), float(matrix.diagonal.max())
     stays = percent(low) if matrix.is_uniform else f"{percent(low)} to {percent(high)}"
+    least, most = matrix.noise_range
     alt = (
         f"Heat map of the matrix of {name}, {matrix.size} by {matrix.size}: a true value is published as itself with a "
-        f"probability of {stays}, and as any one other value with {percent(float(matrix.off_diagonal.min()))} to "
-        f"{percent(float(matrix.off_diagonal.max()))}."
+        f"probability of {stays}, and as any one other value with {percent(least)} to "
+        f"{percent(most)}."
     )
     caption = (
         "Each column is a true value, each row what is published in its place; the stronger the colour, the likelier. "
@@ -76,7 +78,7 @@ def _columns(mechanisms: tuple[Mechanism, ...]) -> Block:
     rows = []
     for mechanism in mechanisms:
         matrix = mechanism.matrix
-        ends = percent(float(matrix.diagonal.min())), percent(float(matrix.off_diagonal.max()))
+        ends = percent(float(matrix.diagonal.min())), percent(matrix.noise_range[1])
         epsilon = "none" if np.isinf(mechanism.epsilon) else f"{mechanism.epsilon:.3g}"
         rows.append((mechanism.domain.name, f"{matrix.size:,}", *ends, epsilon))
     columns = ("column", "values", "published as itself", "as any one other", "local epsilon")
@@ -87,26 +89,36 @@ def _values(mechanism: Mechanism) -> Block:
     """Return the columns of a matrix; values with the same figures share a row."""
     matrix, alike = mechanism.matrix, dict[tuple[str, ...], list[str]]()
     for k, (name, bound) in enumerate(zip(mechanism.domain.labels, mechanism.bounds, strict=True)):
-        figures = (percent(float(p[k])) for p in (matrix.retention, matrix.diagonal, matrix.off_diagonal))
         gamma = "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
-        alike.setdefault((*figures, gamma), []).append(name)
+        alike.setdefault((*_of_value(matrix, k), gamma), []).append(name)
     rows = [(and_list(names), *figures) for figures, names in alike.items()]
     columns = ("true value", "kept (retention)", "published as itself", "as any one other", "bound on the odds")
     return table("Value by value", columns, rows)
+
+
+def _of_value(matrix: Matrix, k: int) -> tuple[str, str, str]:
+    """Return the retention of a value, how often it is published as itself, and as any one other."""
+    others = np.delete(matrix.dense()[:, k], k)
+    low, high = percent(float(others.min())), percent(float(others.max()))
+    kept = "none" if matrix.retention is None else percent(float(matrix.retention[k]))
+    return kept, percent(float(matrix.diagonal[k])), low if low == high else f"{low} to {high}"
 
 
 def _large(mechanism: Mechanism) -> Block:
     """Return a summary of a matrix with too many values to draw: its columns by how often a value is kept."""
     matrix, labels = mechanism.matrix, mechanism.domain.labels
     if matrix.is_uniform:
-        diagonal, other = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
+        diagonal, other = percent(float(matrix.diagonal[0])), percent(matrix.noise_range[1])
         return Text(
             f"{mechanism.domain.name} has {matrix.size:,} values, too many to draw its matrix. All its columns are "
             f"alike: a value is published as itself with a probability of {diagonal}, and as each other with {other}."
         )
-    order = np.argsort(matrix.retention, kind="stable")
+    kept = matrix.diagonal if matrix.retention is None else matrix.retention
+    order = np.argsort(kept, kind="stable")
     ends = [*order[: SHOWN // 2], *order[-(SHOWN // 2) :]]
-    rows = [(labels[k], percent(matrix.retention[k]), percent(matrix.diagonal[k])) for k in ends]
+    rows = [
+        (labels[k], "none" if matrix.retention is None else percent(kept[k]), percent(matrix.diagonal[k])) for k in ends
+    ]
     caption = f"The values of {mechanism.domain.name} that are kept least and most often, of {matrix.size:,}"
     return table(caption, ("true value", "kept (retention)", "published as itself"), rows)
 
@@ -136,7 +148,7 @@ def _sub_table_rows(mechanism: Mechanism) -> Block:
         matrix, bound = sub_table.matrix, next((b for b in sub_table.bounds if b.gamma is not None), Bound(None))
         rho1 = "none" if bound.rho1 is None else percent(float(bound.rho1))
         gamma = "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
-        ends = percent(float(matrix.diagonal[0])), percent(float(matrix.off_diagonal[0]))
+        ends = percent(float(matrix.diagonal[0])), percent(matrix.noise_range[1])
         alike.setdefault((f"{matrix.size:,}", *ends, rho1, gamma), []).append(str(k))
     rows = [(and_list(numbers), *figures) for figures, numbers in alike.items()]
     more = f" (the first {SHOWN} of {len(rows):,} kinds)" if len(rows) > SHOWN else ""
@@ -236,4 +248,9 @@ def _bindings(mechanism: Mechanism, manifest: Manifest) -> Iterator[tuple[str, s
         for code, bound in enumerate(mechanism.bounds):
             factor = factors[direction](code) if bound.gamma is not None else None
             if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
-                yield labels[code], labels[matrix.quietest_except(code)], direction, f"{float(bound.gamma):.4g}"
+                yield (
+                    labels[code],
+                    labels[matrix.worst_case(code, direction)[1]],
+                    direction,
+                    f"{float(bound.gamma):.4g}",
+                )

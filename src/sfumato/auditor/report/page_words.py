@@ -74,7 +74,15 @@ def _how(manifest: Manifest) -> Iterator[str]:
 
 def _blurred(part: MechanismPart, mechanism: Mechanism) -> str:
     name, size = mechanism.domain.name, mechanism.domain.size
-    kept = [float(p) for table in mechanism.tables for p in table.matrix.retention]
+    retentions = [table.matrix.retention for table in mechanism.tables]
+    if (any_matrix := mechanism.tables[0].matrix).retention is None:
+        low, high = float(any_matrix.diagonal.min()), float(any_matrix.diagonal.max())
+        return (
+            f"Each record was published with its own {name} with a probability of {percent(low)} to {percent(high)}, "
+            f"depending on its value, and otherwise with another of the {size:,} values, drawn with probabilities that "
+            "the manifest states for each pair of values."
+        )
+    kept = [float(p) for of_table in retentions if of_table is not None for p in of_table]
     chance = percent(min(kept)) if max(kept) - min(kept) < 5e-5 else f"{percent(min(kept))} to {percent(max(kept))}"
     if part.kind == "small-domain":
         return (

@@ -36,7 +36,7 @@ class RecordKey:
         """Return what a record's noise depends on besides its key and value."""
         # labels: 7 in a Parquet file and "7" in a CSV file are the same value
         columns = [[part.name, list(part.labels)] for part in mechanism.domain.parts]
-        return _context(["noise", self.series, columns], mechanism.matrix.noise.astype("<u8").tobytes())
+        return _context(["noise", self.series, columns], mechanism.matrix.integers)
 
     def noise_words(
         self, key: SecretKey, context: bytes, rows: Any, values: npt.NDArray[np.int32], position: int

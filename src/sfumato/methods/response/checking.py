@@ -62,7 +62,7 @@ def _channels(axes: Axes, mechanisms: Sequence[Mechanism]) -> Channels:
     """Return the channel of each axis, in the integers that are sampled."""
     names = axes.profile.quasi_identifiers
     columns = [*((names[k],) for k in axes.own), *([()] if axes.shared else []), axes.profile.sensitive_domain.names]
-    noise = {mechanism.domain.names: int(mechanism.matrix.noise[0]) for mechanism in mechanisms}
+    noise = {mechanism.domain.names: mechanism.matrix.uniform_noise or 0 for mechanism in mechanisms}
     return tuple(
         Channel.from_noise(size, noise.get(of_axis, 0)) for of_axis, size in zip(columns, axes.table.sizes, strict=True)
     )

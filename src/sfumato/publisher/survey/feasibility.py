@@ -104,9 +104,11 @@ def _tried(profile: Profile, case: _Case) -> Feasible:
         return result(problem.message)
     if isinstance(made, GroupPlan):
         return result(published_share=made.published_share)
+    matrices = [table.matrix for mechanism in made.mechanisms for table in mechanism.tables]
+    kept = [1 - matrix.pure_noise if matrix.retention is None else matrix.retention for matrix in matrices]
     return result(
-        retention_low=min(float(table.matrix.retention.min()) for m in made.mechanisms for table in m.tables),
-        retention_high=max(float(table.matrix.retention.max()) for m in made.mechanisms for table in m.tables),
+        retention_low=min(float(p.min()) for p in kept),
+        retention_high=max(float(p.max()) for p in kept),
         record_utility=made.record_utility,
         invertible=all(mechanism.is_invertible for mechanism in made.mechanisms),
         total_variation=made.total_variation,

@@ -137,7 +137,7 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
         margin = math.sqrt(math.log(2 * cells / FALSE_ALARM) / (2 * total))  # Hoeffding, for all values at once
         widest = max(widest, margin)
         for place, (code, rows) in enumerate(of_table.items()):
-            if not matrix.least_chance[place] - margin <= rows / total <= matrix.diagonal[place] + margin:
+            if not matrix.least_chance[place] - margin <= rows / total <= matrix.most_chance[place] + margin:
                 value = repr(mechanism.domain.labels[code])
                 odd.append(f"{value} in sub-table {number}" if mechanism.label else value)
     return outcome(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import WORDS, largest_noise
 
 DIGITS = 2
 
@@ -52,12 +53,14 @@ def noise_of(retention: Fraction, m: int) -> int:
     return min(_in_bits(largest_noise(m), up=False), _in_bits(math.ceil((1 - retention) * WORDS / m), up=True))
 
 
-def is_on_grid(matrix: PerturbationMatrix) -> bool:
+def is_on_grid(matrix: Matrix) -> bool:
     """Whether all columns have one and the same retention, a point of the grid."""
-    noise = int(matrix.noise[0])
+    noise = matrix.uniform_noise
+    if noise is None:
+        return False
     below = rounded_down(Fraction(WORDS - matrix.size * noise, WORDS))
     points = (below, next_up(below) or below)  # noise is rounded up, so the point may be just above
-    return matrix.is_uniform and noise in [noise_of(point, matrix.size) for point in points]
+    return noise in [noise_of(point, matrix.size) for point in points]
 
 
 def _step(retention: Fraction) -> Fraction:

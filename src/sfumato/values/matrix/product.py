@@ -15,16 +15,17 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import FloatArray
 
-Along = Callable[[PerturbationMatrix, FloatArray], FloatArray]
+Along = Callable[[Matrix, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
 class ProductMatrix:
     """The matrix of a combination of attributes; its cells are numbered with the last attribute running fastest."""
 
-    factors: tuple[PerturbationMatrix, ...]
+    factors: tuple[Matrix, ...]
 
     def __post_init__(self) -> None:
         if not self.factors:
@@ -41,9 +42,14 @@ class ProductMatrix:
         return math.prod(self.sizes)
 
     @property
-    def is_uniform(self) -> bool:
-        """Whether all columns have the same retention: a product of two has not, unless one has a single value."""
-        return False
+    def retention(self) -> None:
+        """There is none: a product of two is not of that form, unless one has a single value."""
+        return
+
+    @property
+    def uniform_noise(self) -> None:
+        """There is none."""
+        return
 
     def dense(self) -> FloatArray:
         """Return the D x D matrix; for small domains and tests."""
@@ -54,23 +60,23 @@ class ProductMatrix:
 
     def apply(self, x: FloatArray) -> FloatArray:
         """Return P x."""
-        return self._along(x, PerturbationMatrix.apply)
+        return self._along(x, lambda factor, x: factor.apply(x))
 
     def apply_transposed(self, y: FloatArray) -> FloatArray:
         """Return P^T y."""
-        return self._along(y, PerturbationMatrix.apply_transposed)
+        return self._along(y, lambda factor, x: factor.apply_transposed(x))
 
     def solve(self, observed: FloatArray) -> FloatArray:
         """Return P^-1 o."""
-        return self._along(observed, PerturbationMatrix.solve)
+        return self._along(observed, lambda factor, x: factor.solve(x))
 
     def solve_transposed(self, y: FloatArray) -> FloatArray:
         """Return P^-T y."""
-        return self._along(y, PerturbationMatrix.solve_transposed)
+        return self._along(y, lambda factor, x: factor.solve_transposed(x))
 
     def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
         """Return (P^-1 o P^-1) y, the entries squared."""
-        return self._along(observed, PerturbationMatrix.inverse_squared_apply)
+        return self._along(observed, lambda factor, x: factor.inverse_squared_apply(x))
 
     @cached_property
     def least_chance(self) -> FloatArray:
@@ -84,6 +90,11 @@ class ProductMatrix:
     def is_invertible(self) -> bool:
         """Whether every factor has an inverse."""
         return all(factor.is_invertible for factor in self.factors)
+
+    @property
+    def why_singular(self) -> str:
+        """Why the first factor without an inverse has none; "" where every one has."""
+        return next((factor.why_singular for factor in self.factors if not factor.is_invertible), "")
 
     @property
     def condition_number(self) -> float:

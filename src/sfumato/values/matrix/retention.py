@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 WordArray = npt.NDArray[np.uint64]
 CodeArray = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.integer]
 
 WORDS = 2**64
 """How many words there are: the denominator of every probability."""
@@ -95,6 +97,16 @@ class PerturbationMatrix:
         """Whether all columns have the same retention."""
         return bool((self.noise == self.noise[0]).all())
 
+    @property
+    def uniform_noise(self) -> int | None:
+        """The noise weight of all columns; None where they differ."""
+        return int(self.noise[0]) if self.is_uniform else None
+
+    @property
+    def integers(self) -> bytes:
+        """All noise weights."""
+        return self.noise.astype("<u8").tobytes()
+
     # --- probabilities -------------------------------------------------------------------------------------------
 
     @cached_property
@@ -117,6 +129,45 @@ class PerturbationMatrix:
         """Return 2^64 P[i, i], exactly."""
         return WORDS - (self.size - 1) * int(self.noise[i])
 
+    def weight(self, published: int, true: int) -> int:
+        """Return 2^64 P[published, true], exactly."""
+        return self.diagonal_weight(true) if published == true else int(self.noise[true])
+
+    def chances(self, published: Codes, true: Codes) -> FloatArray:
+        """Return P[published, true], of each pair of codes."""
+        return np.asarray(self.off_diagonal[true] + np.where(published == true, self.retention[true], 0.0))
+
+    def alike(self, first: Codes, second: Codes) -> FloatArray:
+        """Return sum_j P[j, first] P[j, second], of each pair: m q q' + q p' + p q' + p p' [first = second]."""
+        q1, q2, p1, p2 = (part[codes] for part in (self.off_diagonal, self.retention) for codes in (first, second))
+        return np.asarray(self.size * q1 * q2 + q1 * p2 + p1 * q2 + p1 * p2 * (first == second), dtype=np.float64)
+
+    def alike_changed(self, first: Codes, second: Codes) -> FloatArray:
+        """Return the same sum over j other than the two: (m - 1 - [first != second]) q q'."""
+        others = self.size - 1 - (first != second)
+        return np.asarray(others * self.off_diagonal[first] * self.off_diagonal[second])
+
+    def likeliest(self, shares: FloatArray) -> FloatArray:
+        """Return max_i P[j, i] f_i for each j; the part of x_j itself is never below its noise."""
+        noise = self.off_diagonal * shares
+        return np.asarray(np.maximum(noise.max(), self.diagonal * shares))
+
+    @property
+    def most_chance(self) -> FloatArray:
+        """max_i P[j, i] for each j: the diagonal."""
+        return self.diagonal
+
+    @property
+    def noise_range(self) -> tuple[float, float]:
+        """The least and the largest noise; 0 where there is one value only."""
+        q = self.off_diagonal
+        return (float(q.min()), float(q.max())) if self.size > 1 else (0.0, 0.0)
+
+    @property
+    def pure_noise(self) -> FloatArray:
+        """1 - p_i."""
+        return 1 - self.retention
+
     def dense(self) -> FloatArray:
         """Return the m x m matrix; for small domains and tests."""
         p = np.tile(self.off_diagonal, (self.size, 1))
@@ -129,6 +180,10 @@ class PerturbationMatrix:
         """Return P x: the expected published counts of a table with counts x."""
         spread: FloatArray = (x * self.off_diagonal).sum(axis=-1, keepdims=True)
         return self.retention * x + spread
+
+    def apply_at(self, x: FloatArray, rows: Codes, published: Codes) -> FloatArray:
+        """Return entries of P x, of each pair of a row of x and a published value."""
+        return np.asarray(self.retention[published] * x[rows, published] + (x @ self.off_diagonal)[rows])
 
     def apply_transposed(self, y: FloatArray) -> FloatArray:
         """Return P^T y."""
@@ -195,6 +250,13 @@ class PerturbationMatrix:
         grain = 2 * self.size / WORDS
         return int((self.retention <= grain).sum()) <= 1
 
+    @property
+    def why_singular(self) -> str:
+        """Why there is no inverse; "" where there is one."""
+        zeros = int((self.retention <= 2 * self.size / WORDS).sum())
+        told = f"{zeros} of its {self.size} values have retention 0, and nothing in the release tells these apart."
+        return "" if self.is_invertible else told
+
     @cached_property
     def condition_number(self) -> float:
         """Return the 2-norm condition number sigma_max / sigma_min; infinite where P has no inverse."""
@@ -206,8 +268,8 @@ class PerturbationMatrix:
             return float(1 / self.retention[0])
         if self.size <= DENSE_LIMIT:
             return float(np.linalg.cond(self.dense()))
-        largest = _largest_eigenvalue(lambda v: self.apply_transposed(self.apply(v)), self.size)
-        smallest = _largest_eigenvalue(lambda v: self.solve(self.solve_transposed(v)), self.size)
+        largest = largest_eigenvalue(lambda v: self.apply_transposed(self.apply(v)), self.size)
+        smallest = largest_eigenvalue(lambda v: self.solve(self.solve_transposed(v)), self.size)
         return math.sqrt(largest * smallest)
 
     def solve_transposed(self, y: FloatArray) -> FloatArray:
@@ -235,18 +297,21 @@ class PerturbationMatrix:
         """
         if self.size == 1:
             return Fraction(1)
-        ratios = [self.upward(y) for y in self._ordered]
+        ratios = [self.upward(y) for y in self.quietest(2)]
         return None if None in ratios else max(r for r in ratios if r is not None)
 
     @cached_property
-    def _ordered(self) -> tuple[int, int]:
-        """The two values with the least noise."""
-        order = np.argsort(self.noise, kind="stable")
-        return int(order[0]), int(order[1])
+    def _order(self) -> npt.NDArray[np.intp]:
+        return np.argsort(self.noise, kind="stable")
+
+    def quietest(self, number: int) -> list[int]:
+        """Return the values with the least noise, so many."""
+        least: list[int] = self._order[:number].tolist()
+        return least
 
     def quietest_except(self, i: int) -> int:
         """Return the value with the least noise among the others."""
-        first, second = self._ordered
+        first, second = self.quietest(2)
         return second if i == first else first
 
     @cached_property
@@ -254,7 +319,7 @@ class PerturbationMatrix:
         """min_i P[j, i] for each j: the probability with which a value is published, whatever the records have."""
         if self.size == 1:
             return np.ones(1)
-        first, second = self._ordered
+        first, second = self.quietest(2)
         least = np.full(self.size, self.off_diagonal[first])
         least[first] = self.off_diagonal[second]
         return least
@@ -283,6 +348,34 @@ class PerturbationMatrix:
         own = int(self.noise[i])
         return Fraction(self.diagonal_weight(self.quietest_except(i)), own) if own else None
 
+    def worst_case(self, i: int, direction: Literal["upward", "downward"]) -> tuple[int, int]:
+        """Return the published value and the rival of the factor: the value itself, or the rival, is published."""
+        rival = self.quietest_except(i)
+        return (i if direction == "upward" else rival), rival
+
+    def raised(self, inside: npt.NDArray[np.bool_]) -> Fraction | None:
+        """Return the largest factor by which any published value can raise the odds of a set of values.
+
+        In each row the diagonal is the largest entry, and no other is above 1/m, so that the published value is in the
+        set: the largest diagonal inside over the least noise outside.
+        """
+        least = int(self.noise[~inside].min())
+        return Fraction(WORDS - (self.size - 1) * int(self.noise[inside].min()), least) if least else None
+
+    def equal_twice(self, i: int) -> Fraction | None:
+        """Return max_y P[y, i] / (the product of the two smallest entries of row y); None if unbounded.
+
+        The maximum is at y = x_i: at another y the entry of x_i is its noise, and if that is one of the two smallest,
+        the quotient is 1 over the other, which is at most (diagonal of x_i) / (two smallest of the others), as no noise
+        exceeds a diagonal.
+        """
+        if self.size == 1:
+            return Fraction(1)
+        own = self.diagonal_weight(i)
+        others = [int(self.noise[k]) for k in self.quietest(3) if k != i]
+        smallest = others[0] * (others[1] if self.size > 2 else own)
+        return Fraction(own * WORDS, smallest) if smallest else None
+
     # --- sampling -----------------------------------------------------------------------------------------------------
 
     def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
@@ -310,7 +403,7 @@ def largest_noise(m: int) -> int:
     return (WORDS - 1) // m
 
 
-def _largest_eigenvalue(product: Callable[[FloatArray], FloatArray], m: int, steps: int = 64) -> float:
+def largest_eigenvalue(product: Callable[[FloatArray], FloatArray], m: int, steps: int = 64) -> float:
     """Return the largest eigenvalue of a symmetric positive operator, by Lanczos' iteration with reorthogonalisation.
 
     The value is never too large, and about 1e-3 too small at worst (where eigenvalues crowd below the largest).

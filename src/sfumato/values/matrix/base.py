@@ -1,0 +1,162 @@
+"""What a matrix must answer. Nobody else asks of which kind it is.
+
+``P[j, i] = Pr[x_i -> y_j]``; columns sum to one, and every entry is an integer over 2^64 (`weight`). Arrays over true
+values x and over published values y are told apart in the words below, although today's matrices publish the values of
+the domain that they are drawn from. All products are along the last axis.
+
+    retention.py    a diagonal and the same noise for all published values: everything in O(m)
+    dense.py        any columns of integers, up to some thousand values
+    product.py      several columns that were randomized independently of each other, for estimates
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.values.matrix.retention import CodeArray, Codes, FloatArray, WordArray
+
+Direction = Literal["upward", "downward"]
+Mask = npt.NDArray[np.bool_]
+
+
+class Estimable(Protocol):
+    """What estimates need of a matrix P."""
+
+    @property
+    def size(self) -> int:
+        """m, the number of values."""
+
+    @property
+    def retention(self) -> FloatArray | None:
+        """The p of P = diag(p) + 1 (1 - p)^T / m, which has closed forms; None where P is not of that form."""
+
+    @property
+    def uniform_noise(self) -> int | None:
+        """2^64 P[j, i], j != i, where that is one integer for all of them; None where it is not."""
+
+    @property
+    def least_chance(self) -> FloatArray:
+        """min_i P[j, i] for each j: with which a value is published, whatever the records have."""
+
+    @property
+    def is_invertible(self) -> bool:
+        """Whether there is an inverse, to the precision of numbers."""
+
+    @property
+    def why_singular(self) -> str:
+        """Why there is no inverse, in words; "" where there is one."""
+
+    @property
+    def condition_number(self) -> float:
+        """sigma_max / sigma_min; infinite where P has no inverse."""
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return P x: the expected published counts of a table with counts x."""
+
+    def apply_transposed(self, y: FloatArray) -> FloatArray:
+        """Return P^T y."""
+
+    def solve(self, observed: FloatArray) -> FloatArray:
+        """Return P^-1 o; the caller has looked at `condition_number` first."""
+
+    def solve_transposed(self, y: FloatArray) -> FloatArray:
+        """Return P^-T y."""
+
+    def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
+        """Return (P^-1 o P^-1) y, the entries squared: the first term of every variance."""
+
+
+class Matrix(Estimable, Protocol):
+    """What values are drawn with."""
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether there is one diagonal, and one noise weight (`uniform_noise`)."""
+
+    @property
+    def integers(self) -> bytes:
+        """The integers that make it up: the same bytes for equal matrices only."""
+
+    # --- entries ---------------------------------------------------------------------------------------------------
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """P[i, i]."""
+
+    @property
+    def most_chance(self) -> FloatArray:
+        """max_i P[j, i] for each j."""
+
+    @property
+    def noise_range(self) -> tuple[float, float]:
+        """The least and the largest entry off the diagonal; 0 where there is one value only."""
+
+    @property
+    def pure_noise(self) -> FloatArray:
+        """m min_j P[j, i] for each i: the share of its draws that may be taken for draws of any value alike."""
+
+    def weight(self, published: int, true: int) -> int:
+        """Return 2^64 P[published, true], exactly."""
+
+    def chances(self, published: Codes, true: Codes) -> FloatArray:
+        """Return P[published, true], of each pair of codes."""
+
+    def alike(self, first: Codes, second: Codes) -> FloatArray:
+        """Return sum_j P[j, first] P[j, second], of each pair: that independent draws of two true values are equal."""
+
+    def alike_changed(self, first: Codes, second: Codes) -> FloatArray:
+        """Return the same sum over j other than the two: that both are changed, to one value."""
+
+    def likeliest(self, shares: FloatArray) -> FloatArray:
+        """Return max_i P[j, i] f_i for each j: who guesses best is right with the sum of these."""
+
+    def apply_at(self, x: FloatArray, rows: Codes, published: Codes) -> FloatArray:
+        """Return entries of P x, of each pair of a row of x and a published value."""
+
+    def dense(self) -> FloatArray:
+        """Return the m x m matrix; for small domains."""
+
+    # --- the guarantee, on the integers ------------------------------------------------------------------------------
+
+    def upward(self, i: int) -> Fraction | None:
+        """Return the largest factor by which any published value can raise the odds of x_i; None if unbounded.
+
+        max_y P[y, i] / min_{k != i} P[y, k]
+        """
+
+    def downward(self, i: int) -> Fraction | None:
+        """Return the largest factor by which any published value can lower the odds of x_i; None if unbounded.
+
+        max_y max_{k != i} P[y, k] / P[y, i]
+        """
+
+    def worst_case(self, i: int, direction: Direction) -> tuple[int, int]:
+        """Return the published value and the rival k of the factor."""
+
+    def raised(self, inside: Mask) -> Fraction | None:
+        """Return the largest factor by which any published value can raise the odds of a set of values.
+
+            max_y max_{i inside} P[y, i] / min_{k outside} P[y, k]
+
+        Those of one value give `upward`, those of all others `downward`.
+        """
+
+    @property
+    def largest_ratio(self) -> Fraction | None:
+        """The largest ratio of two entries of a row, which bounds every statement; None where an entry is zero."""
+
+    def equal_twice(self, i: int) -> Fraction | None:
+        """Return max_y P[y, i] / (the product of the two smallest entries of row y); None if unbounded."""
+
+    @property
+    def epsilon(self) -> float:
+        """Local differential privacy, the logarithm of `largest_ratio`; infinite where that is unbounded."""
+
+    # --- sampling --------------------------------------------------------------------------------------------------
+
+    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
+        """Return the published codes: each drawn from column `code` of the matrix by its 64-bit word, exactly."""

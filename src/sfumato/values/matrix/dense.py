@@ -1,0 +1,369 @@
+"""A matrix of any columns: integers that sum to 2^64, drawn by alias tables in integers.
+
+Alias tables. With 2^s >= m buckets of 2^(64-s) words each, a bucket k has a threshold t: words of the bucket whose low
+bits are below t publish y_k, the others its *alias*. Buckets are filled in the order of their numbers from the values
+that have too few words for theirs (light) and those that have too many (heavy); all columns are filled at once, a
+bucket of each at a time. The words of every value add up to its integer exactly, so nothing is rounded.
+
+Exact ratios. All ratios are computed in floating point first, with a relative error below 2^-51; those that may be the
+largest are compared as fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.values.matrix.base import Direction, Mask
+from sfumato.values.matrix.retention import (
+    DENSE_LIMIT,
+    SAMPLE_BLOCK,
+    WORDS,
+    CodeArray,
+    Codes,
+    FloatArray,
+    WordArray,
+    largest_eigenvalue,
+)
+
+MOST_VALUES = 2_000
+"""A larger matrix would hold more than four million integers."""
+
+CLOSE = 1e-13
+"""Ratios nearer to each other than this, relatively, are compared as fractions; floating point errs by 1e-15."""
+
+ROUNDING = 1e-12
+"""Relative error that sums of products may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseMatrix:
+    """A matrix of any columns, as integers over 2^64; `columns[i]` are those of the true value x_i."""
+
+    columns: WordArray  # [true, published]
+
+    def __post_init__(self) -> None:
+        columns = np.array(self.columns, dtype=np.uint64, order="C")  # a copy: the caller's array stays writeable
+        if columns.ndim != 2 or columns.shape[0] != columns.shape[1] or not 2 <= len(columns) <= MOST_VALUES:
+            raise ValueError(f"a dense matrix is square, of 2 to {MOST_VALUES:,} values")
+        low, high = columns & np.uint64(2**32 - 1), columns >> np.uint64(32)
+        for i, (a, b) in enumerate(zip(low.sum(axis=1).tolist(), high.sum(axis=1).tolist(), strict=True)):
+            if a + b * 2**32 != WORDS:
+                raise ValueError(f"column {i + 1} of the matrix does not sum to 2^64")
+        columns.flags.writeable = False
+        object.__setattr__(self, "columns", columns)
+
+    @classmethod
+    def from_shares(cls, columns: Iterable[Sequence[int]]) -> DenseMatrix:
+        """Return the integer matrix next to these columns, each of integers in proportion to its probabilities.
+
+        Every entry is within one unit of 2^-64: what rounding down leaves goes to the largest remainders.
+
+        >>> DenseMatrix.from_shares([(3, 1), (1, 2)]).weight(0, 1) - 2**64 // 3
+        0
+        """
+        return cls(np.array([_scaled(column) for column in columns], dtype=np.uint64))
+
+    @property
+    def size(self) -> int:
+        """m, the number of values."""
+        return len(self.columns)
+
+    @property
+    def retention(self) -> None:
+        """There is none: no closed form is known."""
+        return
+
+    @property
+    def is_uniform(self) -> bool:
+        """It is taken for none."""
+        return False
+
+    @property
+    def uniform_noise(self) -> None:
+        """There is none."""
+        return
+
+    @property
+    def integers(self) -> bytes:
+        """All columns, after a word that no other kind of matrix begins with."""
+        return b"dense:" + self.columns.astype("<u8").tobytes()
+
+    # --- entries ---------------------------------------------------------------------------------------------------
+
+    def weight(self, published: int, true: int) -> int:
+        """Return 2^64 P[published, true], exactly."""
+        return int(self.columns[true, published])
+
+    @cached_property
+    def _transposed(self) -> FloatArray:
+        """P^T."""
+        return self.columns.astype(np.float64) / WORDS
+
+    def dense(self) -> FloatArray:
+        """Return the m x m matrix."""
+        return self._transposed.T.copy()
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """P[i, i]."""
+        return self._transposed.diagonal().copy()
+
+    @cached_property
+    def least_chance(self) -> FloatArray:
+        """min_i P[j, i] for each j."""
+        return np.asarray(self._transposed.min(axis=0))
+
+    @cached_property
+    def most_chance(self) -> FloatArray:
+        """max_i P[j, i] for each j."""
+        return np.asarray(self._transposed.max(axis=0))
+
+    @property
+    def noise_range(self) -> tuple[float, float]:
+        """The least and the largest entry off the diagonal."""
+        others = self._transposed[~np.eye(self.size, dtype=np.bool_)]
+        return float(others.min()), float(others.max())
+
+    @property
+    def pure_noise(self) -> FloatArray:
+        """m min_j P[j, i] for each i."""
+        return np.asarray(self._transposed.min(axis=1) * self.size)
+
+    def chances(self, published: Codes, true: Codes) -> FloatArray:
+        """Return P[published, true], of each pair of codes."""
+        return np.asarray(self._transposed[true, published])
+
+    def alike(self, first: Codes, second: Codes) -> FloatArray:
+        """Return sum_j P[j, first] P[j, second], of each pair."""
+        return np.asarray(self._alike[first, second])
+
+    @cached_property
+    def _alike(self) -> FloatArray:
+        return np.asarray(self._transposed @ self._transposed.T)
+
+    def alike_changed(self, first: Codes, second: Codes) -> FloatArray:
+        """Return the same sum over j other than the two; what is no more than rounding is 0."""
+        same, alike = first == second, self.alike(first, second)
+        kept = self.chances(first, first) * self.chances(first, second)
+        kept = kept + np.where(same, 0.0, self.chances(second, first) * self.chances(second, second))
+        return np.where(alike - kept > ROUNDING * alike, alike - kept, 0.0)
+
+    def likeliest(self, shares: FloatArray) -> FloatArray:
+        """Return max_i P[j, i] f_i for each j."""
+        best: FloatArray = (self._transposed * shares[:, None]).max(axis=0)
+        return best
+
+    # --- products and solutions ------------------------------------------------------------------------------------
+
+    def apply(self, x: FloatArray) -> FloatArray:
+        """Return P x."""
+        return np.asarray(x @ self._transposed)
+
+    def apply_at(self, x: FloatArray, rows: Codes, published: Codes) -> FloatArray:
+        """Return entries of P x, of each pair of a row of x and a published value."""
+        return np.asarray(self.apply(x)[rows, published])
+
+    def apply_transposed(self, y: FloatArray) -> FloatArray:
+        """Return P^T y."""
+        return np.asarray(y @ self._transposed.T)
+
+    def solve(self, observed: FloatArray) -> FloatArray:
+        """Return P^-1 o, with one step of refinement."""
+        inverse = self._inverse.T
+        x = observed @ inverse
+        return np.asarray(x + (observed - self.apply(x)) @ inverse)
+
+    def solve_transposed(self, y: FloatArray) -> FloatArray:
+        """Return P^-T y."""
+        x = y @ self._inverse
+        return np.asarray(x + (y - self.apply_transposed(x)) @ self._inverse)
+
+    def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
+        """Return (P^-1 o P^-1) y."""
+        return np.asarray(observed @ (self._inverse**2).T)
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        return np.asarray(np.linalg.inv(self._transposed.T), dtype=np.float64)
+
+    @cached_property
+    def condition_number(self) -> float:
+        """sigma_max / sigma_min; infinite where P has no inverse."""
+        small = self.size <= DENSE_LIMIT
+        found = float(np.linalg.cond(self._transposed)) if small else self._estimated_condition()
+        return found if found * self.size * np.finfo(np.float64).eps < 1 else math.inf
+
+    def _estimated_condition(self) -> float:
+        try:
+            inverse = self._inverse
+        except np.linalg.LinAlgError:
+            return math.inf
+        largest = largest_eigenvalue(lambda v: self.apply_transposed(self.apply(v)), self.size)
+        smallest = largest_eigenvalue(lambda v: np.asarray(inverse @ (inverse.T @ v)), self.size)
+        return math.sqrt(largest * smallest)
+
+    @property
+    def is_invertible(self) -> bool:
+        """Whether there is an inverse, to the precision of numbers."""
+        return math.isfinite(self.condition_number)
+
+    @property
+    def why_singular(self) -> str:
+        """Why there is no inverse; "" where there is one."""
+        return "" if self.is_invertible else "nothing in the release tells some mixtures of its values apart."
+
+    # --- the guarantee, on the integers ------------------------------------------------------------------------------
+
+    def upward(self, i: int) -> Fraction | None:
+        """Return max_y P[y, i] / min_{k != i} P[y, k]; None if unbounded."""
+        return self._upward[i].factor
+
+    def downward(self, i: int) -> Fraction | None:
+        """Return max_y max_{k != i} P[y, k] / P[y, i]; None if unbounded."""
+        return self._downward[i].factor
+
+    def worst_case(self, i: int, direction: Direction) -> tuple[int, int]:
+        """Return the published value and the rival of the factor."""
+        upward = direction == "upward"
+        y = (self._upward if upward else self._downward)[i].at
+        order = self._order[:, y]
+        first, second = order[:2] if upward else order[:-3:-1]
+        return y, int(second if first == i else first)
+
+    def raised(self, inside: Mask) -> Fraction | None:
+        """Return max_y max_{i inside} P[y, i] / min_{k outside} P[y, k]; None if unbounded."""
+        return _largest(self.columns[inside].max(axis=0), self.columns[~inside].min(axis=0)).factor
+
+    @cached_property
+    def largest_ratio(self) -> Fraction | None:
+        """The largest ratio of two entries of a row, exactly; None where an entry is zero."""
+        return _largest(self.columns.max(axis=0), self.columns.min(axis=0)).factor
+
+    def equal_twice(self, i: int) -> Fraction | None:
+        """Return max_y P[y, i] / (the product of the two smallest entries of row y); None if unbounded."""
+        found = _largest(self.columns[i], *np.take_along_axis(self.columns, self._order[:2], axis=0))
+        return None if found.factor is None else found.factor * WORDS
+
+    @property
+    def epsilon(self) -> float:
+        """The logarithm of the largest ratio; infinite where an entry is zero."""
+        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
+
+    @cached_property
+    def _order(self) -> npt.NDArray[np.intp]:
+        """[rank, published]: the true values by their entries in the row of each published value, smallest first."""
+        return np.argsort(self.columns, axis=0, kind="stable")
+
+    @cached_property
+    def _upward(self) -> list[_Largest]:
+        first, second = self._order[:2]
+        return [_largest(self.columns[i], self._entries(np.where(first == i, second, first))) for i in range(self.size)]
+
+    @cached_property
+    def _downward(self) -> list[_Largest]:
+        first, second = self._order[:-3:-1]
+        return [_largest(self._entries(np.where(first == i, second, first)), self.columns[i]) for i in range(self.size)]
+
+    def _entries(self, true: npt.NDArray[np.intp]) -> WordArray:
+        """Return of each row the entry of one true value."""
+        return self.columns[true, np.arange(self.size)]
+
+    # --- sampling --------------------------------------------------------------------------------------------------
+
+    def sample(self, codes: CodeArray, words: WordArray) -> CodeArray:
+        """Return the published codes, each by its word: the leading bits choose a bucket, the others its value."""
+        bits, thresholds, alias = self._alias
+        published = np.empty(codes.size, dtype=np.int32)
+        shift, low = np.uint64(64 - bits), np.uint64(2 ** (64 - bits) - 1)
+        for start in range(0, codes.size, SAMPLE_BLOCK):
+            block = slice(start, start + SAMPLE_BLOCK)
+            drawn = words[block]
+            bucket = (drawn >> shift).view(np.int64)
+            place = (codes[block].astype(np.int64) << bits) | bucket
+            own = (drawn & low) < thresholds.take(place)
+            published[block] = np.where(own, bucket, alias.take(place))
+        return published
+
+    @cached_property
+    def _alias(self) -> tuple[int, WordArray, CodeArray]:
+        """s, and the thresholds and aliases of all buckets, column after column."""
+        bits = (self.size - 1).bit_length()
+        weights = np.zeros((self.size, 2**bits), dtype=np.uint64)
+        weights[:, : self.size] = self.columns
+        thresholds, alias = alias_tables(weights, np.uint64(2 ** (64 - bits)))
+        return bits, thresholds.ravel(), alias.ravel()
+
+
+def alias_tables(weights: WordArray, capacity: np.uint64) -> tuple[WordArray, CodeArray]:
+    """Return thresholds and aliases of columns whose weights sum to the capacity times the buckets: [column, bucket].
+
+    Light values are those with at most the capacity. A step fills a bucket of every column: that of the next light
+    value, or of the current heavy one once it has no more than a bucket holds.
+    """
+    columns, buckets = weights.shape
+    every = np.arange(columns)
+    order = np.argsort(weights > capacity, axis=1, kind="stable")  # light ones first
+    lights = (weights <= capacity).sum(axis=1)
+    thresholds = np.minimum(weights, capacity)
+    alias = np.tile(np.arange(buckets, dtype=np.int32), (columns, 1))
+    light, heavy = np.zeros(columns, dtype=np.int64), lights.copy()
+    current = order[every, np.minimum(heavy, buckets - 1)]
+    rest = np.where(heavy < buckets, weights[every, current], capacity)
+    for _ in range(buckets):
+        fills = (rest > capacity) & (light < lights)
+        at = every[fills]
+        filled = order[at, light[fills]]
+        alias[at, filled] = current[fills]
+        rest[fills] -= capacity - weights[at, filled]
+        light[fills] += 1
+        ends = ~fills & (heavy + 1 < buckets)
+        at, ended = every[ends], current[ends]
+        heavy[ends] += 1
+        current[ends] = order[at, heavy[ends]]
+        thresholds[at, ended], alias[at, ended] = rest[ends], current[ends]
+        rest[ends] = weights[at, current[ends]] - (capacity - rest[ends])
+    return thresholds, alias
+
+
+@dataclass(frozen=True)
+class _Largest:
+    """The largest of several ratios, None for infinity, and where it is."""
+
+    factor: Fraction | None
+    at: int
+
+
+def _largest(above: WordArray, *below: WordArray) -> _Largest:
+    """Return the largest ratio of two integers, or of one and the product of two; 0/0 is none."""
+    product = np.prod([part.astype(np.float64) for part in below], axis=0)
+    with np.errstate(divide="ignore"):
+        ratios = np.divide(above, product, out=np.zeros(above.size), where=above > 0)
+    best = float(ratios.max())
+    if math.isinf(best):
+        return _Largest(None, int(ratios.argmax()))
+    found: dict[Fraction, int] = {}
+    for at in np.flatnonzero(ratios >= best * (1 - CLOSE)).tolist():
+        found.setdefault(Fraction(int(above[at]), math.prod(int(part[at]) for part in below)), at)
+    factor = max(found)
+    return _Largest(factor, found[factor])
+
+
+def _scaled(column: Sequence[int]) -> list[int]:
+    """Return integers in proportion that sum to 2^64."""
+    total = sum(column)
+    if total <= 0 or min(column) < 0:
+        raise ValueError("the entries of a column are not negative, nor all zero")
+    parts = [divmod(entry * WORDS, total) for entry in column]
+    left = WORDS - sum(whole for whole, _ in parts)
+    more = set(sorted(range(len(parts)), key=lambda j: -parts[j][1])[:left])
+    scaled = [whole + (j in more) for j, (whole, _) in enumerate(parts)]
+    if max(scaled) == WORDS:
+        raise ValueError("a column leaves one value only: the published value is certain")
+    return scaled
