@@ -99,7 +99,7 @@ def association(
     if first == second:
         raise UsageError("An association is between two different columns.", "--between sex,diagnosis")
     joint = table(release, (first, second), where, target=target, level=level)
-    by_groups = release.manifest.groups is not None
+    by_groups = release.manifest.in_buckets
     if np.isnan(joint.value).any():
         raise UsageError(
             f"The compositions of the groups do not tell the table of {first} and {second}: too few are different.",
@@ -127,9 +127,8 @@ def association(
 
 def _are_independent(release: CountedRelease, first: str, second: str) -> bool:
     """Whether the noise of two columns is independent given the record: which value is whose in a group is not."""
-    groups = release.manifest.groups
-    if groups is not None:
-        return not {first, second} & {part.name for part in groups.domain}
+    if release.manifest.in_buckets:
+        return not {first, second} & {part.name for part in release.manifest.only_in_buckets}
     return randomization_of(release).are_independent(first, second)
 
 
@@ -157,7 +156,7 @@ def risks(
     measures = two_by_two(cells, figures.joint_covariance(COUNT, target), figures.published().reshape(2, 2), level)
     what = f"{outcome} where {exposed}, against all others"
     said = (*_notes(measures), *(figures.notes() if isinstance(figures, BucketFigures) else ()), *source.notes())
-    naive = UNCORRECTED if release.manifest.groups is None else CLASSICAL
+    naive = CLASSICAL if release.manifest.in_buckets else UNCORRECTED
     return Comparison(what, measures, None, target, level, said, naive)
 
 

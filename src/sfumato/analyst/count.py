@@ -90,12 +90,12 @@ def check_method(release: ReleaseFolder, method: str, target: str, level: float)
     """Raise unless there are such estimates and intervals of this release."""
     if method not in ESTIMATORS:
         raise UsageError(f"There is no estimator {method!r}.", meant(method, ESTIMATORS, "Estimators are"))
-    if method == "classical" and release.manifest.groups is None:
+    if method == "classical" and not release.manifest.in_buckets:
         raise UsageError(
             "The classical estimate is for releases by groups; this one is randomized.",
             "Ask for `inverse`; what counting the published rows gives is the `published` table of release.table(...).",
         )
-    if method == "em" and release.manifest.groups is not None:
+    if method == "em" and release.manifest.in_buckets:
         raise UsageError(
             "EM needs records that were randomized one by one; in a release by groups they were dealt together.",
             "Ask for `inverse` (least squares), or for `projected`, which has no negative counts.",
@@ -140,7 +140,7 @@ class Counted:
     ) -> Counted:
         """Count the rows that satisfy a condition; of a randomized release it is on untouched columns."""
         tree = parsed(where) if where.strip() else None
-        if tree is not None and release.manifest.groups is None:
+        if tree is not None and not release.manifest.in_buckets:
             check(tree, manifest_types(release), tuple(hidden_columns(release)))  # refuses what looks at hidden columns
         origin, by = origin_of(release, by), tuple(by)
         condition = split_condition(release, tree, origin.domain)
@@ -172,7 +172,7 @@ class Counted:
 
     def notes(self, method: Estimator) -> tuple[str, ...]:
         """Return what is to be said of the estimates."""
-        if self.release.manifest.groups is not None:
+        if self.release.manifest.in_buckets:
             biased = [BIASED] if method == "projected" else []
             return (*self._scattered(), *biased, *self.figures.notes(), *self.source.notes())
         if self.figures.is_whole:

@@ -159,7 +159,7 @@ def power(
     default that of the whole release), `width` a half-width that the share's interval is to have, `chance` the
     probability with which a count is to be told from 0. No estimate of a group is looked at.
     """
-    if release.manifest.groups is not None:
+    if release.manifest.in_buckets:
         raise UsageError(
             "What to expect is worked out from the matrix of a randomization; a release by groups has none.",
             "Ask for the counts: their standard errors come with them (release.count, sfumato estimate).",

@@ -102,25 +102,25 @@ Origin = Matrices | Compositions
 
 def origin_of(release: ReleaseFolder, names: Collection[str]) -> Origin:
     """Return where estimates of a question about these columns come from."""
-    if release.manifest.groups is None:
-        return Matrices(randomization_of(release).joint(names))
-    return Compositions(release.manifest.domain)
+    if release.manifest.in_buckets:
+        return Compositions(release.manifest.domain)
+    return Matrices(randomization_of(release).joint(names))
 
 
 def hidden_columns(release: ReleaseFolder) -> dict[str, str]:
     """Return the columns that are not told row by row, each with the reason."""
-    if release.manifest.groups is not None:
+    if release.manifest.in_buckets:
         return dict.fromkeys(release.manifest.domain.names, "is only in the table of groups")
     return dict.fromkeys(randomization_of(release).names, "is randomized")
 
 
 def withheld_notes(release: ReleaseFolder) -> list[str]:
     """Return what is said where not all records were published."""
-    groups = release.manifest.groups
-    if groups is None or not groups.withheld:
+    withheld = release.manifest.withheld
+    if not withheld:
         return []
     return [
-        f"This is about the {release.manifest.data.rows:,} published records; {groups.withheld:,} were withheld, and "
+        f"This is about the {release.manifest.data.rows:,} published records; {withheld:,} were withheld, and "
         "which values these have is not told."
     ]
 
@@ -215,9 +215,7 @@ class _FromGroups:
 
     @property
     def _groups(self) -> GroupsPart:
-        groups = self.question.release.manifest.groups
-        assert groups is not None
-        return groups
+        return self.question.release.manifest.buckets
 
     @property
     def _dealt(self) -> Dealt:

@@ -172,6 +172,6 @@ def _filled(
         method=method,
         target=target,
         level=level,
-        notes=(*numbers.notes, *(counted.notes(method) if counted.release.manifest.groups else ())),
+        notes=(*numbers.notes, *(counted.notes(method) if counted.release.manifest.in_buckets else ())),
         _counted=counted,
     )

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sfumato.auditor.evidence import Evidence, Kind
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import NOTHING_PROMISED, Finding
-from sfumato.release.manifest import Manifest
+from sfumato.release.manifest import Manifest, ReleaseKind
 
 Attack = Callable[[Evidence], Iterable[Finding]]
 
-KINDS: tuple[Kind, ...] = ("randomized", "response", "groups")
+KINDS: tuple[ReleaseKind, ...] = ("randomized", "response", "groups")
 LAST = 100
 """The place of an attacker that states none; several such go by their names."""
 
@@ -59,8 +59,8 @@ class Attacker(Role):
     its own. `place` is where it stands in an audit.
     """
 
-    on: Mapping[Kind, Attack | str]
-    promised: Mapping[Kind, Attack] = field(default_factory=dict)
+    on: Mapping[ReleaseKind, Attack | str]
+    promised: Mapping[ReleaseKind, Attack] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()
     place: int = LAST
 
@@ -82,6 +82,6 @@ class Attacker(Role):
             yield finding if own else replace(finding, why_not_covered=why[finding.attacker])
 
 
-def everywhere(attack: Attack) -> dict[Kind, Attack | str]:
+def everywhere(attack: Attack) -> dict[ReleaseKind, Attack | str]:
     """Return the same attack on each kind of release."""
     return dict.fromkeys(KINDS, attack)

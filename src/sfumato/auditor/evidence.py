@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from sfumato.engines.rows.mapping import positioned
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.publisher.table import Table
-from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.release.manifest import GroupsPart, Manifest, ReleaseKind
 from sfumato.release.reading import connected, quoted
 from sfumato.release.verify.files import as_published
 from sfumato.values.attributes import MISSING_LABEL, Attribute, SensitiveDomain, Value
@@ -38,18 +38,12 @@ Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 T = TypeVar("T")
-Kind = Literal["randomized", "response", "groups"]
 UNMATCHED = -1
 
 
 def text_of(value: Value) -> str:
     """Return how a value is written; a text that looks like the missing value in quotes, to tell the two apart."""
     return repr(value) if value == MISSING_LABEL else written(value)
-
-
-def kind_of(manifest: Manifest) -> Kind:
-    """Return what kind of release a manifest states: see `attacker`."""
-    return "groups" if manifest.groups else "response" if manifest.response else "randomized"
 
 
 class DoesNotApply(Exception):
@@ -171,9 +165,9 @@ class Evidence:
         return self.release.manifest
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ReleaseKind:
         """What kind of release it is."""
-        return kind_of(self.manifest)
+        return self.manifest.kind
 
     @property
     def is_proved(self) -> bool:
@@ -183,9 +177,9 @@ class Evidence:
     @property
     def groups_part(self) -> GroupsPart:
         """The part of the manifest about groups."""
-        if self.manifest.groups is None:
+        if not self.manifest.in_buckets:
             raise DoesNotApply(f"{self.manifest.method} publishes no groups.")
-        return self.manifest.groups
+        return self.manifest.buckets
 
     @property
     def group_claim(self) -> BucketClaim:
@@ -200,7 +194,7 @@ class Evidence:
     @cached_property
     def mechanism(self) -> Mechanism:
         """How the sensitive columns were randomized, where one mechanism did it."""
-        if self.manifest.groups or self.manifest.response:
+        if self.kind != "randomized":
             raise DoesNotApply(f"{self.manifest.method} does not randomize the sensitive values by one matrix.")
         return self.manifest.mechanism_value
 
@@ -409,7 +403,7 @@ class Evidence:
                 "The policy is not the one that the release was made under.", "Give the policy of the publication."
             )
         self._check_columns()
-        withheld = self.manifest.groups.withheld if self.manifest.groups else 0
+        withheld = self.manifest.withheld
         due = self.manifest.data.rows + withheld
         if self.rows < due or (self.rows > due and not self.one_of_each_person):
             raise another_table(f"It has {self.rows:,} records, and the release was made from {due:,}.")
@@ -421,7 +415,7 @@ class Evidence:
             raise another_table(f"More rows of the release have {first} than records of the table.")
         if self.is_aligned and not np.array_equal(own.table, own.release):
             raise another_table("Its rows are in another order, which the release says that it keeps.")
-        if self.manifest.groups:
+        if self.manifest.in_buckets:
             self._check_groups()
 
     def _check_columns(self) -> None:
@@ -429,7 +423,7 @@ class Evidence:
         with connected(self.release) as connection:
             held = [str(row[0]) for row in connection.sql("DESCRIBE release").fetchall()]
         stated = self.release.column_names
-        hidden = set(self.sensitive) if self.manifest.groups else set()
+        hidden = set(self.sensitive) if self.manifest.in_buckets else set()
         own = {a.name for a in self.table.schema.attributes if a.is_published} - hidden
         labels = {column.name for column in self.manifest.columns if column.treatment in ("sub-table", "group")}
         for here, due, by in ((held, stated, "its manifest states"), (stated, own | labels, "the policy publishes")):

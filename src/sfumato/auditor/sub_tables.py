@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.auditor.evidence import Codes, DoesNotApply, Evidence, Ints, kind_of
+from sfumato.auditor.evidence import Codes, DoesNotApply, Evidence, Ints
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
 from sfumato.publisher.table import profile
@@ -76,4 +76,4 @@ def _same(one: Mechanism, other: Mechanism) -> bool:
 
 def has_sub_tables(manifest: Manifest) -> bool:
     """Whether records were dealt to sub-tables, each with a matrix of its own."""
-    return kind_of(manifest) == "randomized" and len(manifest.mechanism_value.tables) > 1
+    return manifest.kind == "randomized" and len(manifest.mechanism_value.tables) > 1

@@ -40,14 +40,12 @@ class ReleaseFolder:
     @property
     def groups(self) -> Path | None:
         """The file or folder with the values of each group; None unless the release is one by groups."""
-        part = self.manifest.groups
-        return self.folder / part.file if part else None
+        return self.folder / self.manifest.buckets.file if self.manifest.in_buckets else None
 
     @property
     def groups_files(self) -> list[Path]:
         """The files with the values of each group, in the order of their lines; none unless it is one by groups."""
-        part = self.manifest.groups
-        return _files(self.folder / part.file, part.parts) if part else []
+        return [file for part in self.manifest.tables[1:] for file in _files(self.folder / part.file, part.parts)]
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
@@ -57,8 +55,7 @@ class ReleaseFolder:
     @cached_property
     def askable_names(self) -> tuple[str, ...]:
         """The columns that can be asked for: the published ones, and those that only groups have."""
-        groups = self.manifest.groups
-        return (*self.column_names, *(part.name for part in groups.domain)) if groups else self.column_names
+        return (*self.column_names, *(part.name for part in self.manifest.only_in_buckets))
 
 
 def _files(path: Path, parts: Sequence[FilePart] | None) -> list[Path]:

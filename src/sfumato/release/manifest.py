@@ -33,6 +33,8 @@ FRACTION = r"^[0-9]+(/[0-9]+)?$"
 
 
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
+ReleaseKind = Literal["randomized", "response", "groups"]
+"""How the sensitive values are hidden: randomized by one mechanism, by columns that are, or apart in buckets."""
 Treatment = Literal["randomized", "binned", "merged", "untouched", "sub-table", "group"]
 
 
@@ -208,13 +210,6 @@ class ResponsePart(Part):
     limit: Annotated[str, Field(pattern=FRACTION)] = Field(description="Of all records that no group names.")
     groups: tuple[GroupLimitPart, ...] = Field(description="A record of several groups has the strictest limit.")
 
-    @property
-    def claim(self) -> RiskClaim:
-        """The part as a value of the model."""
-        groups = tuple(GroupLimit(tuple(group.where.items()), group.limit) for group in self.groups)
-        limit = RiskLimit(self.limit, groups)
-        return RiskClaim(self.risk, self.quasi_identifiers, self.sensitive, limit, self.scope)
-
 
 class GroupsPart(Part):
     """The second table of a release by groups: which sensitive values each group has, and how often.
@@ -326,17 +321,16 @@ class Manifest(Part):
     @property
     def domain(self) -> SensitiveDomain:
         """The domain of the randomized columns, or of those that only groups have."""
-        parts = [part for mechanism in self.mechanisms for part in mechanism.domain]
-        parts = list(self.groups.domain) if self.groups else parts
+        parts = [*self.only_in_buckets, *(part for mechanism in self.mechanisms for part in mechanism.domain)]
         return codec.read_domains([part.model_dump() for part in parts])
 
     @property
     def claim(self) -> Claim:
         """What is promised, as a value of the model: the one place where it is read off the shape of a manifest."""
-        if self.groups is not None:
+        if self.kind == "groups":
             return self.bucket_claim
-        if self.response is not None:
-            return self.response.claim
+        if self.kind == "response":
+            return self.risk_claim
         if "small-domain" in (self.method, self.mechanism.kind):
             rho1, least = Fraction(self.mechanism.rho1 or 0), self.mechanism.minimum_sub_table
             return SubTableClaim(self.assurance, rho1, least)
@@ -345,22 +339,45 @@ class Manifest(Part):
     @property
     def bucket_claim(self) -> BucketClaim:
         """The claim of a release in buckets."""
-        assert self.groups is not None
         return BucketClaim(
             method=self.method,  # type: ignore[arg-type]
             assurance=self.assurance,
             sensitive=self.domain.names,
-            at_most=Fraction(self.groups.at_most),
-            variant=self.groups.variant,
-            attribute_sets=self.groups.attribute_sets,
-            prior=self.groups.prior,
-            always=self.groups.always,
+            at_most=Fraction(self.buckets.at_most),
+            variant=self.buckets.variant,
+            attribute_sets=self.buckets.attribute_sets,
+            prior=self.buckets.prior,
+            always=self.buckets.always,
         )
+
+    @property
+    def risk_claim(self) -> RiskClaim:
+        """The claim of randomized response."""
+        assert self.response is not None
+        groups = tuple(GroupLimit(tuple(group.where.items()), group.limit) for group in self.response.groups)
+        stated, limit = self.response, RiskLimit(self.response.limit, groups)
+        return RiskClaim(stated.risk, stated.quasi_identifiers, stated.sensitive, limit, stated.scope)
+
+    @property
+    def kind(self) -> ReleaseKind:
+        """How the sensitive values are hidden."""
+        return "groups" if self.groups else "response" if self.response else "randomized"
 
     @property
     def in_buckets(self) -> bool:
         """Whether the sensitive values are apart, in the table of the groups."""
         return self.groups is not None
+
+    @property
+    def buckets(self) -> GroupsPart:
+        """The table of the groups, where there is one."""
+        assert self.groups is not None
+        return self.groups
+
+    @property
+    def only_in_buckets(self) -> tuple[DomainPart, ...]:
+        """The columns that only the table of the groups has."""
+        return self.groups.domain if self.groups else ()
 
     @property
     def tables(self) -> tuple[DataFile | GroupsPart, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sfumato.claims.checks import Check
 from sfumato.claims.claim import Published
 from sfumato.errors import UsageError
-from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.release.manifest import Manifest
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
 
 LEFT_OUT = re.compile("Rows without a value of (.+) were left out")
@@ -22,7 +22,7 @@ def published(manifest: Manifest) -> Published:
     fits = {
         "treatments": _treatments_fit(manifest),
         "from_table": manifest.from_table == bool(manifest.computed_from_table),
-        **(_of_groups(manifest, manifest.groups) if manifest.groups else {}),
+        **(_of_buckets(manifest) if manifest.in_buckets else {}),
     }
     return Published(
         mechanisms=manifest.mechanism_values,
@@ -69,27 +69,26 @@ def _due_facts(manifest: Manifest) -> set[str]:
     }
 
 
-def _of_groups(manifest: Manifest, groups: GroupsPart) -> dict[str, bool]:
+def _of_buckets(manifest: Manifest) -> dict[str, bool]:
     treatments = [column.treatment for column in manifest.columns]
     last = treatments[-1:] == ["group"] and treatments.count("group") == 1
     return {
-        "dealt_within": groups.dealt_within == manifest.bucket_claim.dealt_within,
-        "columns": last and manifest.columns[-1].name == groups.group_column,
+        "dealt_within": manifest.buckets.dealt_within == manifest.bucket_claim.dealt_within,
+        "columns": last and manifest.columns[-1].name == manifest.buckets.group_column,
     }
 
 
 def _treatments_fit(manifest: Manifest) -> bool:
     """Whether the columns are treated as mechanisms, groups and merged values say."""
-    hidden = {part.name for mechanism in manifest.mechanisms for part in mechanism.domain}
-    special = dict.fromkeys(hidden, "randomized")
+    special = {part.name: "randomized" for mechanism in manifest.mechanisms for part in mechanism.domain}
     special |= {m.sub_table_column: "sub-table" for m in manifest.mechanisms if m.sub_table_column}
-    special |= {manifest.groups.group_column: "group"} if manifest.groups else {}
+    special |= {manifest.buckets.group_column: "group"} if manifest.in_buckets else {}
     merged = set(manifest.merged or {})
-    of_groups = {part.name for part in manifest.groups.domain} if manifest.groups else set()
+    apart = {part.name for part in manifest.only_in_buckets}
     plain = [column for column in manifest.columns if column.name not in special]
     return (
         all(column.treatment == special[column.name] for column in manifest.columns if column.name in special)
         and all(column.treatment in ("untouched", "binned", "merged") for column in plain)
         and all((column.treatment == "merged") == (column.name in merged) for column in plain)
-        and merged <= {column.name for column in manifest.columns} | of_groups
+        and merged <= {column.name for column in manifest.columns} | apart
     )

@@ -109,7 +109,7 @@ def read_rows(release: ReleaseFolder) -> Any:
 
 def read_groups(release: ReleaseFolder) -> Any:
     """Return the values of all groups as an Arrow table."""
-    if not release.manifest.groups:
+    if not release.manifest.in_buckets:
         raise ReleaseError(f"The release {str(release.folder)!r} has no groups.", "Its rows hold all columns.")
     with connected(release) as opened:
         return opened.sql("SELECT * FROM compositions").to_arrow_table()
@@ -146,8 +146,7 @@ def manifest_types(release: ReleaseFolder) -> dict[str, str]:
 
 def held_numbers(release: ReleaseFolder) -> dict[str, Holds]:
     """Return the columns of text that hold numbers, also those that only groups have."""
-    groups = release.manifest.groups
-    columns: list[Column | DomainPart] = [*release.manifest.columns, *(groups.domain if groups else ())]
+    columns: list[Column | DomainPart] = [*release.manifest.columns, *release.manifest.only_in_buckets]
     return {column.name: column.holds for column in columns if column.holds is not None}
 
 
@@ -191,8 +190,7 @@ def _data_types(release: ReleaseFolder) -> list[tuple[str, str]]:
 
 def _sensitive_types(release: ReleaseFolder) -> list[tuple[str, str]]:
     """Return the types of the columns that only groups have, by their values."""
-    groups = release.manifest.groups
-    return [(part.name, _type_of(part.values)) for part in groups.domain] if groups else []
+    return [(part.name, _type_of(part.values)) for part in release.manifest.only_in_buckets]
 
 
 def _type_of(values: Sequence[Any]) -> str:
@@ -203,8 +201,7 @@ def _type_of(values: Sequence[Any]) -> str:
 
 
 def _composition_types(release: ReleaseFolder) -> list[tuple[str, str]]:
-    groups = release.manifest.groups
-    assert groups is not None
+    groups = release.manifest.buckets
     return [(groups.group_column, "int64"), *_sensitive_types(release), (groups.count_column, "int64")]
 
 

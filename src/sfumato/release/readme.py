@@ -34,7 +34,7 @@ def readme(manifest: Manifest) -> str:
             "",
             "## How to use it",
             "",
-            *(_randomized_use(manifest) if manifest.groups is None else _grouped_use(manifest, manifest.groups)),
+            *(_use_of_buckets(manifest, manifest.buckets) if manifest.in_buckets else _randomized_use(manifest)),
             "",
             *_in_parts(manifest),
             *_untouched(manifest),
@@ -57,7 +57,7 @@ def readme(manifest: Manifest) -> str:
             "| column | type | treatment |",
             "|---|---|---|",
             *(_row(column) for column in manifest.columns),
-            *(_grouped_rows(manifest.groups) if manifest.groups else []),
+            *(_row_apart(manifest, part) for part in manifest.only_in_buckets),
             "",
             *(line for part in manifest.domain.parts for line in _values(part)),
             "",
@@ -76,7 +76,7 @@ def _randomized_use(manifest: Manifest) -> list[str]:
     ]
 
 
-def _grouped_use(manifest: Manifest, groups: GroupsPart) -> list[str]:
+def _use_of_buckets(manifest: Manifest, groups: GroupsPart) -> list[str]:
     values = ", ".join(f"`{name}`" for name in manifest.randomized)
     group, count = f"`{groups.group_column}`", f"`{groups.count_column}`"
     return [
@@ -176,11 +176,9 @@ def _row(column: Column) -> str:
     return f"| {_cell(column.name)} | {column.type}{HOLDING[column.holds]} | {TREATMENTS[column.treatment]} |"
 
 
-def _grouped_rows(groups: GroupsPart) -> list[str]:
-    return [
-        f"| {_cell(part.name)} | {_kind(part)}{HOLDING[part.holds]} | by groups: in `{_file(groups)}` only |"
-        for part in groups.domain
-    ]
+def _row_apart(manifest: Manifest, part: DomainPart) -> str:
+    file = _file(manifest.buckets)
+    return f"| {_cell(part.name)} | {_kind(part)}{HOLDING[part.holds]} | by groups: in `{file}` only |"
 
 
 def _kind(part: DomainPart) -> str:

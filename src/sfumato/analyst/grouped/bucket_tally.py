@@ -164,8 +164,7 @@ def _asked(
     weight: str,
 ) -> Counting:
     """Return the sums by group and pattern, which are then added up over patterns of a meaning and groups of a kind."""
-    assert release.manifest.groups is not None
-    keys = (quoted(release.manifest.groups.group_column), _pattern(condition), *map(quoted, untouched))
+    keys = (quoted(release.manifest.buckets.group_column), _pattern(condition), *map(quoted, untouched))
     ends = [(f"{end}({number.each(weight)})", end) for number in numbers for end in ENDS]
     counting = Counting(keys, (*((f"coalesce({sql}, 0)", SUM) for sql in sums), *ends), condition.rows)
     group, meaning, *columns = counting.key_names

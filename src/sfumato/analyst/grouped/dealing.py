@@ -59,8 +59,7 @@ class _Opened:
 
 @lru_cache(maxsize=2)
 def _read(opened: _Opened) -> Dealt:
-    release, groups = opened.release, opened.release.manifest.groups
-    assert groups is not None
+    release, groups = opened.release, opened.release.manifest.buckets
     domain = release.manifest.domain
     rows, stratum, mixed = _strata(release, groups)
     with connected(release) as connection:

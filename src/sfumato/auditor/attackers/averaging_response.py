@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.auditor.attackers.averaging_matrices import MOST_CELLS, NORMAL_95
-from sfumato.auditor.attackers.linking import attacked, response_part
+from sfumato.auditor.attackers.linking import attacked
 from sfumato.auditor.attackers.linking_risks import PRIOR, QUESTION, UNTOUCHED
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import ROUNDING, Finding
@@ -118,8 +118,8 @@ OTHER_MATRICES = (
 
 def of_response(evidence: Evidence) -> Iterator[Finding]:
     """Who is told which two rows of two releases are one person's."""
-    found, part = evidence.once(attacked), response_part(evidence)
-    limit = float(np.min(found.axes.limits(part.claim.limit)))
+    found, claim = evidence.once(attacked), evidence.manifest.risk_claim
+    limit = float(np.min(found.axes.limits(claim.limit)))
     for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
         once, twice = (
             two_rows(found.axes.table, found.channels, limit, whole, times, evidence.seed) for times in (1, 2)

@@ -23,7 +23,7 @@ from sfumato.auditor.attackers.frequencies import (
     limits_at,
 )
 from sfumato.auditor.attackers.posterior import PI_CLAIM
-from sfumato.auditor.evidence import DoesNotApply, Evidence, kind_of
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, from_file, from_table
@@ -310,7 +310,7 @@ def _background(evidence: Evidence, known: Sequence[Knowledge], promised: bool) 
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    match kind_of(manifest):
+    match manifest.kind:
         case "randomized":
             return Listed(6, covered=not has_sub_tables(manifest))
         case "groups":

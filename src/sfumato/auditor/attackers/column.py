@@ -30,7 +30,7 @@ from sfumato.auditor.attackers.composition import MOST_VALUES, composition_belie
 from sfumato.auditor.attackers.frequencies import why_bound
 from sfumato.auditor.attackers.label import ATTACKER as LABEL
 from sfumato.auditor.attackers.posterior import moved, stated
-from sfumato.auditor.evidence import DoesNotApply, Evidence, Signatures, kind_of
+from sfumato.auditor.evidence import DoesNotApply, Evidence, Signatures
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.sub_tables import Counts, dealt, has_sub_tables
@@ -383,7 +383,7 @@ def _counted(evidence: Evidence, by: Signatures) -> Ints:
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    if kind_of(manifest) != "randomized" or len(manifest.mechanism_value.domain.parts) == 1:
+    if manifest.kind != "randomized" or len(manifest.mechanism_value.domain.parts) == 1:
         return None
     by_sub_tables = manifest.assurance == "proved" and has_sub_tables(manifest)
     return Listed(7, covered=manifest.guarantee.scope == "any predicate" or by_sub_tables)

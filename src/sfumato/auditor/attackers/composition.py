@@ -35,7 +35,7 @@ from sfumato.auditor.attackers.frequencies import (
     limits_at,
     why_bound,
 )
-from sfumato.auditor.evidence import DoesNotApply, Evidence, kind_of
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.sub_tables import Counts, dealt
 from sfumato.errors import UsageError
@@ -374,7 +374,7 @@ def check_known(evidence: Evidence) -> None:
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    return Listed(8, covered=False) if kind_of(manifest) == "randomized" else None
+    return Listed(8, covered=False) if manifest.kind == "randomized" else None
 
 
 ATTACKER = Attacker(

@@ -23,9 +23,9 @@ import numpy.typing as npt
 from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.background import background_finding, promised_sets
 from sfumato.auditor.attackers.composition import check_known, composition_beliefs, composition_finding
-from sfumato.auditor.attackers.linking import attacked, response_part, risks
+from sfumato.auditor.attackers.linking import attacked, risks
 from sfumato.auditor.attackers.posterior import posterior_finding
-from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, kind_of, text_of
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, text_of
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, known_records
@@ -412,7 +412,7 @@ def _nothing_known(evidence: Evidence) -> Knowledge:
 def of_response(evidence: Evidence) -> Iterator[Finding]:
     """Who knows the true values of other records: these are independent, and move nothing."""
     known_records(evidence)  # a list that does not fit is an error all the same
-    part, found = response_part(evidence), evidence.once(attacked)
+    part, found = evidence.manifest.risk_claim, evidence.once(attacked)
     promised = next(finding for finding in evidence.once(risks) if finding.attacker == part.risk)
     mechanism = evidence.manifest.mechanism_values[0]
     counts = [int(n) for n in np.bincount(_codes(evidence, mechanism.domain.names[0]), minlength=mechanism.domain.size)]
@@ -446,7 +446,7 @@ def _codes(evidence: Evidence, name: str) -> np.ndarray[tuple[int], np.dtype[np.
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    whole = kind_of(manifest) == "randomized" and not has_sub_tables(manifest)
+    whole = manifest.kind == "randomized" and not has_sub_tables(manifest)
     return Listed(9, covered=whole and not manifest.from_table)
 
 

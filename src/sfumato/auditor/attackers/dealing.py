@@ -250,7 +250,7 @@ def _groups(evidence: Evidence) -> Deal:
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    if manifest.groups:
+    if manifest.in_buckets:
         return Listed(1, covered=True)
     return Listed(4, covered=True) if has_sub_tables(manifest) else None
 

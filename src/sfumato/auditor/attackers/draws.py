@@ -140,7 +140,7 @@ def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    return None if manifest.groups else Listed(0, covered=True)
+    return None if manifest.in_buckets else Listed(0, covered=True)
 
 
 ATTACKER = Attacker(

@@ -296,10 +296,10 @@ def _kept(evidence: Evidence) -> Ints:
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    if manifest.groups is None or manifest.bucket_claim.variant is None:
+    if not manifest.in_buckets or manifest.bucket_claim.variant is None:
         return None
     # where nothing is withheld, which value is the most frequent is public
-    return Listed(10, covered=manifest.groups.withheld > 0 or manifest.bucket_claim.always)
+    return Listed(10, covered=manifest.withheld > 0 or manifest.bucket_claim.always)
 
 
 ATTACKER = Attacker(

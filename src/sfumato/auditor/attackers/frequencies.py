@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, Listed
 from sfumato.auditor.attackers.posterior import QUESTION
-from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints, kind_of
+from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.sub_tables import dealt
 from sfumato.release.manifest import Manifest
@@ -373,7 +373,7 @@ def cases_of(evidence: Evidence, groups: Ints) -> Cases:
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    return Listed(3, covered=True) if kind_of(manifest) == "randomized" else None
+    return Listed(3, covered=True) if manifest.kind == "randomized" else None
 
 
 ATTACKER = Attacker(

@@ -23,7 +23,7 @@ from sfumato.auditor.finding import SHOWN, Exposed, Finding, named
 from sfumato.errors import UsageError
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import IntArray
-from sfumato.release.manifest import Manifest, ResponsePart
+from sfumato.release.manifest import Manifest
 
 MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
 """Releases that are drawn anew for the guesser."""
@@ -41,16 +41,11 @@ def attacked(evidence: Evidence) -> Attacked:
         raise
 
 
-def response_part(evidence: Evidence) -> ResponsePart:
-    assert evidence.manifest.response is not None
-    return evidence.manifest.response
-
-
 def risks(evidence: Evidence) -> tuple[Finding, ...]:
     """The three risks of AD, and who sees the whole row or knows the distribution."""
-    found, part = evidence.once(attacked), response_part(evidence)
-    axes, limits = found.axes, found.axes.limits(part.claim.limit)
-    return response_findings(axes.table, found.channels, limits, part.risk, partial(tell, axes))
+    found, claim = evidence.once(attacked), evidence.manifest.risk_claim
+    axes, limits = found.axes, found.axes.limits(claim.limit)
+    return response_findings(axes.table, found.channels, limits, claim.risk, partial(tell, axes))
 
 
 def tell(axes: Axes, codes: IntArray) -> str:
@@ -64,8 +59,8 @@ def tell(axes: Axes, codes: IntArray) -> str:
 def linking(evidence: Evidence) -> Iterator[Finding]:
     """The three risks of AD, who sees the whole row, who knows the distribution, and the guesser."""
     yield from evidence.once(risks)
-    found, part = evidence.once(attacked), response_part(evidence)
-    limits = found.axes.limits(part.claim.limit)
+    found, claim = evidence.once(attacked), evidence.manifest.risk_claim
+    limits = found.axes.limits(claim.limit)
     once = guess_once(found)
     times = CELLS_AT_ALL // found.axes.table.evaluated_cells(dense=True)
     times = min(MOST_REPETITIONS, max(LEAST_REPETITIONS, times))
@@ -121,11 +116,11 @@ def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
 
 
 def _limited(line: int, risk: str, manifest: Manifest) -> Listed | None:
-    return None if manifest.response is None else Listed(line, covered=manifest.response.risk == risk)
+    return Listed(line, covered=manifest.risk_claim.risk == risk) if manifest.kind == "response" else None
 
 
 def _unlimited(line: int, manifest: Manifest) -> Listed | None:
-    return None if manifest.response is None else Listed(line, covered=False)
+    return Listed(line, covered=False) if manifest.kind == "response" else None
 
 
 ROLES = (

@@ -110,8 +110,7 @@ def guess_repeatedly(
     The attacker stops iterative Bayes after the same number of steps each time, of STOPS that with the most successes.
     """
     attacked = attack(table, release)
-    assert release.manifest.response is not None
-    limits = attacked.axes.limits(release.manifest.response.claim.limit)
+    limits = attacked.axes.limits(release.manifest.risk_claim.limit)
     return repeated_guesses(
         attacked.axes.table, attacked.channels, limits, repetitions=repetitions, seed=seed, level=level
     )
@@ -217,15 +216,14 @@ class Attacked:
 
 def attack(table: Table, release: Release) -> Attacked:
     """Count the table and its release on the axes of the randomization."""
-    response = release.manifest.response
-    if response is None:
+    if release.manifest.kind != "response":
         raise UsageError(
             f"The release was made by {release.manifest.method}, which randomizes no quasi-identifiers.",
             "This guesser is measured on releases of randomized-response.",
         )
-    counted = profile(table)
+    counted, claim = profile(table), release.manifest.risk_claim
     named = counted.quasi_identifiers, counted.sensitive_domain.names
-    if counted.rows != release.manifest.data.rows or named != (response.quasi_identifiers, response.sensitive):
+    if counted.rows != release.manifest.data.rows or named != (claim.quasi_identifiers, claim.sensitive):
         raise _another_table()
     randomized = {mechanism.domain.name: mechanism for mechanism in release.manifest.mechanism_values}
     untouched = [name for name in counted.quasi_identifiers if name not in randomized]

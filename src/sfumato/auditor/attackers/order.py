@@ -61,7 +61,7 @@ def random_order(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.manifest.data.shuffled or rows < 2:
         return
     parts = [published_order(evidence.release, list(_known_classes(evidence)))]
-    if evidence.manifest.groups is None and not evidence.one_of_each_person:
+    if not evidence.manifest.in_buckets and not evidence.one_of_each_person:
         parts += [
             same_place(shown, own)
             for name in other_columns(evidence)

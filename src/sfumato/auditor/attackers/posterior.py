@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker, Listed
-from sfumato.auditor.evidence import Evidence, kind_of
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.grouped import GroupTables, IntArray
 from sfumato.auditor.sub_tables import dealt
@@ -322,7 +322,7 @@ def _shares_promised(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    return None if kind_of(manifest) == "response" else Listed(2, covered=True)
+    return None if manifest.kind == "response" else Listed(2, covered=True)
 
 
 ATTACKER = Attacker(

@@ -151,8 +151,7 @@ def _told_by_response(evidence: Evidence, linked: Linked) -> Told:
     sums: Floats = _counted(linked, linked.rows[here], shown[here].astype(np.int64), size)
     if mechanism is not None:
         sums = sums @ _posterior(mechanism.tables[0], np.bincount(own, minlength=size) / own.size)
-    assert evidence.manifest.response is not None
-    limit = evidence.manifest.response.claim.limit
+    limit = evidence.manifest.risk_claim.limit
     strictest = min([limit.limit, *(group.limit for group in limit.groups)], key=float)
     return Told(sums, np.full(size, float(strictest)), False, labels)
 

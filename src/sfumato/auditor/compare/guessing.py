@@ -82,7 +82,7 @@ def guess(evidence: Evidence, original: Original, estimates: Estimates) -> Guess
     """Let the guessers loose on a release of the table."""
     return (
         _on_response(evidence, original, estimates)
-        if evidence.manifest.response
+        if evidence.kind == "response"
         else _on_rows(evidence, original, estimates)
     )
 
@@ -110,7 +110,7 @@ def _on_rows(evidence: Evidence, original: Original, estimates: Estimates) -> Gu
     own, size = evidence.signatures(original.quasi_identifiers), original.values
     counts = np.bincount(own.table * size + original.numbers(original.sensitive), minlength=own.size * size)
     people = counts.reshape(own.size, size).astype(np.float64)
-    shown = _groups(evidence, original) if evidence.manifest.groups else _matrices(evidence, original)
+    shown = _groups(evidence, original) if evidence.manifest.in_buckets else _matrices(evidence, original)
     walk = _Walk.of(own.release, shown)
     start = np.broadcast_to(shown.shares, people.shape)
     beliefs: dict[str, list[Floats]] = {FREQUENT: [start], ROWS: [walk.step(start)]}

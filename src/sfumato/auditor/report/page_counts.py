@@ -20,7 +20,7 @@ from sfumato.auditor.report.page_mechanism import group_counts, share_bars
 from sfumato.auditor.report.page_svg import figure
 from sfumato.auditor.report.page_words import and_list, percent
 from sfumato.errors import SingularMatrix
-from sfumato.release.manifest import Manifest
+from sfumato.release.manifest import Manifest, ReleaseKind
 from sfumato.values.attributes import label
 from sfumato.values.matrix.retention import FloatArray
 
@@ -48,11 +48,10 @@ def counts(release: Release, truth: Truth | None) -> Section:
 def _questions(release: Release) -> list[tuple[str, ...]]:
     """Return which columns are counted: those that were randomized; of groups the sensitive ones by another column."""
     manifest = release.manifest
-    sensitive = manifest.response.sensitive if manifest.response else manifest.domain.names
-    by = _splitter(release) if manifest.groups else None
-    names = list(dict.fromkeys((*manifest.randomized, *sensitive)))[:MOST_QUESTIONS]
+    by = _splitter(release) if manifest.in_buckets else None
+    names = list(dict.fromkeys((*manifest.randomized, *manifest.sensitive)))[:MOST_QUESTIONS]
     found: list[tuple[str, ...]] = [(name,) for name in names]
-    return [*found, (sensitive[0], by)] if by else found
+    return [*found, (manifest.sensitive[0], by)] if by else found
 
 
 def _splitter(release: Release) -> str | None:
@@ -73,7 +72,7 @@ def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) ->
         rows = [(c.label, _number(c.estimate), *([_number(c.truth)] if truth else [])) for c in shown]
         yield table(f"{title}: exact for the published ones", (name, "published", *true), rows)
         return
-    naive = "classical estimate" if release.manifest.groups else "published rows"
+    naive = "classical estimate" if release.manifest.in_buckets else "published rows"
     if told := [count for count in shown if not math.isnan(count.estimate)]:
         keys = tuple(replace(key, words=naive) if key.words == UNCORRECTED else key for key in keys_of(COUNTS, told))
         caption = _caption(release.manifest, found)
@@ -112,7 +111,7 @@ def _caption(manifest: Manifest, found: list[Estimated]) -> str:
     bounded = [c for c in found if c.truth is not None and c.lower is not None and c.upper is not None]
     if not bounded:
         return "Of 100 such intervals about 95 hold the true count."
-    if manifest.groups and manifest.groups.withheld:
+    if manifest.withheld:
         return "The estimates are about the published records. The true counts are about all, also those withheld."
     held = sum(c.lower <= c.truth <= c.upper for c in bounded)  # type: ignore[operator]
     return f"{held} of {len(bounded)} intervals hold the true count; about 95% do on average."
@@ -171,10 +170,10 @@ def certainty(release: Release) -> Section | None:
     total = records.sum()
     bars = [replace(bar, height=100 * bar.height / total) for bar in share_bars(shares, records)]
     mean, largest = float(shares @ records / total), float(shares.max())
-    name = and_list(release.manifest.response.sensitive if release.manifest.response else release.manifest.domain.names)
+    name = and_list(release.manifest.sensitive)
     text = (
         f"Take a reader who believes beforehand what the release itself tells of the shares of {name}, and then looks "
-        f"at one record: by how much does he believe in its likeliest {name}? {_explained(release.manifest)} On "
+        f"at one record: by how much does he believe in its likeliest {name}? {EXPLAINED[release.manifest.kind]} On "
         f"average by {percent(mean)}, at most by {percent(largest)}."
     )
     ends = f"mean {percent(mean)}, largest {percent(largest)}"
@@ -184,26 +183,25 @@ def certainty(release: Release) -> Section | None:
     return Section("certainty", "How sure a reader can be of one record", (Text(text), Drawing(drawn)))
 
 
-def _explained(manifest: Manifest) -> str:
-    if manifest.groups:
-        return "He holds all records of a group to be alike, so it is the largest share in the group."
-    if manifest.response:
-        return (
-            "He sees the quasi-identifiers that it is published with. (The limit is on the belief by the table's own "
-            "shares; estimated ones have errors, which show here.)"
-        )
-    return "He sees its published value."
+EXPLAINED: dict[ReleaseKind, str] = {
+    "groups": "He holds all records of a group to be alike, so it is the largest share in the group.",
+    "response": (
+        "He sees the quasi-identifiers that it is published with. (The limit is on the belief by the table's own "
+        "shares; estimated ones have errors, which show here.)"
+    ),
+    "randomized": "He sees its published value.",
+}
+"""What a reader goes by."""
 
 
 def beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:
     """Return the belief in the likeliest value, and with how many published records; None where it is too large."""
-    manifest = release.manifest
-    if manifest.groups:
-        sizes, largest = group_counts(release, manifest.groups)
+    if release.manifest.kind == "groups":
+        sizes, largest = group_counts(release, release.manifest.buckets)
         return largest / sizes, sizes.astype(np.float64)
-    if manifest.response:
+    if release.manifest.kind == "response":
         return _response_beliefs(release)
-    parts = [_table_beliefs(release, number) for number in range(len(manifest.mechanism_value.tables))]
+    parts = [_table_beliefs(release, number) for number in range(len(release.manifest.mechanism_value.tables))]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
@@ -223,8 +221,7 @@ def _table_beliefs(release: Release, number: int) -> tuple[FloatArray, FloatArra
 
 def _response_beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:
     """Return max_u h(b, u) for each published b, h by the estimated joint table of quasi-identifiers and S."""
-    claim = release.manifest.response
-    assert claim is not None
+    claim = release.manifest.risk_claim
     columns = (*claim.quasi_identifiers, *claim.sensitive)
     rows = release.to_arrow()
     sizes = [len(rows.column(name).unique()) for name in columns]

@@ -56,8 +56,8 @@ def _what(manifest: Manifest) -> Iterator[str]:
 
 
 def _how(manifest: Manifest) -> Iterator[str]:
-    if manifest.groups:
-        yield from _grouped(manifest, manifest.groups)
+    if manifest.in_buckets:
+        yield from _grouped(manifest, manifest.buckets)
         return
     for part, mechanism in zip(manifest.mechanisms, manifest.mechanism_values, strict=True):
         yield _blurred(part, mechanism)

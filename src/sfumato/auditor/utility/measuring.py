@@ -63,9 +63,9 @@ def measure(evidence: Evidence) -> Utility:
 
 
 def _record_utility(evidence: Evidence) -> float | None:
-    if evidence.manifest.groups:
+    if evidence.kind == "groups":
         return None
-    if evidence.manifest.response:
+    if evidence.kind == "response":
         own = next((m for m in evidence.manifest.mechanism_values if m.domain.names == evidence.sensitive), None)
         if own is None:
             return 1.0

@@ -41,8 +41,7 @@ def stated(release: ReleaseFolder) -> Iterator[Check]:
 
 def rows(release: ReleaseFolder) -> Iterator[Check]:
     """The two files must fit each other and the manifest, and keep the bound as far as they show it."""
-    manifest, groups = release.manifest, release.manifest.groups
-    assert groups is not None
+    manifest, groups = release.manifest, release.manifest.buckets
     domain = manifest.domain
     with connected(release) as connection:
         columns = {
@@ -274,8 +273,7 @@ class _Files:
 
 def unseen(release: ReleaseFolder, of_claim: Sequence[Check]) -> Iterator[Check]:
     """What only an audit with the private table can show."""
-    groups = release.manifest.groups
-    assert groups is not None
+    groups = release.manifest.buckets
     among = f" among those that agree in {', '.join(groups.dealt_within)}" if groups.dealt_within else ""
     yield needs_audit("records", "That records and values are those of the table, none added or changed.")
     yield needs_audit("dealing", f"That records were dealt to groups at random{among}, from a secret key.")

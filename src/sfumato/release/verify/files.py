@@ -126,16 +126,16 @@ class _Columns:
 
 def carried(release: ReleaseFolder) -> Iterator[Check]:
     """Check the types of the Parquet files and their metadata, which must hold nothing of the source."""
-    manifest, groups = release.manifest, release.manifest.groups
+    manifest = release.manifest
     if manifest.data.format != "parquet":
         return
     data, *others = _tables(release)
     types = [column.type for column in manifest.columns]
     yield from _carried(data, "", _Columns(release.column_names, lambda found: found == types))
-    if groups:
+    if others:
         fit = partial(buckets.types_fit, domain=manifest.domain)
-        columns = _Columns(buckets.group_columns(groups), fit)
-        yield from _carried(others[0], f" of {groups.file}", columns)
+        columns = _Columns(buckets.group_columns(manifest.buckets), fit)
+        yield from _carried(others[0], f" of {others[0].name}", columns)
 
 
 def _carried(table: _Table, of: str, due: _Columns) -> Iterator[Check]:

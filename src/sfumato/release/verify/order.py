@@ -32,12 +32,12 @@ def random_order(release: ReleaseFolder) -> Iterator[Check]:
 
 def published_order(release: ReleaseFolder, more: Sequence[Classes] = ()) -> Tallies:
     """Return the counts of a release's own columns by place, and of classes that are given besides."""
-    groups = release.manifest.groups
-    names = [name for name in release.column_names if groups is None or name != groups.group_column]
+    apart = [release.manifest.buckets.group_column] if release.manifest.in_buckets else []
+    names = [name for name in release.column_names if name not in apart]
     classes = [each for name in names for each in classes_of(name, published_column(release, name))] + list(more)
-    if groups is None:
+    if not apart:
         return order_tallies(classes)
-    numbers = published_column(release, groups.group_column)
+    numbers = published_column(release, *apart)
     return group_order_tallies(classes, np.asarray(numbers.cast(pa.int64())))
 
 
