@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sfumato.methods.robustness import (
-    WITHHELD,
     breaches,
     compositions,
     count_prior,
@@ -35,6 +34,7 @@ from sfumato.methods.robustness import (
     worst_posteriors,
 )
 from sfumato.methods.robustness.posterior import IntArray
+from sfumato.values.steps import WITHHELD
 
 FILE = "adult_complete_45222.parquet"
 COLUMNS = ("occupation", "sex", "race", "education")

@@ -22,7 +22,7 @@ from scipy.stats import chi2
 from sfumato.engines.deal import anatomy
 from sfumato.engines.deal import buckets as grouping
 from sfumato.engines.deal.anatomy import anatomized, dealing_word, regrouped, sensitive_codes, sensitive_values
-from sfumato.engines.deal.buckets import WITHHELD, DealtRows, Groups, order_by_word, random_order
+from sfumato.engines.deal.buckets import DealtRows, Groups, order_by_word, random_order
 from sfumato.engines.embedded import shuffle, sources
 from sfumato.engines.embedded.sorting import stable_order
 from sfumato.engines.embedded.spill import SpillFile
@@ -33,6 +33,7 @@ from sfumato.values import bucket_deal as deals
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.bucket_columns import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
+from sfumato.values.steps import WITHHELD
 from tests.conftest import make_policy
 from tests.engines.tools import DISEASES, ROLES, patients
 

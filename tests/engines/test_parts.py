@@ -57,7 +57,7 @@ def test_parts_are_described_by_their_rows_and_checksums() -> None:
     digests = [hashlib.sha256(bytes([k])).hexdigest() for k in range(3)]
     parts = [FilePart(file=f"part-0000{k}.parquet", rows=10 * k, sha256=digests[k]) for k in range(3)]
     whole = hashlib.sha256(b"".join(hashlib.sha256(bytes([k])).digest() for k in range(3))).hexdigest()
-    assert (parts_rows(parts), parts_sha256(parts)) == (30, whole)
+    assert (parts_rows(parts), parts_sha256(part.sha256 for part in parts)) == (30, whole)
     assert data_in_parts(parts, shuffled=True) == DataFile(
         file="data", format="parquet", rows=30, sha256=whole, shuffled=True, parts=tuple(parts)
     )

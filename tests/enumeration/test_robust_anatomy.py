@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.robustness import group_records
-from sfumato.publisher.publish_buckets import _different_words
+from sfumato.methods.robustness.assigning import _different_words
 from sfumato.values.randomness import SecretKey
 from tests.enumeration.bayes import Law, alike, assignments, belief, drawn, posteriors
 from tests.enumeration.folders import ALARM, chance_to_find, chi_square, planned, policy, published, stated, table

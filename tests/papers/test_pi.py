@@ -13,7 +13,6 @@ import pytest
 
 from sfumato.analyst.grouped.buckets import Deal
 from sfumato.methods.robustness import (
-    WITHHELD,
     Prior,
     breaches,
     compositions,
@@ -32,6 +31,7 @@ from sfumato.methods.robustness import (
     worst_posteriors,
 )
 from sfumato.methods.robustness.posterior import IntArray
+from sfumato.values.steps import WITHHELD
 
 TABLE_V = [
     (3, 2, "0.1", 0.0474),

@@ -15,7 +15,6 @@ import pytest
 
 from sfumato.errors import PolicyError
 from sfumato.methods.robustness import (
-    WITHHELD,
     Grouping,
     Prior,
     breaches,
@@ -33,6 +32,7 @@ from sfumato.methods.robustness import (
 from sfumato.methods.robustness.bounds import delta_ceiling
 from sfumato.methods.robustness.guests import guest_posterior
 from sfumato.methods.robustness.posterior import IntArray, posteriors
+from sfumato.values.steps import WITHHELD
 
 Table = npt.NDArray[Any]
 Group = tuple[Table, list[int], list[int]]

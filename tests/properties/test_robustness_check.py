@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from sfumato.methods.robustness import (
-    WITHHELD,
     Composition,
     Prior,
     breaches,
@@ -23,6 +22,7 @@ from sfumato.methods.robustness import (
 from sfumato.methods.robustness import check as check_module
 from sfumato.methods.robustness.check import breaching
 from sfumato.methods.robustness.posterior import IntArray
+from sfumato.values.steps import WITHHELD
 from tests.properties.test_robustness import Table, by_enumeration, random_table
 
 

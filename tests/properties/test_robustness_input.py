@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import PolicyError, TableError
-from sfumato.methods.robustness import WITHHELD, Prior, group_records, read_prior
+from sfumato.methods.robustness import Prior, group_records, read_prior
+from sfumato.values.steps import WITHHELD
 
 HEADER = "sex,value,probability\n"
 GOOD = HEADER + "F,flu,0.7\nF,HIV,0.003\nF,cold,0.297\nM,flu,1/3\nM,HIV,2/3\nX,flu,1\n"

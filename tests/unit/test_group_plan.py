@@ -19,7 +19,7 @@ from sfumato.methods import Method, named, plan
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.plan import load_plan
-from sfumato.methods.robustness import WITHHELD, group_records
+from sfumato.methods.robustness import group_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.suppression.method import Suppression
@@ -30,6 +30,7 @@ from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Diversity, LocalPrivacy, Robustness
 from sfumato.values.row_order import OrderTest
+from sfumato.values.steps import WITHHELD
 from tests.conftest import make_policy
 
 SK = {"flu": 10, "cold": 4, "HIV": 2, "gout": 1, "mumps": 1}  # SK Example 1

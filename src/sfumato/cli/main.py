@@ -192,7 +192,8 @@ def publish(
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
     from sfumato.methods.plan import load_plan
-    from sfumato.publisher.publish import check_new, publish, rows_read
+    from sfumato.publisher.publish import publish, rows_read
+    from sfumato.publisher.whole_or_absent import check_new
     from sfumato.values.randomness import SecretKey
 
     if seed is not None and key_file is not None:
@@ -335,7 +336,7 @@ def _opened(table: Path, policy: Path, engine: str, master: str | None, conf: li
 
         raise no_table(table)
     if engine == "spark":
-        from sfumato.publisher.publish_spark import check_format
+        from sfumato.engines.spark.engine import check_format
 
         check_format(stated.output.format)
     with spark_session(engine, master, conf) as spark:

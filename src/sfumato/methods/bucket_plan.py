@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,17 @@ import numpy.typing as npt
 from sfumato.claims import codec
 from sfumato.claims.buckets import BucketClaim, BucketMethod
 from sfumato.claims.guarantee import Guarantee
+from sfumato.claims.second_release import SECOND_GROUPS
 from sfumato.errors import PlanMismatch
 from sfumato.methods import plan_files
-from sfumato.methods.plan_files import PLAN_VERSION, PrivatePlan, listed, sealed, written
+from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
+from sfumato.methods.planned import Planned
 from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import Facts
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.profile import Profile
+from sfumato.values.steps import Assigned, Dealt, RowStep, Separate
 from sfumato.values.uniqueness import Uniqueness, read_uniqueness
 
 IntArray = npt.NDArray[np.int64]
@@ -88,7 +93,7 @@ class RobustFigures:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupPlan(PrivatePlan):
+class GroupPlan(Planned):
     """Which records are published, and in how many groups."""
 
     claim: BucketClaim
@@ -112,6 +117,7 @@ class GroupPlan(PrivatePlan):
 
     _figures = ("records", "withheld")
     shuffle = True
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = ()
     from_table = True
     discloses_frequencies = True  # the table of the groups counts the published values
 
@@ -153,6 +159,43 @@ class GroupPlan(PrivatePlan):
         """Raise unless table and policy are the ones that were signed off."""
         plan_files.require_same("policy", self.policy_hash, policy_hash)
         plan_files.require_same("table", self.table_hash, table_hash)
+
+    @property
+    def draws_each_row(self) -> bool:
+        """Whether what becomes of a row depends on its own words alone: buckets are dealt to all rows together."""
+        return False
+
+    def steps(self, counted: Profile | None = None) -> tuple[RowStep, ...]:
+        """Return what is done with the rows; `counted` where the table is counted again."""
+        if counted is None:
+            self._check_numbers()
+            return (Separate(self.domain, Dealt(self.counts, self.withheld, self.groups)),)
+        from sfumato.methods.robustness.assigning import Assignment
+
+        return (Separate(self.domain, Assigned(counted.domain, self.rows, Assignment(self, counted))),)
+
+    def _check_numbers(self) -> None:
+        """Raise unless the groups can keep their bound: no value twice in a group, and each with l records at least."""
+        kept, least = self.published, self.claim.at_most.denominator
+        possible = (kept >= 0).all() and (self.withheld >= 0).all()
+        if not possible or self.groups < 1 or kept.max() > self.groups or kept.sum() < least * self.groups:
+            raise PlanMismatch("The plan's numbers of records and groups do not keep its own bound.", "Plan again.")
+
+    def stated_of_buckets(self) -> dict[str, Any]:
+        """Return what the manifest says of the buckets because the policy asks for it."""
+        claim = self.claim
+        return {
+            "at_most": str(claim.at_most),
+            "variant": claim.variant,
+            "always": claim.always,
+            "attribute_sets": claim.attribute_sets,
+            "prior": claim.prior,
+            "dealt_within": claim.dealt_within,
+        }
+
+    def second_release(self, is_keyed: bool) -> str:
+        """Return what a second release of the same people tells."""
+        return SECOND_GROUPS
 
     def require_counts(self, counts_hash: str) -> None:
         """Raise unless the table is the one that was planned."""

@@ -58,8 +58,6 @@ class Method(Section, ABC):
 
     publishes_buckets: ClassVar[bool] = False
     """Whether two tables are published, joined by the number of a bucket."""
-    deals_all_at_once: ClassVar[bool] = False
-    """Whether buckets are made of all records together, looked at at once, and not by a plan's numbers."""
     counts_jointly: ClassVar[bool] = False
     """Whether other columns are counted together with the sensitive ones: see `counted`."""
     fills_domain: ClassVar[bool] = False

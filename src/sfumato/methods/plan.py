@@ -17,7 +17,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.claims import codec
+from sfumato.claims import codec, second_release
 from sfumato.claims.buckets import BucketMethod
 from sfumato.claims.guarantee import Guarantee
 from sfumato.claims.odds import violations
@@ -25,15 +25,19 @@ from sfumato.claims.single_columns import beliefs
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods import plan_files
 from sfumato.methods.bucket_plan import GroupPlan
-from sfumato.methods.plan_files import PLAN_VERSION, PrivatePlan, sealed, written
+from sfumato.methods.plan_files import PLAN_VERSION, sealed, written
+from sfumato.methods.planned import Planned
 from sfumato.methods.response_plan import RESPONSE, ResponsePlan
+from sfumato.release.manifest import MechanismPart, mechanism_part
 from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.profile import Profile
 from sfumato.values.requirement import Bound
+from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
 from sfumato.values.uniqueness import Uniqueness, read_uniqueness
 
 TIGHT = 1e-9
@@ -107,7 +111,7 @@ class PartitionFigures:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan(PrivatePlan):
+class Plan(Planned):
     """The mechanism that will be applied, with what it was computed from."""
 
     method: str
@@ -242,6 +246,28 @@ class Plan(PrivatePlan):
                     rival = self.domain.labels[self.matrix.worst_case(code, direction)[1]]
                     found.append(Binding(self.domain.labels[code], direction, rival, float(bound.gamma)))
         return tuple(found)
+
+    @property
+    def draws_each_row(self) -> bool:
+        """Whether what becomes of a row depends on its own words alone: not where sub-tables have quotas."""
+        return not self.mechanism.label
+
+    def steps(self, counted: Profile | None = None) -> tuple[RowStep, ...]:
+        """Return what is done with the rows."""
+        allocate = (Allocate(self.mechanism, self.quotas),) if self.mechanism.label else ()
+        perturb = Perturb(self.mechanisms, None if self.partition is None else self.counts)
+        return (*allocate, perturb, *([Shuffle(self.rows)] if self.shuffle else []))
+
+    def mechanism_parts(self) -> tuple[MechanismPart, ...]:
+        """Return what the manifest says of the mechanism."""
+        if self.partition is None:
+            return (mechanism_part(self.mechanism, "perturbation"),)
+        least = self.partition.minimum_size if self.mechanism.label else 0
+        return (mechanism_part(self.mechanism, "small-domain", least or None, self.partition.rho1),)
+
+    def second_release(self, is_keyed: bool) -> str:
+        """Return what a second release of the same people tells."""
+        return second_release.second_of(self.mechanisms, self.guarantee.directions, is_keyed)
 
     def bound_to(self, table_hash: str, policy_hash: str) -> Plan:
         """Return the plan, valid only for this table and policy."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,17 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.engines.base import RESERVED, Source
-from sfumato.engines.embedded.counting import Progress, count_sensitive
 from sfumato.engines.embedded.csv_source import CsvSource
-from sfumato.engines.embedded.duck import group_sizes
+from sfumato.engines.embedded.engine import EmbeddedEngine, watched_numbers
 from sfumato.engines.embedded.sources import open_source
+from sfumato.engines.engine import Engine, Progress, Rows
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.engines.rows.encoding import fitted
-from sfumato.engines.rows.identity import index_column
-from sfumato.engines.rows.looking import see
-from sfumato.engines.rows.number_columns import NumberColumns, no_number
-from sfumato.engines.rows.published import PublishedRows
-from sfumato.engines.rows.selection import Mask, draw_persons
+from sfumato.engines.rows.number_columns import no_number
 from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
 from sfumato.errors import PolicyError, TableError
 from sfumato.publisher.column_names import check_columns
@@ -31,7 +26,7 @@ from sfumato.release.folder import MANIFEST_NAME, value_type
 from sfumato.show.results import Private, Result
 from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.computed import Facts, left_out
-from sfumato.values.looks import Seen, Stop, look_at
+from sfumato.values.looks import Stop, look_at
 from sfumato.values.number_texts import Holds, any_spelling_of, held_by
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
@@ -59,6 +54,14 @@ class Table(Private, Result):
 
     source: Source
     policy: Policy
+    engine: Engine
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows as they are to be published: what engines work on."""
+        person, linked = self.policy.person, tuple(self.policy.linked)
+        drawn = person.column if person and person.repeated == "keep-one" else None
+        return Rows(self.source, self.schema, self.record_key, drawn, linked)
 
     @cached_property
     def schema(self) -> Schema:
@@ -75,7 +78,7 @@ class Table(Private, Result):
     def stops(self) -> tuple[Stop, ...]:
         """The columns that must not be published as they are, unless the policy says why."""
         judged = [a for a in self.schema.attributes if self._is_judged(a)]
-        return tuple(Stop(s.name, look) for s in _seen(self.source, judged) if (look := look_at(s)))
+        return tuple(Stop(s.name, look) for s in self.engine.look(self.rows, judged) if (look := look_at(s)))
 
     def _is_judged(self, attribute: Attribute) -> bool:
         as_is = attribute.role in ("quasi_identifier", "other")
@@ -104,16 +107,7 @@ class Table(Private, Result):
 
     def under(self, policy: Policy) -> Table:
         """Return the same table under another policy, which is not opened again."""
-        return _opened(copy(self.source), policy)
-
-
-def _seen(source: Source, attributes: Sequence[Attribute]) -> list[Seen]:
-    """Look at columns on the engine that the table is on."""
-    if isinstance(source, SparkSource):
-        from sfumato.engines.spark import looking as spark
-
-        return spark.see(source, attributes)
-    return see(source, attributes)
+        return _opened(copy(self.source), policy, self.engine)
 
 
 def scan(table: Any, policy: Policy) -> Table:
@@ -122,8 +116,9 @@ def scan(table: Any, policy: Policy) -> Table:
     Its columns must be exactly those of the policy.
     """
     check_original(table)
-    source = SparkSource(table) if is_frame(table) else open_source(table, policy.input)
-    return _opened(source, policy)
+    if is_frame(table):
+        return _on_spark(SparkSource(table), policy)
+    return _opened(open_source(table, policy.input), policy, EmbeddedEngine())
 
 
 def check_original(table: Any) -> None:
@@ -134,17 +129,23 @@ def check_original(table: Any) -> None:
 
 def scan_on_spark(path: str | Path, policy: Policy, session: Any) -> Table:
     """Open Parquet files that Spark reads: a path, or an address that Spark knows (s3://, hdfs://)."""
-    return _opened(open_frame(session, path), policy)
+    return _on_spark(open_frame(session, path), policy)
 
 
-def _opened(source: Source, policy: Policy) -> Table:
+def _on_spark(source: SparkSource, policy: Policy) -> Table:
+    from sfumato.engines.spark.engine import SparkEngine
+
+    return _opened(source, policy, SparkEngine())
+
+
+def _opened(source: Source, policy: Policy, engine: Engine) -> Table:
     check_columns(policy.attributes.names(), source.names)
     _check_names([name for name in source.names if policy.attributes[name].is_published])
     _check_kinds(source, policy.attributes)
     _check_types(source, policy.attributes)
     if isinstance(source, CsvSource):
         source.coded = frozenset([*policy.linked, *policy.attributes.names("sensitive")])
-    return Table(source, policy)
+    return Table(source, policy, engine)
 
 
 def _check_names(published: list[str]) -> None:
@@ -220,18 +221,7 @@ def profile(
     is published, `key` draws those that are counted; on Spark they are drawn anew each time.
     """
     check_identities(table)
-    checked = _checked(table)
-    if isinstance(table.source, SparkSource):
-        from sfumato.engines.spark import counting as spark
-
-        person = table.policy.person
-        drawn_person = person.column if person and person.repeated == "keep-one" else None
-        counted = spark.count_sensitive(
-            table.source, table.schema, progress, drawn_person, table.policy.linked, checked
-        )
-    else:
-        drawn = drawn_rows(table, key or SecretKey.fresh())
-        counted = count_sensitive(table.source, table.schema, progress, drawn, table.policy.linked, checked)
+    counted = table.engine.count(table.rows, _checked(table), key or SecretKey.fresh(), progress)
     _check_declared_numbers(table, counted)
     alone = count_alone(table) if table.is_small or uniqueness else None
     return replace(
@@ -250,12 +240,7 @@ def count_alone(table: Table) -> Uniqueness | None:
     names = tuple(table.schema.names("quasi_identifier"))
     if not names:
         return None
-    if isinstance(table.source, SparkSource):
-        from sfumato.engines.spark.alone import group_sizes as on_spark
-
-        return summary(names, on_spark(table.source, table.schema, names))
-    published = PublishedRows(table.source, table.schema, names)
-    return summary(names, group_sizes(published.batches(no_progress), published.kinds))
+    return summary(names, table.engine.sizes(table.rows, names))
 
 
 def read_off(policy: Policy) -> Facts:
@@ -273,33 +258,6 @@ def _checked(table: Table) -> list[str]:
         for a in table.schema.attributes
         if a.is_published and a.name not in counted and (a.recoding or a.declared)
     ]
-
-
-def widened(table: Table) -> tuple[Source, Schema]:
-    """Return the table and its schema with runs of columns that are published as they are as one, where that can be.
-
-    Such columns of a CSV file are copied in one piece, which is much faster than to take them apart and to join them.
-    """
-    if not isinstance(table.source, CsvSource):
-        return table.source, table.schema
-    untouched = {
-        a.name: a.missing
-        for a in table.schema.attributes
-        if a.role in ("quasi_identifier", "other") and not a.recoding and a.declared is None
-    }
-    untouched = {name: missing for name, missing in untouched.items() if name not in table.policy.linked}
-    untouched.pop(table.policy.record_key or "", None)
-    source = table.source.widened(untouched)
-    runs = {name: Attribute(name, "other", untouched[run[0]]) for name, run in source.wide.items()}
-    return source, Schema(tuple(runs.get(name) or table.schema[name] for name in source.names))
-
-
-def watched_numbers(table: Table, source: Source, randomized: Collection[str] = ()) -> NumberColumns:
-    """Return what finds out which columns of text hold numbers that are published as they are; only CSV has such."""
-    if not isinstance(table.source, CsvSource):
-        return NumberColumns({})
-    shown = [a for a in table.schema.attributes if a.role in ("quasi_identifier", "other") and not a.recoding]
-    return NumberColumns({a.name: a.type for a in shown if a.name not in randomized}, source.wide)
 
 
 def declared_order(table: Table, name: str) -> tuple[str | bool | int, ...] | None:
@@ -327,48 +285,30 @@ def _check_declared_numbers(table: Table, counted: Profile) -> None:
     """Raise if a column that is declared to be a number holds other texts, before anything is planned for it."""
     for part in counted.domain.parts:
         held_by_domain(table, part)
-    numbers = watched_numbers(table, table.source, counted.domain.names)
+    numbers = watched_numbers(table.rows, table.source, counted.domain.names)
     if names := [a.name for a in table.schema.attributes if a.type == "number" and numbers.watches(a.name)]:
         for _ in numbers.watched(batch.rows for batch in table.source.batches(names)):
             pass
-
-
-def drawn_rows(table: Table, key: SecretKey) -> Mask | None:
-    """Return which row of each person is drawn by this key, if the policy asks for one each."""
-    person = table.policy.person
-    if person is None or person.repeated != "keep-one":
-        return None
-    return draw_persons(table.source, table.schema, person.column, key, table.record_key)
 
 
 def check_identities(table: Table) -> None:
     """Raise if a record key is repeated, or a person is and the policy allows no repetition."""
     policy = table.policy
     if policy.record_key:
-        rows, keys = _rows_and_values(table.source, policy.record_key)
+        rows, keys = table.engine.distinct(table.rows, policy.record_key)
         if keys < rows:
             raise TableError(
                 f"The record key {policy.record_key!r} is repeated: {rows:,} rows have {rows - keys:,} fewer keys.",
                 "Every row needs a key of its own, or two rows would share their noise.",
             )
     if policy.person and policy.person.repeated == "error":
-        rows, persons = _rows_and_values(table.source, policy.person.column)
+        rows, persons = table.engine.distinct(table.rows, policy.person.column)
         if persons < rows:
             raise TableError(
                 f"{rows:,} rows belong to {persons:,} persons ({policy.person.column!r}); "
                 "the guarantee is for one row per person.",
                 _on_repeated(policy),
             )
-
-
-def _rows_and_values(source: Source, column: str) -> tuple[int, int]:
-    """Return how many rows there are, and how many different values of an identifier."""
-    if isinstance(source, SparkSource):
-        from sfumato.engines.spark.identity import repeated
-
-        return repeated(source, column)
-    with index_column(source, column, SecretKey.fresh()) as index:
-        return index.rows, index.distinct()
 
 
 def _on_repeated(policy: Policy) -> str:

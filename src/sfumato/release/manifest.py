@@ -434,7 +434,7 @@ def data_in_parts(parts: Sequence[FilePart], *, shuffled: bool) -> DataFile:
         file=DATA_FOLDER,
         format="parquet",
         rows=parts_rows(parts),
-        sha256=parts_sha256(parts),
+        sha256=parts_sha256(part.sha256 for part in parts),
         shuffled=shuffled,
         parts=tuple(parts),
     )
@@ -443,7 +443,11 @@ def data_in_parts(parts: Sequence[FilePart], *, shuffled: bool) -> DataFile:
 def groups_in_parts(parts: Sequence[FilePart], **stated: Any) -> GroupsPart:
     """Return the description of groups whose lines were written as these files; `stated` are its other keys."""
     return GroupsPart(
-        file=GROUPS_FOLDER, lines=parts_rows(parts), sha256=parts_sha256(parts), parts=tuple(parts), **stated
+        file=GROUPS_FOLDER,
+        lines=parts_rows(parts),
+        sha256=parts_sha256(part.sha256 for part in parts),
+        parts=tuple(parts),
+        **stated,
     )
 
 

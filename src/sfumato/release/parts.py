@@ -11,7 +11,7 @@ but into the folder.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -45,9 +45,9 @@ def parts_rows(parts: Sequence[FilePart]) -> int:
     return sum(part.rows for part in parts)
 
 
-def parts_sha256(parts: Sequence[FilePart]) -> str:
-    """Return the checksum of the whole."""
-    return hashlib.sha256(b"".join(bytes.fromhex(part.sha256) for part in parts)).hexdigest()
+def parts_sha256(sums: Iterable[str]) -> str:
+    """Return the checksum of the whole, from those of the parts."""
+    return hashlib.sha256(b"".join(map(bytes.fromhex, sums))).hexdigest()
 
 
 def check_parts(parts: Sequence[FilePart], folder: str, file: str, rows: int, sha256: str) -> None:
@@ -59,5 +59,5 @@ def check_parts(parts: Sequence[FilePart], folder: str, file: str, rows: int, sh
             raise ValueError(f"part {number} is named {part_name(number)!r}, not {part.file!r}")
     if parts_rows(parts) != rows:
         raise ValueError(f"the parts have {parts_rows(parts):,} rows together, not {rows:,}")
-    if parts_sha256(parts) != sha256:
+    if parts_sha256(part.sha256 for part in parts) != sha256:
         raise ValueError("sha256 is not the one of the parts in their order")

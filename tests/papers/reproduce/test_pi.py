@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.methods.robustness import WITHHELD
+from sfumato.values.steps import WITHHELD
 from sfumato_papers.pi.adult import PROVED, Known, measured
 from sfumato_papers.pi.queries import Queries, query_errors
 from sfumato_papers.pi.theorem1 import by_worlds

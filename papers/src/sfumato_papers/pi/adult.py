@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.methods.robustness import (
-    WITHHELD,
     Composition,
     Prior,
     compositions,
@@ -25,6 +24,7 @@ from sfumato.methods.robustness import (
 from sfumato.methods.robustness.check import exceeding
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.values.randomness import simulation
+from sfumato.values.steps import WITHHELD
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, sentence
 from sfumato_papers.pi.queries import Errors, Queries, query_errors

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analyst.grouped.buckets import Deal
-from sfumato.methods.robustness import WITHHELD
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.values.randomness import simulation
+from sfumato.values.steps import WITHHELD
 
 COLUMNS = ("age", "workclass", "education", "marital_status", "race", "sex", "income")
 CONDITIONS = 2

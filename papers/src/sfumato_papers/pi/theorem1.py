@@ -11,7 +11,6 @@ import numpy as np
 
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors
 from sfumato.methods.robustness import (
-    WITHHELD,
     Prior,
     compositions,
     delta_ceiling,
@@ -24,6 +23,7 @@ from sfumato.methods.robustness import (
     repaired_delta_ceiling,
     worst_posteriors,
 )
+from sfumato.values.steps import WITHHELD
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, decimal, sentence
 

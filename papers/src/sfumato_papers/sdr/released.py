@@ -22,12 +22,13 @@ import numpy.typing as npt
 from sfumato.analyst.grouped.buckets import Deal
 from sfumato.analyst.grouped.compositions import Stratum
 from sfumato.analyst.randomized import inverse
-from sfumato.engines.deal.buckets import WITHHELD, Groups, random_order
+from sfumato.engines.deal.buckets import Groups, random_order
 from sfumato.methods.small_domain.partition import Block
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.methods.suppression.levels import Levels
 from sfumato.values.matrix.retention import PerturbationMatrix, uniform_retention
 from sfumato.values.randomness import SecretKey, Step
+from sfumato.values.steps import WITHHELD
 from sfumato_papers.sdr.census import Census, Floats, Ints
 from sfumato_papers.sdr.queries import Pool
 

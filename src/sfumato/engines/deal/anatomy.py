@@ -23,7 +23,6 @@ from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import Source
 from sfumato.engines.deal.allocation import Codes, Ints
 from sfumato.engines.deal.buckets import (
-    WITHHELD,
     Composition,
     DealtRows,
     GivenRows,
@@ -44,6 +43,7 @@ from sfumato.engines.rows.sensitive import SensitiveRows
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.bucket_columns import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.steps import WITHHELD
 
 Types = Mapping[str, Any]
 """The integer types of sensitive columns: `mapping.integer_types`."""

@@ -28,13 +28,12 @@ from sfumato.engines.embedded.spill import Place, SpillFile
 from sfumato.engines.rows.mapping import changed_table
 from sfumato.values.bucket_deal import Deal, Runs
 from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.steps import WITHHELD
 
 GroupNumbers = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.uint32]
 """Row numbers inside a batch or a part."""
 
-WITHHELD = -1
-"""The group of a row that is not published."""
 MOST_GROUPS = (1 << 31) - 1
 PART_ROWS = 1 << 18
 """Rows of a part, about: few enough that the leading bits of their words mostly decide their order."""

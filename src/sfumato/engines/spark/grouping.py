@@ -24,7 +24,7 @@ from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED
 from sfumato.engines.deal.allocation import Codes, Ints
 from sfumato.engines.deal.anatomy import Types, in_arrow
-from sfumato.engines.deal.buckets import WITHHELD, Groups, part_of, parts_of, ranked, value_hash
+from sfumato.engines.deal.buckets import Groups, part_of, parts_of, ranked, value_hash
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.mapping import WORD, changed_table
 from sfumato.engines.rows.selection import complete_columns
@@ -50,6 +50,7 @@ from sfumato.engines.spark.writing import (
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.bucket_columns import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
+from sfumato.values.steps import WITHHELD
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

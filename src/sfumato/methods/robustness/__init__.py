@@ -24,13 +24,12 @@ from sfumato.methods.robustness.bounds import (
 )
 from sfumato.methods.robustness.check import breaches, posteriors_by_group, worst_posteriors
 from sfumato.methods.robustness.grouping import Grouping, Withheld, group_records
-from sfumato.methods.robustness.kinds import WITHHELD, leftovers
+from sfumato.methods.robustness.kinds import leftovers
 from sfumato.methods.robustness.merging import merge_records
 from sfumato.methods.robustness.posterior import Composition, compositions, posterior
 from sfumato.methods.robustness.prior import Prior, count_prior, read_prior
 
 __all__ = [
-    "WITHHELD",
     "Composition",
     "Grouping",
     "Prior",

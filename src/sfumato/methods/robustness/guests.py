@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.methods.robustness.check import CLOSE
-from sfumato.methods.robustness.kinds import WITHHELD, Kinds, Order
+from sfumato.methods.robustness.kinds import Kinds, Order
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.methods.robustness.prior import Prior
 from sfumato.values.bucket_deal import starts
+from sfumato.values.steps import WITHHELD
 
 MOST_HOSTS = 4
 """How many groups a guest joins at most. Few are tried first: large groups tell analysts less."""

@@ -21,12 +21,11 @@ import numpy.typing as npt
 
 from sfumato.methods.robustness.posterior import IntArray
 from sfumato.values.bucket_deal import Deal, Runs, starts
+from sfumato.values.steps import WITHHELD
 
 Order = npt.NDArray[np.integer]
 """A secret random number for each record, all different."""
 
-WITHHELD = -1
-"""The group of a record that is in none."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: the leading bits of its multiples, modulo 2^64, are well mixed."""
 

@@ -26,10 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.methods.robustness.bounds import delta_ceiling
-from sfumato.methods.robustness.kinds import WITHHELD, Kinds, Order, cell_signatures
+from sfumato.methods.robustness.kinds import Kinds, Order, cell_signatures
 from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.methods.robustness.prior import Prior
 from sfumato.values.bucket_deal import starts
+from sfumato.values.steps import WITHHELD
 
 BoolArray = npt.NDArray[np.bool_]
 Ranks = npt.NDArray[np.int32]

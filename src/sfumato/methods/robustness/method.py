@@ -13,7 +13,7 @@ from sfumato.methods.bucketing import Bucketing
 from sfumato.methods.buckets import asked
 from sfumato.values.attributes import Schema
 from sfumato.values.nearest import did_you_mean
-from sfumato.values.profile import Profile
+from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Requirement, Robustness
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class RobustAnatomy(Bucketing):
     )
     takes = (Robustness,)
     counts_jointly = True
-    deals_all_at_once = True
+    rechecks = True
 
     attribute_sets: Annotated[tuple[Names, ...], Field(strict=False)] = ()
     prior: Literal["none", "table"] | Names = "none"
@@ -117,6 +117,13 @@ class RobustAnatomy(Bucketing):
         from sfumato.methods.robustness import planner
 
         return planner.plan(profile, requirement, self)
+
+    def recheck(self, plan: AnyPlan, profile: Profile) -> None:
+        """Raise unless the table is the one that was planned: buckets are found for all its records together."""
+        from sfumato.methods.bucket_plan import GroupPlan
+
+        assert isinstance(plan, GroupPlan)
+        plan.require_counts(counts_hash(profile))
 
     @classmethod
     def promised(cls, options: Mapping[str, Any]) -> str:

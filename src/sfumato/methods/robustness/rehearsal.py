@@ -15,11 +15,11 @@ from sfumato.methods.robustness.bounds import delta_ceiling, meets_published_del
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import CLOSE, exceeding, worst_posteriors
 from sfumato.methods.robustness.grouping import group_records
-from sfumato.methods.robustness.kinds import WITHHELD
 from sfumato.methods.robustness.merging import merge_records
 from sfumato.methods.robustness.posterior import Composition, FloatArray, IntArray, compositions
 from sfumato.methods.robustness.prior import Prior
 from sfumato.values.randomness import simulation
+from sfumato.values.steps import WITHHELD
 
 MOST_EXAMINED = 50_000
 """Groups whose posteriors are computed. Of more groups every k-th is: the others were dealt alike."""

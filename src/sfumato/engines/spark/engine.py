@@ -1,0 +1,204 @@
+"""The engine on a Spark cluster: the steps of one machine, done where the rows lie.
+
+Files of a release on Spark are many. In the table's order they would tell how many rows were left out of each file of
+the table; so the order is not kept where some may be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sfumato.engines.deal.anatomy import for_once
+from sfumato.engines.deal.buckets import Groups
+from sfumato.engines.deal.labels import dealt
+from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, PartWritten, Progress, Rows, Written
+from sfumato.engines.rows.encoding import Refusal
+from sfumato.engines.rows.mapping import changed_table, integer_types, missing_values
+from sfumato.engines.spark.alone import group_sizes
+from sfumato.engines.spark.counting import count_sensitive
+from sfumato.engines.spark.dealing import spark_rows
+from sfumato.engines.spark.grouping import TwoParts, write_assigned, write_dealt
+from sfumato.engines.spark.identity import repeated
+from sfumato.engines.spark.looking import see
+from sfumato.engines.spark.mapping import FoundDeal, MapRows, Order, hash_of_counts, write_in_order, write_shuffled
+from sfumato.engines.spark.refusing import complete, explained
+from sfumato.engines.spark.running import collected, told
+from sfumato.engines.spark.source import quoted
+from sfumato.engines.spark.writing import Parts
+from sfumato.errors import UsageError
+from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, parts_sha256
+from sfumato.values.attributes import Attribute, Domain
+from sfumato.values.looks import Seen
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey, Step
+from sfumato.values.steps import Allocate, Assigned, Dealt, Perturb, RowStep, Separate, Shuffle
+
+MOST_AT_ONCE = 200_000_000
+"""Records whose buckets are found at once: one worker holds about 100 bytes for each of them."""
+
+
+class SparkEngine:
+    """Carries out everything on the cluster; no row comes to the driver."""
+
+    def look(self, rows: Rows, attributes: Sequence[Attribute]) -> list[Seen]:
+        """Return what is seen of columns that would be published as they are."""
+        return see(rows.source, attributes)
+
+    def count(self, rows: Rows, checked: Sequence[str], key: SecretKey, progress: Progress) -> Profile:
+        """Return the counts of the sensitive columns; rows of persons are drawn anew each time, not by the key."""
+        return count_sensitive(rows.source, rows.schema, progress, rows.person, rows.linked, checked)
+
+    def sizes(self, rows: Rows, names: Sequence[str]) -> Mapping[int, int]:
+        """Return how many combinations of these columns so many records have, as they would be published."""
+        return group_sizes(rows.source, rows.schema, names)
+
+    def distinct(self, rows: Rows, column: str) -> tuple[int, int]:
+        """Return how many rows there are, and how many different values of an identifier."""
+        return repeated(rows.source, column)
+
+    def check(self, rows: Rows, format: FileFormat, *, keeps_order: bool, draws_each_row: bool) -> None:
+        """Raise unless every row draws the same words however often Spark reads it, and Parquet is asked for."""
+        check_format(format)
+        if keeps_order:
+            _check_kept_order(rows)
+        reason = rows.source.why_no_address
+        if not reason or (rows.record_key and draws_each_row):
+            return
+        raise UsageError(
+            f"The rows of {rows.source.description} have no address that stays the same: {reason}. If Spark reads them "
+            "again, their noise would be drawn anew, and be another one.",
+            "Name a record key in the policy (record_key = ..., with a key file), or write the table to Parquet files "
+            "and publish these."
+            if draws_each_row
+            else "Write the table to Parquet files, and publish these.",
+        )
+
+    def rehearse(self, rows: Rows, progress: Progress) -> None:
+        """Raise if a column misses a value that the policy has no meaning for."""
+        from pyspark.sql import functions as f
+
+        strict = [a.name for a in rows.schema.attributes if a.is_published and a.missing == "error"]
+        absent = [f.sum(f.col(quoted(name)).isNull().cast("long")).alias(f"c{k}") for k, name in enumerate(strict)]
+        if not absent:
+            return
+        found = collected(rows.source.frame.agg(*absent)).to_pylist()[0]
+        for name, lacking in zip(strict, found.values(), strict=True):
+            if lacking:
+                raise missing_values(name, Refusal(lacking, 0))
+
+    def write(
+        self,
+        rows: Rows,
+        steps: Sequence[RowStep],
+        key: SecretKey,
+        folder: Path,
+        format: FileFormat,
+        progress: Progress,
+        reads: int,
+    ) -> Written:
+        """Carry out the steps on all rows, and write what comes of it; Spark's tasks are reported as rows."""
+        separate = next((step for step in steps if isinstance(step, Separate)), None)
+        parts = [
+            part for step in steps if isinstance(step, Perturb) for m in step.mechanisms for part in m.domain.parts
+        ]
+        with told(rows.source.session, reads, progress), _explained(rows, parts):
+            if separate is None:
+                return Written(_named(DATA_FOLDER, _perturbed(rows, steps, key, folder)))
+            both = _separated(rows, separate, for_once(key), folder)
+        buckets = BucketsWritten(_named(GROUPS_FOLDER, both.values), separate.domain, both.number, both.published)
+        return Written(_named(DATA_FOLDER, both.rows), buckets)
+
+
+def check_format(format: FileFormat) -> None:
+    """Raise unless Parquet is asked for."""
+    if format != "parquet":
+        raise UsageError("On Spark a release is written as Parquet.", 'Say output.format = "parquet".')
+
+
+def _check_kept_order(rows: Rows) -> None:
+    """Raise if the policy lets rows be left out, or rows have no place: decided by the policy, not by the rows."""
+    dropping = [a.name for a in rows.schema.attributes if a.missing == "drop" and a.role != "identifier"]
+    if dropping or rows.person or rows.source.why_no_address:
+        raise UsageError(
+            'order = "keep" does not go with a table on Spark of which rows may be left out: the sizes of the files '
+            "would tell how many are missing from each.",
+            'Leave order out, or say order = "shuffle" in [output].',
+        )
+
+
+@contextmanager
+def _explained(rows: Rows, parts: Sequence[Domain]) -> Iterator[None]:
+    """Turn a value that a worker refused into an error that says what is wrong."""
+    with explained(rows.source, rows.schema, parts), complete(rows.source, [rows.person] if rows.person else []):
+        yield
+
+
+def _published(rows: Rows) -> list[str]:
+    """Return the columns that workers need: those that are published, and the record key."""
+    shown = [name for name in rows.source.names if rows.schema[name].is_published]
+    return list(dict.fromkeys([*shown, *([rows.record_key.column] if rows.record_key else [])]))
+
+
+def _named(folder: str, written: Parts) -> FilesWritten:
+    parts = tuple(PartWritten(file.name, file.rows, file.sha256) for file in written.files)
+    whole = parts_sha256(part.sha256 for part in parts)
+    return FilesWritten(folder, written.rows, whole, written.files[0].schema, parts)
+
+
+# --- rows that stay rows --------------------------------------------------------------------------------------------
+
+
+def _perturbed(rows: Rows, steps: Sequence[RowStep], key: SecretKey, folder: Path) -> Parts:
+    perturb = next(step for step in steps if isinstance(step, Perturb))
+    shuffle = next((step for step in steps if isinstance(step, Shuffle)), None)
+    task = MapRows(
+        rows.schema,
+        rows.source.in_task(_published(rows)),
+        perturb.mechanisms,
+        rows.record_key,
+        _deal(rows, steps, key),
+        0 if perturb.counts is None else perturb.mechanisms[0].domain.size,
+    )
+    if shuffle is None:
+        written = write_in_order(rows.source, task, key, folder)
+    else:
+        written = write_shuffled(rows.source, task, shuffle.rows, key, folder, rows.person)
+    if perturb.counts is not None and written.checked != hash_of_counts(key, perturb.counts):
+        raise changed_table()
+    return written
+
+
+def _deal(rows: Rows, steps: Sequence[RowStep], key: SecretKey) -> FoundDeal | None:
+    """Find the deal to sub-tables, if there are several."""
+    allocate = next((step for step in steps if isinstance(step, Allocate)), None)
+    if allocate is None:
+        return None
+    again = spark_rows(rows.source, rows.schema, allocate.mechanism, key)
+    found = dealt(again, allocate.mechanism, allocate.quotas, key)
+    return FoundDeal(found.deal, found.attempt)
+
+
+# --- rows in buckets ------------------------------------------------------------------------------------------------
+
+
+def _separated(rows: Rows, step: Separate, key: SecretKey, folder: Path) -> TwoParts:
+    task = MapRows(rows.schema, rows.source.in_task(_published(rows)), (), order=Order(Step.ANATOMY))
+    types: Any = integer_types(step.domain.parts, rows.source)
+    buckets = step.buckets
+    if isinstance(buckets, Dealt):
+        deal = Groups.drawn(buckets.counts, buckets.withheld, buckets.number, key)
+        return write_dealt(rows.source, task, step.domain, deal, types, key, folder)
+    _check_at_once(buckets)
+    return write_assigned(rows.source, task, step.domain, buckets.counted, buckets.assign, types, key, folder)
+
+
+def _check_at_once(buckets: Assigned) -> None:
+    if buckets.rows > MOST_AT_ONCE:
+        raise UsageError(
+            f"Robust Anatomy looks at all records at once: {buckets.rows:,} are more than the {MOST_AT_ONCE:,} that "
+            "one worker is asked to hold.",
+            'Publish parts of the table apart, or say method = "anatomy".',
+        )
