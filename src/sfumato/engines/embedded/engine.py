@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,11 +129,10 @@ class _Files(NamedTuple):
             dealt=self._labels(steps),
             seen=None if perturb.counts is None else CountedValues(perturb.counts),
         )
-        published = reported(mapper.batches(reading_ahead=True), self.progress, stopped)
-        if shuffle is not None:
-            published = shuffled(published, shuffle.rows, self.key, self.folder)
         numbers = self._numbers([name for m in perturb.mechanisms for name in m.domain.names])
-        file = write_file(numbers.watched(published), self._path("data"), self._kind(), stopped)
+        with closing(reported(mapper.batches(reading_ahead=True), self.progress, stopped)) as rows:
+            published = rows if shuffle is None else shuffled(rows, shuffle.rows, self.key, self.folder)
+            file = write_file(numbers.watched(published), self._path("data"), self._kind(), stopped)
         return Written(self._named("data", file, numbers))
 
     def _labels(self, steps: Sequence[RowStep]) -> LabelOf | None:
@@ -149,10 +149,10 @@ class _Files(NamedTuple):
         """Write the rows with their buckets, and the values of each bucket."""
         stopped, key = threading.Event(), for_once(self.key)
         mapper = RowMapper(self.schema, self.source, (), key, beside=dealing_word(key))
-        rows = reported(mapper.batches(), self.progress, stopped)
-        tables, number, published = self._tables(step, rows, key, stopped)
         numbers = self._numbers()
-        data, lines = self._write_both(tables._replace(rows=numbers.watched(tables.rows)), stopped)
+        with closing(reported(mapper.batches(), self.progress, stopped)) as rows:
+            tables, number, published = self._tables(step, rows, key, stopped)
+            data, lines = self._write_both(tables._replace(rows=numbers.watched(tables.rows)), stopped)
         buckets = BucketsWritten(self._named("groups", lines), step.domain, number, published)
         return Written(self._named("data", data, numbers), buckets)
 

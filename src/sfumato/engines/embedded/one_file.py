@@ -54,12 +54,17 @@ def _pieces(published: Iterator[Any], kind: Format, stopped: threading.Event) ->
             yield from pieces
 
 
-def reported(mapped: Iterator[tuple[int, Any]], progress: Progress, stopped: threading.Event) -> Iterator[Any]:
+def reported(
+    mapped: Generator[tuple[int, Any], None, None], progress: Progress, stopped: threading.Event
+) -> Generator[Any, None, None]:
     """Give the rows of each batch, and report how many were read."""
-    for read, rows in mapped:
-        if stopped.is_set():  # a shuffle reads all rows before it gives any: do not keep an interrupted user waiting
-            return
-        progress(read)
-        if rows.num_rows:
-            yield rows
-        del rows
+    with closing(mapped):
+        for read, rows in mapped:
+            if (
+                stopped.is_set()
+            ):  # a shuffle reads all rows before it gives any: do not keep an interrupted user waiting
+                return
+            progress(read)
+            if rows.num_rows:
+                yield rows
+            del rows

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,13 +98,14 @@ class RowMapper:
     def _others(self) -> list[Attribute]:
         return [self._schema[name] for name in self._published if name not in self._randomized]
 
-    def batches(self, reading_ahead: bool = False) -> Iterator[tuple[int, Any]]:
+    def batches(self, reading_ahead: bool = False) -> Generator[tuple[int, Any], None, None]:
         """Yield (rows read, published rows) for each batch of the table, which may be read in a thread of its own."""
         read = self._source.batches(self._columns)
-        for batch in ahead(read) if reading_ahead else read:
-            yield batch.rows.num_rows, self._map(batch)
-            self._position += batch.rows.num_rows
-            del batch
+        with closing(ahead(read)) if reading_ahead else nullcontext(read) as batches:
+            for batch in batches:
+                yield batch.rows.num_rows, self._map(batch)
+                self._position += batch.rows.num_rows
+                del batch
         if self._seen is not None:
             self._seen.finish()
 
