@@ -8,7 +8,8 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditor.evidence import UNMATCHED, Codes, Evidence, Ints
+from sfumato.auditor.codes import Codes, Ints
+from sfumato.auditor.evidence import UNMATCHED, Evidence
 from sfumato.release.verify.random_order import RANGES, Classes, classes_of
 from sfumato.values.attributes import MISSING_LABEL
 

@@ -6,7 +6,7 @@ release of different file formats agree. Rows that the policy leaves out of a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,115 +14,28 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.finding import named
+from sfumato.auditor.codes import Codes, ColumnCodes, Ints, Signatures, release_codes, table_codes, text_of
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.buckets import BucketClaim
-from sfumato.engines.arrow import as_numpy, codes_of
-from sfumato.engines.rows.encoding import Encoder
-from sfumato.engines.rows.mapping import positioned
-from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.engines.arrow import as_numpy
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.publisher.table import Table
 from sfumato.release.manifest import GroupsPart, Manifest, ReleaseKind
-from sfumato.release.reading import connected, quoted
+from sfumato.release.reading import connected
 from sfumato.release.verify.files import as_published
-from sfumato.values.attributes import MISSING_LABEL, Attribute, SensitiveDomain, Value
-from sfumato.values.attributes import label as written
+from sfumato.values.attributes import Attribute, SensitiveDomain
 from sfumato.values.mechanism import Mechanism
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 T = TypeVar("T")
 UNMATCHED = -1
 
 
-def text_of(value: Value) -> str:
-    """Return how a value is written; a text that looks like the missing value in quotes, to tell the two apart."""
-    return repr(value) if value == MISSING_LABEL else written(value)
-
-
 class DoesNotApply(Exception):
     """An attacker has nothing to work on; the reason is told in the audit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Signatures:
-    """The combinations of some columns that occur, numbered from 0: of the table's rows and of the release's."""
-
-    columns: tuple[str, ...]
-    table: Ints
-    release: Ints
-    codes: tuple[Codes, ...]  # of each column, by combination
-    texts: tuple[tuple[str, ...], ...]  # the labels of each column
-
-    @property
-    def size(self) -> int:
-        """How many combinations there are."""
-        return int(self.codes[0].size) if self.codes else 1
-
-    @cached_property
-    def values(self) -> tuple[tuple[str, ...], ...]:
-        """The labels of each combination."""
-        columns = [
-            [texts[code] for code in codes.tolist()] for codes, texts in zip(self.codes, self.texts, strict=True)
-        ]
-        return tuple(zip(*columns, strict=True)) if columns else ((),)
-
-    @property
-    def name(self) -> str:
-        """The columns in words."""
-        return ", ".join(self.columns)
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The values of each combination."""
-        return tuple(", ".join(values) for values in self.values)
-
-    @cached_property
-    def told(self) -> tuple[str, ...]:
-        """The combinations in words."""
-        return tuple(named(self.columns, values) for values in self.values)
-
-
-@dataclass(eq=False)
-class ColumnCodes:
-    """Codes of a column by its labels; new labels get new codes."""
-
-    attribute: Attribute
-    index: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        # a learning encoder recodes; missing values have a label like all others
-        learning = replace(self.attribute, missing="category", declared=None)
-        self._recoded = Encoder(learning) if self.attribute.recoding else None
-
-    def of_table(self, column: Any, position: int) -> Codes:
-        """Return the codes of values as they are in the table."""
-        if self._recoded is None:
-            return self.of_release(column)
-        codes = self._recoded.encode(column, position)
-        self._recoded.check()
-        return self._numbered([text_of(value) for value in self._recoded.learned]).take(codes)
-
-    def of_release(self, column: Any) -> Codes:
-        """Return the codes of published values."""
-        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
-            column = column.cast(column.type.value_type)
-        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        values: list[Value] = [*coded.dictionary.to_pylist(), None]
-        places = codes_of(coded, len(values) - 1)
-        used = np.unique(places)
-        table = np.zeros(len(values), dtype=np.int32)
-        table[used] = self._numbered([text_of(values[k]) for k in used.tolist()])
-        return table.take(places)
-
-    def _numbered(self, labels: Iterable[str]) -> Codes:
-        return np.array([self.index.setdefault(text, len(self.index)) for text in labels], dtype=np.int32)
 
 
 @dataclass(eq=False)
@@ -269,25 +182,12 @@ class Evidence:
         return self._columns.setdefault(name, ColumnCodes(attribute))
 
     def _read_table(self, names: Sequence[str]) -> None:
-        if not names:
-            return
-        drops = dropping(self.table.schema)
-        parts: dict[str, list[Codes]] = {name: [] for name in names}
-        for batch, position in positioned(self.table.source, list(dict.fromkeys([*names, *(a.name for a in drops)]))):
-            keep = complete_rows(batch.rows, drops)
-            for name in names:
-                codes = self._column(name).of_table(batch.rows.column(name), position)
-                parts[name].append(codes if keep is None else codes[keep])
-        for name, of_batches in parts.items():
-            self._table_codes[name] = np.concatenate(of_batches) if of_batches else np.zeros(0, dtype=np.int32)
+        if names:
+            self._table_codes |= table_codes(self.table, {name: self._column(name) for name in names})
 
     def _read_release(self, names: Sequence[str]) -> None:
-        if not names:
-            return
-        with connected(self.release) as connection:
-            rows = connection.sql(f"SELECT {', '.join(map(quoted, names))} FROM release").to_arrow_table()
-        for name in names:
-            self._release_codes[name] = self._column(name).of_release(rows.column(name).combine_chunks())
+        if names:
+            self._release_codes |= release_codes(self.release, {name: self._column(name) for name in names})
 
     def signatures(self, names: Sequence[str]) -> Signatures:
         """Number the combinations of some columns; the release lacks the columns that only the table has."""

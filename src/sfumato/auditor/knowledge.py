@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.evidence import Codes, DoesNotApply, Evidence, Ints, Mask, Signatures
+from sfumato.auditor.codes import Codes, Ints, Signatures
+from sfumato.auditor.evidence import DoesNotApply, Evidence, Mask
 from sfumato.auditor.finding import named
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.embedded.sources import open_source

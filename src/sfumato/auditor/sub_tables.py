@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.auditor.evidence import Codes, DoesNotApply, Evidence, Ints
+from sfumato.auditor.codes import Codes, Ints
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
 from sfumato.publisher.table import profile

@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, Ints, Mask
+from sfumato.auditor.codes import Ints
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, Mask
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import MOST_SHARES

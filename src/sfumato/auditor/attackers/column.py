@@ -30,7 +30,8 @@ from sfumato.auditor.attackers.composition import MOST_VALUES, composition_belie
 from sfumato.auditor.attackers.frequencies import why_bound
 from sfumato.auditor.attackers.label import ATTACKER as LABEL
 from sfumato.auditor.attackers.posterior import moved, stated
-from sfumato.auditor.evidence import DoesNotApply, Evidence, Signatures
+from sfumato.auditor.codes import Signatures
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.sub_tables import Counts, dealt, has_sub_tables

@@ -25,7 +25,8 @@ from sfumato.auditor.attackers.background import background_finding, promised_se
 from sfumato.auditor.attackers.composition import check_known, composition_beliefs, composition_finding
 from sfumato.auditor.attackers.linking import attacked, risks
 from sfumato.auditor.attackers.posterior import posterior_finding
-from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, text_of
+from sfumato.auditor.codes import text_of
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, known_records
@@ -53,7 +54,7 @@ QUESTION = "Which true value does a record have, once the values of other member
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A small table, gone through world by world without and with known"""
+    """A small table, gone through world by world without and with known members."""
 
     published: tuple[int, ...]
     known: tuple[tuple[int, int], ...]  # record, true value
@@ -145,7 +146,9 @@ def known_taken_out(counts: Counts, known: Sequence[tuple[int, int]]) -> Counts:
         published[shown] -= 1
         true[own] -= 1
     if min(*published, *true) < 0:
-        raise UsageError("More members are known with a value than there are.", "Give published and true values of ")
+        raise UsageError(
+            "More members are known with a value than there are.", "Give published and true values of members."
+        )
     return Counts(tuple(published), tuple(true))
 
 
@@ -192,7 +195,7 @@ def group_posterior(counts: Sequence[int], known: Sequence[int]) -> tuple[Fracti
     left = [count - gone for count, gone in zip(counts, known, strict=True)]
     if min(left) < 0 or not sum(left):
         raise UsageError(
-            "The known members are not some of the group, or are all of it.", "Give the true values of some "
+            "The known members are not some of the group, or are all of it.", "Give the true values of some members."
         )
     return tuple(Fraction(count, sum(left)) for count in left)
 
@@ -207,7 +210,7 @@ def worst_group_posterior(counts: Sequence[int], known: int) -> Fraction:
     """
     left = sum(counts) - known
     if left < 1:
-        raise UsageError(f"Of {sum(counts)} members {known} are known: nobody is left.", "Give fewer ")
+        raise UsageError(f"Of {sum(counts)} members {known} are known: nobody is left.", "Give fewer members.")
     return min(Fraction(1), Fraction(max(counts), left))
 
 
@@ -344,7 +347,7 @@ KNOWN_SHARE = 0.1
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """Who knows the true values of some"""
+    """Who knows the true values of some members."""
     mechanism = evidence.mechanism
     if mechanism.is_whole:
         yield randomized_finding(

@@ -20,7 +20,8 @@ from sfumato.auditor.attackers.draws_counts import (
     transitions_by,
 )
 from sfumato.auditor.classes import classes_of_records, other_columns
-from sfumato.auditor.evidence import UNMATCHED, Codes, DoesNotApply, Evidence, Signatures
+from sfumato.auditor.codes import Codes, Signatures
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.shared_words import both_kept

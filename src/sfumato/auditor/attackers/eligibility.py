@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attacker import NO_GROUPS, Attacker, Listed
-from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
+from sfumato.auditor.codes import Ints
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.errors import UsageError
 from sfumato.methods.suppression import PROVED, Belief, Variant

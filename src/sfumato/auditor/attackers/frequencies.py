@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, Listed
 from sfumato.auditor.attackers.posterior import QUESTION
-from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
+from sfumato.auditor.codes import Ints
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.sub_tables import dealt
 from sfumato.release.manifest import Manifest

@@ -23,7 +23,8 @@ import pyarrow as pa
 
 from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.eligibility import KNOWS, PRIORS, Suspicion, suspicion, table_counts
-from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
+from sfumato.auditor.codes import Ints
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.engines.rows.selection import complete_rows, dropping

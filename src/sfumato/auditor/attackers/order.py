@@ -10,7 +10,8 @@ from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.order_guesses import groups_finding, rows_finding
 from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
-from sfumato.auditor.evidence import UNMATCHED, Codes, Evidence
+from sfumato.auditor.codes import Codes
+from sfumato.auditor.evidence import UNMATCHED, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.release.verify.order import published_order
 from sfumato.release.verify.random_order import LEVEL, MOST_VALUES, Classes, same_place, thinned

@@ -20,7 +20,8 @@ from sfumato.auditor.attacker import Attacker
 from sfumato.auditor.attackers.composition import MOST_VALUES
 from sfumato.auditor.attackers.frequencies import limits_at
 from sfumato.auditor.attackers.order import sensitive_of_response
-from sfumato.auditor.evidence import DoesNotApply, Evidence, Ints
+from sfumato.auditor.codes import Ints
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.knowledge import register as read_register
 from sfumato.auditor.sub_tables import dealt

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import IN_GROUPS, Attacker
 from sfumato.auditor.beyond_chance import chance_finding
-from sfumato.auditor.evidence import Codes, ColumnCodes, DoesNotApply, Evidence, Ints, text_of
+from sfumato.auditor.codes import Codes, ColumnCodes, Ints, release_codes, text_of
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.shared_words import LEVEL, equal_rows, equal_shares
 from sfumato.claims.second_release import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.reading import connected, quoted
 from sfumato.release.verify.files import as_published
 from sfumato.values.attributes import Attribute, SensitiveDomain
 from sfumato.values.chance import allowed
@@ -92,11 +91,8 @@ def _linked(release: Release, earlier: Release) -> Linked:
     shared = [name for name in _untouched(release) if name in _untouched(earlier)]
     if not shared:
         raise DoesNotApply("the two releases have no column in common that is published as it is.")
-    codes = {name: ColumnCodes(Attribute(name, "other")) for name in shared}
-    sides = [
-        {name: codes[name].of_release(column) for name, column in _read(each, shared).items()}
-        for each in (release, earlier)
-    ]
+    columns = {name: ColumnCodes(Attribute(name, "other")) for name in shared}
+    sides = [release_codes(each, columns) for each in (release, earlier)]
     found = [_by(names, sides) for names in dict.fromkeys([tuple(shared), *((name,) for name in shared)])]
     best = max(found, key=lambda linked: linked.rows.size)
     if not best.rows.size:
@@ -106,12 +102,6 @@ def _linked(release: Release, earlier: Release) -> Linked:
 
 def _untouched(release: Release) -> list[str]:
     return [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned")]
-
-
-def _read(release: Release, names: Sequence[str]) -> dict[str, Any]:
-    with connected(release) as connection:
-        rows = connection.sql(f"SELECT {', '.join(map(quoted, names))} FROM release").to_arrow_table()
-    return {name: rows.column(name).combine_chunks() for name in names}
 
 
 def _by(names: tuple[str, ...], sides: Sequence[dict[str, Codes]]) -> Linked:
@@ -169,17 +159,19 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
 
 def _published(release: Release, mechanism: Mechanism) -> Codes:
     """Return the published values as codes of the mechanism's domain."""
-    domain, columns = mechanism.domain, _read(release, mechanism.domain.names)
-    parts = []
+    domain = mechanism.domain
+    columns = {
+        part.name: ColumnCodes(Attribute(part.name, "other"), {text_of(v): code for code, v in enumerate(part.values)})
+        for part in domain.parts
+    }
+    codes = release_codes(release, columns)
     for part in domain.parts:
-        known = ColumnCodes(Attribute(part.name, "other"), {text_of(v): code for code, v in enumerate(part.values)})
-        parts.append(known.of_release(columns[part.name]))
-        if len(known.index) > len(part.values):
+        if len(columns[part.name].index) > len(part.values):
             raise ReleaseError(
                 f"{part.name!r} of {str(release.folder)!r} has a value that its manifest does not list.",
                 "Get the release anew from the publisher.",
             )
-    return domain.join(parts)
+    return domain.join([codes[part.name] for part in domain.parts])
 
 
 ATTACKER = Attacker(

@@ -29,9 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attackers.linking_guesser import attack
+from sfumato.auditor.codes import Ints
 from sfumato.auditor.compare.original import Original
 from sfumato.auditor.compare.queries import Estimates, pair_tables
-from sfumato.auditor.evidence import Evidence, Ints
+from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.utility.usefulness import Floats
 from sfumato.errors import SfumatoError
 from sfumato.methods.response.channels import Mix, product

@@ -11,10 +11,9 @@ import numpy as np
 
 from sfumato.analyst.release import Release
 from sfumato.analyst.tables import JointTable
-from sfumato.auditor.evidence import Codes, ColumnCodes, Evidence, Ints, another_table
+from sfumato.auditor.codes import Codes, ColumnCodes, Ints, table_codes
+from sfumato.auditor.evidence import Evidence, another_table
 from sfumato.auditor.utility.usefulness import Floats
-from sfumato.engines.rows.mapping import positioned
-from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import TableError, UsageError
 from sfumato.publisher.table import Table
 from sfumato.values.attributes import label as written
@@ -41,16 +40,10 @@ class Original:
         """Read the table; rows that the policy leaves out are left out."""
         names = table.schema.names("quasi_identifier", "sensitive")
         columns = {name: _seeded(ColumnCodes(table.schema[name])) for name in names}
-        drops = dropping(table.schema)
-        parts: dict[str, list[Codes]] = {name: [] for name in names}
-        for batch, position in positioned(table.source, list(dict.fromkeys([*names, *(a.name for a in drops)]))):
-            keep = complete_rows(batch.rows, drops)
-            for name in names:
-                found = columns[name].of_table(batch.rows.column(name), position)
-                parts[name].append(found if keep is None else found[keep])
-        if not sum(map(len, parts[names[0]])):
+        codes = table_codes(table, columns)
+        if not codes[names[0]].size:
             raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
-        return cls(table, columns, {name: np.concatenate(of_batches) for name, of_batches in parts.items()})
+        return cls(table, columns, codes)
 
     @property
     def quasi_identifiers(self) -> tuple[str, ...]:

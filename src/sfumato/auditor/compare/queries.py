@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.analyst.release import Release
+from sfumato.auditor.codes import Ints
 from sfumato.auditor.compare.original import MOST_CELLS, Original
-from sfumato.auditor.evidence import Ints
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.measuring import CONDITIONS, MOST_COLUMNS, MOST_TABLES, MOST_VALUES, SELECTIVITY
 from sfumato.auditor.utility.usefulness import Floats

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
-from sfumato.auditor.evidence import DoesNotApply, Ints, Mask
+from sfumato.auditor.codes import Ints
+from sfumato.auditor.evidence import DoesNotApply, Mask
 from sfumato.auditor.finding import Finding, named
 from sfumato.auditor.foreign import foreign
 from sfumato.auditor.foreign.foreign import Linked

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analyst.tables import JointTable
-from sfumato.auditor.evidence import DoesNotApply, Evidence, text_of
+from sfumato.auditor.codes import text_of
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.sub_tables import dealt
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.usefulness import (

@@ -1,0 +1,130 @@
+"""Columns as arrays of codes, of a table and of a release: one list of labels for both sides.
+
+Labels are values as they are written (bins by their names), so that a table and a release of different file formats
+agree. Rows that the policy leaves out of a release are left out of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.analyst.release import Release
+from sfumato.auditor.finding import named
+from sfumato.engines.arrow import codes_of
+from sfumato.engines.rows.encoding import Encoder
+from sfumato.engines.rows.mapping import positioned
+from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.publisher.table import Table
+from sfumato.release.reading import connected, quoted
+from sfumato.values.attributes import MISSING_LABEL, Attribute, Value
+from sfumato.values.attributes import label as written
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+
+def text_of(value: Value) -> str:
+    """Return how a value is written; a text that looks like the missing value in quotes, to tell the two apart."""
+    return repr(value) if value == MISSING_LABEL else written(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Signatures:
+    """The combinations of some columns that occur, numbered from 0: of the table's rows and of the release's."""
+
+    columns: tuple[str, ...]
+    table: Ints
+    release: Ints
+    codes: tuple[Codes, ...]  # of each column, by combination
+    texts: tuple[tuple[str, ...], ...]  # the labels of each column
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return int(self.codes[0].size) if self.codes else 1
+
+    @cached_property
+    def values(self) -> tuple[tuple[str, ...], ...]:
+        """The labels of each combination."""
+        columns = [
+            [texts[code] for code in codes.tolist()] for codes, texts in zip(self.codes, self.texts, strict=True)
+        ]
+        return tuple(zip(*columns, strict=True)) if columns else ((),)
+
+    @property
+    def name(self) -> str:
+        """The columns in words."""
+        return ", ".join(self.columns)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The values of each combination."""
+        return tuple(", ".join(values) for values in self.values)
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """The combinations in words."""
+        return tuple(named(self.columns, values) for values in self.values)
+
+
+@dataclass(eq=False)
+class ColumnCodes:
+    """Codes of a column by its labels; new labels get new codes."""
+
+    attribute: Attribute
+    index: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # a learning encoder recodes; missing values have a label like all others
+        learning = replace(self.attribute, missing="category", declared=None)
+        self._recoded = Encoder(learning) if self.attribute.recoding else None
+
+    def of_table(self, column: Any, position: int) -> Codes:
+        """Return the codes of values as they are in the table."""
+        if self._recoded is None:
+            return self.of_release(column)
+        codes = self._recoded.encode(column, position)
+        self._recoded.check()
+        return self._numbered([text_of(value) for value in self._recoded.learned]).take(codes)
+
+    def of_release(self, column: Any) -> Codes:
+        """Return the codes of published values."""
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            column = column.cast(column.type.value_type)
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        values: list[Value] = [*coded.dictionary.to_pylist(), None]
+        places = codes_of(coded, len(values) - 1)
+        used = np.unique(places)
+        table = np.zeros(len(values), dtype=np.int32)
+        table[used] = self._numbered([text_of(values[k]) for k in used.tolist()])
+        return table.take(places)
+
+    def _numbered(self, labels: Iterable[str]) -> Codes:
+        return np.array([self.index.setdefault(text, len(self.index)) for text in labels], dtype=np.int32)
+
+
+def table_codes(table: Table, columns: Mapping[str, ColumnCodes]) -> dict[str, Codes]:
+    """Read columns of a table, all in one pass."""
+    drops = dropping(table.schema)
+    parts: dict[str, list[Codes]] = {name: [] for name in columns}
+    for batch, position in positioned(table.source, list(dict.fromkeys([*columns, *(a.name for a in drops)]))):
+        keep = complete_rows(batch.rows, drops)
+        for name, column in columns.items():
+            codes = column.of_table(batch.rows.column(name), position)
+            parts[name].append(codes if keep is None else codes[keep])
+    nothing = np.zeros(0, dtype=np.int32)
+    return {name: np.concatenate([nothing, *of_batches]) for name, of_batches in parts.items()}
+
+
+def release_codes(release: Release, columns: Mapping[str, ColumnCodes]) -> dict[str, Codes]:
+    """Read columns of the published rows."""
+    with connected(release) as connection:
+        rows = connection.sql(f"SELECT {', '.join(map(quoted, columns))} FROM release").to_arrow_table()
+    return {name: column.of_release(rows.column(name).combine_chunks()) for name, column in columns.items()}
