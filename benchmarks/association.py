@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sfumato.analyst.association import associate, independence_test
-from sfumato.analyst.risks import Strength, two_by_two
+from sfumato.analyst.two_by_two import Strength, two_by_two
+from sfumato.analyst.two_way import associate, independence_test
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 
 FILE = "adult_complete_45222.parquet"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.analyst.grouped import dealing
+from sfumato.analyst.grouped import reading
 from sfumato.analyst.release import Release
 from sfumato.errors import ReleaseError, UsageError
 from tests.cli.test_commands import as_json, run
@@ -250,7 +250,7 @@ def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:
 
 def test_compositions_are_read_in_parts(plain: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a few lines cut groups in two; lines of a group may stand in any order."""
-    monkeypatch.setattr(dealing, "LINES_AT_ONCE", 7)
+    monkeypatch.setattr(reading, "LINES_AT_ONCE", 7)
     copy = released(tmp_path / "r", "plain")
     assert copy.groups is not None
     lines = pq.read_table(copy.groups)

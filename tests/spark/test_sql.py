@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from sfumato.analyst.ask.conditions import fetched
 from sfumato.analyst.counting import on_spark
 from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.grouped import dealing
+from sfumato.analyst.grouped import reading
 from sfumato.analyst.release import Release, open_release
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError, UsageError
@@ -181,7 +181,7 @@ def outcome(ask: Ask, release: Release) -> Any:
 
 def assert_equal_on_spark(ask: Ask, releases: tuple[Release, Release]) -> None:
     here = outcome(ask, releases[0])
-    dealing._read.cache_clear()  # Spark shall read the groups, too
+    reading._read.cache_clear()  # Spark shall read the groups, too
     there = outcome(ask, releases[1])
     if isinstance(here, tuple):
         assert here == there

@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
-from sfumato.analyst.association import IndependenceTest, associate, independence_test
-from sfumato.analyst.risks import Strength, two_by_two
+from sfumato.analyst.two_by_two import Strength, two_by_two
+from sfumato.analyst.two_way import IndependenceTest, associate, independence_test
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 
 RELEASES = 2_000

@@ -25,10 +25,10 @@ from sfumato.analyst.answer import TARGETS, Answer, IntArray, Key, Target
 from sfumato.analyst.ask.cells import Partition, cells_of
 from sfumato.analyst.ask.query import Measure
 from sfumato.analyst.counting.tally import ROWS, Number
-from sfumato.analyst.grouped.bucket_figures import BucketFigures
-from sfumato.analyst.grouped.bucket_tally import BucketTally
 from sfumato.analyst.grouped.compositions import Kinds
 from sfumato.analyst.grouped.dealt import Dealt, dealt_of
+from sfumato.analyst.grouped.figures import BucketFigures
+from sfumato.analyst.grouped.tally import BucketTally
 from sfumato.analyst.measures import evaluate, products_of, totals_of
 from sfumato.methods.robustness.grouping import group_records
 from sfumato.values.attributes import Domain, SensitiveDomain

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from sfumato.analyst.association import Association, Normaliser, associate, independence_test
-from sfumato.analyst.risks import Strength, two_by_two
+from sfumato.analyst.two_by_two import Strength, two_by_two
+from sfumato.analyst.two_way import Association, Normaliser, associate, independence_test
 from sfumato.errors import UsageError
 from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
 

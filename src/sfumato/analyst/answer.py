@@ -22,12 +22,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analyst.bin_order import are_bins, bin_place
 from sfumato.errors import UsageError
 from sfumato.show.files import NUMBERS, document, write_answer
 from sfumato.show.results import SHOWN, Drawn, values_array
 from sfumato.values.attributes import label
 from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.recoding import are_bins, bin_place
 
 Estimator = Literal["inverse", "projected", "em", "classical"]
 Target = Literal["table", "population"]

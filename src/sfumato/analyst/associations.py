@@ -11,16 +11,17 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.analyst.answer import IntArray, Target, check_target
+from sfumato.analyst.ask.cells import Question
 from sfumato.analyst.ask.conditions import Condition, column_names, not_too_deep, split_condition
 from sfumato.analyst.ask.where import parsed
-from sfumato.analyst.association import Association, IndependenceTest, Normaliser, associate
 from sfumato.analyst.counting.counts import CountedRelease
-from sfumato.analyst.counting.tally import Truths
-from sfumato.analyst.grouped.bucket_figures import COUNT, BucketFigures
+from sfumato.analyst.counting.tally import COUNT, Truths
+from sfumato.analyst.grouped.figures import BucketFigures
 from sfumato.analyst.randomized.channel import randomization_of
-from sfumato.analyst.risks import Strength, two_by_two
-from sfumato.analyst.sources import Question, origin_of
+from sfumato.analyst.sources import origin_of
 from sfumato.analyst.tables import JointTable, table
+from sfumato.analyst.two_by_two import Strength, two_by_two
+from sfumato.analyst.two_way import Association, IndependenceTest, Normaliser, associate
 from sfumato.errors import UsageError
 from sfumato.show.layout import percent
 from sfumato.show.plots import error_bars

@@ -18,17 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.analyst.answer import ESTIMATORS, Answer, Estimator, Key, Target, check_target
-from sfumato.analyst.ask.cells import Cells, Estimates, cells_of
-from sfumato.analyst.ask.conditions import not_too_deep, split_condition
-from sfumato.analyst.ask.misspelt import unknown_values, unseen_values
+from sfumato.analyst.ask.cells import Cells, Estimates, Question, Source, cells_of
+from sfumato.analyst.ask.conditions import not_too_deep, split_condition, unknown_values, unseen_values
 from sfumato.analyst.ask.where import check, no_column, parsed
 from sfumato.analyst.counting.counts import CountedRelease
-from sfumato.analyst.counting.tally import ROWS
-from sfumato.analyst.grouped.bucket_figures import COUNT
+from sfumato.analyst.counting.tally import COUNT, ROWS
 from sfumato.analyst.randomized import bayes, inverse
 from sfumato.analyst.randomized.figures import UNBIASED, Figures, ValueWeights
 from sfumato.analyst.randomized.projection import project
-from sfumato.analyst.sources import Question, Source, hidden_columns, origin_of
+from sfumato.analyst.sources import hidden_columns, origin_of
 from sfumato.errors import UsageError
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import manifest_types, shown_values

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sfumato.analyst.answer import Answer, Estimator, Target
-    from sfumato.analyst.association import Normaliser
     from sfumato.analyst.associations import Comparison
     from sfumato.analyst.power import Power
     from sfumato.analyst.tables import JointTable
+    from sfumato.analyst.two_way import Normaliser
     from sfumato.claims.checks import Verification
 
 

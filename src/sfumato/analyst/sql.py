@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.answer import ALL, Answer, Estimator, IntArray, Key, Target, sorted_key, value_order
-from sfumato.analyst.ask.cells import Estimates, Partition, cells_of
+from sfumato.analyst.ask.cells import Estimates, Partition, Question, Source, cells_of
 from sfumato.analyst.ask.conditions import (
     Condition,
     check_numbers,
@@ -17,15 +17,16 @@ from sfumato.analyst.ask.conditions import (
     counted,
     not_too_deep,
     split_condition,
+    unknown_values,
+    unseen_values,
 )
-from sfumato.analyst.ask.misspelt import unknown_values, unseen_values
 from sfumato.analyst.ask.query import NUMERIC, Query, parse_query
 from sfumato.analyst.count import NO_ROW, check_method, scattered
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.grouped import buckets
 from sfumato.analyst.measures import Values, evaluate, products_of, totals_of
 from sfumato.analyst.randomized.figures import UNBIASED
-from sfumato.analyst.sources import Question, Source, hidden_columns, origin_of
+from sfumato.analyst.sources import hidden_columns, origin_of
 from sfumato.errors import SingularMatrix, UsageError
 from sfumato.release.reading import manifest_types, quoted, shown_values
 from sfumato.values.attributes import SensitiveDomain

@@ -19,8 +19,7 @@ from sfumato.analyst.answer import Answer, Estimator, IntArray, Key, Target, che
 from sfumato.analyst.ask.conditions import not_too_deep
 from sfumato.analyst.count import Counted, Numbers, check_columns, check_method
 from sfumato.analyst.counting.counts import CountedRelease
-from sfumato.analyst.counting.tally import MOST_CELLS
-from sfumato.analyst.grouped.bucket_figures import COUNT
+from sfumato.analyst.counting.tally import COUNT, MOST_CELLS
 from sfumato.errors import UsageError
 from sfumato.show.results import Drawn, shape_of
 from sfumato.values.matrix.retention import FloatArray

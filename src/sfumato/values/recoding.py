@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -295,3 +295,52 @@ def _power_of_ten(denominator: int) -> int:
 def _plain(number: float) -> str:
     """Return a number as people write it, exact enough that no two bins share a label."""
     return f"{number:.15g}"
+
+
+# --- labels read back: the order of bins is not that of their texts ---------------------------------------------------
+
+BIN = re.compile(r"< (?P<below>\S+)|>= (?P<least>\S+)|\[(?P<low>\S+), \S+\)")
+"""How `Bins` labels a bin: of numbers, or of dates (which are in the order of their texts)."""
+
+PERIOD = re.compile(r"\d{4}(-Q[1-4]|-\d{2})?")
+"""How bins of dates label a year, a quarter or a month."""
+
+Place = tuple[float, str]
+
+
+def are_bins(values: Iterable[Any]) -> bool:
+    """Whether all values, but for missing ones, are labels of bins with two ends or one.
+
+    >>> are_bins(["< 18", ">= 18", None]), are_bins(["2019", "< 2019"])
+    (True, False)
+    """
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, str) and BIN.fullmatch(value) for value in known)
+
+
+def are_periods(values: Iterable[Any]) -> bool:
+    """Whether all values, but for missing ones, are labels of years, quarters or months.
+
+    >>> are_periods(["2019-Q1", None]), are_periods(["< 2019-01-01", ">= 2019-01-01"])
+    (True, False)
+    """
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, str) and PERIOD.fullmatch(value) for value in known)
+
+
+def bin_place(label: str) -> Place:
+    """Return what bins are sorted by.
+
+    >>> sorted([">= 80", "[18, 30)", "< 18", "[100, 110)"], key=bin_place)
+    ['< 18', '[18, 30)', '>= 80', '[100, 110)']
+    """
+    found = BIN.fullmatch(label)
+    if found is None:
+        return float("inf"), label
+    low = found["least"] or found["low"]
+    if low is None:
+        return float("-inf"), ""
+    try:
+        return float(low), ""
+    except ValueError:
+        return 0.0, low

@@ -5,7 +5,7 @@ A column is *hidden* if the release does not tell its value row by row: it is ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sfumato.analyst.answer import IntArray, Key, Target, value_order
 from sfumato.analyst.ask.conditions import Condition
+from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import Number, Truths
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import shown_values
@@ -185,3 +186,45 @@ def possible_cells(size: int, places: Iterable[IntArray]) -> Mask:
     for cells in places:
         possible[cells[cells >= 0]] = True
     return possible
+
+
+Place = Callable[[Truths], IntArray]
+"""Gives the cell of each code of the domain under a pattern of truths; -1 where it is not meant."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: by which columns (in one or several sets), of which records, which totals."""
+
+    release: CountedRelease
+    by: tuple[str, ...]
+    sets: tuple[tuple[str, ...], ...]
+    condition: Condition
+    totals: tuple[Number, ...]
+    products: tuple[Number, ...]  # of the totals, for variances
+    weight: str = ""
+    target: Target = "table"
+    is_classical: bool = False
+    by_value: bool = False  # whether cells depend on hidden columns that neither `by` nor the condition names
+
+    @property
+    def rows(self) -> int:
+        """All published records."""
+        return self.release.manifest.data.rows
+
+    def untouched(self, names: Collection[str], domain: SensitiveDomain) -> list[str]:
+        """Return the columns among these that are not hidden, in their order."""
+        return [name for name in self.by if name in names and name not in domain.names]
+
+
+class Source(Protocol):
+    """Estimates for a question."""
+
+    def figures(self, names: Sequence[str], place: Place, size: int) -> Estimates:
+        """Return the estimates by these columns, for `size` cells of the hidden ones among them."""
+
+    def require_inverse(self, names: Sequence[str]) -> None:
+        """Raise if matrices have to be inverted for these columns and have no inverse."""
+
+    def notes(self) -> list[str]:
+        """Return what is to be said of all answers."""

@@ -29,8 +29,6 @@ from sfumato.analyst.ask.where import (
     ordered_texts,
     textual_orders,
 )
-from sfumato.analyst.bin_order import are_bins, are_periods, bin_place
-from sfumato.analyst.counting import on_spark
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.errors import UsageError
 from sfumato.release.database import connection
@@ -45,6 +43,8 @@ from sfumato.release.reading import (
 )
 from sfumato.show.results import values_array
 from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.nearest import meant
+from sfumato.values.recoding import are_bins, are_periods, bin_place
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
@@ -320,6 +320,24 @@ def _asked_of_texts(release: CountedRelease, names: Sequence[str], asked: Counti
         return rows
 
 
+def unknown_values(tree: exp.Expression | None, domain: SensitiveDomain) -> Iterator[str]:
+    """Give a note on every text that a hidden column is compared with and that is no value of its domain."""
+    parts = {part.name: part.labels for part in domain.parts}
+    for name, text in compared_texts(tree):
+        if name in parts and text not in parts[name]:
+            yield f"{text!r} is no value of {name!r}. {meant(text, parts[name], 'Its values are')}"
+
+
+def unseen_values(release: CountedRelease, tree: exp.Expression | None) -> Iterator[str]:
+    """Give a note on every text that no published row has in the column that it is compared with. Reads the rows."""
+    published, types = set(release.column_names), manifest_types(release)
+    for name, text in compared_texts(tree):
+        if name not in published or types[name] != "string":
+            continue
+        if text not in (texts := texts_of(release, name)):
+            yield f"No published row has {text!r} in {name!r}. {meant(text, sorted(texts), 'It has')}"
+
+
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -340,6 +358,8 @@ def fetched(release: CountedRelease, asked: Counting, what: str, **tables: Any) 
     with _opened(release) as opened:
         try:
             if release.spark is not None:
+                from sfumato.analyst.counting import on_spark
+
                 return on_spark.answered(release, opened, asked, tables)
             for name, table in tables.items():
                 opened.register(name, table)

@@ -63,6 +63,7 @@ class Number:
         return f"{total} FILTER (WHERE {needed})" if needed else total
 
 
+COUNT = Number()
 ROWS = Number(weight=0)
 """One for each row."""
 

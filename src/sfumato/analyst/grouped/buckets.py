@@ -45,8 +45,8 @@ from statistics import NormalDist
 import numpy as np
 
 from sfumato.analyst.answer import IntArray, Target
-from sfumato.analyst.grouped.bucket_sums import Binned, Bins, Pair, Part, Place, Records
 from sfumato.analyst.grouped.compositions import Kinds, Mask, Stratum
+from sfumato.analyst.grouped.sums import Binned, Bins, Pair, Part, Place, Records
 from sfumato.values.matrix.retention import FloatArray
 
 PRIOR_FREEDOM = 10

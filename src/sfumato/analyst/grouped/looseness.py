@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.analyst.answer import IntArray
-from sfumato.analyst.grouped.bucket_sums import Binned
 from sfumato.analyst.grouped.compositions import BLOCK
 from sfumato.analyst.grouped.dealt import Loose
+from sfumato.analyst.grouped.sums import Binned
 from sfumato.values.matrix.retention import FloatArray
 
 

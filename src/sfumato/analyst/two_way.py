@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analyst.risks import Strength, check_level, two_by_two
+from sfumato.analyst.two_by_two import Strength, check_level, two_by_two
 from sfumato.errors import UsageError
 from sfumato.values.matrix.retention import FloatArray
 

@@ -20,8 +20,8 @@ from sfumato.analyst.answer import IntArray, Key
 from sfumato.analyst.ask.conditions import Condition, fetched
 from sfumato.analyst.counting.counts import CountedRelease, Counting, Merge
 from sfumato.analyst.counting.tally import ROWS, Number, Truths, distinct, key_of, numbers_in, unique_rows
-from sfumato.analyst.grouped.bucket_sums import Binned
 from sfumato.analyst.grouped.dealt import Dealt
+from sfumato.analyst.grouped.sums import Binned
 from sfumato.errors import UsageError
 from sfumato.release.reading import quoted, stated_order
 from sfumato.values.matrix.retention import FloatArray

@@ -15,14 +15,12 @@ import numpy as np
 
 from sfumato.analyst.answer import IntArray, Key, Target
 from sfumato.analyst.ask.cells import Mask, Partition, PartTotals, possible_cells
-from sfumato.analyst.counting.tally import Number, Truths
-from sfumato.analyst.grouped.bucket_tally import BucketTally
+from sfumato.analyst.counting.tally import COUNT, Number, Truths
 from sfumato.analyst.grouped.buckets import CLASSICAL, FEW_GROUPS, UNBIASED, UNBIASED_IN_PART, Fit, With
 from sfumato.analyst.grouped.dealt import Dealt
 from sfumato.analyst.grouped.looseness import LooseSums
+from sfumato.analyst.grouped.tally import BucketTally
 from sfumato.values.matrix.retention import FloatArray
-
-COUNT = Number()
 
 
 @dataclass(frozen=True, eq=False)
