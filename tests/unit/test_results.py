@@ -47,7 +47,7 @@ class Flow:
     def planned(self, method: str, requirement: str) -> Any:
         """Return the plan of another method."""
         table = sf.scan(people(), make_policy(ROLES, requirement, method))
-        return sf.plan(sf.profile(table), **table.policy.plan_arguments())
+        return sf.plan(sf.profile(table), table.policy.method, table.policy.requirement)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
     """Publish once for all tests."""
     table = sf.scan(people(), make_policy(ROLES, "rho1 = 0.45\nrho2 = 0.9"))
     counted = sf.profile(table)
-    plan = sf.plan(counted, **table.policy.plan_arguments())
+    plan = sf.plan(counted, table.policy.method, table.policy.requirement)
     folder = tmp_path_factory.mktemp("results") / "release"
     return Flow(table, counted, plan, sf.publish(table, plan, folder, key=SecretKey.from_seed(1)))
 
