@@ -16,7 +16,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.auditor.attackers import ATTACKERS
-from sfumato.auditor.attackers.frequencies import expected_cases, observed_cases, record_beliefs
+from sfumato.auditor.beliefs import expected_cases, observed_cases, record_beliefs
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.errors import UsageError

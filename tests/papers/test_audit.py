@@ -10,13 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.auditor.attackers.background import Knowledge, background_finding
-from sfumato.auditor.attackers.composition import Counts, composition_beliefs, composition_finding
+from sfumato.auditor.attackers.background import background_finding
+from sfumato.auditor.attackers.composition import composition_finding
+from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
 from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.linking_risks import response_findings
 from sfumato.auditor.attackers.posterior import posterior_finding
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.grouped import GroupTables, IntArray
+from sfumato.auditor.knowledge import Knowledge
+from sfumato.auditor.sub_tables import Counts
 from sfumato.claims.guarantee import BOTH
 from sfumato.methods.response import solve
 from sfumato.methods.robustness import group_records, merge_records

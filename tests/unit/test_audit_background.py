@@ -9,15 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.background import (
-    Knowledge,
-    background_finding,
-    group_beliefs,
-    prior_beliefs,
-    randomized_finding,
-)
-from sfumato.auditor.attackers.frequencies import record_beliefs
+from sfumato.auditor.attackers.background import background_finding, group_beliefs, prior_beliefs, randomized_finding
+from sfumato.auditor.beliefs import record_beliefs
 from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.worlds import Beliefs, chance_of, enumerate_posteriors, in_groups
 from sfumato.errors import PolicyError, ReleaseError
 from sfumato.methods.robustness import Prior, count_prior, group_records, meets_published_delta, merge_records

@@ -10,12 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.composition import (
-    Counts,
-    composition_beliefs,
-    composition_finding,
-    published_risks,
-)
+from sfumato.auditor.attackers.composition import composition_finding, published_risks
+from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
+from sfumato.auditor.sub_tables import Counts
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, exact_weights
 from sfumato.errors import UsageError
 from sfumato.methods.small_domain.planner import uniform_matrix

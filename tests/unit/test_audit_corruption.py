@@ -10,18 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.composition import Counts
+from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
 from sfumato.auditor.attackers.corruption import (
     composition_corruption_finding,
-    composition_movement,
     demonstrate,
-    group_posterior,
-    groups_finding,
     known_taken_out,
     randomized_finding,
     randomized_movement,
-    worst_group_posterior,
 )
+from sfumato.auditor.attackers.corruption_groups import groups_finding, worst_group_posterior
+from sfumato.auditor.sub_tables import Counts
 from sfumato.auditor.worlds import (
     arrangements,
     chance_of,
@@ -116,17 +114,19 @@ def test_known_members_move_a_known_composition_as_over_all_worlds(
 ) -> None:
     table = sub_table()
     counts = Counts(tuple(np.bincount(shown, minlength=3).tolist()), tuple(true))
-    moved = composition_movement(table, counts, [(shown[r], x) for r, x in known.items()])
+    left = known_taken_out(counts, [(shown[r], x) for r, x in known.items()])
+    moved_from, moved_to = (composition_beliefs(table.matrix, c.published, c.true).beliefs for c in (counts, left))
     chance = chance_of(exact_weights(table.matrix), shown)
     before = enumerate_posteriors(arrangements(true), chance, 3)
     after = enumerate_posteriors(arrangements(true), chance, 3, known)
     others = [r for r in range(5) if r not in known]
     for r in others:
-        assert moved.before[shown[r]] == pytest.approx([float(b) for b in before[r]], abs=1e-11)
-        assert moved.after[shown[r]] == pytest.approx([float(b) for b in after[r]], abs=1e-11)
+        assert moved_from[shown[r]] == pytest.approx([float(b) for b in before[r]], abs=1e-11)
+        assert moved_to[shown[r]] == pytest.approx([float(b) for b in after[r]], abs=1e-11)
     largest = max(abs(a - b) for r in others for a, b in zip(before[r], after[r], strict=True))
-    assert moved.moved == pytest.approx(float(largest), abs=1e-11)
-    assert moved.moved > 0.01
+    moved = np.abs(moved_to - moved_from)[np.array(left.published) > 0].max()
+    assert moved == pytest.approx(float(largest), abs=1e-11)
+    assert moved > 0.01
 
 
 def test_the_finding_keeps_the_bound_of_the_whole_sub_table() -> None:
@@ -158,16 +158,13 @@ def test_groups_move_as_over_all_worlds(counts: list[int], data: st.DataObject) 
     for world, _ in arrangements(counts):
         known = dict(enumerate(world[:t]))
         beliefs = enumerate_posteriors(arrangements(counts), same_chance, m, known)[t]
-        gone = [list(known.values()).count(x) for x in range(m)]
-        assert beliefs == group_posterior(counts, gone)
+        left = [count - list(known.values()).count(x) for x, count in enumerate(counts)]
+        assert beliefs == tuple(Fraction(count, sum(left)) for count in left)
         worst = max(worst, *beliefs)
     assert worst == worst_group_posterior(counts, t)
 
 
 def test_groups_refuse_what_cannot_be() -> None:
-    for gone in ([2, 0], [1, 1]):
-        with pytest.raises(UsageError, match="known members"):
-            group_posterior([1, 1], gone)
     with pytest.raises(UsageError, match="nobody is left"):
         worst_group_posterior([1, 1], 2)
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers import corruption
-from sfumato.auditor.attackers.background import Knowledge
-from sfumato.auditor.attackers.corruption import (
+from sfumato.auditor.attackers import corruption_groups
+from sfumato.auditor.attackers.corruption_groups import (
     groups_finding,
     known_members_finding,
     robust_groups_finding,
@@ -20,6 +19,7 @@ from sfumato.auditor.attackers.corruption import (
     worst_when_known,
 )
 from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, in_groups, same_chance
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Composition, Prior
@@ -104,7 +104,7 @@ def test_the_finding_of_robust_groups() -> None:
 
 
 def test_too_many_possibilities_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corruption, "MOST_REDUCED", 5)
+    monkeypatch.setattr(corruption_groups, "MOST_REDUCED", 5)
     group = Composition.of(range(4), range(4))
     with pytest.raises(UsageError, match="known members can leave more than 5"):
         worst_when_known([group], Prior(np.ones((4, 4), dtype=np.int64), np.array([4] * 4)), 1)

@@ -20,7 +20,7 @@ from sfumato.auditor.attackers.draws_counts import (
     margins,
     transitions,
 )
-from sfumato.auditor.attackers.frequencies import observed_cases
+from sfumato.auditor.beliefs import observed_cases
 from sfumato.auditor.finding import Finding
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain

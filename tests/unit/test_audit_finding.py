@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.auditor.attackers.background import Knowledge, background_finding
+from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.linking_guesser import STOPS, _mean_limits, repeated_guesses
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.record import _row, _told
 from sfumato.methods.response import Channel, JointTable
 from sfumato.methods.robustness import Prior

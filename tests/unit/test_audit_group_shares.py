@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.background import Knowledge, group_beliefs
+from sfumato.auditor.attackers.background import group_beliefs
 from sfumato.auditor.attackers.posterior import group_shares_finding
 from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.knowledge import Knowledge
 from sfumato.methods.robustness import Prior
 
 

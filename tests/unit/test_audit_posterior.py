@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.frequencies import beliefs_in_truth, frequencies_finding, limits_at, record_beliefs
+from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst_priors
+from sfumato.auditor.beliefs import beliefs_in_truth, limits_at, record_beliefs
 from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.guarantee import BOTH
 from sfumato.claims.odds import violations

@@ -15,14 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker, Listed
-from sfumato.auditor.attackers.frequencies import (
-    EXPECTED,
-    RecordBeliefs,
-    beliefs_finding,
-    cases_of,
-    limits_at,
-)
+from sfumato.auditor.attackers.frequencies import EXPECTED, beliefs_finding, cases_of
 from sfumato.auditor.attackers.posterior import PI_CLAIM
+from sfumato.auditor.beliefs import RecordBeliefs, limits_at
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
@@ -233,6 +228,9 @@ def randomized_finding(
             f"each value given {known.name}; holds records to be independent."
         ),
     )
+
+
+# --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:

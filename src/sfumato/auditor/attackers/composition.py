@@ -1,24 +1,4 @@
-"""The attacker who knows the composition of a sub-table: how many of its records have each value (SDR).
-
-All ways to give the values to the records are equally likely beforehand. With P[y, x] = q_x + p_x [y = x], published
-counts o and true counts c of n records, the sum over all ways of the product of P is, up to a factor,
-
-    Z = sum over j of (n - sum j)! prod_x C(o_x, j_x) C(c_x, j_x) j_x! p_x^j_x q_x^(c_x - j_x)
-
-(multiply out p + q: j_x records are chosen to have kept x; the other values go to the other records in any way.) A
-record with published y has x with probability c_x P[y, x] Z(o - e_y, c - e_x) / Z. Every term is positive.
-
-That is exact, and slow for many records. With k! = integral of u^k e^-u, Z is one integral of a product,
-
-    Z = integral of e^-u prod_x B_x(u) du,     B_x(u) = sum_j C(o_x, j) C(c_x, j) j! p_x^j (q_x u)^(c_x - j)
-
-and given u the j_x are independent. With J_x(u) their means, and averages over u by the integrand,
-
-    Pr(x | y) = E[(o_y - J_y)/o_y * (c_x - J_x)/u]  (x != y)        Pr(y | y) = E[J_y/o_y] (p_y + q_y)/p_y
-
-B_x is a rook polynomial, whose zeros are all real, and not positive: so log B_x is concave, the integrand has one peak
-in log u, and the trapezoidal rule in log u converges faster than any power. It takes some milliseconds for each value.
-"""
+"""The attacker who knows the composition of a sub-table: how many of its records have each value (SDR)."""
 
 from __future__ import annotations
 
@@ -27,181 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, Listed
-from sfumato.auditor.attackers.frequencies import (
-    bounds_of,
-    limits_at,
-    why_bound,
-)
+from sfumato.auditor.attackers.composition_beliefs import AGREE, composition_beliefs
+from sfumato.auditor.beliefs import bounds_of, limits_at, why_bound
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.sub_tables import Counts, dealt
-from sfumato.errors import UsageError
 from sfumato.release.manifest import Manifest
-from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import WORDS, FloatArray
+from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism, SubTable
-
-IntArray = npt.NDArray[np.int64]
-
-DEPTH = 80.0
-"""Nats below its peak at which the integrand is cut off. Divided by u it falls half as fast at least: by e^-40."""
-FIRST_NODES, MOST_NODES = 64, 1 << 13
-AGREE = 1e-12
-"""The rule is refined until no belief moves by more."""
-
-
-def _check_counts(published: Sequence[int] | IntArray, true: Sequence[int] | IntArray) -> None:
-    if len(published) != len(true) or min(*published, *true) < 0 or sum(published) != sum(true):
-        raise ValueError("published and true counts are of the same records")
-    if not sum(true):
-        raise ValueError("a sub-table has records")
-
-
-# --- by one integral --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class CompositionBeliefs:
-    """What the attacker believes, [published y, true x]; 0 in rows that are published for no record."""
-
-    beliefs: FloatArray
-    error: float  # how far a belief may be off: the last refinement, and the distance of a row's sum from 1
-
-
-def composition_beliefs(
-    matrix: Matrix, published: Sequence[int] | IntArray, true: Sequence[int] | IntArray
-) -> CompositionBeliefs:
-    """Return Pr(x | y) for all published and true values; counts are those of the matrix's domain.
-
-    The integral is one for matrices that are made of retentions.
-    """
-    _check_counts(published, true)
-    assert matrix.retention is not None
-    values = [
-        _Value(int(o), int(c), (WORDS - matrix.size * q) / WORDS, q / WORDS)
-        for o, c, q in zip(published, true, _noise_weights(matrix), strict=True)
-    ]
-    peak = _peak(values)
-    low, high = (_edge(values, peak, side) for side in (-1, 1))
-    beliefs, nodes = _averaged(values, peak, low, high, FIRST_NODES), FIRST_NODES
-    moved = math.inf
-    while moved > AGREE and nodes < MOST_NODES:
-        nodes *= 2
-        finer = _averaged(values, peak, low, high, nodes)
-        beliefs, moved = finer, float(np.abs(finer - beliefs).max())
-    sums = beliefs.sum(axis=1)[np.asarray(published) > 0]
-    return CompositionBeliefs(np.minimum(beliefs, 1.0), max(moved, float(np.abs(sums - 1).max())))
-
-
-def _noise_weights(matrix: Matrix) -> list[int]:
-    """Return of each value the weight of any other; 0 where there is one value only."""
-    m = matrix.size
-    return [matrix.weight((x + 1) % m, x) for x in range(m)] if m > 1 else [0]
-
-
-@dataclass(frozen=True)
-class _Value:
-    """One value: its published and true count, retention (never 0 in the integers) and noise."""
-
-    o: int
-    c: int
-    p: float
-    q: float
-
-    def __post_init__(self) -> None:
-        if self.q == 0 and self.o < self.c:
-            raise UsageError(
-                f"A value is published for {self.o} record(s) and {self.c} have it, although it is never changed.",
-                "Give the table that was published.",
-            )
-
-    def given(self, logs: FloatArray, centre: float) -> tuple[FloatArray, FloatArray]:
-        """Return log B_x(u), up to a constant, and J_x(u) at these log u; `centre` is among them.
-
-        Terms are multiplied up from the first of the window, and nodes taken relative to the centre: no large
-        logarithms are subtracted.
-        """
-        if self.q == 0:
-            return np.zeros_like(logs), np.full_like(logs, self.c)
-        j = self._window(logs)
-        steps = np.log(self.o - j[:-1]) + np.log(self.c - j[:-1]) - np.log(j[1:]) + math.log(self.p / self.q) - centre
-        terms = np.concatenate([[0.0], np.cumsum(steps)])
-        away = logs - centre
-        weights = terms - away[:, None] * (j - j[0])
-        top = weights.max(axis=1)
-        weights = np.exp(weights - top[:, None])
-        total = weights.sum(axis=1)
-        return top + np.log(total) + (self.c - j[0]) * away, weights @ j / total
-
-    def _window(self, logs: FloatArray) -> FloatArray:
-        """Return the j whose terms count at any of these nodes.
-
-        Beyond its mode k a term falls at least by the factor k/(k + i) in the i-th step: 12 sqrt(k) + 50 steps leave
-        e^-70 or less.
-        """
-        least, most = self._mode(float(logs.max())), self._mode(float(logs.min()))
-        low = max(0, math.floor(least - 12 * math.sqrt(least) - 50))
-        high = min(self.o, self.c, math.ceil(most + 12 * math.sqrt(most) + 50))
-        return np.arange(low, high + 1, dtype=np.float64)
-
-    def _mode(self, log_u: float) -> float:
-        """Return the j at which terms stop growing, the smaller root of p/(q u) (o - j)(c - j) = j."""
-        o, c, s = self.o, self.c, math.exp(log_u) * self.q / self.p
-        return 2 * o * c / (o + c + s + math.sqrt((o - c) ** 2 + s * (s + 2 * (o + c))))
-
-
-def _given(values: Sequence[_Value], logs: FloatArray, centre: float) -> tuple[FloatArray, FloatArray]:
-    """Return the logarithm of the integrand (for d log u), up to a constant, and all J: [nodes, values]."""
-    given = {value: value.given(logs, centre) for value in set(values)}  # rare values are often alike
-    pairs = [given[value] for value in values]
-    away = logs - centre
-    height = away - math.exp(centre) * np.expm1(away) + sum(log for log, _ in pairs)
-    return height, np.column_stack([mean for _, mean in pairs])
-
-
-def _peak(values: Sequence[_Value]) -> float:
-    """Return the log u of the peak, where u = 1 + sum (c - J(u)); by bisection, within a hundredth of its width."""
-    n = sum(value.c for value in values)
-    low, high = 0.0, math.log(n + 1)
-    while high - low > 0.01 / math.sqrt(n + 1):
-        middle = (low + high) / 2
-        _, kept = _given(values, np.array([middle]), middle)
-        if 1 + n - kept.sum() > math.exp(middle):
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def _edge(values: Sequence[_Value], peak: float, side: int) -> float:
-    """Return where the integrand is DEPTH below its peak, or a little further."""
-    step = 1 / math.sqrt(sum(value.c for value in values) + 1)
-    while True:
-        height, _ = _given(values, np.array([peak, peak + side * step]), peak)
-        if height[1] < height[0] - DEPTH:
-            return peak + side * step
-        step *= 1.5
-
-
-def _averaged(values: Sequence[_Value], peak: float, low: float, high: float, nodes: int) -> FloatArray:
-    """Return the beliefs by the trapezoidal rule with so many nodes."""
-    logs = np.linspace(low, high, nodes)
-    height, kept = _given(values, logs, peak)
-    weight = np.exp(height - height.max())
-    weight /= weight.sum()
-    o, c = (np.array([getattr(value, name) for value in values], dtype=np.float64) for name in ("o", "c"))
-    with_records = np.maximum(o, 1)
-    away = (o - kept) / with_records
-    beliefs: FloatArray = (weight[:, None] * away).T @ ((c - kept) / np.exp(logs)[:, None])
-    sure = np.array([1 + value.q / value.p for value in values])
-    np.fill_diagonal(beliefs, weight @ kept / with_records * sure)
-    return beliefs
-
-
-# --- the finding ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -352,6 +167,8 @@ def _remark(worst: PublishedRisk | None, error: float) -> str:
         f"{size}. Beliefs are computed within {max(error, AGREE):.1g}."
     )
 
+
+# --- the attacker -----------------------------------------------------------------------------------------------------
 
 MOST_VALUES = 2_000
 """Values of a sub-table whose composition is attacked: some milliseconds each."""

@@ -174,6 +174,8 @@ def dealing_finding(tallies: Tallies, records: int, what: str) -> Finding:
     )
 
 
+# --- the attacker -----------------------------------------------------------------------------------------------------
+
 HALVES = 2
 KEPT_ONE = "one row of each person was drawn: which records were dealt is not known."
 

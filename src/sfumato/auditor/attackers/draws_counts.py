@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sfumato.auditor.attackers.frequencies import Cases, observed_cases
+from sfumato.auditor.beliefs import Cases, observed_cases
 from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.finding import Finding
 from sfumato.release.verify.random_order import Classes

@@ -260,6 +260,8 @@ def _remark(found: Suspicion, worst: Fraction) -> str:
     )
 
 
+# --- the attacker -----------------------------------------------------------------------------------------------------
+
 SK_CLAIM = "The paper promises this bound (SK Theorem 3); the guarantee of the release does not."
 
 

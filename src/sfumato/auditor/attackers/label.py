@@ -14,12 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
-from sfumato.auditor.attackers.frequencies import (
-    bounds_of,
-    limits_at,
-    why_bound,
-)
 from sfumato.auditor.attackers.posterior import Quotas
+from sfumato.auditor.beliefs import bounds_of, limits_at, why_bound
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.sub_tables import dealt, has_sub_tables
@@ -106,6 +102,9 @@ def _remark(mechanism: Mechanism) -> str:
         f"Any prior on {inside!r}, with the rest on {mechanism.domain.labels[outside]!r}, becomes certainty once "
         f"sub-table {lacking[0] + 1} is seen."
     )
+
+
+# --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:

@@ -189,6 +189,9 @@ def _remark(found: Absent, suspects: IntArray | None) -> str:
     )
 
 
+# --- the attacker -----------------------------------------------------------------------------------------------------
+
+
 def of_all(evidence: Evidence) -> Iterator[Finding]:
     """Who knows that a person is in the table, and sees that the person was left out for a missing value."""
     found = left_out(evidence)

@@ -1,4 +1,4 @@
-"""Attackers on releases of every kind: by the order of rows, by bytes, by absence."""
+"""The attacker who goes by the place of a row: in the table's order, in a group, or against what chance gives."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from sfumato.release.verify.order import published_order
 from sfumato.release.verify.random_order import LEVEL, MOST_VALUES, Classes, same_place, thinned
 from sfumato.values.chance import joined
 from sfumato.values.mechanism import Mechanism
-
-# --- the order and the bytes ------------------------------------------------------------------------------------------
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
@@ -116,9 +114,6 @@ def _known_classes(evidence: Evidence) -> Iterator[Classes]:
     names = [f"true {values.name} {values.labels[k]!r}" for k in frequent.tolist()]
     for each in (Classes(of_rows(evidence, place[values.table]), names), classes_by_place(evidence)[1]):
         yield each if kept is None else Classes(each.codes[kept], each.names)
-
-
-# --- rows that were left out ------------------------------------------------------------------------------------------
 
 
 ATTACKER = Attacker(

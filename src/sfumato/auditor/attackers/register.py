@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker
 from sfumato.auditor.attackers.composition import MOST_VALUES
-from sfumato.auditor.attackers.frequencies import limits_at
 from sfumato.auditor.attackers.order import sensitive_of_response
+from sfumato.auditor.beliefs import limits_at
 from sfumato.auditor.codes import Ints
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding

@@ -260,6 +260,9 @@ def _places(content: bytes, prefixes: Words) -> Iterator[tuple[int, int]]:
         yield from zip((hits + start).tolist(), words[hits].tolist(), strict=True)
 
 
+# --- the attacker -----------------------------------------------------------------------------------------------------
+
+
 def of_all(evidence: Evidence) -> Iterator[Finding]:
     """Who reads all bytes of the release."""
     yield residue(evidence.table, evidence.release)

@@ -1,0 +1,225 @@
+"""What a randomized release tells of each record, to someone who knows shares of the values.
+
+    belief in x for a published y = P[y, x] f_x / sum_k P[y, k] f_k = P[y, x] f_x / (p_y f_y + sum_k q_k f_k)
+
+f are the shares of the record's sub-table, or of a group inside it (such as its quasi-identifiers) whose shares the
+attacker knows. The risk of a record is the belief in its true value.
+
+Records that are alike (group, sub-table, true and published value) are computed once, with their number as a weight.
+Where rows were shuffled, nobody can tell which published value a record has; but of n records with x the share P[y, x]
+is expected to be published as y, and the weights n P[y, x] give the expected figures exactly (`expected_cases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.auditor.finding import ROUNDING
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.retention import CodeArray, FloatArray
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import Bound
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Records that are alike, and how many: codes of the domain, sub-tables and groups from 0."""
+
+    true: CodeArray
+    published: CodeArray
+    labels: CodeArray
+    groups: IntArray
+    weights: FloatArray
+
+
+def observed_cases(
+    true: CodeArray, published: CodeArray, labels: CodeArray, groups: IntArray, mechanism: Mechanism
+) -> Cases:
+    """Return the cases of records whose published values are known, all in the same order."""
+    m, tables = mechanism.domain.size, len(mechanism.tables)
+    keys = ((groups * tables + labels) * m + true) * m + published
+    keys, weights = np.unique(keys, return_counts=True)
+    place, own = np.divmod(keys // m, m)
+    return Cases(
+        own.astype(np.int32),
+        (keys % m).astype(np.int32),
+        (place % tables).astype(np.int32),
+        place // tables,
+        weights.astype(np.float64),
+    )
+
+
+def expected_cases(mechanism: Mechanism, true: CodeArray, groups: IntArray, quotas: Sequence[IntArray]) -> Cases:
+    """Return all that can be published of the records, with the numbers that are expected.
+
+    weight = records of the group with x * quota of x in sub-table j / records with x * P_j[y, x]
+    """
+    m = mechanism.domain.size
+    pairs, records = np.unique(groups * m + true, return_counts=True)
+    group, value = np.divmod(pairs, m)
+    held = np.bincount(true, minlength=m)
+    parts: list[Cases] = []
+    for number, (table, quota) in enumerate(zip(mechanism.tables, quotas, strict=True)):
+        dealt = np.zeros(m)
+        dealt[table.codes] = quota / np.maximum(held[table.codes], 1)
+        here = np.flatnonzero(dealt[value] > 0)
+        own = np.searchsorted(table.codes, value[here])
+        size = table.codes.size
+        everything = np.tile(np.arange(size), own.size)
+        chance = table.matrix.chances(everything, np.repeat(own, size))
+        parts.append(
+            Cases(
+                np.repeat(value[here], size).astype(np.int32),
+                np.tile(table.codes, own.size).astype(np.int32),
+                np.full(own.size * size, number, dtype=np.int32),
+                np.repeat(group[here], size),
+                np.repeat(records[here] * dealt[value[here]], size) * chance,
+            )
+        )
+    joined = Cases(*(np.concatenate([getattr(part, name) for part in parts]) for name in Cases.__annotations__))
+    possible = joined.weights > 0
+    return Cases(*(getattr(joined, name)[possible] for name in Cases.__annotations__))
+
+
+@dataclass(frozen=True, eq=False)
+class RecordBeliefs:
+    """Of each record: the prior of its true value, the belief after the release, and the bound; inf where none is.
+
+    `weights` are how many records each line stands for; None: one.
+    """
+
+    priors: FloatArray
+    beliefs: FloatArray
+    limits: FloatArray
+    weights: FloatArray | None = None
+
+    @property
+    def covered(self) -> npt.NDArray[np.bool_]:
+        """Whether the requirement speaks of the record, and there is something to learn."""
+        return (self.priors < 1) & np.isfinite(self.limits)
+
+    @property
+    def numbers(self) -> FloatArray:
+        """How many records each line stands for."""
+        return np.ones(self.priors.size) if self.weights is None else self.weights
+
+    @property
+    def records(self) -> int:
+        """All records."""
+        return round(float(self.numbers.sum()))
+
+    def mean(self, of_records: FloatArray) -> float:
+        """Return the mean over the records."""
+        return float(of_records @ self.numbers / self.numbers.sum())
+
+    @property
+    def above(self) -> npt.NDArray[np.bool_]:
+        """Whether the belief is beyond the bound."""
+        return self.covered & (self.beliefs > self.limits * (1 + ROUNDING))
+
+
+def beliefs_in_truth(
+    matrix: Matrix,
+    true: CodeArray,
+    published: CodeArray,
+    groups: IntArray,
+    weights: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the prior of each record's true value, the share in its group, and the belief after the release."""
+    m, weights = matrix.size, np.ones(true.size) if weights is None else weights
+    keys, place = np.unique(groups * m + true, return_inverse=True)
+    counts = np.bincount(place, weights)
+    sizes = np.bincount(groups, weights)[groups]
+    priors = np.minimum(counts[place] / sizes, 1.0)
+    wanted = groups * m + published
+    if matrix.retention is None:
+        shown, row = np.unique(wanted, return_inverse=True)
+        seen = _published(matrix, keys, counts.astype(np.float64), shown)[row] / sizes
+    else:
+        at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        shares = np.where(keys[at] == wanted, counts[at], 0) / sizes  # of the published value, in the record's group
+        noise = matrix.chances((true + 1) % m, true) if m > 1 else 1 - matrix.retention[true]
+        seen = matrix.retention[published] * shares + np.bincount(groups, weights * noise)[groups] / sizes
+    return priors, matrix.chances(published, true) * priors / seen
+
+
+def _published(matrix: Matrix, keys: IntArray, counts: FloatArray, shown: IntArray) -> FloatArray:
+    """Return how many records of a group are expected to be published as a value, sum_x P[y, x] n_x.
+
+    Keys and `shown` are group * m + value, both ascending; `counts` are the records of the keys. The sum goes through
+    the values that a group has.
+    """
+    m = matrix.size
+    starts, ends = (np.searchsorted(keys, (shown // m + more) * m) for more in (0, 1))
+    line = np.repeat(np.arange(shown.size), ends - starts)
+    place = np.arange(line.size) + np.repeat(ends - np.cumsum(ends - starts), ends - starts)
+    parts = counts[place] * matrix.chances(shown[line] % m, keys[place] % m)
+    return np.asarray(np.bincount(line, parts, shown.size), dtype=np.float64)
+
+
+def limits_at(bounds: Sequence[Bound], values: CodeArray, priors: FloatArray) -> FloatArray:
+    """Return the bound on the belief in each value from its prior; inf where nothing is required of the value.
+
+    The odds grow by at most gamma. Stated by rho1 and rho2, that is more than rho2 for a prior above rho1; for one of
+    at most rho1 the bound is rho2.
+    """
+    rho2, gamma = (
+        np.array([np.nan if getattr(b, name) is None else float(getattr(b, name)) for b in bounds])[values]
+        for name in ("rho2", "gamma")
+    )
+    by_odds = gamma * priors / (1 - priors + gamma * priors)
+    return np.where(np.isnan(gamma), np.inf, np.fmax(rho2, by_odds))
+
+
+def record_beliefs(
+    mechanism: Mechanism,
+    true: CodeArray,
+    published: CodeArray,
+    labels: CodeArray | None = None,
+    groups: IntArray | None = None,
+    weights: FloatArray | None = None,
+) -> RecordBeliefs:
+    """Return the beliefs about all records, in their order.
+
+    Codes are of the mechanism's domain; `labels` number the sub-table of each record from 0; `groups` number, from 0,
+    the groups whose shares inside a sub-table the attacker knows.
+    """
+    found = RecordBeliefs(np.empty(true.size), np.empty(true.size), np.empty(true.size), weights)
+    labels = np.zeros(true.size, dtype=np.int32) if labels is None else labels
+    groups = np.zeros(true.size, dtype=np.int64) if groups is None else groups
+    for number, table in enumerate(mechanism.tables):
+        here = np.flatnonzero(labels == number)
+        if not here.size:
+            continue
+        own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
+        priors, beliefs = beliefs_in_truth(
+            table.matrix, own, shown, groups[here], None if weights is None else weights[here]
+        )
+        found.priors[here], found.beliefs[here] = priors, beliefs
+        found.limits[here] = limits_at(table.bounds, own, priors)
+    return found
+
+
+def bounds_of(mechanism: Mechanism) -> set[Bound]:
+    """Return all bounds of a mechanism."""
+    return {bound for table in mechanism.tables for bound in table.bounds}
+
+
+def why_bound(bounds: Iterable[Bound], limit: float, prior: float) -> str:
+    """Return why a bound is another one than the promise's own: that is on beliefs of at most rho1 beforehand."""
+    stated = [bound for bound in bounds if bound.gamma is not None]
+    if any(bound.rho2 is not None and abs(float(bound.rho2) - limit) <= ROUNDING for bound in stated):
+        return ""
+    factor = limit / (1 - limit) * (1 - prior) / prior
+    if not any(bound.rho2 is not None for bound in stated):
+        return f"From a belief of {prior:.4g} beforehand: its odds grow by at most {factor:.4g}."
+    return (
+        f"This one was believed by {prior:.4g} beforehand, more than the belief that the promise starts from. So its "
+        f"own bound is higher: its odds grow by at most {factor:.4g}."
+    )
