@@ -11,10 +11,10 @@ most one guest in a bucket: so much of how records were withheld and dealt is se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -56,30 +56,17 @@ REPEATED = (
 )
 
 
-class BucketFiles(Protocol):
+@dataclass(frozen=True)
+class BucketCounts:
     """What the two files of a release show, counted."""
 
-    @property
-    def totals(self) -> IntArray:
-        """The published records of each value."""
-
-    @property
-    def sizes(self) -> IntArray:
-        """The records of each bucket."""
-
-    @property
-    def most(self) -> IntArray:
-        """The largest count of a value in each bucket."""
-
-    @property
-    def agree(self) -> bool:
-        """Whether both files have the same buckets, of the same sizes; else shares mean nothing."""
-
-    def rarest(self, columns: tuple[str, ...]) -> IntArray:
-        """Return for each bucket how many of its records have its rarest signature of these columns."""
-
-    def mixed(self, columns: tuple[str, ...]) -> int:
-        """Return how many buckets have more than one record with another signature than the others."""
+    totals: IntArray  # the published records of each value
+    sizes: IntArray  # the records of each bucket
+    most: IntArray  # the largest count of a value in each bucket
+    agree: bool  # whether both files have the same buckets, of the same sizes; else shares mean nothing
+    withheld: int
+    rarest: Callable[[tuple[str, ...]], IntArray]  # columns -> the records of each bucket's rarest signature
+    mixed: Callable[[tuple[str, ...]], int]  # columns -> buckets with several records of other signatures than most
 
 
 @dataclass(frozen=True)
@@ -128,7 +115,6 @@ class BucketClaim(Claim):
         return self.method == "robust-anatomy"
 
     def facts(self) -> Facts:
-        """Return what every release in buckets shows of the table."""
         return (BUCKET_COUNTS, BUCKET_NUMBER, *((WITHHELD,) if self.withholds else ()))
 
     def guarantee(self, shape: Shape) -> Guarantee:
@@ -143,11 +129,9 @@ class BucketClaim(Claim):
         return _of_robust_anatomy(self) if self.assurance == "proved" else _of_merging(self)
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
-        """Return what a second release adds: all, possibly."""
         return SECOND_GROUPS
 
     def fits(self, published: Published) -> dict[str, bool]:
-        """Return whether the keys of the manifest's groups go together."""
         as_published = self.assurance == "as-published"
         return {
             "method": self.method in get_args(BucketMethod),
@@ -158,15 +142,16 @@ class BucketClaim(Claim):
             "assurance": not self.suppresses or (self.variant == "r-suppression") == as_published,
             "attribute_sets": all(self.attribute_sets) and bool(self.attribute_sets) == self.is_robust,
             "prior": (self.prior is not None) == self.is_robust and not (as_published and self.prior == "none"),
+            "dealt_within": published.dealt_within == self.dealt_within,
             "withheld": published.withheld == 0 or self.withholds,
             "columns": set(self.dealt_within) <= set(published.columns[:-1])
             and not set(self.sensitive) & set(published.columns),
         }
 
-    def shown(self, files: BucketFiles, withheld: int) -> Iterator[Check]:
+    def shown(self, files: BucketCounts) -> Iterator[Check]:
         """Yield what the two files show of the claim, in exact integers."""
-        if self.variant in TIED and (withheld or self.always):
-            yield self._tied(files, withheld)
+        if self.variant in TIED and (files.withheld or self.always):
+            yield self._tied(files)
         if files.agree:
             yield self._shares(files)
             if self.prior == "none":
@@ -174,7 +159,7 @@ class BucketClaim(Claim):
             elif self.prior and self.assurance == "proved":
                 yield self._guests(files)
 
-    def _tied(self, files: BucketFiles, withheld: int) -> Check:
+    def _tied(self, files: BucketCounts) -> Check:
         """Safe D leaves F_l records of the l most frequent values; rotation and spread give F_l to slots l - 1 and l.
 
         To hide the most frequent value always without withholding a record, the l most frequent must have as many as
@@ -182,7 +167,7 @@ class BucketClaim(Claim):
         """
         limit = self.at_most.denominator
         largest = np.sort(files.totals)[::-1][:limit]
-        tied = TIED[self.variant or ""] if withheld else None
+        tied = TIED[self.variant or ""] if files.withheld else None
         equal = largest[-(tied or limit) :]
         some = "the last two" if tied else "all"
         return outcome(
@@ -192,7 +177,7 @@ class BucketClaim(Claim):
             f"Of the {limit} largest counts of values not {some} are equal: that is not {self.variant}.",
         )
 
-    def _shares(self, files: BucketFiles) -> Check:
+    def _shares(self, files: BucketCounts) -> Check:
         beyond = self._beyond(files.most, files.sizes)
         return outcome(
             "guarantee, shares",
@@ -201,7 +186,7 @@ class BucketClaim(Claim):
             f"In {beyond:,} group(s) a value has more than {self.at_most}.",
         )
 
-    def _beliefs(self, files: BucketFiles, names: tuple[str, ...]) -> Check:
+    def _beliefs(self, files: BucketCounts, names: tuple[str, ...]) -> Check:
         """k/n_s <= 1/r for every bucket, value and signature s of an attribute set: it holds under every prior."""
         beyond, told = self._beyond(files.most, files.rarest(names)), ", ".join(names)
         return outcome(
@@ -215,7 +200,7 @@ class BucketClaim(Claim):
         """Return how many exceed the limit 1/l, in integers: most/of > 1/l."""
         return int(np.count_nonzero(most > of // min(self.at_most.denominator, LARGEST)))
 
-    def _guests(self, files: BucketFiles) -> Check:
+    def _guests(self, files: BucketCounts) -> Check:
         """Of the records of a bucket all but one, a guest, were dealt: they agree in the columns of all sets."""
         wrong, told = files.mixed(self.dealt_within), ", ".join(self.dealt_within)
         return outcome(
@@ -225,12 +210,12 @@ class BucketClaim(Claim):
             f"In {wrong:,} group(s) more than one record has another {told} than the others.",
         )
 
-    def unseen(self, shape: Shape) -> Iterator[Check]:
+    def unseen(self, withheld: int) -> Iterator[Check]:
         """Yield how records were withheld, and beliefs under a prior that is not published."""
-        if shape.withheld or self.variant:
+        if withheld or self.variant:
             how = f", and of each value as many as {self.variant} says" if self.variant else ""
-            withheld = f"{shape.withheld:,} records were withheld at random{how}"
-            yield needs_audit("withheld records", f"That {withheld if shape.withheld else 'none was withheld'}.")
+            told = f"{withheld:,} records were withheld at random{how}" if withheld else "none was withheld"
+            yield needs_audit("withheld records", f"That {told}.")
         if self.prior in ("table", "file"):
             yield needs_audit(
                 "posteriors",

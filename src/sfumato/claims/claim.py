@@ -39,6 +39,7 @@ class Published(Shape):
     shuffled: bool
     discloses_frequencies: bool
     due_facts: frozenset[str]  # that other keys say were computed from the table
+    dealt_within: tuple[str, ...]  # of buckets
     contradictions: tuple[str, ...]  # keys that do not fit others, whatever is claimed
 
 
@@ -84,7 +85,7 @@ class Claim(ABC):
         """Yield what is checked on what is stated: the statement itself, and bounds on the integers."""
         yield as_stated(self, published)
 
-    def unseen(self, shape: Shape) -> Iterator[Check]:
+    def unseen(self, withheld: int) -> Iterator[Check]:
         """Yield what of the claim only an audit with the private table can show."""
         yield from ()
 

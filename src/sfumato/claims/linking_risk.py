@@ -53,7 +53,6 @@ class RiskClaim(Claim):
     always_shuffled = True
 
     def facts(self) -> Facts:
-        """Return what the matrices tell."""
         return (RESPONSE_MATRICES,)
 
     def guarantee(self, shape: Shape) -> Guarantee:
@@ -70,7 +69,6 @@ class RiskClaim(Claim):
         )
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
-        """Return what a second release adds."""
         return second_response(shape.mechanisms, keyed)
 
     def fits(self, published: Published) -> dict[str, bool]:
@@ -89,8 +87,7 @@ class RiskClaim(Claim):
         quasi = {(name,) for name in self.quasi_identifiers} if self.scope != "sensitive" else set()
         return quasi | ({self.sensitive} if self.scope != "quasi-identifiers" else set())
 
-    def unseen(self, shape: Shape) -> Iterator[Check]:
-        """Yield the limit itself."""
+    def unseen(self, withheld: int) -> Iterator[Check]:
         yield needs_audit("risk", f"That the risk {self.risk} of the table, with these matrices, is within its limit.")
 
 

@@ -70,11 +70,9 @@ class OddsClaim(Claim):
         return cls(scope, UPWARD if upward else BOTH, discloses_frequencies)
 
     def discloses(self) -> bool:
-        """Whether rho1 was taken from the table."""
         return self.discloses_frequencies
 
     def facts(self) -> Facts:
-        """Return what tells of the table where rho1 was taken from it."""
         return (OBSERVED_RHO1,) if self.discloses_frequencies else ()
 
     def guarantee(self, shape: Shape) -> Guarantee:
@@ -125,7 +123,6 @@ class OddsClaim(Claim):
             yield "Values without a requirement are not protected."
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
-        """Return what a second release adds, with its factors."""
         return second_of(shape.mechanisms, self.directions, keyed)
 
     def second_releases(self, shape: Shape) -> set[str]:
@@ -138,7 +135,6 @@ class OddsClaim(Claim):
         return {"method": published.kinds == kind and len(mechanisms) == 1 and mechanisms[0].is_whole}
 
     def checks(self, published: Published) -> Iterator[Check]:
-        """Return the checks of bounds, statement and matrix, in exact integers."""
         return bounds_checks(self, published, self.directions)
 
 

@@ -32,17 +32,18 @@ class SubTableClaim(Claim):
     """How far someone who believes by the shares of a record's sub-table can come.
 
     `rho1` is that of the requirement: values with a share of at most this are protected, of one column alone too.
+    `label` names the column that tells the sub-table of a record; None: there is one.
     """
 
     assurance: str
     rho1: Fraction
     minimum_sub_table: int | None = None
+    label: str | None = None
 
     rests_on = "the method, the bounds and the matrix"
     rechecked = "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
 
     def facts(self) -> Facts:
-        """Return what sub-tables and their matrices tell."""
         return SUB_TABLES, SUB_TABLE_MATRICES
 
     def guarantee(self, shape: Shape) -> Guarantee:
@@ -73,7 +74,6 @@ class SubTableClaim(Claim):
         )
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
-        """Return what a second release adds."""
         return second_of(shape.mechanisms, UPWARD, keyed)
 
     def second_releases(self, shape: Shape) -> set[str]:
@@ -82,22 +82,18 @@ class SubTableClaim(Claim):
 
     def fits(self, published: Published) -> dict[str, bool]:
         """Return whether the numbers that sub-tables are made for can be so."""
-        mechanisms = published.mechanisms
-        mechanism = mechanisms[0]
-        has_minimum = self.assurance == "proved" and mechanism.label is not None
+        has_minimum = self.assurance == "proved" and self.label is not None
         return {
-            "method": published.method == KIND and published.kinds == {KIND} and len(mechanisms) == 1,
+            "method": published.method == KIND and published.kinds == {KIND} and len(published.mechanisms) == 1,
             "minimum_sub_table": (self.minimum_sub_table is not None) == has_minimum,
-            "rho1": 0 < self.rho1 < (_rho2(mechanism) or 1),
+            "rho1": 0 < self.rho1 < (_rho2(published.mechanisms[0]) or 1),
         }
 
     def checks(self, published: Published) -> Iterator[Check]:
-        """Return the checks of bounds, statement and matrices, in exact integers."""
         return bounds_checks(self, published, UPWARD, one_rho2=True)
 
-    def unseen(self, shape: Shape) -> Iterator[Check]:
-        """Yield what depends on how records were dealt."""
-        if shape.mechanisms[0].label:
+    def unseen(self, withheld: int) -> Iterator[Check]:
+        if self.label:
             yield needs_audit(
                 "dealing",
                 "That records were dealt to sub-tables at random, that no protected value has a larger share of its "

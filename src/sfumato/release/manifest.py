@@ -332,8 +332,8 @@ class Manifest(Part):
         if self.kind == "response":
             return self.risk_claim
         if "small-domain" in (self.method, self.mechanism.kind):
-            rho1, least = Fraction(self.mechanism.rho1 or 0), self.mechanism.minimum_sub_table
-            return SubTableClaim(self.assurance, rho1, least)
+            stated, rho1 = self.mechanism, Fraction(self.mechanism.rho1 or 0)
+            return SubTableClaim(self.assurance, rho1, stated.minimum_sub_table, stated.sub_table_column)
         return OddsClaim.of(self.method, self.assurance, discloses_frequencies=self.discloses_frequencies)
 
     @property

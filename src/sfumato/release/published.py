@@ -22,7 +22,7 @@ def published(manifest: Manifest) -> Published:
     fits = {
         "treatments": _treatments_fit(manifest),
         "from_table": manifest.from_table == bool(manifest.computed_from_table),
-        **(_of_buckets(manifest) if manifest.in_buckets else {}),
+        "columns": not manifest.in_buckets or _buckets_are_last(manifest),
     }
     return Published(
         mechanisms=manifest.mechanism_values,
@@ -37,26 +37,19 @@ def published(manifest: Manifest) -> Published:
         shuffled=manifest.data.shuffled,
         discloses_frequencies=manifest.discloses_frequencies,
         due_facts=frozenset(_due_facts(manifest)),
+        dealt_within=manifest.buckets.dealt_within if manifest.in_buckets else (),
         contradictions=tuple(key for key, good in fits.items() if not good),
     )
 
 
-def promise(manifest: Manifest) -> Iterator[Check]:
-    """Let the claim check what is stated of it."""
+def claim_checks(manifest: Manifest, stated: Published) -> Iterator[Check]:
+    """Let the claim check what is stated with it."""
     try:
-        claim, stated = manifest.claim, published(manifest)
+        claim = manifest.claim
     except UNREADABLE as problem:
         yield Check("guarantee, as stated", "fails", f"The limit cannot be read: {problem}")
     else:
         yield from claim.checks(stated)
-
-
-def unseen(manifest: Manifest) -> list[Check]:
-    """Return what of the claim only an audit can show."""
-    try:
-        return list(manifest.claim.unseen(published(manifest)))
-    except UNREADABLE:
-        return []  # which is told already
 
 
 def _due_facts(manifest: Manifest) -> set[str]:
@@ -69,13 +62,9 @@ def _due_facts(manifest: Manifest) -> set[str]:
     }
 
 
-def _of_buckets(manifest: Manifest) -> dict[str, bool]:
-    treatments = [column.treatment for column in manifest.columns]
-    last = treatments[-1:] == ["group"] and treatments.count("group") == 1
-    return {
-        "dealt_within": manifest.buckets.dealt_within == manifest.bucket_claim.dealt_within,
-        "columns": last and manifest.columns[-1].name == manifest.buckets.group_column,
-    }
+def _buckets_are_last(manifest: Manifest) -> bool:
+    numbers = [column.name for column in manifest.columns if column.treatment == "group"]
+    return numbers == [manifest.buckets.group_column] == [column.name for column in manifest.columns[-1:]]
 
 
 def _treatments_fit(manifest: Manifest) -> bool:

@@ -29,6 +29,7 @@ from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, 
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.sub_tables import dealt, has_sub_tables
 from sfumato.claims.guarantee import BOTH
+from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.manifest import Manifest
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
@@ -171,7 +172,6 @@ def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: D
 
 # --- the attacker -----------------------------------------------------------------------------------------------------
 
-SMALL_DOMAIN = "small-domain"
 ONE_COLUMN = "one column is sensitive, so the other attackers look at it."
 
 
@@ -219,7 +219,7 @@ def _by_shares(evidence: Evidence, view: ColumnView) -> Iterator[Finding]:
 def _bounds_columns(evidence: Evidence) -> bool:
     """Whether the guarantee is about each column alone, too."""
     return evidence.manifest.guarantee.scope == "any predicate" or (
-        evidence.manifest.method == SMALL_DOMAIN and evidence.is_proved
+        isinstance(evidence.manifest.claim, SubTableClaim) and evidence.is_proved
     )
 
 

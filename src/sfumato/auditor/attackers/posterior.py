@@ -30,6 +30,7 @@ from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.grouped import GroupTables, IntArray
 from sfumato.auditor.sub_tables import dealt
 from sfumato.claims.guarantee import BOTH
+from sfumato.claims.odds import OddsClaim
 from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
@@ -302,7 +303,7 @@ PI_CLAIM = "The paper promises this bound (PI Theorem 1); the guarantee of the r
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """The worst prior within the requirement, both directions."""
     mechanism, quotas, kept = evidence.mechanism, evidence.once(dealt).quotas, evidence.manifest.guarantee.directions
-    by_paper = evidence.manifest.method == "fine-grain" and not evidence.is_proved
+    by_paper = isinstance(evidence.manifest.claim, OddsClaim)  # in both directions
     for direction in BOTH:
         found = posterior_finding(mechanism, quotas, direction, direction in kept or by_paper).named(direction)
         yield found if direction in kept or not by_paper else found.with_remark(PAPER)

@@ -7,7 +7,7 @@ at random cannot be seen from outside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.claims.buckets import BucketCounts
 from sfumato.claims.checks import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import GroupsPart, Manifest
-from sfumato.release.published import promise
+from sfumato.release.published import claim_checks, published
 from sfumato.release.reading import connected, quoted
 from sfumato.values.attributes import Domain, SensitiveDomain
 
@@ -31,7 +32,7 @@ IntArray = npt.NDArray[np.int64]
 
 def stated(release: ReleaseFolder) -> Iterator[Check]:
     """The claim must be kept as far as what is stated shows it, and the key must have been a secret one."""
-    yield from promise(release.manifest)
+    yield from claim_checks(release.manifest, published(release.manifest))
     secret = release.manifest.status == "release"
     yield outcome("secret key", secret, "Dealt by a secret key.", "Dealt by a test seed: not for release.")
 
@@ -61,7 +62,7 @@ def rows(release: ReleaseFolder) -> Iterator[Check]:
         yield _in_domain(domain, lines)
         yield from _observed(manifest, domain, lines)
         with suppress(ArithmeticError):  # a limit that is no number is told with what is stated
-            yield from manifest.bucket_claim.shown(_Files(connection, groups, data, lines), groups.withheld)
+            yield from manifest.bucket_claim.shown(_shown(connection, groups, data, lines))
 
 
 def types_fit(types: list[str], domain: SensitiveDomain) -> bool:
@@ -232,46 +233,26 @@ def _observed(manifest: Manifest, domain: SensitiveDomain, lines: _Counted) -> I
         )
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Both files, as the claim asks for them."""
+def _shown(connection: Any, groups: GroupsPart, data: _Counted, lines: _Counted) -> BucketCounts:
+    """Return both files as the claim asks for them."""
 
-    connection: Any
-    groups: GroupsPart
-    data: _Counted
-    lines: _Counted
-
-    @property
-    def totals(self) -> IntArray:
-        return self.lines.totals
-
-    @property
-    def sizes(self) -> IntArray:
-        return self.lines.sizes
-
-    @property
-    def most(self) -> IntArray:
-        return self.lines.most
-
-    @property
-    def agree(self) -> bool:
-        return self.data.in_order and self.lines.in_order and np.array_equal(self.data.sizes, self.lines.sizes)
-
-    def rarest(self, columns: tuple[str, ...]) -> IntArray:
-        found = self.connection.sql(f"SELECT g, min(n) FROM ({self._signatures(columns)}) GROUP BY g").to_arrow_table()
-        bucket, records = (np.asarray(column.combine_chunks()).astype(np.int64) for column in found.columns)
-        return records[np.argsort(bucket)]
-
-    def mixed(self, columns: tuple[str, ...]) -> int:
-        mixed = f"SELECT g FROM ({self._signatures(columns)}) GROUP BY g HAVING sum(n) - max(n) > 1"
-        return int(self.connection.sql(f"SELECT count(*) FROM ({mixed})").fetchall()[0][0])
-
-    def _signatures(self, columns: tuple[str, ...]) -> str:
-        bucket, names = quoted(self.groups.group_column), ", ".join(map(quoted, columns))
+    def signatures(columns: tuple[str, ...]) -> str:
+        bucket, names = quoted(groups.group_column), ", ".join(map(quoted, columns))
         return f"SELECT {bucket} AS g, {names}, count(*) AS n FROM release GROUP BY ALL"
 
+    def rarest(columns: tuple[str, ...]) -> IntArray:
+        query = f"SELECT min(n) FROM ({signatures(columns)}) GROUP BY g ORDER BY g"
+        return np.asarray(connection.sql(query).to_arrow_table().column(0).combine_chunks()).astype(np.int64)
 
-def unseen(release: ReleaseFolder, of_claim: Sequence[Check]) -> Iterator[Check]:
+    def mixed(columns: tuple[str, ...]) -> int:
+        query = f"SELECT g FROM ({signatures(columns)}) GROUP BY g HAVING sum(n) - max(n) > 1"
+        return int(connection.sql(f"SELECT count(*) FROM ({query})").fetchall()[0][0])
+
+    agree = data.in_order and lines.in_order and np.array_equal(data.sizes, lines.sizes)
+    return BucketCounts(lines.totals, lines.sizes, lines.most, agree, groups.withheld, rarest, mixed)
+
+
+def unseen(release: ReleaseFolder, of_claim: list[Check]) -> Iterator[Check]:
     """What only an audit with the private table can show."""
     groups = release.manifest.buckets
     among = f" among those that agree in {', '.join(groups.dealt_within)}" if groups.dealt_within else ""

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sfumato.claims.checks import Check, needs_audit, outcome
-from sfumato.errors import UsageError
 from sfumato.release.folder import ReleaseFolder
-from sfumato.release.published import promise
+from sfumato.release.published import UNREADABLE, claim_checks, published
 from sfumato.release.reading import connected, quoted
 from sfumato.values.mechanism import Mechanism
 
@@ -25,16 +24,17 @@ def stated(release: ReleaseFolder) -> Iterator[Check]:
     """The matrices must be matrices, keep what is claimed of them, and have the stated epsilon."""
     manifest = release.manifest
     try:
-        mechanisms = manifest.mechanism_values
-    except (ArithmeticError, IndexError, ValueError, UsageError) as problem:
+        promised = published(manifest)
+    except UNREADABLE as problem:
         yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
         return
+    mechanisms = promised.mechanisms
     tables = [table for mechanism in mechanisms for table in mechanism.tables]
     columns = sum(table.matrix.size for table in tables)
     of_tables = f" in {len(tables)} sub-tables" if mechanisms[0].label else ""
     of_tables = f" in {len(mechanisms)} matrices" if len(mechanisms) > 1 else of_tables
     yield Check("matrix", "holds", f"{columns} columns of integers{of_tables}, each summing to 2^64.")
-    yield from promise(manifest)
+    yield from claim_checks(manifest, promised)
     for mechanism, part in zip(mechanisms, manifest.mechanisms, strict=True):
         stated, real = part.epsilon, mechanism.epsilon
         same = (stated is None) == math.isinf(real) and (stated is None or math.isclose(stated, real))
@@ -148,7 +148,7 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
     )
 
 
-def unseen(release: ReleaseFolder, of_claim: Sequence[Check]) -> Iterator[Check]:
+def unseen(release: ReleaseFolder, of_claim: list[Check]) -> Iterator[Check]:
     """What only an audit with the private table can show."""
     manifest = release.manifest
     columns = ", ".join(repr(part.name) for mechanism in manifest.mechanisms for part in mechanism.domain)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sfumato.claims.checks import Check, Verification, needs_audit
 from sfumato.errors import UsageError
 from sfumato.release.folder import ReleaseFolder
-from sfumato.release.published import unseen
+from sfumato.release.published import UNREADABLE
 from sfumato.release.verify import buckets, drawn
 from sfumato.release.verify.copies import no_copies
 from sfumato.release.verify.files import as_published, carried
@@ -29,7 +29,15 @@ def verify(release: ReleaseFolder) -> Verification:
         if _hold(checks, NEEDED_FOR_ORDER):
             checks += random_order(release)
             checks += [] if release.manifest.in_buckets else no_copies(release)
-    return Verification((*checks, *hiding.unseen(release, unseen(release.manifest)), ONE_ROW))
+    return Verification((*checks, *hiding.unseen(release, _unseen(release)), ONE_ROW))
+
+
+def _unseen(release: ReleaseFolder) -> list[Check]:
+    """Return what of the claim only an audit can show."""
+    try:
+        return list(release.manifest.claim.unseen(release.manifest.withheld))
+    except UNREADABLE:
+        return []  # which is told already
 
 
 def _hold(checks: list[Check], beginnings: tuple[str, ...]) -> bool:
