@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.analyst.release import Release
 from sfumato.auditor.attackers import ATTACKERS
 from sfumato.auditor.evidence import Evidence
-from sfumato.auditor.foreign.others import audit_published
+from sfumato.auditor.foreign.audit import audit_published
 from sfumato.auditor.knowledge import known_records
 from sfumato.auditor.record import Audit
 from sfumato.auditor.running import Progress, no_progress, now, run, software

@@ -18,11 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.auditor.evidence import DoesNotApply
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, named
+from sfumato.auditor.finding import named
 from sfumato.auditor.foreign.labels import meant
 from sfumato.auditor.foreign.shown_values import UNKNOWN, match
-from sfumato.errors import UsageError
 from sfumato.values.attributes import label as written
 
 Ints = npt.NDArray[np.int64]
@@ -30,8 +28,6 @@ Floats = npt.NDArray[np.float64]
 
 AT_ONCE = 1 << 24
 """Pairs of a combination and a class that are compared at a time."""
-SHOWN_LABELS = 3
-"""Labels that are not understood, in words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,140 +157,3 @@ def _left(found: Combinations, gone: Ints) -> Combinations:
     some = counts.sum(axis=1) + found.hidden > 0
     hidden = found.hidden[some]
     return replace(found, codes=found.codes[some], counts=counts[some], hidden=hidden, rows=nobody, held=nobody)
-
-
-def classes(linked: Linked, promised: float | None) -> Finding:
-    """Return the share of the commonest value in each equivalence class. promised: 1/l, if that is."""
-    found = linked.classes
-    _check_shown(linked)
-    shares = found.counts.max(axis=1) / np.maximum(1, found.shown)
-    baseline = float(found.counts.sum(axis=0).max() / found.shown.sum())
-    order = np.lexsort((-found.sizes, -shares))[:SHOWN].tolist()
-    likeliest = found.counts.argmax(axis=1)
-    return Finding(
-        attacker="classes",
-        question="Which value has a person who is known to be in an equivalence class?",
-        assumption="Knows the class of a person, and holds the published values to be true.",
-        measured="the share of the commonest value in a class (worst), and its mean over the rows; exact",
-        worst=float(shares.max()),
-        mean=float(shares @ found.shown / found.shown.sum()),
-        records=int(found.sizes.sum()),
-        at_risk=int(found.sizes[shares > (baseline if promised is None else promised) * (1 + ROUNDING)].sum()),
-        promised=promised,
-        baseline=baseline,
-        exposed=tuple(
-            Exposed(f"{found.told(k)}: {linked.values[likeliest[k]]!r}", int(found.sizes[k]), float(shares[k]))
-            for k in order
-        ),
-        remark=f"{len(found.codes):,} classes; the smallest has {int(found.sizes.min()):,} row(s).{_hidden(linked)}",
-    )
-
-
-def linking(linked: Linked, promised: float | None) -> Finding:
-    """Return how well the values of people are known from the rows that they may be. promised: 1/l, if that is."""
-    people, beliefs = linked.people, linked.beliefs
-    _check_shown(linked)
-    fits = linked.candidates.sum(axis=1) > 0
-    asked, total = (int(sizes.sum()) for sizes in (people.sizes[fits], people.sizes))
-    check_anybody_fits(asked, linked)
-    worst = beliefs.max(axis=1)
-    baseline = float(people.counts.sum(axis=0).max() / total)
-    bound = baseline if promised is None else promised
-    return Finding(
-        attacker="linking",
-        about=not_all_fit(total - asked, total),
-        question="What do the published rows that a person may be tell of the person's sensitive value?",
-        assumption="Knows the quasi-identifiers of people and what labels mean; holds the published values to be true.",
-        measured="the belief in a value (worst), and in a person's true value (mean), of those who fit a row",
-        worst=float(worst.max()),
-        mean=float((people.counts * beliefs).sum() / asked),
-        records=total,
-        at_risk=int(people.sizes[worst > bound].sum()),
-        promised=promised,
-        baseline=baseline,
-        exposed=tuple(_exposed(linked, worst)),
-        remark=_lost(total - asked, linked) + _hidden(linked),
-    )
-
-
-def _check_shown(linked: Linked) -> None:
-    if not linked.classes.shown.any():
-        raise DoesNotApply("no published row shows a sensitive value.")
-
-
-def check_anybody_fits(fitting: int, linked: Linked) -> None:
-    """Raise if nobody fits a published row: nothing was measured then."""
-    if not fitting:
-        raise DoesNotApply(f"nobody fits a published row.{_not_understood(linked)}")
-
-
-def not_all_fit(lost: int, people: int) -> str:
-    """Return in words that some people fit no row: a verdict is not about them."""
-    return f"{lost:,} of {people:,} fit no row" if lost else ""
-
-
-def _lost(lost: int, linked: Linked) -> str:
-    return f"{lost:,} person(s) fit no published row: nothing is said of them.{_not_understood(linked)}" if lost else ""
-
-
-def _not_understood(linked: Linked) -> str:
-    labels = list(linked.unfit())
-    told = ", ".join(map(repr, labels[:SHOWN_LABELS]))
-    return f" {len(labels):,} label(s) stand for nobody's value, such as {told}." if labels else ""
-
-
-def _hidden(linked: Linked) -> str:
-    rows = int(linked.classes.hidden.sum())
-    return f" {rows:,} published row(s) show no value, and are held to have those of the others." if rows else ""
-
-
-def corruption(linked: Linked, known: Ints, stated: float | None) -> Finding:
-    """Return what one reaches who knows the values of some people, [people, values]. stated: 1/l, if that is."""
-    if np.array_equal(known, linked.people.counts):
-        raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")
-    rest, placed = linked.without(known)
-    before, after = linking(linked, stated), linking(rest, stated)
-    stays = int(known.sum()) - placed
-    others = (
-        f" {stays:,} known member(s) could not be taken out, as they fit several classes or none, or one without their "
-        "value."
-        if stays
-        else ""
-    )
-    return replace(
-        after,
-        attacker="corruption",
-        question="What do the rows that a person may be tell, once the values of other members are known?",
-        assumption=f"Knows the values of {int(known.sum()):,} member(s), and takes them out of their classes. "
-        f"{after.assumption}",
-        promised=None,
-        stated=stated,
-        remark=f"With no member known the largest belief is {before.worst:.4g}.{others} {after.remark}".strip(),
-    )
-
-
-def reidentification(linked: Linked) -> Finding:
-    """Return how well the row of a person is known: one of the rows that the person may be."""
-    people, rows = linked.people, linked.fitting
-    lost, total = int(people.sizes[rows == 0].sum()), int(people.sizes.sum())
-    check_anybody_fits(total - lost, linked)
-    risk = np.divide(1.0, rows, out=np.zeros(rows.size), where=rows > 0)
-    return Finding(
-        attacker="reidentification",
-        about=not_all_fit(lost, total),
-        question="Which published row is a person's?",
-        assumption="Knows the quasi-identifiers of people and what labels mean; takes one of the rows that fit.",
-        measured="the chance to take the right row (worst, and mean of those who fit a row)",
-        worst=float(risk.max()),
-        mean=float((risk * people.sizes).sum() / (total - lost)),
-        records=total,
-        at_risk=int(people.sizes[rows == 1].sum()),
-        baseline=1 / int(linked.classes.sizes.sum()),
-        exposed=tuple(_exposed(linked, risk)),
-        remark=f"{int(people.sizes[rows == 1].sum()):,} person(s) fit one row only. {_lost(lost, linked)}".strip(),
-    )
-
-
-def _exposed(linked: Linked, risk: Floats) -> Iterator[Exposed]:
-    order = np.lexsort((-linked.people.sizes, -risk))[:SHOWN]
-    return (Exposed(linked.people.told(k), int(linked.people.sizes[k]), float(risk[k])) for k in order.tolist())
