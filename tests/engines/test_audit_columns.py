@@ -15,7 +15,7 @@ from sfumato.analyst.release import open_release
 from sfumato.auditor.attackers.column import of_randomized
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.sub_tables import dealt
+from sfumato.auditor.sub_tables import compositions
 from sfumato.publisher.policy import Policy
 from sfumato.values.matrix.retention import WORDS
 from tests.conftest import make_policy
@@ -41,7 +41,7 @@ def workers() -> pa.Table:
 def enumerated(evidence: Evidence, column: int) -> dict[tuple[int, str, str], Fraction]:
     """Return the belief in each value of a column by sub-table and published combination: record by record."""
     mechanism, weights = evidence.mechanism, defaultdict(Fraction)
-    for number, (table, quota) in enumerate(zip(mechanism.tables, evidence.once(dealt).quotas, strict=True)):
+    for number, (table, quota) in enumerate(zip(mechanism.tables, evidence.once(compositions).quotas, strict=True)):
         for own, records in enumerate(np.asarray(quota).tolist()):
             value = str(mechanism.domain.values[table.codes[own]][column])  # type: ignore[index]
             for shown in range(table.codes.size):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.shared_words import LEVEL, both_kept, equal_rows, equal_shares
+from sfumato.auditor.attackers.draws_counts import both_kept
+from sfumato.auditor.attackers.reuse import LEVEL, equal_rows, equal_shares
 from sfumato.auditor.worlds import exact_weights
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix

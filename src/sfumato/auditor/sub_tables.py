@@ -25,7 +25,7 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class Dealt:
+class Compositions:
     """How many records of each value each sub-table has, and how many rows it publishes of each."""
 
     quotas: tuple[Ints, ...]
@@ -38,7 +38,7 @@ class Dealt:
         return [Counts(tuple(shown.tolist()), tuple(own.tolist())) for shown, own in pairs]
 
 
-def dealt(evidence: Evidence) -> Dealt:
+def compositions(evidence: Evidence) -> Compositions:
     """Return the composition of the sub-tables.
 
     Rows in the table's order tell it; of shuffled ones, the plan does, which is made again and is always the same.
@@ -46,13 +46,13 @@ def dealt(evidence: Evidence) -> Dealt:
     mechanism = evidence.mechanism
     shown = tuple(_counted(mechanism, evidence.published, evidence.sub_tables))
     if mechanism.label is None:
-        return Dealt((_of_table(mechanism, evidence.true),), shown)
+        return Compositions((_of_table(mechanism, evidence.true),), shown)
     if evidence.is_aligned:
-        return Dealt(tuple(_counted(mechanism, evidence.true, evidence.sub_tables)), shown)
+        return Compositions(tuple(_counted(mechanism, evidence.true, evidence.sub_tables)), shown)
     made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement)
     if not isinstance(made, Plan) or not _same(made.mechanism, mechanism):
         raise DoesNotApply("how many records of each value a sub-table has is not known: rows were shuffled.")
-    return Dealt(made.quotas, shown)
+    return Compositions(made.quotas, shown)
 
 
 def _of_table(mechanism: Mechanism, codes: Codes) -> Ints:

@@ -10,13 +10,13 @@ from sfumato.auditor.attackers.averaging_matrices import averaging_findings
 from sfumato.auditor.attackers.averaging_response import of_response
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.sub_tables import dealt
+from sfumato.auditor.sub_tables import compositions
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """Who sees two releases of the table."""
     keyed = evidence.table.policy.record_key is not None
-    yield from averaging_findings(evidence.mechanism, evidence.once(dealt).quotas, keyed, seed=evidence.seed)
+    yield from averaging_findings(evidence.mechanism, evidence.once(compositions).quotas, keyed, seed=evidence.seed)
 
 
 ATTACKER = Attacker(

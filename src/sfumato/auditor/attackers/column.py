@@ -27,7 +27,7 @@ from sfumato.auditor.codes import Signatures
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.knowledge import MOST_SHARES
-from sfumato.auditor.sub_tables import dealt, has_sub_tables
+from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.claims.guarantee import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.manifest import Manifest
@@ -189,7 +189,7 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
         yield from _by_shares(evidence, view)
         computed = all(t.codes.size <= MOST_VALUES and t.matrix.retention is not None for t in mechanism.tables)
         if computed and not evidence.one_of_each_person:
-            found = known_composition(mechanism, evidence.once(dealt).counts, view)
+            found = known_composition(mechanism, evidence.once(compositions).counts, view)
             knows = "Knows the matrices, and how many records of each sub-table have each combination."
             finding = column_finding(replace(view, promised=False), found, "composition", knows, expected=False)
             yield _explained(evidence, finding, COMPOSITION)
@@ -197,7 +197,7 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
 
 def _by_shares(evidence: Evidence, view: ColumnView) -> Iterator[Finding]:
     """Someone who knows the shares of the table, then those of records that share other columns."""
-    mechanism, quotas = evidence.mechanism, evidence.once(dealt).quotas
+    mechanism, quotas = evidence.mechanism, evidence.once(compositions).quotas
     everybody = evidence.signatures(())
     if mechanism.label is not None:
         found = known_shares(mechanism, quotas, view, _counted(evidence, everybody), [""], seen=False)

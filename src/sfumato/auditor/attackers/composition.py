@@ -13,7 +13,7 @@ from sfumato.auditor.attackers.composition_beliefs import AGREE, composition_bel
 from sfumato.auditor.beliefs import bounds_of, limits_at, why_bound
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.auditor.sub_tables import Counts, dealt
+from sfumato.auditor.sub_tables import Counts, compositions
 from sfumato.release.manifest import Manifest
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism, SubTable
@@ -177,7 +177,7 @@ MOST_VALUES = 2_000
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """Who knows how many records of each sub-table have each value."""
     check_known(evidence)
-    yield composition_finding(evidence.mechanism, evidence.once(dealt).counts)
+    yield composition_finding(evidence.mechanism, evidence.once(compositions).counts)
 
 
 def check_known(evidence: Evidence) -> None:

@@ -25,7 +25,7 @@ from sfumato.auditor.attackers.posterior import posterior_finding
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.knowledge import known_records
-from sfumato.auditor.sub_tables import Counts, dealt, has_sub_tables
+from sfumato.auditor.sub_tables import Counts, compositions, has_sub_tables
 from sfumato.auditor.worlds import Number, chance_of, enumerate_posteriors, independent
 from sfumato.errors import UsageError
 from sfumato.release.manifest import Manifest
@@ -158,12 +158,12 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     mechanism = evidence.mechanism
     if mechanism.is_whole:
         yield randomized_finding(
-            mechanism, evidence.once(dealt).quotas[0].tolist(), covered=not evidence.manifest.from_table
+            mechanism, evidence.once(compositions).quotas[0].tolist(), covered=not evidence.manifest.from_table
         )
         return
     check_known(evidence)
     known, by_chance = _known_members(evidence)
-    found = composition_corruption_finding(mechanism, evidence.once(dealt).counts, known)
+    found = composition_corruption_finding(mechanism, evidence.once(compositions).counts, known)
     chance = f"The known members are {KNOWN_SHARE:.0%} of the records, by chance."
     yield found.with_remark(chance) if by_chance else found
 

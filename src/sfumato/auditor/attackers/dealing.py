@@ -28,7 +28,7 @@ from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.sub_tables import dealt, has_sub_tables
+from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify.random_order import BLOCKS, LEVEL, RANGES, Classes
 from sfumato.values.chance import Tallies, joined
@@ -197,7 +197,7 @@ def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:
         raise DoesNotApply("there are no sub-tables.")
     if evidence.one_of_each_person:
         raise DoesNotApply(KEPT_ONE)
-    quotas, tables = evidence.once(dealt).quotas, evidence.mechanism.tables
+    quotas, tables = evidence.once(compositions).quotas, evidence.mechanism.tables
     deal = Deal(
         kinds=evidence.true.astype(np.int64),
         place_kinds=np.concatenate([table.codes for table in tables]).astype(np.int64),

@@ -12,6 +12,7 @@ from sfumato.auditor.attackers.draws_counts import (
     LEVEL,
     Drawn,
     Margin,
+    both_kept,
     coincidence_finding,
     draws_finding,
     margins,
@@ -24,8 +25,7 @@ from sfumato.auditor.codes import Codes, Signatures
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.knowledge import MOST_SHARES
-from sfumato.auditor.shared_words import both_kept
-from sfumato.auditor.sub_tables import dealt
+from sfumato.auditor.sub_tables import compositions
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify.random_order import Classes
 from sfumato.values.chance import Tallies, joined
@@ -131,7 +131,7 @@ def _margin(mechanism: Mechanism, by: Signatures, own: Codes, shown: Codes) -> M
 
 def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
     """Yield the counts of each sub-table, which the plan tells."""
-    found = evidence.once(dealt)
+    found = evidence.once(compositions)
     for number, table in enumerate(mechanism.tables):
         own, shown = found.quotas[number], found.published[number]
         if own.sum() != shown.sum():

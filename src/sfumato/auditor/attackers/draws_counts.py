@@ -7,6 +7,7 @@ Given the true values the draws are independent. So a number of records is a sum
     by column      the same among records that share a value, or a range of values, of another column
     neighbours     pairs of records so many rows apart in the table: how many are published alike
     margins        rows that cannot: how many are published as y, in the table and by each set of columns
+    columns        two columns of one record: how often both keep their values, or neither
     coincidence    the same counts are exactly the true ones, as if nothing had been drawn
 
 Neighbours: pairs (i, i + d) are disjoint for all i with floor(i/d) even, and for all with it odd: each half is one of
@@ -16,6 +17,9 @@ found. Two records with x and x' that are drawn by themselves are
     both unchanged or both changed    with k k' + (1 - k)(1 - k'),  k = P[x, x]
     published with one value          with s = sum_y P[y, x] P[y, x']
     both changed, to one value        with s - P[x, x] P[x, x'] - [x != x'] P[x', x] P[x', x']
+
+Two columns of one record keep their values with chances k and l, both or neither with k l + (1 - k)(1 - l). Under one
+word they go together: the word that keeps the one mostly keeps the other.
 
 Coincidence is what margins do not see where the true shares are even. A record is noise with probability 1 - p_x =
 m min_y P[y, x], and then any of m values alike; N noisy ones give any counts with probability mode(N) at most, that of
@@ -265,6 +269,21 @@ def margins(parts: Sequence[Margin]) -> Tallies:
         return f"{part.groups[group]}: {'too few' if side % 2 else 'too many'} published as {part.values[value]!r}"
 
     return Tallies(hits[held], records[held], chance[held], held.size, told)
+
+
+# --- two columns ------------------------------------------------------------------------------------------------------
+
+
+def both_kept(
+    kept: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], chances: tuple[FloatArray, FloatArray], names: str
+) -> Tallies:
+    """Return how many records keep their values in two columns, or in neither, and in just one; `chances` of each."""
+    (one, other), (first, second) = kept, chances
+    alike = float(np.count_nonzero(one == other))
+    expected = min(1.0, float((first * second + (1 - first) * (1 - second)).mean()))
+    rows, words = float(one.size), ("kept in both or in neither", "kept in one of them")
+    both = np.array([alike, rows - alike]), np.array([rows, rows]), np.array([expected, 1 - expected])
+    return Tallies(*both, 2, lambda number: f"{names}: {words[number]}")
 
 
 # --- findings ---------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from sfumato.auditor.beliefs import (
 from sfumato.auditor.codes import Ints
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.auditor.sub_tables import dealt
+from sfumato.auditor.sub_tables import compositions
 from sfumato.release.manifest import Manifest
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.retention import CodeArray, FloatArray
@@ -170,7 +170,7 @@ def cases_of(evidence: Evidence, groups: Ints) -> Cases:
     different = np.unique(groups * m + evidence.true).size * m
     if different > MOST_CASES:
         raise DoesNotApply(f"rows were shuffled, and {different:,} cases that can be published are too many.")
-    return expected_cases(evidence.mechanism, evidence.true, groups, evidence.once(dealt).quotas)
+    return expected_cases(evidence.mechanism, evidence.true, groups, evidence.once(compositions).quotas)
 
 
 def _public(manifest: Manifest) -> Listed | None:

@@ -18,7 +18,7 @@ from sfumato.auditor.attackers.posterior import Quotas
 from sfumato.auditor.beliefs import bounds_of, limits_at, why_bound
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.auditor.sub_tables import dealt, has_sub_tables
+from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
@@ -111,7 +111,7 @@ def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:
     """Who sees the sub-table of a record."""
     if evidence.mechanism.label is None:
         raise DoesNotApply("there are no sub-tables.")
-    yield label_finding(evidence.mechanism, evidence.once(dealt).quotas)
+    yield label_finding(evidence.mechanism, evidence.once(compositions).quotas)
 
 
 def _public(manifest: Manifest) -> Listed | None:

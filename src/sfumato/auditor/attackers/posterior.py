@@ -28,7 +28,7 @@ from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.grouped import GroupTables, IntArray
-from sfumato.auditor.sub_tables import dealt
+from sfumato.auditor.sub_tables import compositions
 from sfumato.claims.guarantee import BOTH
 from sfumato.claims.odds import OddsClaim
 from sfumato.release.manifest import Manifest
@@ -302,7 +302,8 @@ PI_CLAIM = "The paper promises this bound (PI Theorem 1); the guarantee of the r
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """The worst prior within the requirement, both directions."""
-    mechanism, quotas, kept = evidence.mechanism, evidence.once(dealt).quotas, evidence.manifest.guarantee.directions
+    mechanism, quotas = evidence.mechanism, evidence.once(compositions).quotas
+    kept = evidence.manifest.guarantee.directions
     by_paper = isinstance(evidence.manifest.claim, OddsClaim)  # in both directions
     for direction in BOTH:
         found = posterior_finding(mechanism, quotas, direction, direction in kept or by_paper).named(direction)

@@ -24,7 +24,7 @@ from sfumato.auditor.codes import Ints
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.knowledge import register as read_register
-from sfumato.auditor.sub_tables import dealt
+from sfumato.auditor.sub_tables import compositions
 from sfumato.values.mechanism import SubTable
 
 Floats = npt.NDArray[np.float64]
@@ -98,7 +98,7 @@ def _findings(evidence: Evidence, tell: Callable[[Evidence, Linked], Told]) -> I
 
 
 def _told_by_values(evidence: Evidence, linked: Linked) -> Told:
-    mechanism, composition = evidence.mechanism, evidence.once(dealt)
+    mechanism, composition = evidence.mechanism, evidence.once(compositions)
     m = mechanism.domain.size
     _check_size(linked, m)
     sums, limits = np.zeros((linked.people.size, m)), np.zeros(m)

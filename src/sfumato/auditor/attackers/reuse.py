@@ -3,6 +3,15 @@
 It needs the two folders only. Rows are linked by columns that are published as they are in both, where no other row of
 either release shares them: a pseudonym, or quasi-identifiers that are unique. A row that is linked wrongly is one more
 independent draw, so it raises no false alarm.
+
+Two independent draws of values a and b by matrices P and R are equal with sum_y P[y, a] R[y, b], by retentions p and r
+over the same m values with
+
+    (1 + (m - 1) p_a r_a) / m   if a = b,      (1 - p_a r_b) / m   if not
+
+so the share of equal ones among linked rows lies between the least of the second and the largest of the first, whatever
+the true values are and whether they changed. Draws that share their words are equal whenever the values are: nearly
+always.
 """
 
 from __future__ import annotations
@@ -11,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import IN_GROUPS, Attacker
@@ -18,14 +28,16 @@ from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.codes import Codes, ColumnCodes, Ints, release_codes, text_of
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.shared_words import LEVEL, equal_rows, equal_shares
 from sfumato.claims.second_release import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.verify.files import as_published
 from sfumato.values.attributes import Attribute, SensitiveDomain
-from sfumato.values.chance import allowed
+from sfumato.values.chance import Tallies, allowed
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 
+LEVEL = 1e-6
+"""Probability of a false alarm, of all counts of two releases together."""
 QUESTION = "Were the two releases drawn with the same random words?"
 AS_STATED = "The policy names a record key: values that stay are published alike, as stated. That is not covered."
 USED_TWICE = "The same words were used in both releases: the noise of values that stayed is the same."
@@ -118,6 +130,37 @@ def _by(names: tuple[str, ...], sides: Sequence[dict[str, Codes]]) -> Linked:
     for side, numbers in enumerate((own, other)):
         places[side, numbers] = np.arange(numbers.size)
     return Linked(names, places[0, once], places[1, once])
+
+
+# --- how often independent draws are equal ----------------------------------------------------------------------------
+
+
+def equal_shares(first: Matrix, second: Matrix) -> tuple[float, float]:
+    """Return the least and the largest chance that independent draws of any two values are equal.
+
+    >>> from sfumato.values.matrix.retention import PerturbationMatrix
+    >>> nothing = PerturbationMatrix.from_retention([0.5, 0.5, 0.5])
+    >>> tuple(round(chance, 6) for chance in equal_shares(nothing, nothing))  # (1 - 1/4)/3 and (1 + 2/4)/3
+    (0.25, 0.5)
+    """
+    p, r, m = first.retention, second.retention, first.size
+    if m == 1:
+        return 1.0, 1.0
+    if p is None or r is None:
+        chances = first.dense().T @ second.dense()
+        return float(chances.min()), float(chances.max())
+    (a, b), (c, d) = (np.argsort(-retention, kind="stable")[:2] for retention in (p, r))
+    unlike = p[a] * r[c] if a != c else max(p[a] * r[d], p[b] * r[c])
+    return float((1 - unlike) / m), float((1 + (m - 1) * (p * r).max()) / m)
+
+
+def equal_rows(equal: npt.NDArray[np.bool_], first: Matrix, second: Matrix) -> Tallies:
+    """Return how many linked rows are published equal, and how many differ."""
+    least, most = equal_shares(first, second)
+    hits, rows = float(np.count_nonzero(equal)), float(equal.size)
+    words = ("linked rows that are published equal", "linked rows that are published different")
+    both = np.array([hits, rows - hits]), np.array([rows, rows]), np.array([most, 1 - least])
+    return Tallies(*both, 2, lambda number: words[number])
 
 
 # --- what they show ---------------------------------------------------------------------------------------------------

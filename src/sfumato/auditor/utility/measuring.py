@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sfumato.analyst.tables import JointTable
 from sfumato.auditor.codes import text_of
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.sub_tables import dealt
+from sfumato.auditor.sub_tables import compositions
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.usefulness import (
     AssociationUtility,
@@ -76,7 +76,7 @@ def _record_utility(evidence: Evidence) -> float | None:
             / evidence.rows
         )
     try:
-        quotas = evidence.once(dealt).quotas
+        quotas = evidence.once(compositions).quotas
     except DoesNotApply:
         return None
     kept = sum(float(q @ table.matrix.diagonal) for table, q in zip(evidence.mechanism.tables, quotas, strict=True))
