@@ -144,6 +144,7 @@ def test_every_release_lists_what_was_computed_and_states_its_strength(case: str
     assert STRENGTHS[stated.guarantee.strength] in told
     assert all(fact in told for fact in computed)
     made = planned(scan(table, policy))
+    assert made.claim == stated.claim
     assert STRENGTHS[made.guarantee.strength] in made.explain()
     assert all(fact in made.explain() for fact in computed)
     assert not [check for check in release.verify().checks if check.status == "fails" and check.name != "secret key"]

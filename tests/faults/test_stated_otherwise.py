@@ -95,3 +95,14 @@ def test_of_what_sub_tables_are_made_for(tmp_path: Path) -> None:
         raw["mechanisms"][0]["rho1"] = "3/4"
 
     assert "rho1" in wrong(release, raised)
+
+
+@pytest.mark.parametrize(("assurance", "is_kept"), [("proved", True), ("as-published", False)])
+def test_a_method_of_any_name_is_held_to_bounds_on_single_values(assurance: str, is_kept: bool, tmp_path: Path) -> None:
+    """In both directions: what a paper claims in one only is not taken for it under another name."""
+    policy = make_policy(
+        ROLES | {"disease": f"sensitive; {DECLARED}"}, "gamma = 3", "fine-grain", "", f'assurance = "{assurance}"'
+    )
+    table = scan(patients(2000), policy)
+    release = publish(table, plan(profile(table), policy.method, policy.requirement), tmp_path / "r")
+    assert wrong(release, lambda raw: raw.update(method="toy")).startswith("It is") == is_kept

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from sfumato.claims import codec
 from sfumato.claims.buckets import BucketClaim, BucketMethod
 from sfumato.claims.guarantee import Guarantee
-from sfumato.claims.second_release import SECOND_GROUPS
 from sfumato.errors import PlanMismatch
 from sfumato.methods import plan_files
 from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
@@ -180,22 +179,6 @@ class GroupPlan(Planned):
         possible = (kept >= 0).all() and (self.withheld >= 0).all()
         if not possible or self.groups < 1 or kept.max() > self.groups or kept.sum() < least * self.groups:
             raise PlanMismatch("The plan's numbers of records and groups do not keep its own bound.", "Plan again.")
-
-    def stated_of_buckets(self) -> dict[str, Any]:
-        """Return what the manifest says of the buckets because the policy asks for it."""
-        claim = self.claim
-        return {
-            "at_most": str(claim.at_most),
-            "variant": claim.variant,
-            "always": claim.always,
-            "attribute_sets": claim.attribute_sets,
-            "prior": claim.prior,
-            "dealt_within": claim.dealt_within,
-        }
-
-    def second_release(self, is_keyed: bool) -> str:
-        """Return what a second release of the same people tells."""
-        return SECOND_GROUPS
 
     def require_counts(self, counts_hash: str) -> None:
         """Raise unless the table is the one that was planned."""

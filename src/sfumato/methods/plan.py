@@ -17,18 +17,18 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.claims import codec, second_release
+from sfumato.claims import codec
 from sfumato.claims.buckets import BucketMethod
 from sfumato.claims.guarantee import Guarantee
-from sfumato.claims.odds import violations
+from sfumato.claims.odds import OddsClaim, violations
 from sfumato.claims.single_columns import beliefs
+from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods import plan_files
 from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.plan_files import PLAN_VERSION, sealed, written
 from sfumato.methods.planned import Planned
 from sfumato.methods.response_plan import RESPONSE, ResponsePlan
-from sfumato.release.manifest import MechanismPart, mechanism_part
 from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import Facts
@@ -258,16 +258,13 @@ class Plan(Planned):
         perturb = Perturb(self.mechanisms, None if self.partition is None else self.counts)
         return (*allocate, perturb, *([Shuffle(self.rows)] if self.shuffle else []))
 
-    def mechanism_parts(self) -> tuple[MechanismPart, ...]:
-        """Return what the manifest says of the mechanism."""
+    @property
+    def claim(self) -> OddsClaim | SubTableClaim:
+        """What is promised, as a value."""
         if self.partition is None:
-            return (mechanism_part(self.mechanism, "perturbation"),)
-        least = self.partition.minimum_size if self.mechanism.label else 0
-        return (mechanism_part(self.mechanism, "small-domain", least or None, self.partition.rho1),)
-
-    def second_release(self, is_keyed: bool) -> str:
-        """Return what a second release of the same people tells."""
-        return second_release.second_of(self.mechanisms, self.guarantee.directions, is_keyed)
+            return OddsClaim.of(self.method, self.assurance, discloses_frequencies=self.discloses_frequencies)
+        label, rho1 = self.mechanism.label, Fraction(self.partition.rho1)
+        return SubTableClaim(self.assurance, rho1, (self.partition.minimum_size or None) if label else None, label)
 
     def bound_to(self, table_hash: str, policy_hash: str) -> Plan:
         """Return the plan, valid only for this table and policy."""

@@ -10,14 +10,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from sfumato.claims import codec, second_release
+from sfumato.claims import codec
 from sfumato.claims.guarantee import Guarantee
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods import plan_files
 from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
 from sfumato.methods.planned import Planned
-from sfumato.release.manifest import MechanismPart, ResponsePart, mechanism_part, response_part
 from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
@@ -123,18 +122,6 @@ class ResponsePlan(Planned):
     def steps(self, counted: Profile | None = None) -> tuple[RowStep, ...]:
         """Return what is done with the rows."""
         return Perturb(self.mechanisms), Shuffle(self.rows)
-
-    def mechanism_parts(self) -> tuple[MechanismPart, ...]:
-        """Return what the manifest says of the mechanisms."""
-        return tuple(mechanism_part(mechanism, RESPONSE) for mechanism in self.mechanisms)
-
-    def response_part(self) -> ResponsePart:
-        """Return what the manifest says of the limit."""
-        return response_part(self.claim)
-
-    def second_release(self, is_keyed: bool) -> str:
-        """Return what a second release of the same people tells."""
-        return second_release.second_response(self.mechanisms, is_keyed)
 
     def bound_to(self, table_hash: str, policy_hash: str) -> ResponsePlan:
         """Return the plan, valid only for this table and policy."""

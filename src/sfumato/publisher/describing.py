@@ -10,6 +10,7 @@ from importlib.metadata import version
 import numpy as np
 
 from sfumato.claims import codec
+from sfumato.claims.claim import Shape
 from sfumato.claims.guarantee import Guarantee
 from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, Written
 from sfumato.engines.rows.number_columns import holds
@@ -24,6 +25,9 @@ from sfumato.release.manifest import (
     GuaranteePart,
     Manifest,
     Treatment,
+    bucket_keys,
+    mechanism_parts,
+    response_part,
 )
 from sfumato.release.parts import FilePart
 from sfumato.values.attributes import Domain
@@ -46,14 +50,14 @@ def manifest_of(table: Table, plan: AnyPlan, is_seeded: bool, written: Written, 
         data=_data(plan, written.data, format),
         columns=_columns(table, plan, written),
         merged=_merged(table),
-        mechanisms=plan.mechanism_parts(),
+        mechanisms=mechanism_parts(plan.claim, plan.mechanisms),
         groups=buckets,
-        response=plan.response_part(),
+        response=response_part(plan.claim),
         discloses_frequencies=plan.discloses_frequencies,
         computed_from_table=plan.computed_from_table,
         from_table=plan.from_table,
         observed_domains=plan.observed,
-        second_release=plan.second_release(table.policy.record_key is not None),
+        second_release=plan.claim.second_release(Shape(plan.mechanisms), keyed=table.policy.record_key is not None),
         policy_sha256=table.policy.hash(),
         readme_sha256="",
     )
@@ -86,7 +90,7 @@ def _groups(table: Table, plan: AnyPlan, buckets: BucketsWritten, rows: int) -> 
         number=buckets.number,
         withheld=plan.rows - rows,
         parts=_parts(buckets.files),
-        **plan.stated_of_buckets(),
+        **bucket_keys(plan.claim),
     )
 
 

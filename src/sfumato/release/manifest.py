@@ -451,8 +451,24 @@ def groups_in_parts(parts: Sequence[FilePart], **stated: Any) -> GroupsPart:
     )
 
 
-def response_part(claim: RiskClaim) -> ResponsePart:
-    """Return the claim as it is written."""
+# --- a claim as it is written; `Manifest.claim` reads it --------------------------------------------------------------
+
+
+def mechanism_parts(claim: Claim, mechanisms: Sequence[Mechanism]) -> tuple[MechanismPart, ...]:
+    """Return the mechanisms, with what is claimed of them."""
+    if isinstance(claim, SubTableClaim):
+        return tuple(
+            _mechanism_part(mechanism, "small-domain", claim.minimum_sub_table, str(claim.rho1))
+            for mechanism in mechanisms
+        )
+    kind: Kind = "randomized-response" if isinstance(claim, RiskClaim) else "perturbation"
+    return tuple(_mechanism_part(mechanism, kind) for mechanism in mechanisms)
+
+
+def response_part(claim: Claim) -> ResponsePart | None:
+    """Return the limit on a risk, if that is what is claimed."""
+    if not isinstance(claim, RiskClaim):
+        return None
     groups = tuple(GroupLimitPart(where=dict(g.where), limit=str(g.limit)) for g in claim.limit.groups)  # type: ignore[arg-type]
     return ResponsePart(
         risk=claim.risk,
@@ -464,10 +480,16 @@ def response_part(claim: RiskClaim) -> ResponsePart:
     )
 
 
-def mechanism_part(
+def bucket_keys(claim: Claim) -> dict[str, Any]:
+    """Return what is claimed of buckets, by the keys of the manifest's groups."""
+    assert isinstance(claim, BucketClaim)
+    names = ("variant", "always", "attribute_sets", "prior", "dealt_within")
+    return {"at_most": str(claim.at_most), **{name: getattr(claim, name) for name in names}}
+
+
+def _mechanism_part(
     mechanism: Mechanism, kind: Kind, minimum_sub_table: int | None = None, rho1: str | None = None
 ) -> MechanismPart:
-    """Return the mechanism as it is written."""
     return MechanismPart(
         kind=kind,
         minimum_sub_table=minimum_sub_table,
