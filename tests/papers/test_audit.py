@@ -17,13 +17,14 @@ from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.linking_risks import response_findings
 from sfumato.auditor.attackers.posterior import posterior_finding
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.grouped import GroupTables, IntArray
+from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.sub_tables import Counts
 from sfumato.claims.guarantee import BOTH
 from sfumato.methods.response import solve
 from sfumato.methods.robustness import group_records, merge_records
 from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.values.arrays import IntArray
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from tests.conftest import CLINIC_ROLES, make_policy
 from tests.papers.test_ad import ESGR, Data, adult

@@ -16,15 +16,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.finding import ROUNDING
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import CodeArray, FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +97,7 @@ class RecordBeliefs:
     weights: FloatArray | None = None
 
     @property
-    def covered(self) -> npt.NDArray[np.bool_]:
+    def covered(self) -> BoolArray:
         """Whether the requirement speaks of the record, and there is something to learn."""
         return (self.priors < 1) & np.isfinite(self.limits)
 
@@ -119,7 +116,7 @@ class RecordBeliefs:
         return float(of_records @ self.numbers / self.numbers.sum())
 
     @property
-    def above(self) -> npt.NDArray[np.bool_]:
+    def above(self) -> BoolArray:
         """Whether the belief is beyond the bound."""
         return self.covered & (self.beliefs > self.limits * (1 + ROUNDING))
 

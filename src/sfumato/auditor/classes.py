@@ -8,9 +8,9 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditor.codes import Codes, Ints
 from sfumato.auditor.evidence import UNMATCHED, Evidence
 from sfumato.release.verify.random_order import RANGES, Classes, classes_of
+from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.attributes import MISSING_LABEL
 
 
@@ -40,7 +40,7 @@ def classes_by_place(evidence: Evidence, ranges: int = RANGES) -> tuple[Classes,
     return Classes(place, names), Classes(of_rows(evidence, place), names)
 
 
-def of_rows(evidence: Evidence, of_records: Codes | Ints) -> Ints:
+def of_rows(evidence: Evidence, of_records: CodeArray | IntArray) -> IntArray:
     """Return a code of each row, that of its record; -1 where it is not known whose row it is."""
     codes = np.full(evidence.manifest.data.rows, -1, dtype=np.int64)
     known = np.flatnonzero(evidence.matched != UNMATCHED)
@@ -48,7 +48,7 @@ def of_rows(evidence: Evidence, of_records: Codes | Ints) -> Ints:
     return codes
 
 
-def _column(evidence: Evidence, name: str, codes: Codes) -> pa.DictionaryArray:
+def _column(evidence: Evidence, name: str, codes: CodeArray) -> pa.DictionaryArray:
     """Return codes with their labels, as numbers where all of them are."""
     labels = pa.array([None if text == MISSING_LABEL else text for text in evidence.labels(name)], type=pa.string())
     with suppress(pa.ArrowInvalid):

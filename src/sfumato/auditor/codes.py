@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.analyst.release import Release
@@ -23,11 +22,9 @@ from sfumato.engines.rows.mapping import positioned
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.publisher.table import Table
 from sfumato.release.reading import connected, quoted
+from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.attributes import MISSING_LABEL, Attribute, Value
 from sfumato.values.attributes import label as written
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 
 def text_of(value: Value) -> str:
@@ -40,9 +37,9 @@ class Signatures:
     """The combinations of some columns that occur, numbered from 0: of the table's rows and of the release's."""
 
     columns: tuple[str, ...]
-    table: Ints
-    release: Ints
-    codes: tuple[Codes, ...]  # of each column, by combination
+    table: IntArray
+    release: IntArray
+    codes: tuple[CodeArray, ...]  # of each column, by combination
     texts: tuple[tuple[str, ...], ...]  # the labels of each column
 
     @property
@@ -86,7 +83,7 @@ class ColumnCodes:
         learning = replace(self.attribute, missing="category", declared=None)
         self._recoded = Encoder(learning) if self.attribute.recoding else None
 
-    def of_table(self, column: Any, position: int) -> Codes:
+    def of_table(self, column: Any, position: int) -> CodeArray:
         """Return the codes of values as they are in the table."""
         if self._recoded is None:
             return self.of_release(column)
@@ -94,7 +91,7 @@ class ColumnCodes:
         self._recoded.check()
         return self._numbered([text_of(value) for value in self._recoded.learned]).take(codes)
 
-    def of_release(self, column: Any) -> Codes:
+    def of_release(self, column: Any) -> CodeArray:
         """Return the codes of published values."""
         if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
             column = column.cast(column.type.value_type)
@@ -106,14 +103,14 @@ class ColumnCodes:
         table[used] = self._numbered([text_of(values[k]) for k in used.tolist()])
         return table.take(places)
 
-    def _numbered(self, labels: Iterable[str]) -> Codes:
+    def _numbered(self, labels: Iterable[str]) -> CodeArray:
         return np.array([self.index.setdefault(text, len(self.index)) for text in labels], dtype=np.int32)
 
 
-def table_codes(table: Table, columns: Mapping[str, ColumnCodes]) -> dict[str, Codes]:
+def table_codes(table: Table, columns: Mapping[str, ColumnCodes]) -> dict[str, CodeArray]:
     """Read columns of a table, all in one pass."""
     drops = dropping(table.schema)
-    parts: dict[str, list[Codes]] = {name: [] for name in columns}
+    parts: dict[str, list[CodeArray]] = {name: [] for name in columns}
     for batch, position in positioned(table.source, list(dict.fromkeys([*columns, *(a.name for a in drops)]))):
         keep = complete_rows(batch.rows, drops)
         for name, column in columns.items():
@@ -123,7 +120,7 @@ def table_codes(table: Table, columns: Mapping[str, ColumnCodes]) -> dict[str, C
     return {name: np.concatenate([nothing, *of_batches]) for name, of_batches in parts.items()}
 
 
-def release_codes(release: Release, columns: Mapping[str, ColumnCodes]) -> dict[str, Codes]:
+def release_codes(release: Release, columns: Mapping[str, ColumnCodes]) -> dict[str, CodeArray]:
     """Read columns of the published rows."""
     with connected(release) as connection:
         rows = connection.sql(f"SELECT {', '.join(map(quoted, columns))} FROM release").to_arrow_table()

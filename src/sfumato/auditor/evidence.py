@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.codes import Codes, ColumnCodes, Ints, Signatures, release_codes, table_codes, text_of
+from sfumato.auditor.codes import ColumnCodes, Signatures, release_codes, table_codes, text_of
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.buckets import BucketClaim
 from sfumato.engines.arrow import as_numpy
@@ -25,10 +24,9 @@ from sfumato.publisher.table import Table
 from sfumato.release.manifest import GroupsPart, Manifest, ReleaseKind
 from sfumato.release.reading import connected
 from sfumato.release.verify.files import as_published
+from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.attributes import Attribute, SensitiveDomain
 from sfumato.values.mechanism import Mechanism
-
-Mask = npt.NDArray[np.bool_]
 
 T = TypeVar("T")
 UNMATCHED = -1
@@ -50,14 +48,14 @@ class Evidence:
     seed: int | None = None
     earlier: Release | None = None  # of the same people
     _columns: dict[str, ColumnCodes] = field(default_factory=dict)
-    _table_codes: dict[str, Codes] = field(default_factory=dict)
-    _release_codes: dict[str, Codes] = field(default_factory=dict)
+    _table_codes: dict[str, CodeArray] = field(default_factory=dict)
+    _release_codes: dict[str, CodeArray] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what an attacker has to say beside its findings
     _made: dict[Callable[[Evidence], Any], Any] = field(default_factory=dict)
 
     @classmethod
     def of_known(
-        cls, table: Table, release: Release, columns: Mapping[str, ColumnCodes], codes: Mapping[str, Codes]
+        cls, table: Table, release: Release, columns: Mapping[str, ColumnCodes], codes: Mapping[str, CodeArray]
     ) -> Evidence:
         """Return evidence of a table whose columns were read already: codes by labels, for releases of any policy."""
         own = {name: replace(column, index=dict(column.index)) for name, column in columns.items()}
@@ -152,12 +150,12 @@ class Evidence:
         shown = {column.name for column in self.manifest.columns}
         self._read_release([name for name in names if name in shown and name not in self._release_codes])
 
-    def in_table(self, name: str) -> Codes:
+    def in_table(self, name: str) -> CodeArray:
         """Return the codes of a column of the table, without the rows that are left out."""
         self.read([name])
         return self._table_codes[name]
 
-    def in_release(self, name: str) -> Codes:
+    def in_release(self, name: str) -> CodeArray:
         """Return the codes of a published column."""
         self.read([name])
         return self._release_codes[name]
@@ -167,7 +165,7 @@ class Evidence:
         self.read([name])
         return tuple(self._columns[name].index)
 
-    def encode(self, name: str, column: Any) -> Codes:
+    def encode(self, name: str, column: Any) -> CodeArray:
         """Return the codes of values of another table, written as in the true one."""
         self.read([name])
         return self._column(name).of_table(column, 0)
@@ -203,7 +201,7 @@ class Evidence:
         texts = tuple(self.labels(name) for name in names)
         return Signatures(tuple(names), number[:split].astype(np.int64), number[split:].astype(np.int64), codes, texts)
 
-    def _both(self, name: str, shown: bool) -> Codes:
+    def _both(self, name: str, shown: bool) -> CodeArray:
         """Return the codes of a column of the table, and after them those of the release if it is shown there."""
         own = self._table_codes[name]
         return np.concatenate([own, self._release_codes[name]]) if shown else own
@@ -216,16 +214,16 @@ class Evidence:
     # --- sensitive values ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def true(self) -> Codes:
+    def true(self) -> CodeArray:
         """The values of the table's records, as codes of the mechanism's domain."""
         return self.joined(self.in_table, self.mechanism.domain)
 
     @cached_property
-    def published(self) -> Codes:
+    def published(self) -> CodeArray:
         """The published values, row by row of the release."""
         return self.joined(self.in_release, self.mechanism.domain)
 
-    def joined(self, side: Callable[[str], Codes], domain: SensitiveDomain) -> Codes:
+    def joined(self, side: Callable[[str], CodeArray], domain: SensitiveDomain) -> CodeArray:
         """Return the values of one side as codes of a domain."""
         self.read(domain.names)
         columns = []
@@ -238,7 +236,7 @@ class Evidence:
         return domain.join(columns)
 
     @cached_property
-    def sub_tables(self) -> Codes:
+    def sub_tables(self) -> CodeArray:
         """The sub-table of each row of the release, from 0."""
         label = self.mechanism.label
         if label is None:
@@ -276,7 +274,7 @@ class Evidence:
     # --- whose row is whose -------------------------------------------------------------------------------------------
 
     @cached_property
-    def matched(self) -> Ints:
+    def matched(self) -> IntArray:
         """The release's row of each record, or UNMATCHED: by place, or by columns that tell one record from all others.
 
         A record that was withheld, or whose columns others share, has none.

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.methods.robustness import Composition
-
-IntArray = npt.NDArray[np.int64]
+from sfumato.values.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +96,7 @@ class GroupTables:
         """Return a group in words."""
         return f"group {group + 1 if self.numbers is None else int(self.numbers[group])}"
 
-    def without(self, known: npt.NDArray[np.bool_], values: IntArray) -> GroupTables:
+    def without(self, known: BoolArray, values: IntArray) -> GroupTables:
         """Return what is left once some rows are known; values: theirs. Groups that are known whole are gone."""
         if known.all():
             raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.codes import Codes, Ints, Signatures
-from sfumato.auditor.evidence import DoesNotApply, Evidence, Mask
+from sfumato.auditor.codes import Signatures
+from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import named
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Prior, read_prior
 from sfumato.publisher.table import Table
+from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 
 MOST_SHARES = 20_000_000
 """Signatures times values of a prior that is held in memory."""
@@ -32,7 +33,7 @@ class Knowledge:
     """What the attacker knows of one attribute set. Values of the prior are those of the release."""
 
     name: str  # such as "sex, race"
-    signatures: Ints  # of each row
+    signatures: IntArray  # of each row
     prior: Prior
     labels: Sequence[str] = ()  # of the signatures
 
@@ -45,7 +46,7 @@ class Knowledge:
 
 
 def from_table(
-    evidence: Evidence, names: Sequence[str], values: Ints, labels: Sequence[str], of_release: bool = False
+    evidence: Evidence, names: Sequence[str], values: IntArray, labels: Sequence[str], of_release: bool = False
 ) -> Knowledge:
     """Return the table's own shares given some columns, for the records of the table or the rows of the release."""
     own = evidence.signatures(names)
@@ -58,7 +59,7 @@ def from_table(
 def from_file(
     evidence: Evidence,
     path: Path,
-    values: Ints,
+    values: IntArray,
     labels: Sequence[str],
     of_release: bool = False,
     names: Sequence[str] = (),
@@ -73,7 +74,7 @@ def _knowledge(name: str, own: Signatures, prior: Prior, of_release: bool) -> Kn
     return Knowledge(name, own.release if of_release else own.table, prior, own.told)
 
 
-def _counted(own: Signatures, values: Ints, size: int) -> Ints:
+def _counted(own: Signatures, values: IntArray, size: int) -> IntArray:
     counts = np.bincount(own.table * size + values, minlength=own.size * size)
     return counts.reshape(-1, size).astype(np.int64)
 
@@ -104,7 +105,7 @@ def columns_of_prior(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
 # --- known members ----------------------------------------------------------------------------------------------------
 
 
-def known_records(evidence: Evidence) -> Mask | None:
+def known_records(evidence: Evidence) -> BoolArray | None:
     """Return which records of the table are known; None where no list was given.
 
     The list has all quasi-identifiers of the table, or one column that tells records apart; a line of it stands for all
@@ -141,7 +142,7 @@ def not_a_member() -> UsageError:
 # --- a register -------------------------------------------------------------------------------------------------------
 
 
-def register(evidence: Evidence) -> tuple[tuple[str, ...], Ints, Ints, Callable[[Ints], Iterator[str]]]:
+def register(evidence: Evidence) -> tuple[tuple[str, ...], IntArray, IntArray, Callable[[IntArray], Iterator[str]]]:
     """Return the columns by which people of the register are linked, the keys of these people and of the rows.
 
     And a function that tells a key in words.
@@ -167,7 +168,9 @@ def open_register(external: Any, table: Table, shown: Collection[str]) -> tuple[
     return source, names
 
 
-def _both(evidence: Evidence, source: Source, names: Sequence[str], side: Callable[[str], Codes]) -> tuple[Ints, Ints]:
+def _both(
+    evidence: Evidence, source: Source, names: Sequence[str], side: Callable[[str], CodeArray]
+) -> tuple[IntArray, IntArray]:
     """Return the combinations of some columns of a list, and of the table or the release: mixed-radix numbers."""
     listed = [
         [evidence.encode(name, column) for name, column in _columns(batch, names)] for batch in source.batches(names)
@@ -184,14 +187,14 @@ def _columns(batch: Batch, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
     return ((name, batch.rows.column(name)) for name in names)
 
 
-def _number(columns: Sequence[Codes], widths: Sequence[int]) -> Ints:
+def _number(columns: Sequence[CodeArray], widths: Sequence[int]) -> IntArray:
     number = np.zeros(columns[0].size, dtype=np.int64)
     for codes, width in zip(columns, widths, strict=True):
         number = number * width + codes
     return number
 
 
-def _told(evidence: Evidence, names: Sequence[str], keys: Ints) -> Iterator[str]:
+def _told(evidence: Evidence, names: Sequence[str], keys: IntArray) -> Iterator[str]:
     """Give combinations in words."""
     labels = [evidence.labels(name) for name in names]
     codes = np.unravel_index(keys, [len(of_column) for of_column in labels])

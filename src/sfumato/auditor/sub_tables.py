@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.auditor.codes import Codes, Ints
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
 from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
+from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.mechanism import Mechanism
 
 
@@ -28,8 +28,8 @@ class Counts:
 class Compositions:
     """How many records of each value each sub-table has, and how many rows it publishes of each."""
 
-    quotas: tuple[Ints, ...]
-    published: tuple[Ints, ...]
+    quotas: tuple[IntArray, ...]
+    published: tuple[IntArray, ...]
 
     @property
     def counts(self) -> list[Counts]:
@@ -55,11 +55,11 @@ def compositions(evidence: Evidence) -> Compositions:
     return Compositions(made.quotas, shown)
 
 
-def _of_table(mechanism: Mechanism, codes: Codes) -> Ints:
+def _of_table(mechanism: Mechanism, codes: CodeArray) -> IntArray:
     return np.bincount(codes, minlength=mechanism.domain.size)[mechanism.tables[0].codes]
 
 
-def _counted(mechanism: Mechanism, codes: Codes, labels: Codes) -> Iterator[Ints]:
+def _counted(mechanism: Mechanism, codes: CodeArray, labels: CodeArray) -> Iterator[IntArray]:
     m = mechanism.domain.size
     numbers = np.bincount(labels.astype(np.int64) * m + codes, minlength=len(mechanism.tables) * m)
     for table, of_table in zip(mechanism.tables, numbers.reshape(-1, m), strict=True):

@@ -17,20 +17,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.auditor.codes import Ints
-from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, Mask
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.randomness import SecretKey, simulation
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +111,7 @@ def _second(evidence: Evidence, folder: Path) -> Evidence:
     return Evidence(evidence.table, publish(evidence.table, made, folder, key=key))
 
 
-def _told_apart(evidence: Evidence) -> Mask:
+def _told_apart(evidence: Evidence) -> BoolArray:
     """Return which records of the table have a row of their own, in a group that was dealt inside one cell."""
     tables, row = evidence.group_tables, evidence.matched
     cells = tables.signed(evidence.signatures(evidence.groups_part.dealt_within).release)
@@ -123,7 +119,7 @@ def _told_apart(evidence: Evidence) -> Mask:
     return np.asarray((row != UNMATCHED) & ~mixed[tables.rows[row]])
 
 
-def _counts(evidence: Evidence, cells: Ints) -> Ints:
+def _counts(evidence: Evidence, cells: IntArray) -> IntArray:
     """Return [cell, value]: the records of the table."""
     number, size = int(cells.max()) + 1, evidence.values.size
     if number * size > MOST_SHARES:
@@ -131,7 +127,7 @@ def _counts(evidence: Evidence, cells: Ints) -> Ints:
     return np.bincount(cells * size + evidence.values.table, minlength=number * size).reshape(-1, size)
 
 
-def _finding(evidence: Evidence, people: Ints, found: TwoGroups) -> Finding:
+def _finding(evidence: Evidence, people: IntArray, found: TwoGroups) -> Finding:
     limit, within = float(evidence.group_claim.at_most), evidence.groups_part.dealt_within
     alike = f" with the same {', '.join(within)}" if within else ""
     certain = int((found.possible == 1).sum())
@@ -162,7 +158,7 @@ def _finding(evidence: Evidence, people: Ints, found: TwoGroups) -> Finding:
     )
 
 
-def _exposed(evidence: Evidence, people: Ints, found: TwoGroups) -> Iterator[Exposed]:
+def _exposed(evidence: Evidence, people: IntArray, found: TwoGroups) -> Iterator[Exposed]:
     """Yield the people of whom most is told."""
     own = evidence.signatures([name for name in evidence.comparable if name in evidence.quasi_identifiers])
     for k in np.argsort(-found.largest, kind="stable")[:SHOWN].tolist():

@@ -28,8 +28,8 @@ import numpy as np
 from sfumato.auditor.attackers.posterior import QUESTION, Quotas, worst_prior_finding, worst_priors
 from sfumato.auditor.finding import ROUNDING, Finding
 from sfumato.claims.second_release import with_fresh_noise
+from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import simulation
 

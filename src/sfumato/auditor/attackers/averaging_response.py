@@ -22,9 +22,9 @@ from sfumato.auditor.attackers.linking import attacked
 from sfumato.auditor.attackers.linking_risks import PRIOR, QUESTION, UNTOUCHED
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import ROUNDING, Finding
-from sfumato.methods.response.channels import Channel, Channels, IntArray
+from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.joint import JointTable
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
 
 SIMULATED = 2_000

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.frequencies import EXPECTED, beliefs_finding, cases_of
@@ -28,11 +27,9 @@ from sfumato.methods.robustness.check import CLOSE
 from sfumato.methods.robustness.posterior import MOST_STATES
 from sfumato.methods.robustness.prior import check_prior
 from sfumato.release.manifest import Manifest
-from sfumato.values.matrix.retention import CodeArray, FloatArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.mechanism import Mechanism
 
-IntArray = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 QUESTION = "Which true value does a record have, given its signature, its group and what is known of signatures?"
 
 
@@ -47,9 +44,9 @@ class GroupBeliefs:
     largest: FloatArray  # the largest belief in any value
     likeliest: IntArray  # that value
     true: FloatArray | None  # the belief in the true value
-    above: Mask  # whether the largest belief is above 1/r
+    above: BoolArray  # whether the largest belief is above 1/r
     broken: bool  # whether any is, decided in fractions
-    bounded: Mask  # whether the largest belief is an upper bound only
+    bounded: BoolArray  # whether the largest belief is an upper bound only
 
     @property
     def mean(self) -> float:
@@ -93,7 +90,7 @@ def _in_truth(tables: GroupTables, beliefs: Sequence[FloatArray], place: IntArra
     return np.asarray(flat[starts[tables.rows] + place * widths[tables.rows] + value])
 
 
-def _above(largest: FloatArray, worst: FloatArray, beyond: Mask, r: int) -> Mask:
+def _above(largest: FloatArray, worst: FloatArray, beyond: BoolArray, r: int) -> BoolArray:
     """Whether a row's belief is above 1/r; worst, beyond: of its group.
 
     In a group whose worst belief is too close to call, fractions have decided for that belief and those next to it. In

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker, Listed, Role
 from sfumato.auditor.attackers.background import ATTACKER as BACKGROUND
@@ -31,11 +30,10 @@ from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.claims.guarantee import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.manifest import Manifest
+from sfumato.values.arrays import BoolArray, IntArray
 from sfumato.values.matrix.base import Direction
 from sfumato.values.mechanism import Mechanism
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 QUESTION = "Which value of one sensitive column does a record have?"
 
 
@@ -92,7 +90,7 @@ def column_finding(view: ColumnView, found: ColumnBeliefs, about: str, knows: st
     )
 
 
-def _remark(view: ColumnView, found: ColumnBeliefs, above: Mask, pool: Mask) -> str:
+def _remark(view: ColumnView, found: ColumnBeliefs, above: BoolArray, pool: BoolArray) -> str:
     values = [view.told(k) for k in np.flatnonzero(above.any(axis=0)).tolist()]
     told = f"Beyond its bound in some case: {', '.join(values[:SHOWN])}." if values else "No value is beyond its bound."
     free = np.where(pool | (found.priors == 1), -1.0, found.beliefs)
@@ -107,7 +105,7 @@ def _remark(view: ColumnView, found: ColumnBeliefs, above: Mask, pool: Mask) -> 
 # --- with the worst prior ---------------------------------------------------------------------------------------------
 
 
-def worst_prior_findings(mechanism: Mechanism, view: ColumnView, held: Ints) -> Iterator[Finding]:
+def worst_prior_findings(mechanism: Mechanism, view: ColumnView, held: IntArray) -> Iterator[Finding]:
     """Yield what the worst prior on a value of the column becomes; held: the records of each combination."""
     for direction in BOTH:
         if found := list(_worst_priors(mechanism, view, direction)):
@@ -133,7 +131,7 @@ def _worst_priors(mechanism: Mechanism, view: ColumnView, direction: Direction) 
         yield _Moved(value, prior, moved(prior, factor, upward), limit)
 
 
-def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: Direction, held: Ints) -> Finding:
+def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: Direction, held: IntArray) -> Finding:
     upward = direction == "upward"
     sign = 1 if upward else -1
     ranked = sorted(found, key=lambda each: -sign * each.posterior)
@@ -228,7 +226,7 @@ def _explained(evidence: Evidence, finding: Finding, like: Role) -> Finding:
     return replace(finding, why_not_covered=like.why_not_covered) if _bounds_columns(evidence) else finding
 
 
-def _counted(evidence: Evidence, by: Signatures) -> Ints:
+def _counted(evidence: Evidence, by: Signatures) -> IntArray:
     m = evidence.mechanism.domain.size
     return np.bincount(by.table * m + evidence.true, minlength=by.size * m).reshape(-1, m)
 

@@ -20,17 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
 from sfumato.auditor.sub_tables import Counts
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain, label
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import NO_BOUND, Bound
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class ColumnView:
 
     name: str
     labels: tuple[str, ...]
-    value_of: Ints  # of each combination of the domain
+    value_of: IntArray  # of each combination of the domain
     bounds: tuple[Bound, ...]  # of each value: the strictest of all combinations that have it
     promised: bool  # whether the guarantee is about any statement, and so about this column
 
@@ -48,7 +45,7 @@ class ColumnView:
         """How many values the column has."""
         return len(self.labels)
 
-    def only_rare(self, held: Ints) -> ColumnView:
+    def only_rare(self, held: IntArray) -> ColumnView:
         """Return the view of sub-tables: of values with a larger share than their rho1 nothing is required.
 
         held: the records of each combination.
@@ -92,7 +89,7 @@ def column_views(domain: SensitiveDomain, bounds: Sequence[Bound], any_predicate
     )
 
 
-def _strictest(bounds: Sequence[Bound], inside: npt.NDArray[np.bool_]) -> Bound:
+def _strictest(bounds: Sequence[Bound], inside: BoolArray) -> Bound:
     own = [bound for bound, is_own in zip(bounds, inside.tolist(), strict=True) if is_own and bound.gamma is not None]
     return min(own, key=lambda bound: bound.gamma or 0, default=NO_BOUND)
 
@@ -109,9 +106,9 @@ class ColumnBeliefs:
 
 def known_shares(
     mechanism: Mechanism,
-    quotas: Sequence[Ints],
+    quotas: Sequence[IntArray],
     view: ColumnView,
-    counts: Ints,
+    counts: IntArray,
     groups: Sequence[str],
     seen: bool = True,
 ) -> ColumnBeliefs:
@@ -149,7 +146,7 @@ def _joint(matrix: Matrix, weight: FloatArray, own: FloatArray) -> FloatArray:
     return np.asarray((noise @ own)[:, None, :] + kept[:, :, None] * own)
 
 
-def _spread(mechanism: Mechanism, table: int, quota: Ints) -> Ints:
+def _spread(mechanism: Mechanism, table: int, quota: IntArray) -> IntArray:
     whole = np.zeros(mechanism.domain.size, dtype=np.int64)
     whole[mechanism.tables[table].codes] = quota
     return whole

@@ -15,7 +15,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.sub_tables import Counts, compositions
 from sfumato.release.manifest import Manifest
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 from sfumato.values.mechanism import Mechanism, SubTable
 
 

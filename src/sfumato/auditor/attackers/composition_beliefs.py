@@ -27,13 +27,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import UsageError
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import WORDS, FloatArray
+from sfumato.values.matrix.retention import WORDS
 
-IntArray = npt.NDArray[np.int64]
 DEPTH = 80.0
 """Nats below its peak at which the integrand is cut off. Divided by u it falls half as fast at least: by e^-40."""
 FIRST_NODES, MOST_NODES = 64, 1 << 13

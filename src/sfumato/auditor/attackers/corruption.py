@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.composition import check_known, composition_finding
@@ -33,7 +32,6 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import simulation
 
-IntArray = npt.NDArray[np.int64]
 SHOWN_WORLDS = 20_000
 """Worlds that the demonstration goes through at most."""
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attackers.background import background_finding, promised_sets
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
@@ -23,9 +22,8 @@ from sfumato.auditor.knowledge import Knowledge, known_records
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group, worst_posteriors
 from sfumato.methods.robustness.posterior import MOST_STATES
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
-IntArray = npt.NDArray[np.int64]
 QUESTION = "Which true value does a record have, once the values of other members are known?"
 MOST_REDUCED = 10**5
 """Different groups, with known members taken out, whose posteriors are computed at most."""
@@ -155,7 +153,7 @@ def known_members_finding(
     tables: GroupTables,
     sets: Sequence[Knowledge],
     r: int,
-    known: npt.NDArray[np.bool_],
+    known: BoolArray,
     values: IntArray,
     names: Sequence[str] = (),
 ) -> Finding:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
 from sfumato.auditor.beyond_chance import chance_finding
@@ -31,9 +30,8 @@ from sfumato.auditor.finding import Finding
 from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify.random_order import BLOCKS, LEVEL, RANGES, Classes
+from sfumato.values.arrays import IntArray
 from sfumato.values.chance import Tallies, joined
-
-Ints = npt.NDArray[np.int64]
 
 MOST_APART = 128
 """Groups between the two of a pair: more than there are batches."""
@@ -50,11 +48,11 @@ class Deal:
     unit: the group (or sub-table) of each row, from 0; -1 where it is not known how many places of a kind it has.
     """
 
-    kinds: Ints
-    place_kinds: Ints
-    place_units: Ints
-    places: Ints
-    unit: Ints
+    kinds: IntArray
+    place_kinds: IntArray
+    place_units: IntArray
+    places: IntArray
+    unit: IntArray
     units: int
     ordered: bool  # whether units are numbered, so that blocks of them are looked at; else each by itself
 
@@ -82,7 +80,7 @@ def _numbers(deal: Deal) -> list[int]:
     ]
 
 
-def _of_blocks(deal: Deal, places: Any, block_of_unit: Ints, records: Classes, rows: Classes) -> Tallies:
+def _of_blocks(deal: Deal, places: Any, block_of_unit: IntArray, records: Classes, rows: Classes) -> Tallies:
     """places: of each kind in each block."""
     blocks, classes = len(places), len(records.names)
     held = np.bincount(deal.kinds, minlength=deal.number)
@@ -108,7 +106,7 @@ def _of_blocks(deal: Deal, places: Any, block_of_unit: Ints, records: Classes, r
 # --- pairs ------------------------------------------------------------------------------------------------------------
 
 
-def pair_tallies(deal: Deal, kinds: Ints, classes: Sequence[Classes]) -> Tallies:
+def pair_tallies(deal: Deal, kinds: IntArray, classes: Sequence[Classes]) -> Tallies:
     """Return the counts of pairs. kinds: of each row whose record is known, -1 of others; classes: of the rows."""
     rows = np.flatnonzero((kinds >= 0) & (deal.unit >= 0))
     width = deal.units + MOST_APART + 1
@@ -131,7 +129,9 @@ def pair_tallies(deal: Deal, kinds: Ints, classes: Sequence[Classes]) -> Tallies
     return joined(found)
 
 
-def _of_pairs(kinds: Ints, first: Ints, second: Ints, classes: Sequence[Classes], apart: int) -> Iterator[Tallies]:
+def _of_pairs(
+    kinds: IntArray, first: IntArray, second: IntArray, classes: Sequence[Classes], apart: int
+) -> Iterator[Tallies]:
     kind_numbers, kind = np.unique(kinds, return_inverse=True)
     pairs = np.bincount(kind)
     for each in classes:
@@ -153,7 +153,7 @@ def _of_pairs(kinds: Ints, first: Ints, second: Ints, classes: Sequence[Classes]
         )
 
 
-def _words(names: Sequence[str], use: Ints, apart: int) -> Any:
+def _words(names: Sequence[str], use: IntArray, apart: int) -> Any:
     return lambda k: f"{names[int(use[k])]}, pairs with one value {apart} group(s) apart"
 
 

@@ -21,13 +21,14 @@ from sfumato.auditor.attackers.draws_counts import (
     transitions_by,
 )
 from sfumato.auditor.classes import classes_of_records, other_columns
-from sfumato.auditor.codes import Codes, Signatures
+from sfumato.auditor.codes import Signatures
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.sub_tables import compositions
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify.random_order import Classes
+from sfumato.values.arrays import CodeArray
 from sfumato.values.chance import Tallies, joined
 from sfumato.values.mechanism import Mechanism
 
@@ -72,7 +73,7 @@ def _columns_together(evidence: Evidence, mechanisms: Sequence[Mechanism]) -> tu
 
 
 def _found(
-    evidence: Evidence, mechanism: Mechanism, own: Codes, shown: Codes, labels: Codes, level: float
+    evidence: Evidence, mechanism: Mechanism, own: CodeArray, shown: CodeArray, labels: CodeArray, level: float
 ) -> Iterator[Finding]:
     """Compare rows with records as far as it is known whose they are, else counts."""
     records = np.flatnonzero(evidence.matched != UNMATCHED)
@@ -107,7 +108,7 @@ def _independent(evidence: Evidence, mechanism: Mechanism, drawn: Drawn, level: 
             yield draws_finding(tallies, size, level, about)
 
 
-def _sets(evidence: Evidence, mechanism: Mechanism, own: Codes, shown: Codes) -> Iterator[Sequence[Margin]]:
+def _sets(evidence: Evidence, mechanism: Mechanism, own: CodeArray, shown: CodeArray) -> Iterator[Sequence[Margin]]:
     """Yield the counts of all rows; of one matrix also those by each column that is published as it is, and by all."""
     if mechanism.label is not None:
         yield list(_sub_tables(evidence, mechanism))
@@ -119,7 +120,7 @@ def _sets(evidence: Evidence, mechanism: Mechanism, own: Codes, shown: Codes) ->
             yield [_margin(mechanism, by, own, shown)]
 
 
-def _margin(mechanism: Mechanism, by: Signatures, own: Codes, shown: Codes) -> Margin:
+def _margin(mechanism: Mechanism, by: Signatures, own: CodeArray, shown: CodeArray) -> Margin:
     m = mechanism.domain.size
     true, published = (
         np.bincount(groups * m + codes, minlength=by.size * m).reshape(-1, m)

@@ -36,19 +36,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from sfumato.auditor.beliefs import Cases, observed_cases
 from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.finding import Finding
 from sfumato.release.verify.random_order import Classes
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.chance import Tallies, joined
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import CodeArray, FloatArray
 from sfumato.values.mechanism import Mechanism
-
-IntArray = npt.NDArray[np.int64]
 
 LEVEL = 1e-6
 """Probability of a false alarm, of all counts of a release together."""
@@ -189,7 +186,7 @@ def _equal(mechanism: Mechanism, drawn: Drawn, first: IntArray, second: IntArray
     return equal, changed
 
 
-def _counted(hits: npt.NDArray[np.bool_], chance: FloatArray, words: str) -> Tallies:
+def _counted(hits: BoolArray, chance: FloatArray, words: str) -> Tallies:
     """Return one count of independent events; those that cannot happen are left out."""
     use = chance > 0
     n = int(np.count_nonzero(use))
@@ -214,7 +211,7 @@ class Margin:
     values: Sequence[str]
 
     @property
-    def is_same(self) -> npt.NDArray[np.bool_]:
+    def is_same(self) -> BoolArray:
         """Whether a count is the true one, where there are records."""
         return np.asarray((self.true == self.shown)[self.true.sum(axis=1) > 0])
 
@@ -274,9 +271,7 @@ def margins(parts: Sequence[Margin]) -> Tallies:
 # --- two columns ------------------------------------------------------------------------------------------------------
 
 
-def both_kept(
-    kept: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], chances: tuple[FloatArray, FloatArray], names: str
-) -> Tallies:
+def both_kept(kept: tuple[BoolArray, BoolArray], chances: tuple[FloatArray, FloatArray], names: str) -> Tallies:
     """Return how many records keep their values in two columns, or in neither, and in just one; `chances` of each."""
     (one, other), (first, second) = kept, chances
     alike = float(np.count_nonzero(one == other))

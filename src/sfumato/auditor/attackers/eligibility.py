@@ -24,10 +24,8 @@ from itertools import islice
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import NO_GROUPS, Attacker, Listed
-from sfumato.auditor.codes import Ints
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.errors import UsageError
@@ -38,8 +36,8 @@ from sfumato.methods.suppression.r_suppression import chances
 from sfumato.methods.suppression.seats import Law, Seating, law_of_one
 from sfumato.methods.suppression.variants import published, seat, violating
 from sfumato.release.manifest import Manifest
+from sfumato.values.arrays import IntArray
 
-IntArray = npt.NDArray[np.int64]
 Counts = tuple[int, ...]
 Prior = Literal["shape", "uniform"]
 Aim = Literal["dominant", "violating"]
@@ -289,11 +287,11 @@ def suspicion(evidence: Evidence) -> Suspicion:
     return by_shape(table_counts(evidence), _kept(evidence), evidence.group_bound, part.variant, part.always)
 
 
-def table_counts(evidence: Evidence) -> Ints:
+def table_counts(evidence: Evidence) -> IntArray:
     return np.bincount(evidence.values.table, minlength=evidence.values.size)
 
 
-def _kept(evidence: Evidence) -> Ints:
+def _kept(evidence: Evidence) -> IntArray:
     tables = evidence.group_tables
     return np.bincount(tables.values, tables.counts, evidence.values.size).astype(np.int64)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, Listed
 from sfumato.auditor.attackers.posterior import QUESTION
@@ -18,16 +17,13 @@ from sfumato.auditor.beliefs import (
     record_beliefs,
     why_bound,
 )
-from sfumato.auditor.codes import Ints
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.sub_tables import compositions
 from sfumato.release.manifest import Manifest
+from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import CodeArray, FloatArray
 from sfumato.values.mechanism import Mechanism
-
-IntArray = npt.NDArray[np.int64]
 
 
 def frequencies_finding(
@@ -162,7 +158,7 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     yield found if evidence.is_aligned else found.with_remark(EXPECTED)
 
 
-def cases_of(evidence: Evidence, groups: Ints) -> Cases:
+def cases_of(evidence: Evidence, groups: IntArray) -> Cases:
     """Return records that are alike, as they were published or as they can be."""
     if evidence.is_aligned:
         return observed_cases(evidence.true, evidence.published, evidence.sub_tables, groups, evidence.mechanism)

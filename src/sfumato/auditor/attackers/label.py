@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
 from sfumato.auditor.attackers.posterior import Quotas
@@ -20,7 +19,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.mechanism import Mechanism
 
 
@@ -67,7 +66,7 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
     )
 
 
-def _told(mechanism: Mechanism, quotas: Quotas) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
+def _told(mechanism: Mechanism, quotas: Quotas) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     """Return of each value of each sub-table, one after another: records, belief, prior and bound from that prior."""
     held = np.zeros(mechanism.domain.size, dtype=np.int64)
     for table, quota in zip(mechanism.tables, quotas, strict=True):

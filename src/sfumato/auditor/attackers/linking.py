@@ -22,8 +22,8 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding, named
 from sfumato.errors import UsageError
 from sfumato.methods.response.axes import Axes
-from sfumato.methods.response.channels import IntArray
 from sfumato.release.manifest import Manifest
+from sfumato.values.arrays import IntArray
 
 MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
 """Releases that are drawn anew for the guesser."""

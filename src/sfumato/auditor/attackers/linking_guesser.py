@@ -22,18 +22,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analyst.release import Release
 from sfumato.errors import UsageError
 from sfumato.methods.response.axes import Axes
-from sfumato.methods.response.channels import Channel, Channels, IntArray
+from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.guessing import guesses, limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.publisher.table import Table, profile
 from sfumato.release.reading import connected, quoted
+from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import Domain, label
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
 
@@ -253,7 +252,7 @@ def _published(counted: Profile, release: Release) -> Profile:
     return replace(counted, cells=np.column_stack(codes), numbers=np.array(numbers, dtype=np.int64))
 
 
-def _codes(part: Domain, values: list[Any]) -> npt.NDArray[np.int32]:
+def _codes(part: Domain, values: list[Any]) -> CodeArray:
     """Return the codes of published values; those of the table may be of another type, but are written alike."""
     known: dict[Any, int] = {**{text: code for code, text in enumerate(part.labels)}, **part.index}
     try:

@@ -19,12 +19,12 @@ import numpy as np
 
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest
 from sfumato.claims.linking_risk import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
-from sfumato.methods.response.channels import Channels, IntArray
+from sfumato.methods.response.channels import Channels
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Limit, pose
 from sfumato.methods.response.risks import Posterior, Risk, RiskName
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 Tell = Callable[[IntArray], str]
 """Gives the codes of a cell, or of a group, which has no sensitive value, in words."""

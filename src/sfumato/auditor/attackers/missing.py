@@ -18,21 +18,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.eligibility import KNOWS, PRIORS, Suspicion, suspicion, table_counts
-from sfumato.auditor.codes import Ints
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.methods.robustness.kinds import cell_signatures
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import MISSING_LABEL
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 QUESTION = "Which value has a person who is known to be in the table, and is not in the release?"
 
 
@@ -85,7 +82,7 @@ class Absent:
     absent: IntArray
 
     @classmethod
-    def of(cls, cells: IntArray, values: IntArray, absent: npt.NDArray[np.bool_]) -> Absent:
+    def of(cls, cells: IntArray, values: IntArray, absent: BoolArray) -> Absent:
         """Count the records of a table."""
         shape = int(cells.max()) + 1, int(values.max()) + 1
         table, gone = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -275,7 +272,7 @@ def _withheld(evidence: Evidence) -> Finding:
     return replace(found, remark=found.remark + more)
 
 
-def _absent(evidence: Evidence, cells: Ints, rows: Ints, table: Ints) -> tuple[Ints, int]:
+def _absent(evidence: Evidence, cells: IntArray, rows: IntArray, table: IntArray) -> tuple[IntArray, int]:
     """Return how many records of each cell and value are absent, as far as that can be told; and of how many it cannot.
 
     Where all groups of a cell are of it alone, their values are those of its published records. Else a record is known

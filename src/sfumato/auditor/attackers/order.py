@@ -10,11 +10,11 @@ from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.order_guesses import groups_finding, rows_finding
 from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
-from sfumato.auditor.codes import Codes
 from sfumato.auditor.evidence import UNMATCHED, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.release.verify.order import published_order
 from sfumato.release.verify.random_order import LEVEL, MOST_VALUES, Classes, same_place, thinned
+from sfumato.values.arrays import CodeArray
 from sfumato.values.chance import joined
 from sfumato.values.mechanism import Mechanism
 
@@ -33,7 +33,7 @@ def of_response(evidence: Evidence) -> Iterator[Finding]:
     yield from random_order(evidence)
 
 
-def sensitive_of_response(evidence: Evidence) -> tuple[Codes, Codes, Mechanism | None]:
+def sensitive_of_response(evidence: Evidence) -> tuple[CodeArray, CodeArray, Mechanism | None]:
     """Return the true and the published sensitive values, and how they were randomized; None: not at all."""
     mechanism = next((m for m in evidence.manifest.mechanism_values if m.domain.names == evidence.sensitive), None)
     if mechanism is None:

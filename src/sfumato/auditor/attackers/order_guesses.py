@@ -34,11 +34,10 @@ import numpy.typing as npt
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 
-IntArray = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.integer]
 
 LEVEL = 1e-3

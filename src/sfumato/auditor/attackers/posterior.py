@@ -22,22 +22,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
-from sfumato.auditor.grouped import GroupTables, IntArray
+from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.sub_tables import compositions
 from sfumato.claims.guarantee import BOTH
 from sfumato.claims.odds import OddsClaim
 from sfumato.release.manifest import Manifest
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.requirement import Bound
 
-Quotas = Sequence[Sequence[int] | npt.NDArray[np.int64]]
+Quotas = Sequence[Sequence[int] | IntArray]
 """Of each sub-table, how many records have each of its values."""
 
 Factor = Callable[[Matrix, int], Fraction | None]

@@ -14,20 +14,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker
 from sfumato.auditor.attackers.composition import MOST_VALUES
 from sfumato.auditor.attackers.order import sensitive_of_response
 from sfumato.auditor.beliefs import limits_at
-from sfumato.auditor.codes import Ints
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.knowledge import register as read_register
 from sfumato.auditor.sub_tables import compositions
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.mechanism import SubTable
 
-Floats = npt.NDArray[np.float64]
 FEW = 5
 """A person is linked to few rows if there are fewer."""
 NOBODY = -1
@@ -38,16 +36,16 @@ class Register:
     """People of a register, by distinct combinations of their values, and how many rows each may be."""
 
     columns: tuple[str, ...]
-    people: Ints  # of each combination
+    people: IntArray  # of each combination
     labels: tuple[str, ...]
-    candidates: Ints  # the rows that a person of each combination may be
+    candidates: IntArray  # the rows that a person of each combination may be
 
 
 @dataclass(frozen=True, eq=False)
 class Linked(Register):
     """The same, and which rows these are."""
 
-    rows: Ints  # the combination of each row, or NOBODY
+    rows: IntArray  # the combination of each row, or NOBODY
 
     @classmethod
     def of(cls, evidence: Evidence) -> Linked:
@@ -64,8 +62,8 @@ class Linked(Register):
 class Told:
     """What rows tell: sums of beliefs [combination, value], and the bound on each value (inf: none)."""
 
-    sums: Floats
-    limits: Floats
+    sums: FloatArray
+    limits: FloatArray
     promised: bool
     names: tuple[str, ...]
     knows: str = "knows the shares of the values"
@@ -112,14 +110,14 @@ def _told_by_values(evidence: Evidence, linked: Linked) -> Told:
     return Told(sums, np.where(limits > 0, limits, np.inf), True, mechanism.domain.labels)
 
 
-def _posterior(table: SubTable, shares: Floats) -> Floats:
+def _posterior(table: SubTable, shares: FloatArray) -> FloatArray:
     """Return [published, true]."""
     joint = table.matrix.dense() * shares
     total = joint.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(joint, total, out=np.zeros_like(joint), where=total > 0))
 
 
-def _counted(linked: Linked, rows: Ints, values: Ints, size: int) -> Floats:
+def _counted(linked: Linked, rows: IntArray, values: IntArray, size: int) -> FloatArray:
     counts = np.bincount(rows * size + values, minlength=linked.people.size * size)
     return counts.reshape(-1, size).astype(np.float64)
 
@@ -149,7 +147,7 @@ def _told_by_response(evidence: Evidence, linked: Linked) -> Told:
     size = len(labels)
     _check_size(linked, size)
     here = linked.rows != NOBODY
-    sums: Floats = _counted(linked, linked.rows[here], shown[here].astype(np.int64), size)
+    sums: FloatArray = _counted(linked, linked.rows[here], shown[here].astype(np.int64), size)
     if mechanism is not None:
         sums = sums @ _posterior(mechanism.tables[0], np.bincount(own, minlength=size) / own.size)
     limit = evidence.manifest.risk_claim.limit
@@ -235,7 +233,7 @@ def _about(what: str, lost: int, people: int) -> str:
     return f"{what}; {lost:,} of {people:,} fit no row" if lost else what
 
 
-def _exposed(linked: Register, risk: Floats, told: Callable[[int], str]) -> tuple[Exposed, ...]:
+def _exposed(linked: Register, risk: FloatArray, told: Callable[[int], str]) -> tuple[Exposed, ...]:
     order = np.lexsort((-linked.people, -risk))[:SHOWN].tolist()
     return tuple(Exposed(told(k), int(linked.people[k]), float(risk[k])) for k in order if risk[k] > 0)
 

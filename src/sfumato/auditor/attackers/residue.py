@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -34,6 +33,7 @@ from sfumato.engines.base import Source
 from sfumato.publisher.table import Table
 from sfumato.release.folder import MANIFEST_NAME, manifest_seal
 from sfumato.release.readme import readme
+from sfumato.values.arrays import WordArray
 
 PREFIX = 6
 """Bytes of a token that are looked up; shorter ones occur by chance."""
@@ -54,8 +54,6 @@ WRITERS = (
 FREE_TEXT = ("guarantee", "second_release", "software", "merged")
 """What the manifest says in sentences: only words of the software belong there, and what is published anyway; and what
 is merged, whose values belong in no other file."""
-
-Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -247,7 +245,7 @@ def _search(files: Iterable[Path], tokens: list[bytes]) -> set[bytes]:
     return found
 
 
-def _places(content: bytes, prefixes: Words) -> Iterator[tuple[int, int]]:
+def _places(content: bytes, prefixes: WordArray) -> Iterator[tuple[int, int]]:
     """Give the places at which one of the prefixes stands, and which."""
     for start in range(0, max(len(content) - PREFIX + 1, 0), AT_ONCE):
         part = np.frombuffer(content, np.uint8, min(AT_ONCE + PREFIX - 1, len(content) - start), start)

@@ -20,17 +20,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import IN_GROUPS, Attacker
 from sfumato.auditor.beyond_chance import chance_finding
-from sfumato.auditor.codes import Codes, ColumnCodes, Ints, release_codes, text_of
+from sfumato.auditor.codes import ColumnCodes, release_codes, text_of
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.claims.second_release import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.verify.files import as_published
+from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 from sfumato.values.attributes import Attribute, SensitiveDomain
 from sfumato.values.chance import Tallies, allowed
 from sfumato.values.matrix.base import Matrix
@@ -48,8 +48,8 @@ class Linked:
     """Rows of two releases that are held to be of one person."""
 
     columns: tuple[str, ...]
-    rows: Ints  # of this release
-    earlier: Ints
+    rows: IntArray  # of this release
+    earlier: IntArray
 
 
 def reuse(evidence: Evidence) -> Iterator[Finding]:
@@ -116,7 +116,7 @@ def _untouched(release: Release) -> list[str]:
     return [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned")]
 
 
-def _by(names: tuple[str, ...], sides: Sequence[dict[str, Codes]]) -> Linked:
+def _by(names: tuple[str, ...], sides: Sequence[dict[str, CodeArray]]) -> Linked:
     """Link rows whose combination of these columns stands once in each release."""
     split = sides[0][names[0]].size
     number = np.zeros(split + sides[1][names[0]].size, dtype=np.int64)
@@ -154,7 +154,7 @@ def equal_shares(first: Matrix, second: Matrix) -> tuple[float, float]:
     return float((1 - unlike) / m), float((1 + (m - 1) * (p * r).max()) / m)
 
 
-def equal_rows(equal: npt.NDArray[np.bool_], first: Matrix, second: Matrix) -> Tallies:
+def equal_rows(equal: BoolArray, first: Matrix, second: Matrix) -> Tallies:
     """Return how many linked rows are published equal, and how many differ."""
     least, most = equal_shares(first, second)
     hits, rows = float(np.count_nonzero(equal)), float(equal.size)
@@ -200,7 +200,7 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
     return replace(found, promised=None, stated=found.promised, broken=None).with_remark(AS_STATED, gain)
 
 
-def _published(release: Release, mechanism: Mechanism) -> Codes:
+def _published(release: Release, mechanism: Mechanism) -> CodeArray:
     """Return the published values as codes of the mechanism's domain."""
     domain = mechanism.domain
     columns = {

@@ -29,14 +29,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attackers.linking_guesser import attack
-from sfumato.auditor.codes import Ints
 from sfumato.auditor.compare.original import Original
 from sfumato.auditor.compare.queries import Estimates, pair_tables
 from sfumato.auditor.evidence import Evidence
-from sfumato.auditor.utility.usefulness import Floats
 from sfumato.errors import SfumatoError
 from sfumato.methods.response.channels import Mix, product
 from sfumato.methods.response.guessing import likeliest
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Matrix
 
@@ -61,7 +60,7 @@ class Guessed:
     others: dict[str, float]  # the success of each
 
 
-def measured(counts: Floats, beliefs: Mapping[str, Sequence[Floats]]) -> Guessed:
+def measured(counts: FloatArray, beliefs: Mapping[str, Sequence[FloatArray]]) -> Guessed:
     """Return the success of each guesser; counts and beliefs by combination and value, `rows` among them.
 
     >>> people, rows = np.array([[3.0, 1.0], [0.0, 4.0]]), np.array([[0.6, 0.4], [0.5, 0.5]])
@@ -88,7 +87,7 @@ def guess(evidence: Evidence, original: Original, estimates: Estimates) -> Guess
     )
 
 
-def guess_classes(classes: Floats) -> Guessed:
+def guess_classes(classes: FloatArray) -> Guessed:
     """The same where exact numbers of values are published by classes that tell who is in them ([class, value])."""
     occupied = classes[classes.sum(axis=1) > 0]
     shares = occupied / occupied.sum(axis=1, keepdims=True)
@@ -102,9 +101,9 @@ def guess_classes(classes: Floats) -> Guessed:
 class Shown:
     """What rows show instead of their values."""
 
-    outputs: Ints  # of each row
-    chances: Floats  # C: [output, value]
-    shares: Floats  # of the values, estimated
+    outputs: IntArray  # of each row
+    chances: FloatArray  # C: [output, value]
+    shares: FloatArray  # of the values, estimated
 
 
 def _on_rows(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
@@ -114,7 +113,7 @@ def _on_rows(evidence: Evidence, original: Original, estimates: Estimates) -> Gu
     shown = _groups(evidence, original) if evidence.manifest.in_buckets else _matrices(evidence, original)
     walk = _Walk.of(own.release, shown)
     start = np.broadcast_to(shown.shares, people.shape)
-    beliefs: dict[str, list[Floats]] = {FREQUENT: [start], ROWS: [walk.step(start)]}
+    beliefs: dict[str, list[FloatArray]] = {FREQUENT: [start], ROWS: [walk.step(start)]}
     beliefs[JOINT] = walk.steps(start)
     codes = dict(zip(own.columns, own.codes, strict=True))
     if (pairs := _from_pairs(original, estimates, codes, shown.shares)) is not None:
@@ -126,19 +125,19 @@ def _on_rows(evidence: Evidence, original: Original, estimates: Estimates) -> Gu
 class _Walk:
     """The rows, by combination and what they show: pairs that occur, with how many rows each has."""
 
-    groups: Ints  # ascending
-    starts: Ints  # where each combination that occurs begins
-    chances: Floats  # [pair, value]
-    numbers: Floats
+    groups: IntArray  # ascending
+    starts: IntArray  # where each combination that occurs begins
+    chances: FloatArray  # [pair, value]
+    numbers: FloatArray
 
     @classmethod
-    def of(cls, combinations: Ints, shown: Shown) -> _Walk:
+    def of(cls, combinations: IntArray, shown: Shown) -> _Walk:
         width = len(shown.chances)
         keys, numbers = np.unique(combinations * width + shown.outputs, return_counts=True)
         groups, starts = np.unique(keys // width, return_index=True)
         return cls(groups, starts, shown.chances[keys % width], numbers.astype(np.float64))
 
-    def step(self, beliefs: npt.NDArray[np.float64]) -> Floats:
+    def step(self, beliefs: FloatArray) -> FloatArray:
         """Return the mean of what the rows tell, combination by combination; one without a row keeps its beliefs."""
         lengths = np.diff(np.append(self.starts, self.numbers.size))
         told = np.repeat(beliefs[self.groups], lengths, axis=0) * self.chances
@@ -151,7 +150,7 @@ class _Walk:
         new[self.groups[heard]] = sums[heard] / weight[heard, None]
         return new
 
-    def steps(self, beliefs: npt.NDArray[np.float64]) -> list[Floats]:
+    def steps(self, beliefs: FloatArray) -> list[FloatArray]:
         """Return the beliefs after so many steps as `STEPS` says."""
         found = []
         for number in range(1, STEPS[-1] + 1):
@@ -196,7 +195,7 @@ def _matrices(evidence: Evidence, original: Original) -> Shown:
     return Shown(outputs.astype(np.int64), chances, total / total.sum())
 
 
-def _places(domain: SensitiveDomain, original: Original) -> Ints:
+def _places(domain: SensitiveDomain, original: Original) -> IntArray:
     """Return the place, among the values of the table, of each value of a domain."""
     place = np.zeros(domain.size, dtype=np.int64)
     for part, codes in zip(domain.parts, domain.split(np.arange(domain.size, dtype=np.int32)), strict=True):
@@ -205,7 +204,7 @@ def _places(domain: SensitiveDomain, original: Original) -> Ints:
     return place
 
 
-def _shares(matrix: Matrix, observed: Floats) -> Floats:
+def _shares(matrix: Matrix, observed: FloatArray) -> FloatArray:
     """Return the likeliest shares of values, by iterative Bayes: x <- x P^T(o / P x)."""
     x = np.full(observed.size, 1 / observed.size)
     total = max(1.0, float(observed.sum()))
@@ -215,8 +214,8 @@ def _shares(matrix: Matrix, observed: Floats) -> Floats:
 
 
 def _from_pairs(
-    original: Original, estimates: Estimates, codes: Mapping[str, npt.NDArray[np.integer]], shares: Floats
-) -> Floats | None:
+    original: Original, estimates: Estimates, codes: Mapping[str, npt.NDArray[np.integer]], shares: FloatArray
+) -> FloatArray | None:
     """Return b(u | a) ~ f_u prod_k Pr(a_k | u), from the estimated two-way tables; None where there are none."""
     with np.errstate(divide="ignore"):
         logs = np.log(shares)
@@ -248,7 +247,7 @@ def _on_response(evidence: Evidence, original: Original, estimates: Estimates) -
     where = tuple(truth.groups.T)
     values = channels[-1].matrix
     shares = _shares(values, released.reshape(-1, released.shape[-1]).sum(axis=0))
-    beliefs: dict[str, list[Floats]] = {
+    beliefs: dict[str, list[FloatArray]] = {
         FREQUENT: [shares],
         ROWS: [_linked(released, [channel.forward for channel in channels[:-1]], values.dense(), shares)[where]],
         JOINT: [likeliest(channels, released, steps)[0][where] for steps in STEPS],
@@ -263,13 +262,13 @@ def _on_response(evidence: Evidence, original: Original, estimates: Estimates) -
     return measured(truth.counts, beliefs)
 
 
-def _spread(shares: Floats, place: Ints, size: int) -> Floats:
+def _spread(shares: FloatArray, place: IntArray, size: int) -> FloatArray:
     whole = np.zeros(size)
     whole[place] = shares
     return whole
 
 
-def _linked(released: Floats, quasi: Sequence[Mix], values: Floats, shares: Floats) -> Floats:
+def _linked(released: FloatArray, quasi: Sequence[Mix], values: FloatArray, shares: FloatArray) -> FloatArray:
     """Return sum_b P[b, a] h(b, u) over the rows that are there: (P^T (o h)) / (P^T o), o the rows with b."""
     likely = values * shares  # [published value, value]
     told = likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300)

@@ -11,11 +11,11 @@ import numpy as np
 
 from sfumato.analyst.release import Release
 from sfumato.analyst.tables import JointTable
-from sfumato.auditor.codes import Codes, ColumnCodes, Ints, table_codes
+from sfumato.auditor.codes import ColumnCodes, table_codes
 from sfumato.auditor.evidence import Evidence, another_table
-from sfumato.auditor.utility.usefulness import Floats
 from sfumato.errors import TableError, UsageError
 from sfumato.publisher.table import Table
+from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import label as written
 
 MOST_CELLS = 3_000_000
@@ -33,7 +33,7 @@ class Original:
 
     table: Table
     columns: dict[str, ColumnCodes]
-    codes: dict[str, Codes]
+    codes: dict[str, CodeArray]
 
     @classmethod
     def read(cls, table: Table) -> Original:
@@ -74,18 +74,18 @@ class Original:
         return math.prod(self.shape(self.sensitive))
 
     @cached_property
-    def shares(self) -> Floats:
+    def shares(self) -> FloatArray:
         """Of each combination of sensitive values."""
         return np.bincount(self.numbers(self.sensitive), minlength=self.values) / self.rows
 
-    def numbers(self, names: Sequence[str]) -> Ints:
+    def numbers(self, names: Sequence[str]) -> IntArray:
         """Return each record's place in the flat table of columns."""
         place = np.zeros(self.rows, dtype=np.int64)
         for name, size in zip(names, self.shape(names), strict=True):
             place = place * size + self.codes[name]
         return place
 
-    def numbered(self, names: Sequence[str]) -> Ints:
+    def numbered(self, names: Sequence[str]) -> IntArray:
         """Return each record's combination of values: those that occur, numbered from 0."""
         place = np.zeros(self.rows, dtype=np.int64)
         for name in names:
@@ -96,7 +96,7 @@ class Original:
         """Return how many combinations of values occur."""
         return int(self.numbered(names).max()) + 1
 
-    def together(self) -> Ints:
+    def together(self) -> IntArray:
         """Return how many people with the same quasi-identifiers have each value: [combination, value]."""
         place, size = self.numbered(self.quasi_identifiers), self.values
         number = int(place.max()) + 1
@@ -108,7 +108,7 @@ class Original:
         cells = place * size + self.numbers(self.sensitive)
         return np.bincount(cells, minlength=number * size).reshape(-1, size)
 
-    def counts(self, names: Sequence[str]) -> Floats:
+    def counts(self, names: Sequence[str]) -> FloatArray:
         """Return the records of every combination of values, an axis for each column."""
         shape = self.shape(names)
         if math.prod(shape) > MOST_CELLS:
@@ -122,7 +122,7 @@ class Original:
         """Return a release of the table, with codes by the same labels; `table` has the policy of the release."""
         return Evidence.of_known(table, release, self.columns, self.codes)
 
-    def placed(self, estimated: JointTable) -> Floats:
+    def placed(self, estimated: JointTable) -> FloatArray:
         """Return an estimated table on the axes of `counts`; 0 where the release has no such value."""
         names = [axis.name for axis in estimated.axes]
         places = [

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.codes import Ints
 from sfumato.auditor.compare.original import MOST_CELLS, Original
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.measuring import CONDITIONS, MOST_COLUMNS, MOST_TABLES, MOST_VALUES, SELECTIVITY
-from sfumato.auditor.utility.usefulness import Floats
 from sfumato.errors import SingularMatrix, UsageError
 from sfumato.release.reading import as_written
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
 
 Names = tuple[str, ...]
-Estimates = Callable[[Names], Floats]
+Estimates = Callable[[Names], FloatArray]
 """Gives the estimated table of some columns, on the axes of `Original.counts`."""
 
 
@@ -33,8 +32,8 @@ class Asked:
     """Counts of one table: places in it, and the true numbers."""
 
     columns: Names  # the sensitive ones last
-    places: Ints
-    true: Floats
+    places: IntArray
+    true: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ class Pool:
             )
         return pool
 
-    def errors(self, estimates: Estimates) -> Floats:
+    def errors(self, estimates: Estimates) -> FloatArray:
         """Return |estimated - true| / true of every count."""
         return np.concatenate([np.abs(estimates(a.columns).ravel()[a.places] - a.true) / a.true for a in self.asked])
 
@@ -123,9 +122,9 @@ def _distance(original: Original, estimates: Estimates, names: Names) -> float:
 
 def of_release(original: Original, release: Release) -> Estimates:
     """Return the estimates of an analyst who has the release; each table is estimated once."""
-    made: dict[Names, Floats] = {}
+    made: dict[Names, FloatArray] = {}
 
-    def estimates(names: Names) -> Floats:
+    def estimates(names: Names) -> FloatArray:
         if names not in made:
             made[names] = original.placed(as_written(release).table(names))
             if untold := int(np.count_nonzero(~np.isfinite(made[names]))):
@@ -142,7 +141,7 @@ def of_release(original: Original, release: Release) -> Estimates:
 def of_independence(original: Original) -> Estimates:
     """Return the table in which sensitive values do not depend on anything: true numbers of both sides, multiplied."""
 
-    def estimates(names: Names) -> Floats:
+    def estimates(names: Names) -> FloatArray:
         known = names[: len(names) - len(original.sensitive)]
         people = original.counts(known) if known else np.array(float(original.rows))
         values = original.shares.reshape(original.shape(original.sensitive))
@@ -151,11 +150,11 @@ def of_independence(original: Original) -> Estimates:
     return estimates
 
 
-def of_joint(original: Original, joint: Floats) -> Estimates:
+def of_joint(original: Original, joint: FloatArray) -> Estimates:
     """Return the margins of a table of all quasi-identifiers and the sensitive columns."""
     axes = (*original.quasi_identifiers, *original.sensitive)
 
-    def estimates(names: Names) -> Floats:
+    def estimates(names: Names) -> FloatArray:
         others = tuple(k for k, name in enumerate(axes) if name not in names)
         return np.asarray(joint.sum(axis=others))
 

@@ -17,12 +17,12 @@ from sfumato.auditor.compare.original import Original
 from sfumato.auditor.compare.promised import Promised, promised
 from sfumato.auditor.compare.queries import Kept, Pool, kept, of_independence, of_joint, of_release
 from sfumato.auditor.compare.translating import GENERALIZATION, Translated
-from sfumato.auditor.utility.usefulness import Floats
 from sfumato.methods import plan
 from sfumato.methods.generalization import Generalization, Hierarchy, generalize
 from sfumato.methods.plan import AnyPlan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile
+from sfumato.values.arrays import FloatArray
 from sfumato.values.randomness import SecretKey
 
 
@@ -115,7 +115,7 @@ class Bench:
         """Return a column's hierarchy; without one it is kept as it is, or left out."""
         return self.hierarchies.get(name) or Hierarchy(name, (labels, ("*",) * len(labels)))
 
-    def _classes(self, found: Generalization) -> Floats:
+    def _classes(self, found: Generalization) -> FloatArray:
         return found.table.reshape(-1, self.original.values)
 
     # --- what methods are measured by ---------------------------------------------------------------------------------

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
-from sfumato.auditor.codes import Ints
 from sfumato.auditor.evidence import DoesNotApply
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, named
 from sfumato.auditor.foreign.evidence import ForeignEvidence, plain
@@ -21,8 +19,8 @@ from sfumato.auditor.knowledge import MOST_SHARES, Knowledge, columns_of_prior, 
 from sfumato.auditor.running import Attack
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Prior, read_prior
+from sfumato.values.arrays import FloatArray, IntArray
 
-Floats = npt.NDArray[np.float64]
 SHOWN_LABELS = 3
 """Labels that are not understood, in words."""
 
@@ -81,7 +79,7 @@ def linking_finding(linked: Linked, promised: float | None) -> Finding:
     )
 
 
-def corruption_finding(linked: Linked, known: Ints, stated: float | None) -> Finding:
+def corruption_finding(linked: Linked, known: IntArray, stated: float | None) -> Finding:
     """Return what one reaches who knows the values of some people, [people, values]. stated: 1/l, if that is."""
     if np.array_equal(known, linked.people.counts):
         raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")
@@ -159,7 +157,7 @@ def _hidden(linked: Linked) -> str:
     return f" {rows:,} published row(s) show no value, and are held to have those of the others." if rows else ""
 
 
-def _exposed(linked: Linked, risk: Floats) -> Iterator[Exposed]:
+def _exposed(linked: Linked, risk: FloatArray) -> Iterator[Exposed]:
     order = np.lexsort((-linked.people.sizes, -risk))[:SHOWN]
     return (Exposed(linked.people.told(k), int(linked.people.sizes[k]), float(risk[k])) for k in order.tolist())
 
@@ -228,8 +226,8 @@ class _People:
     """The people of the true table one by one, in the classes that they fit."""
 
     linked: Linked
-    combination: Ints  # of each person
-    values: Ints
+    combination: IntArray  # of each person
+    values: IntArray
     tables: GroupTables
 
     @classmethod
@@ -265,13 +263,13 @@ class _People:
         prior = read_prior(path, own, labels, self.linked.values, self._counted(signature, len(labels)))
         return Knowledge(f"{', '.join(own)} ({path.name})", signature, prior, [named(own, row) for row in labels])
 
-    def _signed(self, columns: Sequence[int]) -> tuple[Ints, list[tuple[str, ...]]]:
+    def _signed(self, columns: Sequence[int]) -> tuple[IntArray, list[tuple[str, ...]]]:
         people = self.linked.people
         _, first, number = np.unique(people.codes[:, list(columns)], axis=0, return_index=True, return_inverse=True)
         labels = [people.written(combination, columns) for combination in first.tolist()]
         return number.ravel()[self.combination].astype(np.int64), labels
 
-    def _counted(self, signature: Ints, number: int) -> Ints:
+    def _counted(self, signature: IntArray, number: int) -> IntArray:
         size = len(self.linked.values)
         if number * size > MOST_SHARES:
             raise DoesNotApply(f"{number:,} combinations are too many for a prior in memory.")

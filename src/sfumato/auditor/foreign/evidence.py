@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditor.evidence import Mask
 from sfumato.auditor.foreign.linked import Linked
 from sfumato.auditor.knowledge import not_a_member, open_known
 from sfumato.engines.base import Source
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import TableError
 from sfumato.publisher.table import Table
+from sfumato.values.arrays import BoolArray
 from sfumato.values.attributes import Attribute
 from sfumato.values.attributes import label as written
 
@@ -64,7 +64,7 @@ class ForeignEvidence:
         return Linked.of(own, shown, self.quasi_identifiers, self.table.schema.names("sensitive"))
 
     @cached_property
-    def is_known(self) -> Mask:
+    def is_known(self) -> BoolArray:
         """Which rows of the true table are those of known members."""
         source, names = open_known(self.known, self.table)
         listed, own = (_lines(rows) for rows in (plain("list of known members", source, names), self.of_table(names)))

@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Mask = npt.NDArray[np.bool_]
+from sfumato.values.arrays import BoolArray
+
 Test = Callable[[str, float | None], bool]
 """Whether a value, as text and (if it is one) as a number, is meant."""
 
@@ -37,7 +37,7 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 
 
-def meant(labels: Sequence[Any], values: Sequence[Any]) -> Mask:
+def meant(labels: Sequence[Any], values: Sequence[Any]) -> BoolArray:
     """Return [labels, values]: whether each label may stand for each value. None is a missing value or label.
 
     >>> meant(["[20, 30)", "4*"], [25, 30, "41"]).tolist()

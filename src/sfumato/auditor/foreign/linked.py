@@ -16,15 +16,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.finding import named
 from sfumato.auditor.foreign.labels import meant
 from sfumato.auditor.foreign.shown_values import UNKNOWN, match
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import label as written
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 AT_ONCE = 1 << 24
 """Pairs of a combination and a class that are compared at a time."""
@@ -36,19 +33,19 @@ class Combinations:
 
     names: tuple[str, ...]
     columns: tuple[tuple[Any, ...], ...]  # of each column, its distinct values
-    codes: Ints  # [combinations, columns]
-    counts: Ints  # [combinations, sensitive values]
-    hidden: Ints  # rows of each combination that show no value
-    rows: Ints  # the combination of each row
-    held: Ints  # its sensitive value, or UNKNOWN
+    codes: IntArray  # [combinations, columns]
+    counts: IntArray  # [combinations, sensitive values]
+    hidden: IntArray  # rows of each combination that show no value
+    rows: IntArray  # the combination of each row
+    held: IntArray  # its sensitive value, or UNKNOWN
 
     @property
-    def sizes(self) -> Ints:
+    def sizes(self) -> IntArray:
         """The rows of each combination."""
         return self.shown + self.hidden
 
     @property
-    def shown(self) -> Ints:
+    def shown(self) -> IntArray:
         """The rows of each combination that show a value."""
         return np.asarray(self.counts.sum(axis=1))
 
@@ -61,7 +58,7 @@ class Combinations:
         return tuple(written(self.columns[k][self.codes[number, k]]) for k in columns)
 
 
-def combinations(table: Any, columns: Sequence[str], held: Ints, values: int) -> Combinations:
+def combinations(table: Any, columns: Sequence[str], held: IntArray, values: int) -> Combinations:
     """Count an Arrow table by columns and by what each row holds, one of so many values."""
     coded = [table.column(name).combine_chunks().dictionary_encode("encode") for name in columns]
     codes = np.column_stack([column.indices.to_numpy(zero_copy_only=False) for column in coded]).astype(np.int64)
@@ -74,7 +71,7 @@ def combinations(table: Any, columns: Sequence[str], held: Ints, values: int) ->
     return Combinations(tuple(columns), texts, distinct, counts, hidden, number, held)
 
 
-def rows_that_fit(people: Combinations, classes: Combinations) -> Iterator[Ints]:
+def rows_that_fit(people: Combinations, classes: Combinations) -> Iterator[IntArray]:
     """Give [people, classes], whether the labels of a class may stand for the values of people, in blocks.
 
     People may have fewer columns than classes: labels of the others say nothing of them.
@@ -107,7 +104,7 @@ class Linked:
             found.values,
         )
 
-    def without(self, known: Ints) -> tuple[Linked, int]:
+    def without(self, known: IntArray) -> tuple[Linked, int]:
         """Return what is left once people are known, [people, values], and how many were taken out of their class.
 
         One is if exactly one class fits, and has the value: then it has one row less with it.
@@ -122,17 +119,17 @@ class Linked:
         return Linked(_left(self.people, known), _left(self.classes, taken), self.values), int(placed.sum())
 
     @cached_property
-    def candidates(self) -> Ints:
+    def candidates(self) -> IntArray:
         """[people, sensitive values]: the published rows with each value that may be the person's."""
         return np.vstack([part @ self.classes.counts for part in rows_that_fit(self.people, self.classes)])
 
     @cached_property
-    def fitting(self) -> Ints:
+    def fitting(self) -> IntArray:
         """[people]: the published rows that may be the person's, with a value or without."""
         return np.concatenate([part @ self.classes.sizes for part in rows_that_fit(self.people, self.classes)])
 
     @cached_property
-    def homes(self) -> Ints:
+    def homes(self) -> IntArray:
         """The class of each combination of people, where exactly one fits; else -1."""
         fitting = rows_that_fit(self.people, self.classes)
         return np.concatenate([np.where(part.sum(axis=1) == 1, part.argmax(axis=1), -1) for part in fitting])
@@ -145,13 +142,13 @@ class Linked:
             yield from (f"{self.people.names[k]} = {written(labels[j])}" for j in np.flatnonzero(nobody).tolist())
 
     @cached_property
-    def beliefs(self) -> Floats:
+    def beliefs(self) -> FloatArray:
         """[people, sensitive values]: what the candidates tell; zero for people without any."""
         rows = self.candidates.sum(axis=1, keepdims=True)
         return np.asarray(np.divide(self.candidates, rows, out=np.zeros(self.candidates.shape), where=rows > 0))
 
 
-def _left(found: Combinations, gone: Ints) -> Combinations:
+def _left(found: Combinations, gone: IntArray) -> Combinations:
     """Return combinations without some rows, which are counted no more one by one; empty ones are left out."""
     counts, nobody = found.counts - gone, np.zeros(0, dtype=np.int64)
     some = counts.sum(axis=1) + found.hidden > 0

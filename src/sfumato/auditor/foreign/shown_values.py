@@ -16,12 +16,10 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.foreign.labels import NUMBER
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import label as written
-
-Ints = npt.NDArray[np.int64]
 
 UNKNOWN = -1
 """The code of a row that shows no value."""
@@ -33,8 +31,8 @@ class Matched:
     """The values of both tables, and which of them each row has."""
 
     values: tuple[str, ...]  # in words, no two alike
-    own: Ints
-    shown: Ints  # or UNKNOWN
+    own: IntArray
+    shown: IntArray  # or UNKNOWN
 
 
 def match(truth: Any, published: Any, names: Sequence[str]) -> Matched:
@@ -55,7 +53,7 @@ def match(truth: Any, published: Any, names: Sequence[str]) -> Matched:
     return Matched(_in_words([texts[k] for k in order]), _coded(own, place), _coded(shown, place))
 
 
-def _coded(rows: Sequence[tuple[int, ...]], place: dict[tuple[int, ...], int]) -> Ints:
+def _coded(rows: Sequence[tuple[int, ...]], place: dict[tuple[int, ...], int]) -> IntArray:
     return np.array([place.get(row, UNKNOWN) for row in rows], dtype=np.int64)
 
 

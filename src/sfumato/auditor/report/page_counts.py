@@ -21,8 +21,8 @@ from sfumato.auditor.report.page_svg import figure
 from sfumato.auditor.report.page_words import and_list, percent
 from sfumato.errors import SingularMatrix
 from sfumato.release.manifest import Manifest, ReleaseKind
+from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import label
-from sfumato.values.matrix.retention import FloatArray
 
 Truth = Callable[[Sequence[str], Sequence[Sequence[Any]]], FloatArray]
 """Gives the true counts of columns on axes with these values."""

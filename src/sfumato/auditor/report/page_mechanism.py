@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Drawing, Section, Text, table
@@ -15,6 +14,7 @@ from sfumato.auditor.report.page_figures import Bar, heat_map, histogram
 from sfumato.auditor.report.page_svg import figure
 from sfumato.auditor.report.page_words import and_list, percent
 from sfumato.release.manifest import GroupsPart, Manifest
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound
@@ -159,7 +159,7 @@ def _sub_table_rows(mechanism: Mechanism) -> Block:
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-def group_counts(release: Release, groups: GroupsPart) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def group_counts(release: Release, groups: GroupsPart) -> tuple[IntArray, IntArray]:
     """Return of each group its records, and how many of them have its commonest value."""
     lines: Any = release.groups_to_arrow()
     number = lines.column(groups.group_column).to_numpy().astype(np.int64)
@@ -194,14 +194,14 @@ def _groups(release: Release, groups: GroupsPart) -> Iterator[Block]:
 BINS = 20
 
 
-def share_bars(shares: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> list[Bar]:
+def share_bars(shares: FloatArray, weights: FloatArray) -> list[Bar]:
     """Return a histogram of shares between 0 and 1, in steps of 5%: (0, 5%], (5%, 10%], ..."""
     place = np.clip(np.ceil(shares * BINS - 1e-9).astype(np.int64) - 1, 0, BINS - 1)
     heights = np.bincount(place, weights=weights, minlength=BINS)
     return [Bar(f"{100 * (k + 1) // BINS}%", float(height)) for k, height in enumerate(heights)]
 
 
-def size_bars(sizes: npt.NDArray[np.int64]) -> list[Bar]:
+def size_bars(sizes: IntArray) -> list[Bar]:
     """Return how many groups have each size; many sizes are put together in ranges."""
     low, high = int(sizes.min()), int(sizes.max())
     step = -(-(high - low + 1) // SIZES)
@@ -210,7 +210,7 @@ def size_bars(sizes: npt.NDArray[np.int64]) -> list[Bar]:
     return [Bar(str(a) if step == 1 else f"{a}–{a + step - 1}", float(h)) for a, h in zip(starts, heights, strict=True)]
 
 
-def _range(sizes: npt.NDArray[np.int64]) -> str:
+def _range(sizes: IntArray) -> str:
     low, high = int(sizes.min()), int(sizes.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 

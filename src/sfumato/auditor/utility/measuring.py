@@ -17,7 +17,6 @@ from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.usefulness import (
     AssociationUtility,
     ByColumns,
-    Floats,
     QueryUtility,
     TableUtility,
     Utility,
@@ -26,6 +25,7 @@ from sfumato.auditor.utility.usefulness import (
 )
 from sfumato.errors import SfumatoError
 from sfumato.release.reading import as_written
+from sfumato.values.arrays import BoolArray, FloatArray
 from sfumato.values.randomness import simulation
 
 LEVEL = 0.95
@@ -41,7 +41,7 @@ MOST_TABLES = 24
 MOST_CELLS = 300_000
 MOST_ASSOCIATED = 600
 """Cells of a table whose association is estimated: the covariance of all of them is needed."""
-MEASURES: dict[str, Callable[[Floats], float]] = {"uncertainty": uncertainty, "Cramer": cramers_v}
+MEASURES: dict[str, Callable[[FloatArray], float]] = {"uncertainty": uncertainty, "Cramer": cramers_v}
 """By the beginning of the names that estimates have."""
 
 
@@ -91,7 +91,7 @@ class Compared:
     """An estimated joint table and the true one, on the same axes."""
 
     columns: tuple[str, ...]
-    true: Floats
+    true: FloatArray
     estimated: JointTable
 
     @property
@@ -100,7 +100,7 @@ class Compared:
         return distances(self.true, self.estimated.value).total_variation
 
     @property
-    def held(self) -> npt.NDArray[np.bool_]:
+    def held(self) -> BoolArray:
         """Whether the interval of each cell holds the true count."""
         lower, upper = self.estimated.interval(LEVEL)
         return np.asarray((lower <= self.true) & (self.true <= upper))
@@ -122,7 +122,7 @@ def _compared(evidence: Evidence, columns: Sequence[str], notes: list[str]) -> C
     return Compared(tuple(columns), _true(evidence, estimated), estimated)
 
 
-def _true(evidence: Evidence, estimated: JointTable) -> Floats:
+def _true(evidence: Evidence, estimated: JointTable) -> FloatArray:
     """Count the table on the axes of an estimate; records with a value that is on no axis are left out."""
     shape = estimated.value.shape
     cells, inside = np.zeros(evidence.rows, dtype=np.int64), np.ones(evidence.rows, dtype=np.bool_)
@@ -170,10 +170,10 @@ class _Answers:
     """Some conditions on the same columns, with every sensitive value."""
 
     columns: int
-    true: Floats
-    error: Floats  # relative
-    naive: Floats
-    held: npt.NDArray[np.bool_]
+    true: FloatArray
+    error: FloatArray  # relative
+    naive: FloatArray
+    held: BoolArray
 
 
 def _asked(

@@ -19,7 +19,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.analyst.answer import NAN
@@ -33,8 +32,8 @@ from sfumato.publisher.table import Table
 from sfumato.release.folder import value_type
 from sfumato.release.manifest import Column
 from sfumato.release.reading import manifest_types
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.input_rule import InputRule
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.nearest import meant
 from sfumato.values.recoding import DATE_UNITS, EPOCH, DateBins
 
@@ -97,7 +96,7 @@ def count_truth(
     return truth
 
 
-def _cells(axes: list[_Axis], rows: Any) -> npt.NDArray[np.int64]:
+def _cells(axes: list[_Axis], rows: Any) -> IntArray:
     """Return the number of the cell of each row that is on all axes."""
     cells, inside = np.zeros(rows.num_rows, dtype=np.int64), np.ones(rows.num_rows, dtype=np.bool_)
     for axis in axes:
@@ -136,7 +135,7 @@ class _Axis:
     strange: int = 0
     example: Any = None
 
-    def places(self, column: Any) -> npt.NDArray[np.int64]:
+    def places(self, column: Any) -> IntArray:
         """Return the place of each row; the work is done on the distinct values."""
         coded = _coded(column)
         values = [*_values(coded.dictionary), None]

@@ -15,12 +15,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.auditor.utility.distances import distances, relative_errors
+from sfumato.values.arrays import FloatArray
 from sfumato.values.text import indented
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class TableUtility:
 
     @classmethod
     def of(
-        cls, columns: tuple[str, ...], true: Floats, estimated: Floats, published: Floats, covered: float
+        cls, columns: tuple[str, ...], true: FloatArray, estimated: FloatArray, published: FloatArray, covered: float
     ) -> TableUtility:
         """Measure an estimated table, and the published counts, against the true one."""
         near, errors = distances(true, estimated), relative_errors(true, estimated)
@@ -167,7 +165,7 @@ def _plain(value: Any) -> Any:
 # --- measures of association in a true table --------------------------------------------------------------------------
 
 
-def uncertainty(counts: Floats) -> float:
+def uncertainty(counts: FloatArray) -> float:
     """Return I(X; Y)/H(Y), Y the columns: AD Eq. (12). NaN if there is one column only.
 
     >>> uncertainty(np.array([[2.0, 0.0], [0.0, 2.0]]))
@@ -178,12 +176,12 @@ def uncertainty(counts: Floats) -> float:
     return (own + _entropy(p.sum(axis=1)) - _entropy(p.ravel())) / own if own > 0 else math.nan
 
 
-def _entropy(p: Floats) -> float:
+def _entropy(p: FloatArray) -> float:
     p = p[p > 0]
     return float(-(p * np.log(p)).sum())
 
 
-def cramers_v(counts: Floats) -> float:
+def cramers_v(counts: FloatArray) -> float:
     """Return sqrt(chi-square/(n min(r - 1, c - 1))), over the values that occur.
 
     >>> cramers_v(np.array([[2.0, 0.0], [0.0, 2.0]]))
