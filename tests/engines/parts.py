@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from sfumato.analyst.release import Release
 from sfumato.release.folder import file_sha256
-from sfumato.release.manifest import data_in_parts, groups_in_parts
-from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, part_name
+from sfumato.release.manifest import DataFile, GroupsPart
+from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, part_name, parts_rows, parts_sha256
 from tests.engines.tools import sealed
 
 
@@ -32,6 +32,29 @@ def written(folder: Path, pieces: Sequence[pa.Table]) -> list[FilePart]:
         pq.write_table(piece, path, store_schema=False)
         parts.append(FilePart(file=path.name, rows=piece.num_rows, sha256=file_sha256(path)))
     return parts
+
+
+def data_in_parts(parts: Sequence[FilePart], *, shuffled: bool) -> DataFile:
+    """Return the description of published rows that were written as these files, in this order."""
+    return DataFile(
+        file=DATA_FOLDER,
+        format="parquet",
+        rows=parts_rows(parts),
+        sha256=parts_sha256(part.sha256 for part in parts),
+        shuffled=shuffled,
+        parts=tuple(parts),
+    )
+
+
+def groups_in_parts(parts: Sequence[FilePart], **stated: Any) -> GroupsPart:
+    """Return the description of groups whose lines were written as these files; `stated` are its other keys."""
+    return GroupsPart(
+        file=GROUPS_FOLDER,
+        lines=parts_rows(parts),
+        sha256=parts_sha256(part.sha256 for part in parts),
+        parts=tuple(parts),
+        **stated,
+    )
 
 
 def in_parts(release: Release, folder: Path, number: int = 5) -> Release:

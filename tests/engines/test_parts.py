@@ -18,9 +18,9 @@ import pytest
 import sfumato as sf
 from sfumato.auditor.report.page import html_of
 from sfumato.auditor.report.reporting import private_page
-from sfumato.release.manifest import DataFile, Manifest, data_in_parts
+from sfumato.release.manifest import DataFile, Manifest
 from sfumato.release.parts import FilePart, parts_rows, parts_sha256
-from tests.engines.parts import cut, in_parts
+from tests.engines.parts import cut, data_in_parts, in_parts
 from tests.engines.test_audit import METHODS, rows_for
 from tests.engines.tools import released
 

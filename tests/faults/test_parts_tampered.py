@@ -16,11 +16,10 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ReleaseError
 from sfumato.release.folder import file_sha256
-from sfumato.release.manifest import data_in_parts, groups_in_parts
 from sfumato.release.parts import FilePart
 from sfumato.release.reading import connected
 from tests.conftest import make_policy
-from tests.engines.parts import in_parts
+from tests.engines.parts import data_in_parts, groups_in_parts, in_parts
 from tests.engines.tools import ROLES, patients, sealed
 
 KINDS = {"uniform": "rho1 = 0.2\nrho2 = 0.5", "anatomy": "l = 2"}

@@ -10,7 +10,7 @@ from typing import Literal
 from sfumato.claims.checks import Check, needs_audit
 from sfumato.claims.claim import Claim, Published, Shape
 from sfumato.claims.guarantee import NOT_OF, PER_ROW, UPWARD, Guarantee, percent
-from sfumato.claims.second_release import second_response
+from sfumato.claims.second_release import SECOND_RESPONSE, second_response_with_key
 from sfumato.values.computed import RESPONSE_MATRICES, Facts
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
@@ -69,7 +69,7 @@ class RiskClaim(Claim):
         )
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
-        return second_response(shape.mechanisms, keyed)
+        return second_response_with_key(shape.mechanisms) if keyed else SECOND_RESPONSE
 
     def fits(self, published: Published) -> dict[str, bool]:
         """Return whether the matrices are those of the method, of columns in scope. The limit is the table's."""

@@ -138,8 +138,3 @@ def second_of(mechanisms: Sequence[Mechanism], directions: Sequence[Direction], 
         return SECOND_DEAL
     only = mechanisms[0].tables[0]  # it may lack values of the domain that do not occur
     return second_with_fresh_noise(only.matrix, only.bounds, directions)
-
-
-def second_response(mechanisms: Sequence[Mechanism], keyed: bool) -> str:
-    """Return the same for randomized response."""
-    return second_response_with_key(mechanisms) if keyed else SECOND_RESPONSE

@@ -22,7 +22,7 @@ from sfumato.claims.guarantee import Guarantee, Strength
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.sub_tables import SubTableClaim
-from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts, parts_rows, parts_sha256
+from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.number_texts import Holds
@@ -426,29 +426,6 @@ def json_schema() -> str:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "sfumato release manifest, version 1"
     return json.dumps(schema, indent=2) + "\n"
-
-
-def data_in_parts(parts: Sequence[FilePart], *, shuffled: bool) -> DataFile:
-    """Return the description of published rows that were written as these files, in this order."""
-    return DataFile(
-        file=DATA_FOLDER,
-        format="parquet",
-        rows=parts_rows(parts),
-        sha256=parts_sha256(part.sha256 for part in parts),
-        shuffled=shuffled,
-        parts=tuple(parts),
-    )
-
-
-def groups_in_parts(parts: Sequence[FilePart], **stated: Any) -> GroupsPart:
-    """Return the description of groups whose lines were written as these files; `stated` are its other keys."""
-    return GroupsPart(
-        file=GROUPS_FOLDER,
-        lines=parts_rows(parts),
-        sha256=parts_sha256(part.sha256 for part in parts),
-        parts=tuple(parts),
-        **stated,
-    )
 
 
 # --- a claim as it is written; `Manifest.claim` reads it --------------------------------------------------------------

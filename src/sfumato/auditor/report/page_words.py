@@ -9,20 +9,13 @@ from fractions import Fraction
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, table
 from sfumato.claims.guarantee import STRENGTHS
+from sfumato.methods import METHODS
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism
 
-NAMES = {
-    "uniform": "uniform perturbation",
-    "fine-grain": "fine-grain perturbation",
-    "small-domain": "small domain randomization",
-    "randomized-response": "randomized response",
-    "anatomy": "Anatomy",
-    "suppression": "suppression and Anatomy",
-    "robust-anatomy": "robust Anatomy",
-}
+NAMES = {method.name: method.title for method in METHODS}
 ASSURANCES = {
     "proved": "The promise below is proved; where the method's paper claims more than holds, it was corrected.",
     "as-published": "The method was carried out to the letter of its paper. What is stated below is the weaker claim "
