@@ -22,6 +22,18 @@ PRIORS = {
         for value, share in zip(DIAGNOSES, ("0.3", "0.2", "0.2", "0.1", "0.1", "0.1"), strict=True)
     )
 }
+MATRIX = "\n".join(
+    [
+        f"published,{','.join(DIAGNOSES)}",
+        "asthma,0.3,0.15,0.15,0.1,0.1,0.15",
+        "flu,0.2,0.35,0.15,0.1,0.2,0.15",
+        "gout,0.15,0.15,1/4,0.15,0.1,0.1",
+        "HIV,0.1,0.1,0.15,0.3,0.15,0.15",
+        "mumps,0.15,0.15,3/20,0.2,0.3,0.15",
+        "rash,0.1,0.1,0.15,0.15,0.15,0.3",
+    ]
+)
+FILES = {**PRIORS, "matrix.csv": MATRIX}
 """Files that policies name."""
 KEY_FILE = "a3" * 32
 """What the publisher's key file holds, in the case that has one."""
@@ -211,6 +223,10 @@ def _perturbed() -> Iterator[Case]:
             end=KEEP,
             diagnosis=DECLARED,
         ),
+    )
+    yield Case(
+        "fine-grain, a matrix from a file",
+        _policy(_named("fine-grain", 'matrix = "matrix.csv"'), "gamma = 3.6", diagnosis=DECLARED),
     )
     yield Case("fine-grain, two columns", _policy(fine, PER_PAIR, **pairs))
     yield Case(

@@ -19,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import sfumato as sf
-from tests.golden.cases import KEY_FILE, PRIORS, QUESTIONS, Case, table
+from tests.golden.cases import FILES, KEY_FILE, QUESTIONS, Case, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def texts_on_spark(case: Case, folder: Path, spark: SparkSession) -> Texts:
 
 
 def _policy(case: Case, folder: Path) -> sf.Policy:
-    for name, text in PRIORS.items():
+    for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "policy.toml").write_text(case.policy, encoding="utf-8")
     return sf.Policy.load(folder / "policy.toml")

@@ -64,6 +64,18 @@ def test_the_same_rows_by_every_method(method: str, hard: Path, tmp_path: Path, 
     assert other.manifest.data.shuffled == (method in (*BY_GROUPS, "randomized-response"))
 
 
+def test_the_same_rows_by_a_matrix_from_a_file(hard: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """Alias tables are made anew by every task: the same for all."""
+    entries = "asthma,0.4,0.2,0.2,0.2\nflu,0.3,0.4,0.1,0.2\ngout,0.2,0.2,0.4,0.2\nmumps,0.1,0.2,0.3,0.4\n"
+    (tmp_path / "m.csv").write_text(f"published,asthma,flu,gout,mumps\n{entries}", encoding="utf-8")
+    by_file = sf.FineGrain(matrix=str(tmp_path / "m.csv"))
+    policy = hard_policy("fine-grain").model_copy(update={"method": by_file})
+    with settings(spark, **SMALL):
+        one, other = on_both(hard, policy, spark, tmp_path, shuffle=False)
+    check_same(one, other)
+    assert other.manifest.mechanisms[0].sub_tables[0].columns is not None
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_rows_where_some_are_left_out(
     method: str, hard: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SHOWN_MATRIX = 8
 SHOWN_VALUES = 15
+RAISING = "raising the retention of either value of a pair would break the bound"
 
 
 def explain_plan(plan: Plan) -> str:
@@ -178,13 +179,16 @@ def _share(number: float) -> str:
 
 
 def _binding(plan: Plan) -> list[str]:
+    given = plan.mechanism.tables[0].matrix.retention is None
     if not plan.bindings:
-        return ["No constraint binds: nothing is required, or everything is retained."]
+        why = "every bound of the given matrix has room" if given else "nothing is required, or everything is retained"
+        return [f"No constraint binds: {why}."]
     lines = [
         f"  {b.value}, {b.direction}, against {b.against} (gamma = {b.gamma:.4g})" for b in plan.bindings[:SHOWN_VALUES]
     ]
     more = len(plan.bindings) - len(lines)
-    head = "What binds: raising the retention of either value of a pair would break the bound"
+    room = "the given matrix leaves no room" if given else RAISING
+    head = f"What binds: {room}"
     lines += [f"  ... and {more:,} more"] if more > 0 else []
     for x in plan.loosenings:
         who = ", ".join(x.values[:3]) + (f" and {len(x.values) - 3} more" if len(x.values) > 3 else "")

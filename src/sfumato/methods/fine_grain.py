@@ -8,7 +8,10 @@ The guarantee is for single values: a predicate that joins several values can ga
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
 
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
 from sfumato.methods.method import Assurance, Probability
@@ -21,6 +24,7 @@ class FineGrain(Perturbing):
 
     `weights` are the frequencies for which record utility is maximised: equal ones, a table of public ones, or the
     table's own ("observed": then the matrix itself tells something of them). No retention is below `retention_floor`.
+    `matrix` names a CSV file with a matrix, which is taken if it keeps the requirement: see docs/methods/fine-grain.md.
     """
 
     name = "fine-grain"
@@ -31,6 +35,21 @@ class FineGrain(Perturbing):
     )
 
     weights: Literal["observed", "equal"] | dict[str, Probability] = "equal"
+    matrix: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None  # old policies keep their hashes
+
+    @model_validator(mode="after")
+    def _is_given_alone(self) -> FineGrain:
+        if self.matrix is not None and (self.assurance, self.weights, self.retention_floor) != ("proved", "equal", 0):
+            raise ValueError(
+                "a matrix that is given is not computed: assurance, weights and retention_floor do not go with matrix; "
+                "leave them out"
+            )
+        return self
+
+    @property
+    def matrix_file(self) -> Path | None:
+        """The file with a matrix, from the policy's folder."""
+        return None if self.matrix is None else self.folder / self.matrix
 
     @property
     def weighting(self) -> Weights:

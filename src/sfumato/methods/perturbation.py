@@ -13,16 +13,17 @@ from sfumato.claims.guarantee import BOTH
 from sfumato.claims.odds import OddsClaim, downward_limit
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods import uniform
+from sfumato.methods.matrix_file import read_columns
 from sfumato.methods.method import Assurance
 from sfumato.methods.notes import profile_notes, some, with_draws_kept
 from sfumato.methods.perturbing import Perturbing, Weights
 from sfumato.methods.plan import Loosening, Plan, UniformFigures
-from sfumato.methods.rounding import round_within
+from sfumato.methods.rounding import round_given, round_within
 from sfumato.methods.row_order import row_order_facts
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import BEST_FOR_TABLE
-from sfumato.values.matrix.base import Direction
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix, largest_noise
+from sfumato.values.matrix.base import Direction, Mask, Matrix
+from sfumato.values.matrix.retention import WORDS, FloatArray, largest_noise
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Bound, Requirement, Tolerance, exact, find_value
@@ -42,7 +43,8 @@ def plan(profile: Profile, requirement: Requirement, method: Perturbing) -> Plan
     weight = _weights(method.weighting, profile)
     discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
     claim = OddsClaim.of(method.name, assurance, discloses_frequencies=discloses)
-    matrix = round_within(method.retention(gamma, weight, floor, assurance), bounds, claim.directions, floor)
+    matrix = _matrix(method, profile.domain, bounds, claim.directions, (gamma, weight, floor))
+    given = method.matrix_file is not None
     optimised = method.weighting == "observed"
     computed = (
         *profile.computed_from_table,
@@ -60,8 +62,8 @@ def plan(profile: Profile, requirement: Requirement, method: Perturbing) -> Plan
         guarantee=claim.guarantee(Shape((mechanism,), computed=computed)),
         shuffle=not profile.keeps_order,
         notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, claim.directions)),
-        loosenings=_loosenings(profile, method, gamma, weight, floor),
-        other_assurance=_other(profile, method, gamma, weight, floor),
+        loosenings=() if given else _loosenings(profile, method, gamma, weight, floor),
+        other_assurance=None if given else _other(profile, method, gamma, weight, floor),
         dropped=profile.dropped,
         uniqueness=profile.uniqueness,
         observed=profile.observed,
@@ -69,6 +71,19 @@ def plan(profile: Profile, requirement: Requirement, method: Perturbing) -> Plan
         computed_from_table=computed,
     )
     return with_draws_kept(made if isinstance(method, uniform.Uniform) else _beside_uniform(made, gamma), profile)
+
+
+def _matrix(
+    method: Perturbing,
+    domain: SensitiveDomain,
+    bounds: Sequence[Bound],
+    directions: Sequence[Direction],
+    asked: tuple[FloatArray, FloatArray, float],
+) -> Matrix:
+    """Return the matrix of the method's retentions, or the one that is given in a file, in integers."""
+    if method.matrix_file is not None:
+        return round_given(read_columns(method.matrix_file, domain), bounds, directions, domain)
+    return round_within(method.retention(*asked, method.assurance), bounds, directions, asked[2])
 
 
 def _gammas(bounds: Sequence[Bound], domain: SensitiveDomain) -> FloatArray:
@@ -149,10 +164,11 @@ def _warning(made: Plan, worst: int) -> str:
         else f"this plan has {made.total_variation:.4f}, and estimates the count of {figures.value!r} with a standard "
         f"error of {errors[worst]:,.0f} in place of {figures.standard_error:,.0f}"
     )
+    floor = f"a retention_floor of at most {math.floor(figures.retention * 1e4) / 1e4:g}"
+    other = "another matrix" if made.matrix.retention is None else floor
     return (
         "Plain uniform perturbation with the strictest requirement would estimate better: it has an expected total "
-        f"variation of {figures.total_variation:.4f}; {own}. Choose the method uniform, or give a retention_floor of "
-        f"at most {math.floor(figures.retention * 1e4) / 1e4:g}."
+        f"variation of {figures.total_variation:.4f}; {own}. Choose the method uniform, or give {other}."
     )
 
 
@@ -186,7 +202,7 @@ def _loosenings(
 
 def _notes(
     profile: Profile,
-    matrix: PerturbationMatrix,
+    matrix: Matrix,
     bounds: Sequence[Bound],
     discloses: bool,
     optimised: bool,
@@ -206,12 +222,23 @@ def _notes(
             "something, also to someone who knows no record. The bound holds given the matrix. Leave weights out, or "
             "give public ones, to avoid that."
         )
-    noise_only = [domain.labels[c] for c in np.flatnonzero(matrix.noise == np.uint64(largest_noise(domain.size)))]
-    if noise_only:
+    if matrix.retention is None:
+        notes.append(
+            "The matrix was given in a file. Its bounds were checked in exact integers; that it was not made from this "
+            "table, of which it would tell something, is for you to know."
+        )
+    if noise_only := [domain.labels[c] for c in np.flatnonzero(_is_noise(matrix))]:
         notes.append(f"Pure noise: nothing is retained of {some(noise_only)}; the optimum gives it up for the others.")
     if not matrix.is_invertible:
         notes.append(
-            "The matrix has no inverse, so counts can only be estimated by EM, without error bars. "
-            "A retention floor above 0 restores them."
+            "The matrix has no inverse, so counts can only be estimated by EM, without error bars."
+            + ("" if matrix.retention is None else " A retention floor above 0 restores them.")
         )
     return [*notes, *profile_notes(profile)]
+
+
+def _is_noise(matrix: Matrix) -> Mask:
+    """Whether a value is retained as little as the integers can."""
+    least = (WORDS - largest_noise(matrix.size) * matrix.size) / WORDS
+    kept = np.ones(matrix.size) if matrix.retention is None else matrix.retention
+    return np.asarray(kept <= least)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from sfumato.methods.method import Assurance, Method, Probability, between
@@ -47,6 +48,11 @@ class Perturbing(Method):
     def weighting(self) -> Weights:
         """The frequencies for which record utility is maximised."""
         return "equal"
+
+    @property
+    def matrix_file(self) -> Path | None:
+        """The file with a matrix that takes the place of retentions; None: there is none."""
+        return None
 
     @abstractmethod
     def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:

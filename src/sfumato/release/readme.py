@@ -66,13 +66,15 @@ def readme(manifest: Manifest) -> str:
 
 
 def _randomized_use(manifest: Manifest) -> list[str]:
+    by_columns = any(table.columns for mechanism in manifest.mechanisms for table in mechanism.sub_tables)
+    biased = "biased" if by_columns else "biased towards equal shares"
     return [
         f"{_hidden(manifest)} **randomized**: each record kept its value with a known probability and otherwise got a "
         "random one. A single row is not to be trusted; counts and shares can be estimated, with error bars:",
         "",
         *_example(manifest),
         "",
-        "Counting published rows of a randomized value directly is biased towards equal shares.",
+        f"Counting published rows of a randomized value directly is {biased}.",
     ]
 
 
