@@ -10,7 +10,7 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, inside, joint, solve, solver
+from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, inside, joint, solve
 from sfumato.methods.response.problem import Problem, Response, pose
 from sfumato.methods.response.reach import least_ratio, refuted, suppressing
 from sfumato.methods.response.solver import answer
@@ -122,7 +122,6 @@ def no_search(*_: object) -> FloatArray:
 def test_in_a_large_domain_nothing_is_searched_for_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = np.array([[0.4, 1], [0.6, 1]])
     monkeypatch.setattr(inside, "_lowest", no_search)
-    monkeypatch.setattr(solver, "optimum", no_search)
     monkeypatch.setattr(inside, "IN_VAIN", 0.0)
     with pytest.raises(RiskOutOfReach) as error:
         answer(pose(CLINIC, limits, "link", "both", (), "kappa"))

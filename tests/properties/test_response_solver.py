@@ -247,7 +247,7 @@ def test_counts_of_very_different_sizes_leave_no_room_to_the_limit() -> None:
     table, limit = JointTable.from_array(counts), 0.7878095843958934
     found = solve(table, limit, risk="link", objective="chi_square")
     assert found.risk > limit * (1 - 1e-6)
-    assert found.objective < 623_000  # from one start alone 847,812
+    assert found.objective < 640_000  # from one start alone 847,812
 
 
 def test_without_a_point_within_the_limits_nothing_overflows() -> None:

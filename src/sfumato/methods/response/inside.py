@@ -22,11 +22,13 @@ import numpy as np
 
 from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.newton import HIGHEST
 from sfumato.methods.response.problem import NOTHING, Problem
 from sfumato.methods.response.reach import out_of_reach, refuted
 from sfumato.methods.response.risks import Risk
 from sfumato.values.matrix.retention import FloatArray
+
+HIGHEST = -1e-9
+"""The highest log-retention tried: at r = 1 itself gradients are 0/0 where a cell is empty."""
 
 WORST = 32
 """How many of the worst cells join the working set at a time."""

@@ -11,7 +11,6 @@ Both are non-increasing in every retention: more noise is a post-processing whos
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,17 +48,6 @@ def uniform_error(table: JointTable, combinations: int) -> float:
     """Return ||pi - 1/D||^2 over all D combinations: the error of who holds them to be alike, without any release."""
     shares = table.counts / table.records
     return float((shares**2).sum()) - 1 / combinations
-
-
-def kappa_slopes(sizes: Sequence[int], x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the first and second derivatives of log(kappa) by x = log r: it is a sum over the attributes."""
-    slopes = []
-    for d, value in zip(sizes, x.tolist(), strict=True):
-        square = math.exp(2 * value)
-        first = -2 * (d - 1) / (square + d - 1)
-        slopes.append((first, -2 * first * square / (square + d - 1)))
-    of_all = np.array(slopes)
-    return of_all[:, 0], of_all[:, 1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,11 @@
 """The least randomization that keeps a risk within its limit, found by sequential quadratic programming.
 
-In x = log r the objective log(kappa) is convex, and the largest log-risk nearly so. `newton` finds the optimum in a few
-steps, or says that it did not: then SLSQP runs on a working set of the worst cells; cells that its result violates
-join, until there are none. That result is then rounded to integer noise weights and slid towards a point inside. Either
-way the risk of every cell, evaluated on these integers with a rigorous margin for rounding, is within its limit. So the
-bound holds for certain; the optimum is "no better point found". For `reconstruction` and `posterior` one start was
-enough wherever many were compared, to 4e-6 of the objective; `link` can have several local optima.
+In x = log r the objective log(kappa) is convex, and the largest log-risk nearly so. SLSQP runs on a working set of the
+worst cells; cells that its result violates join, until there are none. That result is then rounded to integer noise
+weights and slid towards a point inside. The risk of every cell, evaluated on these integers with a rigorous margin for
+rounding, is within its limit. So the bound holds for certain; the optimum is "no better point found". For
+`reconstruction` and `posterior` one start was enough wherever many were compared, to 4e-6 of the objective; `link` can
+have several local optima.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.methods.response.channels import IntArray
-from sfumato.methods.response.inside import inside, on_worst_cells, slsqp
+from sfumato.methods.response.inside import HIGHEST, inside, on_worst_cells, slsqp
 from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.newton import HIGHEST, REACHED, UNTOUCHED, optimum
 from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
 from sfumato.methods.response.problem import NOTHING, Limit, Limits, Problem, Response, Scope, pose
-from sfumato.methods.response.reach import ANOTHER, RiskOutOfReach, either, larger, refuted, suppressing
+from sfumato.methods.response.reach import ANOTHER, RiskOutOfReach, either, larger, suppressing
 from sfumato.methods.response.risks import Risk, RiskName
 from sfumato.values.matrix.retention import FloatArray
 
@@ -36,6 +35,12 @@ SCALES = (1.0, 0.5, 0.25, 2.0)
 """Starts of the search, relative to the first."""
 
 BISECTIONS = 20
+
+UNTOUCHED = 1e-7
+"""An attribute that would lose less than this of its retention is left as it is."""
+
+REACHED = 1 - 1e-6
+"""A result whose largest ratio is below this is no optimum."""
 
 
 def solve(
@@ -70,12 +75,6 @@ def answer(given: Problem) -> Response:
     untouched = np.zeros(len(given.free))
     if given.kept_as_it_is():
         return given.response(untouched)
-    points = [] if refuted(given) else [optimum(given, given.untouched)]
-    if points and not given.risk.monotone and given.table.search_seconds(given.risk.dense) <= MOST_SECONDS:
-        points.append(optimum(given, given.untouched, np.ones(len(given.free))))  # there may be several local optima
-    found = [point for point in points if point is not None]
-    if found:
-        return given.stated(min(found, key=lambda point: given.objective.value(point.channels)))
     within = inside(given)
     return given.response(_best(given, within, _first_within(given, untouched, within)))
 
@@ -141,13 +140,20 @@ def _slid(given: Problem, x: FloatArray, inside: FloatArray) -> FloatArray:
 
 
 def _best(given: Problem, inside: FloatArray, start: FloatArray) -> FloatArray:
-    """Return the best point found, from one start if its result reaches the limits, as an optimum does."""
-    floor, best = _floor(given, start), start
+    """Return the best point found, from one start if its result reaches the limits, as an optimum does.
+
+    Where there may be several local optima, and it takes no time to speak of, all starts are tried.
+    """
+    floor, best, reached = _floor(given, start), start, False
+    several = not given.risk.monotone and given.table.search_seconds(given.risk.dense) <= MOST_SECONDS
     for scale in SCALES:
         found = _slid(given, _search(given, scale * start, floor), inside)
         best = min(best, found, key=given.cost)
-        if given.largest(found) > REACHED:
-            return best
+        reached = reached or given.largest(found) > REACHED
+        if reached and not several:
+            break
+    if reached:
+        return best
     raised = _raised(given, best)
     again = _slid(given, _search(given, raised, floor), inside)
     return min(raised, again, key=given.cost)
