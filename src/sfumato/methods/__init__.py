@@ -20,7 +20,7 @@ from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement
 
-METHODS: tuple[type[Method], ...] = (
+METHODS: list[type[Method]] = [
     Uniform,
     FineGrain,
     SmallDomain,
@@ -28,7 +28,8 @@ METHODS: tuple[type[Method], ...] = (
     Anatomy,
     Suppression,
     RobustAnatomy,
-)
+]
+"""All methods, in the order in which they are named and compared."""
 
 __all__ = ["METHODS", "Method", "named", "options", "plan", "read_method"]
 
