@@ -140,7 +140,7 @@ def plan(
     else:
         print(made.explain())
         if output is not None:
-            what = "Exactly this is published" if _is_exact(made) else "This is published, in about these numbers,"
+            what = "Exactly this is published" if made.exact else "This is published, in about these numbers,"
             print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
             print(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
 
@@ -207,8 +207,8 @@ def publish(
     key = SecretKey.load(key_file) if key_file else None if seed is None else SecretKey.from_seed(seed)
     with _opened(table, policy, engine, master, conf) as opened:
         made = _planned(opened, as_json, shuffle, key) if plan_file is None else load_plan(plan_file)
-        if not as_json:
-            _announce(made)
+        if not as_json and made.announced():
+            print(made.announced(), flush=True)
         with show.progress_bar("Publishing", rows_read(made), as_json) as report:
             release = publish(opened, made, output, key=key, progress=report)
     manifest = release.manifest
@@ -346,22 +346,6 @@ def _opened(table: Path, policy: Path, engine: str, master: str | None, conf: li
 def _address(table: Path) -> str:
     """Return a path as it was written: pathlib makes one slash of the two in s3://."""
     return next((text for text in sys.argv if Path(text) == table and "://" in text), str(table))
-
-
-def _is_exact(plan: AnyPlan) -> bool:
-    from sfumato.methods.bucket_plan import GroupPlan
-
-    return not isinstance(plan, GroupPlan) or plan.exact
-
-
-def _announce(plan: AnyPlan) -> None:
-    """Say before anything is dealt what a formula tells of it."""
-    from sfumato.methods.bucket_plan import GroupPlan
-
-    if isinstance(plan, GroupPlan) and plan.robustness:
-        from sfumato.methods.explain_buckets import leftover_line
-
-        print(leftover_line(plan, plan.robustness), flush=True)
 
 
 def _probability(text: str) -> tuple[str, str]:

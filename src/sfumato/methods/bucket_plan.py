@@ -5,7 +5,7 @@ Like `sfumato.methods.plan.Plan` it says itself in words (`explain`) and in JSON
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -14,18 +14,14 @@ import numpy.typing as npt
 
 from sfumato.claims import codec
 from sfumato.claims.buckets import BucketClaim, BucketMethod
-from sfumato.claims.guarantee import Guarantee
 from sfumato.errors import PlanMismatch
-from sfumato.methods import plan_files
-from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
+from sfumato.methods.plan_files import PLAN_VERSION, listed, read_shared, sealed
 from sfumato.methods.planned import Planned
 from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.steps import Assigned, Dealt, RowStep, Separate
-from sfumato.values.uniqueness import Uniqueness, read_uniqueness
 
 IntArray = npt.NDArray[np.int64]
 
@@ -100,25 +96,24 @@ class GroupPlan(Planned):
     counts: IntArray  # records of each value
     withheld: IntArray  # of them, those that are not published; which ones is drawn. Robust Anatomy: in a rehearsal
     groups: int  # how many; robust Anatomy: in a rehearsal
-    guarantee: Guarantee
     counts_hash: str  # of the table that was counted: for robust Anatomy the joint table
     priors: tuple[KnownShares, ...] = ()  # of each attribute set, where there is a prior
     suppression: SuppressionFigures | None = None
     robustness: RobustFigures | None = None
     seeded: bool = False  # whether a test seed decided which values lose records
-    notes: tuple[str, ...] = ()
-    dropped: int = 0
-    observed: tuple[str, ...] = ()
-    computed_from_table: Facts = ()
-    table_hash: str = ""
-    policy_hash: str = ""
-    uniqueness: Uniqueness | None = None
 
     _figures = ("records", "withheld")
     shuffle = True
     mechanisms: ClassVar[tuple[Mechanism, ...]] = ()
-    from_table = True
     discloses_frequencies = True  # the table of the groups counts the published values
+    record_utility = None  # all published values are true
+    total_variation = None
+
+    def announced(self) -> str:
+        """Return how many records the formula of robust Anatomy says are left over."""
+        from sfumato.methods.explain_buckets import leftover_line
+
+        return leftover_line(self, self.robustness) if self.robustness else ""
 
     @property
     def method(self) -> BucketMethod:
@@ -149,15 +144,6 @@ class GroupPlan(Planned):
     def published_share(self) -> float:
         """The share of the records that are published."""
         return int(self.published.sum()) / self.rows
-
-    def bound_to(self, table_hash: str, policy_hash: str) -> GroupPlan:
-        """Return the plan, valid only for this table and policy."""
-        return replace(self, table_hash=table_hash, policy_hash=policy_hash)
-
-    def require(self, table_hash: str, policy_hash: str) -> None:
-        """Raise unless table and policy are the ones that were signed off."""
-        plan_files.require_same("policy", self.policy_hash, policy_hash)
-        plan_files.require_same("table", self.table_hash, table_hash)
 
     @property
     def draws_each_row(self) -> bool:
@@ -225,23 +211,13 @@ class GroupPlan(Planned):
                 "guarantee": codec.guarantee(self.guarantee),
                 "shuffle": self.shuffle,
                 "seeded": self.seeded,
-                "notes": list(self.notes),
-                "observed": list(self.observed),
-                "discloses_frequencies": self.discloses_frequencies,
-                "computed_from_table": list(self.computed_from_table),
-                "from_table": self.from_table,
+                **self._told(),
                 "parts": codec.domains(self.domain),
                 "priors": [_written(prior) for prior in self.priors],
                 "counts_hash": self.counts_hash,
-                "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
-                "table_hash": self.table_hash,
-                "policy_hash": self.policy_hash,
+                **self._bound(),
             }
         )
-
-    def to_json(self) -> str:
-        """Return the plan as JSON."""
-        return written(self.to_dict())
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> GroupPlan:
@@ -261,19 +237,12 @@ class GroupPlan(Planned):
             counts=np.array(raw["counts"], dtype=np.int64),
             withheld=np.array(raw["withheld"], dtype=np.int64),
             groups=raw["groups"],
-            guarantee=codec.read_guarantee(raw["guarantee"]),
             counts_hash=raw["counts_hash"],
             priors=tuple(map(_read_shares, raw["priors"])),
             suppression=None if raw["suppression"] is None else _read_suppression(raw["suppression"]),
             robustness=None if raw["robustness"] is None else _read_robustness(raw["robustness"]),
             seeded=raw["seeded"],
-            notes=tuple(raw["notes"]),
-            dropped=raw["dropped"],
-            observed=tuple(raw["observed"]),
-            computed_from_table=tuple(raw["computed_from_table"]),
-            table_hash=raw["table_hash"],
-            policy_hash=raw["policy_hash"],
-            uniqueness=read_uniqueness(raw["uniqueness"]),
+            **read_shared(raw),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -19,26 +19,23 @@ import numpy.typing as npt
 
 from sfumato.claims import codec
 from sfumato.claims.buckets import BucketMethod
-from sfumato.claims.guarantee import Guarantee
 from sfumato.claims.odds import OddsClaim, violations
 from sfumato.claims.single_columns import beliefs
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods import plan_files
 from sfumato.methods.bucket_plan import GroupPlan
-from sfumato.methods.plan_files import PLAN_VERSION, sealed, written
+from sfumato.methods.plan_files import PLAN_VERSION, read_shared, sealed
 from sfumato.methods.planned import Planned
 from sfumato.methods.response_plan import RESPONSE, ResponsePlan
 from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.computed import Facts
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Bound
 from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
-from sfumato.values.uniqueness import Uniqueness, read_uniqueness
 
 TIGHT = 1e-9
 """A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
@@ -119,27 +116,14 @@ class Plan(Planned):
     counts: npt.NDArray[np.int64]
     mechanism: Mechanism
     quotas: tuple[npt.NDArray[np.int64], ...]  # how many records of each value each sub-table gets
-    guarantee: Guarantee
     shuffle: bool
     partition: PartitionFigures | None = None
-    notes: tuple[str, ...] = ()
     loosenings: tuple[Loosening, ...] = ()
     uniform: UniformFigures | None = None  # for fine-grain perturbation: what it is compared with
     other_assurance: tuple[str, float] | None = None  # its name, and the record utility it would have given
-    dropped: int = 0
-    observed: tuple[str, ...] = ()
     discloses_frequencies: bool = False
-    computed_from_table: Facts = ()
-    table_hash: str = ""
-    policy_hash: str = ""
-    uniqueness: Uniqueness | None = None
 
     _figures = ("records", "retention", "diagonal")
-
-    @property
-    def from_table(self) -> bool:
-        """Whether anything that is published was computed from the table."""
-        return bool(self.computed_from_table)
 
     @property
     def domain(self) -> SensitiveDomain:
@@ -266,14 +250,9 @@ class Plan(Planned):
         label, rho1 = self.mechanism.label, Fraction(self.partition.rho1)
         return SubTableClaim(self.assurance, rho1, (self.partition.minimum_size or None) if label else None, label)
 
-    def bound_to(self, table_hash: str, policy_hash: str) -> Plan:
-        """Return the plan, valid only for this table and policy."""
-        return replace(self, table_hash=table_hash, policy_hash=policy_hash)
-
     def require(self, table_hash: str, policy_hash: str) -> None:
         """Raise unless table and policy are the ones that were signed off and the matrix keeps its bounds."""
-        plan_files.require_same("policy", self.policy_hash, policy_hash)
-        plan_files.require_same("table", self.table_hash, table_hash)
+        super().require(table_hash, policy_hash)
         if self.partition is not None:
             self._check_quotas()
         for table in self.mechanism.tables:
@@ -344,25 +323,15 @@ class Plan(Planned):
             else {"assurance": self.other_assurance[0], "record_utility": self.other_assurance[1]},
             "uniform": None if self.uniform is None else vars(self.uniform),
             "shuffle": self.shuffle,
-            "notes": list(self.notes),
-            "observed": list(self.observed),
-            "discloses_frequencies": self.discloses_frequencies,
-            "computed_from_table": list(self.computed_from_table),
-            "from_table": self.from_table,
+            **self._told(),
             "parts": codec.domains(self.domain),
             "sub_tables": codec.sub_tables(self.mechanism),
             "sub_table_column": self.mechanism.label,
             "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
             "partition": None if self.partition is None else _listed(self.partition),
-            "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
-            "table_hash": self.table_hash,
-            "policy_hash": self.policy_hash,
+            **self._bound(),
         }
         return sealed(content)
-
-    def to_json(self) -> str:
-        """Return the plan as JSON."""
-        return written(self.to_dict())
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Plan:
@@ -376,20 +345,13 @@ class Plan(Planned):
             counts=counts,
             mechanism=codec.read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"]),
             quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
-            guarantee=codec.read_guarantee(raw["guarantee"]),
             shuffle=raw["shuffle"],
             partition=None if partition is None else _read_partition(partition),
-            notes=tuple(raw["notes"]),
             loosenings=tuple(Loosening(**{**x, "values": tuple(x["values"])}) for x in raw["loosening"]),
             uniform=None if raw["uniform"] is None else UniformFigures(**raw["uniform"]),
             other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
-            dropped=raw["dropped"],
-            observed=tuple(raw["observed"]),
             discloses_frequencies=raw["discloses_frequencies"],
-            computed_from_table=tuple(raw["computed_from_table"]),
-            table_hash=raw["table_hash"],
-            policy_hash=raw["policy_hash"],
-            uniqueness=read_uniqueness(raw["uniqueness"]),
+            **read_shared(raw),
         )
 
     @classmethod

@@ -10,8 +10,6 @@ from sfumato.values.steps import RowStep
 class Planned(PrivatePlan):
     """A plan that can be carried out."""
 
-    seeded: bool = False  # whether a test seed decided something that is planned
-
     @property
     def draws_each_row(self) -> bool:
         """Whether what becomes of a row depends on its own words alone, not on other rows."""

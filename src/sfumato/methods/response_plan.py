@@ -6,23 +6,19 @@ Like `sfumato.methods.plan.Plan` it says itself in words (`explain`) and in JSON
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal
 
 from sfumato.claims import codec
-from sfumato.claims.guarantee import Guarantee
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import PlanMismatch
-from sfumato.methods import plan_files
-from sfumato.methods.plan_files import PLAN_VERSION, listed, sealed, written
+from sfumato.methods.plan_files import PLAN_VERSION, listed, read_shared, sealed
 from sfumato.methods.planned import Planned
-from sfumato.values.computed import Facts
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit
 from sfumato.values.steps import Perturb, RowStep, Shuffle
-from sfumato.values.uniqueness import Uniqueness, read_uniqueness
 
 RESPONSE: Literal["randomized-response"] = "randomized-response"
 
@@ -90,22 +86,13 @@ class ResponsePlan(Planned):
     fixed: tuple[str, ...]
     objective: Literal["l2", "chi-square"]
     mechanisms: tuple[Mechanism, ...]
-    guarantee: Guarantee
     figures: ResponseFigures
     rows: int
     counts_hash: str  # of the joint table: the limit holds for this one
-    notes: tuple[str, ...] = ()
-    dropped: int = 0
-    observed: tuple[str, ...] = ()
-    computed_from_table: Facts = ()
-    table_hash: str = ""
-    policy_hash: str = ""
-    uniqueness: Uniqueness | None = None
 
     _figures = ("diagonal", "retention")
     method = RESPONSE
     shuffle = True
-    from_table = True
     discloses_frequencies = True  # the matrices are computed from the joint table
     total_variation = None  # of the joint table it would say nothing: see expected_l2
 
@@ -122,15 +109,6 @@ class ResponsePlan(Planned):
     def steps(self, counted: Profile | None = None) -> tuple[RowStep, ...]:
         """Return what is done with the rows."""
         return Perturb(self.mechanisms), Shuffle(self.rows)
-
-    def bound_to(self, table_hash: str, policy_hash: str) -> ResponsePlan:
-        """Return the plan, valid only for this table and policy."""
-        return replace(self, table_hash=table_hash, policy_hash=policy_hash)
-
-    def require(self, table_hash: str, policy_hash: str) -> None:
-        """Raise unless table and policy are the ones that were signed off."""
-        plan_files.require_same("policy", self.policy_hash, policy_hash)
-        plan_files.require_same("table", self.table_hash, table_hash)
 
     def require_counts(self, counts_hash: str) -> None:
         """Raise unless the joint table is the one whose risk was computed."""
@@ -177,24 +155,14 @@ class ResponsePlan(Planned):
                 **figures,
                 "guarantee": codec.guarantee(self.guarantee),
                 "shuffle": self.shuffle,
-                "notes": list(self.notes),
-                "observed": list(self.observed),
-                "discloses_frequencies": self.discloses_frequencies,
-                "computed_from_table": list(self.computed_from_table),
-                "from_table": self.from_table,
+                **self._told(),
                 "mechanisms": [
                     {"parts": codec.domains(m.domain), "sub_tables": codec.sub_tables(m)} for m in self.mechanisms
                 ],
                 "counts_hash": self.counts_hash,
-                "uniqueness": None if self.uniqueness is None else asdict(self.uniqueness),
-                "table_hash": self.table_hash,
-                "policy_hash": self.policy_hash,
+                **self._bound(),
             }
         )
-
-    def to_json(self) -> str:
-        """Return the plan as JSON."""
-        return written(self.to_dict())
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> ResponsePlan:
@@ -210,17 +178,10 @@ class ResponsePlan(Planned):
             fixed=tuple(raw["fixed"]),
             objective=raw["objective"],
             mechanisms=tuple(codec.read_mechanism(m["parts"], m["sub_tables"], None) for m in raw["mechanisms"]),
-            guarantee=codec.read_guarantee(raw["guarantee"]),
             figures=_read_figures(raw),
             rows=raw["rows"],
             counts_hash=raw["counts_hash"],
-            notes=tuple(raw["notes"]),
-            dropped=raw["dropped"],
-            observed=tuple(raw["observed"]),
-            computed_from_table=tuple(raw["computed_from_table"]),
-            table_hash=raw["table_hash"],
-            policy_hash=raw["policy_hash"],
-            uniqueness=read_uniqueness(raw["uniqueness"]),
+            **read_shared(raw),
         )
 
 

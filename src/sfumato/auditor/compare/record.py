@@ -16,6 +16,8 @@ from sfumato.auditor.compare.translating import GENERALIZATION
 from sfumato.auditor.compare.trials import Trial
 from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
+from sfumato.methods.fine_grain import FineGrain
+from sfumato.methods.uniform import Uniform
 from sfumato.show.results import Drawn, Private
 from sfumato.values.text import WIDTH, indented, table
 
@@ -289,10 +291,11 @@ def _useless(when: str, outcomes: Sequence[Outcome], chance: float) -> Iterator[
 def _uniform_better(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Say that plain uniform perturbation estimates the values better than fine-grain, clearly."""
     far = {each.method: each.figures.sensitive_distance for each in outcomes if each.figures}
-    if "uniform" in far and far["uniform"] < CLEARLY * far.get("fine-grain", 0.0):
+    plain, fine = far.get(Uniform.name), far.get(FineGrain.name, 0.0)
+    if plain is not None and plain < CLEARLY * fine:
         yield (
             "Plain uniform perturbation estimates the values better than fine-grain: a total variation of "
-            f"{far['uniform']:.2%} against {far['fine-grain']:.2%}. Give fine-grain a retention_floor, or choose "
+            f"{plain:.2%} against {fine:.2%}. Give fine-grain a retention_floor, or choose "
             "uniform."
         )
 

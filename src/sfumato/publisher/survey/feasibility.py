@@ -10,7 +10,6 @@ import numpy as np
 
 from sfumato.errors import CannotMeet, UsageError
 from sfumato.methods.anatomy import Anatomy
-from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
 from sfumato.methods.small_domain.method import SmallDomain
@@ -102,7 +101,7 @@ def _tried(profile: Profile, case: _Case) -> Feasible:
         made = case.method.plan(profile, case.requirement)
     except (CannotMeet, UsageError) as problem:
         return result(problem.message)
-    if isinstance(made, GroupPlan):
+    if not made.mechanisms:
         return result(published_share=made.published_share)
     matrices = [table.matrix for mechanism in made.mechanisms for table in mechanism.tables]
     kept = [1 - matrix.pure_noise if matrix.retention is None else matrix.retention for matrix in matrices]
