@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.auditor.attackers.dealing import Deal, block_tallies, pair_tallies
 from sfumato.auditor.attackers.draws_counts import Drawn, neighbours, transitions_by
-from sfumato.release.verify.random_order import (
+from sfumato.release.verify.order import (
     LEVEL,
     Classes,
     classes_of,

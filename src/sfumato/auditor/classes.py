@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.auditor.evidence import UNMATCHED, Evidence
-from sfumato.release.verify.random_order import RANGES, Classes, classes_of
+from sfumato.release.verify.order import RANGES, Classes, classes_of
 from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.attributes import MISSING_LABEL
 

@@ -29,7 +29,7 @@ from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
-from sfumato.release.verify.random_order import BLOCKS, LEVEL, RANGES, Classes
+from sfumato.release.verify.order import BLOCKS, LEVEL, RANGES, Classes
 from sfumato.values.arrays import IntArray
 from sfumato.values.chance import Tallies, joined
 

@@ -27,7 +27,7 @@ from sfumato.auditor.finding import Finding
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.sub_tables import compositions
 from sfumato.release.manifest import Manifest
-from sfumato.release.verify.random_order import Classes
+from sfumato.release.verify.order import Classes
 from sfumato.values.arrays import CodeArray
 from sfumato.values.chance import Tallies, joined
 from sfumato.values.mechanism import Mechanism

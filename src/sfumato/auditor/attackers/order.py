@@ -12,8 +12,7 @@ from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
 from sfumato.auditor.evidence import UNMATCHED, Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.release.verify.order import published_order
-from sfumato.release.verify.random_order import LEVEL, MOST_VALUES, Classes, same_place, thinned
+from sfumato.release.verify.order import LEVEL, MOST_VALUES, Classes, published_order, same_place, thinned
 from sfumato.values.arrays import CodeArray
 from sfumato.values.chance import joined
 from sfumato.values.mechanism import Mechanism
