@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.methods import METHODS, read_method
+from sfumato.methods import METHODS, named, read_method, title_of
 from sfumato.methods.method import Assurance
 from sfumato.methods.perturbing import Perturbing
 from sfumato.methods.uniform import retention
@@ -60,6 +60,13 @@ def test_a_policy_states_it_with_its_own_options() -> None:
     assert policy.hash() != make_policy(ROLES, "gamma = 4", "cautious").hash()
     with pytest.raises(sf.UsageError, match="part does not go with uniform, only with cautious; leave it out"):
         make_policy(ROLES, "gamma = 4", "uniform", options="part = 0.25")
+
+
+def test_a_method_that_there_is_not() -> None:
+    with pytest.raises(sf.UsageError, match="There is no method 'cautius'") as caught:
+        named("cautius")
+    assert caught.value.hint == "Did you mean 'cautious'?"
+    assert (title_of("cautious"), title_of("other")) == ("cautious perturbation", "other")
 
 
 def test_it_plans_publishes_verifies_answers_and_is_audited_reported_and_compared(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
+from sfumato.errors import UsageError
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
@@ -16,6 +17,7 @@ from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.suppression.method import Suppression
 from sfumato.methods.uniform import Uniform
+from sfumato.values.nearest import meant
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement
@@ -31,7 +33,7 @@ METHODS: list[type[Method]] = [
 ]
 """All methods, in the order in which they are named and compared."""
 
-__all__ = ["METHODS", "Method", "named", "options", "plan", "read_method"]
+__all__ = ["METHODS", "Method", "named", "options", "plan", "read_method", "title_of"]
 
 
 def plan(profile: Profile, method: Method, requirement: Requirement, *, key: SecretKey | None = None) -> AnyPlan:
@@ -44,8 +46,17 @@ def plan(profile: Profile, method: Method, requirement: Requirement, *, key: Sec
 
 
 def named(name: str) -> type[Method]:
-    """Return the method of this name."""
-    return next(method for method in METHODS if method.name == name)
+    """Return the method of this name; raise `UsageError` if there is none."""
+    for method in METHODS:
+        if method.name == name:
+            return method
+    names = [method.name for method in METHODS]
+    raise UsageError(f"There is no method {name!r}.", meant(name, names, "The methods are"))
+
+
+def title_of(name: str) -> str:
+    """Return what a method is called in a sentence; of one that is not known here its name."""
+    return next((method.title for method in METHODS if method.name == name), name)
 
 
 def options() -> Iterator[tuple[str, type[Method]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.claims.buckets import BucketClaim
 from sfumato.methods.method import Method
@@ -36,6 +36,13 @@ class Bucketing(Method):
                 "throughout; if combinations are what is to be hidden, join the columns to one, or choose another "
                 "method"
             )
+
+    @classmethod
+    def read_plan(cls, raw: dict[str, Any]) -> AnyPlan:
+        """Return a plan in buckets."""
+        from sfumato.methods.bucket_plan import GroupPlan
+
+        return GroupPlan.from_dict(raw)
 
     def meets(self, plan: AnyPlan, requirement: Requirement, columns: Schema) -> bool:
         """Whether the plan promises the same."""

@@ -166,6 +166,13 @@ class Method(Section, ABC):
                 else "Choose another sensitive column.",  # the others need that several values occur
             )
 
+    @classmethod
+    def read_plan(cls, raw: dict[str, Any]) -> AnyPlan:
+        """Return a plan of what its `to_dict` gave."""
+        from sfumato.methods.plan import Plan
+
+        return Plan.from_dict(raw)
+
     @abstractmethod
     def meets(self, plan: AnyPlan, requirement: Requirement, columns: Schema) -> bool:
         """Whether a plan of this name and assurance is for these options, this requirement and these columns."""

@@ -7,18 +7,16 @@ policy by their hashes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.claims import codec
-from sfumato.claims.buckets import BucketMethod
 from sfumato.claims.odds import OddsClaim, violations
 from sfumato.claims.single_columns import beliefs
 from sfumato.claims.sub_tables import SubTableClaim
@@ -27,7 +25,7 @@ from sfumato.methods import plan_files
 from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.plan_files import PLAN_VERSION, read_shared, sealed
 from sfumato.methods.planned import Planned
-from sfumato.methods.response_plan import RESPONSE, ResponsePlan
+from sfumato.methods.response_plan import ResponsePlan
 from sfumato.show.results import columns_table
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Matrix
@@ -364,17 +362,15 @@ class Plan(Planned):
 
 
 AnyPlan = Plan | ResponsePlan | GroupPlan
-_READERS: dict[str, Callable[[dict[str, Any]], AnyPlan]] = {
-    RESPONSE: ResponsePlan.from_dict,
-    **dict.fromkeys(get_args(BucketMethod), GroupPlan.from_dict),
-}
 
 
 def load_plan(path: str | Path) -> AnyPlan:
     """Read a plan of any method."""
+    from sfumato.methods import named
+
     raw = plan_files.read(path)
     try:
-        return _READERS.get(raw["method"], Plan.from_dict)(raw)
+        return named(raw["method"]).read_plan(raw)
     except (ValueError, KeyError, TypeError) as problem:
         raise plan_files.no_plan(path, problem) from None
 

@@ -9,13 +9,12 @@ from fractions import Fraction
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, table
 from sfumato.claims.guarantee import STRENGTHS
-from sfumato.methods import METHODS
+from sfumato.methods import title_of
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
 from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism
 
-NAMES = {method.name: method.title for method in METHODS}
 ASSURANCES = {
     "proved": "The promise below is proved; where the method's paper claims more than holds, it was corrected.",
     "as-published": "The method was carried out to the letter of its paper. What is stated below is the weaker claim "
@@ -172,7 +171,7 @@ def citing(release: Release, made: str, software: str) -> Section:
     """Return how the release is cited and checked: versions, dates, checksums."""
     manifest = release.manifest
     cited = (
-        f"Release {manifest.release_id}, {manifest.created}, {NAMES.get(manifest.method, manifest.method)} "
+        f"Release {manifest.release_id}, {manifest.created}, {title_of(manifest.method)} "
         f"({manifest.assurance}), made with {manifest.software}. SHA-256 of {_file(manifest.data)}: "
         f"{manifest.data.sha256}."
     )

@@ -20,7 +20,7 @@ from sfumato.auditor.report.page_mechanism import binding, blurring
 from sfumato.auditor.report.page_record import what_is_wrong
 from sfumato.auditor.report.page_words import citing, limits, promise, story
 from sfumato.errors import UsageError
-from sfumato.methods import named
+from sfumato.methods import title_of
 from sfumato.publisher.table import Table
 from sfumato.release.folder import release_around
 from sfumato.show.files import check_new, new_file
@@ -92,7 +92,7 @@ def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
     manifest = release.manifest
     made = datetime.now(UTC).date().isoformat()
     software = f"sfumato {version('sfumato')}"
-    method, is_test = named(manifest.method).title, manifest.status != "release"
+    method, is_test = title_of(manifest.method), manifest.status != "release"
     return Page(
         title=f"Release {manifest.release_id}",
         subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {method}",

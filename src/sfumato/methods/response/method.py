@@ -95,6 +95,13 @@ class RandomizedResponse(Method):
 
         return planner.plan(profile, requirement, self)
 
+    @classmethod
+    def read_plan(cls, raw: dict[str, Any]) -> AnyPlan:
+        """Return a plan of several mechanisms."""
+        from sfumato.methods.response_plan import ResponsePlan
+
+        return ResponsePlan.from_dict(raw)
+
     def meets(self, plan: AnyPlan, requirement: Requirement, columns: Schema) -> bool:
         """Whether the plan limits the same risk in the same way."""
         from sfumato.methods.response_plan import ResponsePlan
