@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sfumato.claims.checks import Check, needs_audit, outcome
 from sfumato.claims.claim import Claim, Published, Shape
 from sfumato.claims.guarantee import UPWARD, Guarantee, Strength, percent
-from sfumato.claims.second_release import SECOND_GROUPS
+from sfumato.claims.second_release import SECOND_BUCKETS
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
 
 IntArray = npt.NDArray[np.int64]
@@ -129,7 +129,7 @@ class BucketClaim(Claim):
         return _of_robust_anatomy(self) if self.assurance == "proved" else _of_merging(self)
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
-        return SECOND_GROUPS
+        return SECOND_BUCKETS
 
     def fits(self, published: Published) -> dict[str, bool]:
         as_published = self.assurance == "as-published"

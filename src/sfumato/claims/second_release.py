@@ -29,7 +29,7 @@ from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound
 
-SECOND_GROUPS = (
+SECOND_BUCKETS = (
     "The key was discarded: a second release of the same people makes other groups. Together two releases by groups "
     "can tell all: a record has one of the values that both its groups have, often one only, and no bound is kept."
 )

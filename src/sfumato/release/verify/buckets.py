@@ -42,31 +42,31 @@ def stated(release: ReleaseFolder) -> Iterator[Check]:
 
 def rows(release: ReleaseFolder) -> Iterator[Check]:
     """The two files must fit each other and the manifest, and keep the bound as far as they show it."""
-    manifest, groups = release.manifest, release.manifest.buckets
+    manifest, buckets = release.manifest, release.manifest.buckets
     domain = manifest.domain
     with connected(release) as connection:
         columns = {
             "columns": (_names(connection, "release"), list(release.column_names)),
-            f"columns of {groups.file}": (_names(connection, "compositions"), group_columns(groups)),
+            f"columns of {buckets.file}": (_names(connection, "compositions"), bucket_columns(buckets)),
         }
         for name, (found, due) in columns.items():
             yield outcome(name, found == due, f"{len(found)} columns, as stated.", f"They are {found}.")
         rows = connection.sql("SELECT count(*) FROM release").fetchall()[0][0]
-        if any(found != due for found, due in columns.values()) or groups.number > rows:
+        if any(found != due for found, due in columns.values()) or buckets.number > rows:
             yield outcome(
-                "groups", groups.number <= rows, "Not more than rows.", f"{rows:,} rows are fewer than groups."
+                "groups", buckets.number <= rows, "Not more than rows.", f"{rows:,} rows are fewer than groups."
             )
             return
-        data, lines = _data(connection, groups), _lines(connection, groups, domain)
-        yield from _sizes(release, groups, data, lines)
+        data, lines = _data(connection, buckets), _lines(connection, buckets, domain)
+        yield from _sizes(release, buckets, data, lines)
         yield _in_domain(domain, lines)
         yield from _observed(manifest, domain, lines)
         with suppress(ArithmeticError):  # a limit that is no number is told with what is stated
-            yield from manifest.bucket_claim.shown(_shown(connection, groups, data, lines))
+            yield from manifest.bucket_claim.shown(_shown(connection, buckets, data, lines))
 
 
 def types_fit(types: list[str], domain: SensitiveDomain) -> bool:
-    """Whether a file of the groups has columns of these (Arrow) types: integers, and what the values are."""
+    """Whether a file of the buckets has columns of these (Arrow) types: integers, and what the values are."""
     fitting = (_fits(kind, part) for kind, part in zip(types[1:-1], domain.parts, strict=False))
     return len(types) == len(domain.parts) + 2 and (types[0], types[-1]) == ("int32", "int64") and all(fitting)
 
@@ -78,9 +78,9 @@ def _fits(kind: str, part: Domain) -> bool:
     return kind.removeprefix("u").startswith("int") if kinds == {int} else kind == "string"
 
 
-def group_columns(groups: GroupsPart) -> list[str]:
-    """Return the columns of the table of the groups."""
-    return [groups.group_column, *(part.name for part in groups.domain), groups.count_column]
+def bucket_columns(buckets: GroupsPart) -> list[str]:
+    """Return the columns of the table of the buckets."""
+    return [buckets.group_column, *(part.name for part in buckets.domain), buckets.count_column]
 
 
 def _names(connection: Any, view: str) -> list[str]:
@@ -89,35 +89,35 @@ def _names(connection: Any, view: str) -> list[str]:
 
 @dataclass
 class _Counted:
-    """A file, read in its order. Groups are numbered from 0."""
+    """A file, read in its order. Buckets are numbered from 0."""
 
-    number: int  # of groups, as stated
+    number: int  # of buckets, as stated
     domain_size: int = 0
     lines: int = 0
-    in_order: bool = True  # groups 1, 2, ..., `number`, none left out
-    sorted: bool = True  # inside a group by value, each value once
+    in_order: bool = True  # buckets 1, 2, ..., `number`, none left out
+    sorted: bool = True  # inside a bucket by value, each value once
     outside: int = 0  # lines with no value of the domain, or with no count
-    last: int = 0  # number of the last group so far
+    last: int = 0  # number of the last bucket so far
 
     def __post_init__(self) -> None:
-        self.sizes = np.zeros(self.number, dtype=np.int64)  # records of each group
+        self.sizes = np.zeros(self.number, dtype=np.int64)  # records of each bucket
         self.most = np.zeros(self.number, dtype=np.int64)  # the largest count of a value
         self.totals = np.zeros(self.domain_size, dtype=np.int64)  # the published records of each value
 
-    def next_groups(self, numbers: Any) -> IntArray | None:
-        """Take the groups of the next lines; None if their numbers are wrong."""
+    def next_buckets(self, numbers: Any) -> IntArray | None:
+        """Take the buckets of the next lines; None if their numbers are wrong."""
         self.lines += len(numbers)
         if numbers.null_count or not self.in_order:
             self.in_order = False
             return None
-        groups: IntArray = np.asarray(numbers).astype(np.int64)
-        steps = np.diff(groups, prepend=self.last)
-        self.in_order = bool(((steps == 0) | (steps == 1)).all() and groups[0] > 0 and groups[-1] <= self.number)
-        self.last = int(groups[-1])
-        return groups - 1 if self.in_order else None
+        buckets: IntArray = np.asarray(numbers).astype(np.int64)
+        steps = np.diff(buckets, prepend=self.last)
+        self.in_order = bool(((steps == 0) | (steps == 1)).all() and buckets[0] > 0 and buckets[-1] <= self.number)
+        self.last = int(buckets[-1])
+        return buckets - 1 if self.in_order else None
 
     def finish(self) -> None:
-        """Note whether all groups were there."""
+        """Note whether all buckets were there."""
         self.in_order = self.in_order and self.last == self.number
 
 
@@ -131,27 +131,27 @@ def _whole(name: str) -> str:
     return f"TRY_CAST({quoted(name)} AS BIGINT)"
 
 
-def _data(connection: Any, groups: GroupsPart) -> _Counted:
-    found = _Counted(groups.number)
-    for batch in _batches(connection, [_whole(groups.group_column)], "release"):
-        numbers = found.next_groups(batch.column(0))
+def _data(connection: Any, buckets: GroupsPart) -> _Counted:
+    found = _Counted(buckets.number)
+    for batch in _batches(connection, [_whole(buckets.group_column)], "release"):
+        numbers = found.next_buckets(batch.column(0))
         if numbers is not None:
             _add(found.sizes, numbers, np.ones(numbers.size, dtype=np.int64))
     found.finish()
     return found
 
 
-def _lines(connection: Any, groups: GroupsPart, domain: SensitiveDomain) -> _Counted:
+def _lines(connection: Any, buckets: GroupsPart, domain: SensitiveDomain) -> _Counted:
     names = [quoted(name) for name in domain.names]
-    columns = [_whole(groups.group_column), *names, _whole(groups.count_column)]
-    found, last = _Counted(groups.number, domain.size), -1
+    columns = [_whole(buckets.group_column), *names, _whole(buckets.count_column)]
+    found, last = _Counted(buckets.number, domain.size), -1
     for batch in _batches(connection, columns, "compositions"):
         number, *values, counted = batch.columns
         codes, counts = _codes(domain, values), np.asarray(counted.fill_null(0)).astype(np.int64)
         outside = (codes < 0) | (counts < 1)
         found.outside += int(np.count_nonzero(outside))
         np.add.at(found.totals, codes[~outside], counts[~outside])
-        numbers = found.next_groups(number)
+        numbers = found.next_buckets(number)
         if numbers is not None:
             keys = numbers * domain.size + codes
             found.sorted = found.sorted and bool((np.diff(keys, prepend=last) > 0).all())
@@ -162,10 +162,10 @@ def _lines(connection: Any, groups: GroupsPart, domain: SensitiveDomain) -> _Cou
     return found
 
 
-def _add(total: IntArray, groups: IntArray, amounts: IntArray) -> None:
-    """Add to the totals of ascending groups."""
-    first = int(groups[0])
-    total[first : int(groups[-1]) + 1] += np.bincount(groups - first, amounts).astype(np.int64)
+def _add(total: IntArray, buckets: IntArray, amounts: IntArray) -> None:
+    """Add to the totals of ascending buckets."""
+    first = int(buckets[0])
+    total[first : int(buckets[-1]) + 1] += np.bincount(buckets - first, amounts).astype(np.int64)
 
 
 def _codes(domain: SensitiveDomain, columns: list[Any]) -> IntArray:
@@ -186,16 +186,16 @@ def _codes(domain: SensitiveDomain, columns: list[Any]) -> IntArray:
 # --- what they show ---------------------------------------------------------------------------------------------------
 
 
-def _sizes(release: ReleaseFolder, groups: GroupsPart, data: _Counted, lines: _Counted) -> Iterator[Check]:
-    for name, counted, due in (("rows", data, release.manifest.data.rows), ("lines", lines, groups.lines)):
+def _sizes(release: ReleaseFolder, buckets: GroupsPart, data: _Counted, lines: _Counted) -> Iterator[Check]:
+    for name, counted, due in (("rows", data, release.manifest.data.rows), ("lines", lines, buckets.lines)):
         found = f"{counted.lines:,} {name}"
         yield outcome(name, counted.lines == due, f"{found}, as stated.", f"{found}, not as stated.")
-    for file, counted in ((release.data.name, data), (groups.file, lines)):
+    for file, counted in ((release.data.name, data), (buckets.file, lines)):
         yield outcome(
             f"groups of {file}",
             counted.in_order,
-            f"Numbered from 1 to {groups.number:,}, in this order.",
-            f"They are not numbered from 1 to {groups.number:,}, in this order.",
+            f"Numbered from 1 to {buckets.number:,}, in this order.",
+            f"They are not numbered from 1 to {buckets.number:,}, in this order.",
         )
     differ = int(np.count_nonzero(data.sizes != lines.sizes))
     yield outcome(
@@ -233,11 +233,11 @@ def _observed(manifest: Manifest, domain: SensitiveDomain, lines: _Counted) -> I
         )
 
 
-def _shown(connection: Any, groups: GroupsPart, data: _Counted, lines: _Counted) -> BucketCounts:
+def _shown(connection: Any, buckets: GroupsPart, data: _Counted, lines: _Counted) -> BucketCounts:
     """Return both files as the claim asks for them."""
 
     def signatures(columns: tuple[str, ...]) -> str:
-        bucket, names = quoted(groups.group_column), ", ".join(map(quoted, columns))
+        bucket, names = _whole(buckets.group_column), ", ".join(map(quoted, columns))
         return f"SELECT {bucket} AS g, {names}, count(*) AS n FROM release GROUP BY ALL"
 
     def rarest(columns: tuple[str, ...]) -> IntArray:
@@ -249,13 +249,13 @@ def _shown(connection: Any, groups: GroupsPart, data: _Counted, lines: _Counted)
         return int(connection.sql(f"SELECT count(*) FROM ({query})").fetchall()[0][0])
 
     agree = data.in_order and lines.in_order and np.array_equal(data.sizes, lines.sizes)
-    return BucketCounts(lines.totals, lines.sizes, lines.most, agree, groups.withheld, rarest, mixed)
+    return BucketCounts(lines.totals, lines.sizes, lines.most, agree, buckets.withheld, rarest, mixed)
 
 
 def unseen(release: ReleaseFolder, of_claim: list[Check]) -> Iterator[Check]:
     """What only an audit with the private table can show."""
-    groups = release.manifest.buckets
-    among = f" among those that agree in {', '.join(groups.dealt_within)}" if groups.dealt_within else ""
+    buckets = release.manifest.buckets
+    among = f" among those that agree in {', '.join(buckets.dealt_within)}" if buckets.dealt_within else ""
     yield needs_audit("records", "That records and values are those of the table, none added or changed.")
     yield needs_audit("dealing", f"That records were dealt to groups at random{among}, from a secret key.")
     yield needs_audit("row order", "That the records of a group are in random order.")

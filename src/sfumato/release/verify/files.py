@@ -134,7 +134,7 @@ def carried(release: ReleaseFolder) -> Iterator[Check]:
     yield from _carried(data, "", _Columns(release.column_names, lambda found: found == types))
     if others:
         fit = partial(buckets.types_fit, domain=manifest.domain)
-        columns = _Columns(buckets.group_columns(manifest.buckets), fit)
+        columns = _Columns(buckets.bucket_columns(manifest.buckets), fit)
         yield from _carried(others[0], f" of {others[0].name}", columns)
 
 
