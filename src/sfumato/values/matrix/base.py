@@ -1,8 +1,8 @@
 """What a matrix must answer. Nobody else asks of which kind it is.
 
-``P[j, i] = Pr[x_i -> y_j]``; columns sum to one, and every entry is an integer over 2^64 (`weight`). Arrays over true
-values x and over published values y are told apart in the words below, although today's matrices publish the values of
-the domain that they are drawn from. All products are along the last axis.
+``P[j, i] = Pr[x_i -> y_j]``; columns sum to one, and every entry is an integer over 2^64 (`weight`). Published values
+are those of the domain; where both are told apart below, j or y is published, and i or x true. All products are along
+the last axis.
 
     retention.py    a diagonal and the same noise for all published values: everything in O(m)
     dense.py        any columns of integers, up to some thousand values

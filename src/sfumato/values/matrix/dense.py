@@ -360,10 +360,11 @@ def _scaled(column: Sequence[int]) -> list[int]:
     total = sum(column)
     if total <= 0 or min(column) < 0:
         raise ValueError("the entries of a column are not negative, nor all zero")
-    parts = [divmod(entry * WORDS, total) for entry in column]
-    left = WORDS - sum(whole for whole, _ in parts)
-    more = set(sorted(range(len(parts)), key=lambda j: -parts[j][1])[:left])
-    scaled = [whole + (j in more) for j, (whole, _) in enumerate(parts)]
+    scaled = [entry * WORDS // total for entry in column]
+    left = WORDS - sum(scaled)
+    remainders = [entry * WORDS % total for entry in column]
+    for j in sorted(range(len(column)), key=remainders.__getitem__, reverse=True)[:left]:
+        scaled[j] += 1
     if max(scaled) == WORDS:
         raise ValueError("a column leaves one value only: the published value is certain")
     return scaled
