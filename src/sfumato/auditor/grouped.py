@@ -36,20 +36,35 @@ class Lines:
         """Where they begin."""
         return np.concatenate([[0], self.ends[:-1]])
 
+    def each(self, groups: IntArray) -> tuple[IntArray, IntArray]:
+        """Return all lines of these groups one after another: which of them a line is of, and the line."""
+        lengths = (self.ends - self.starts)[groups]
+        which = np.repeat(np.arange(lengths.size), lengths)
+        return which, self.starts[groups][which] + np.arange(which.size) - (np.cumsum(lengths) - lengths)[which]
+
     def find(self, groups: IntArray, codes: IntArray) -> IntArray:
         """Return the line of each group and code; all must occur."""
+        at, occurs = self._looked_up(groups, codes)
+        if not occurs.all():
+            group = int(groups[np.flatnonzero(~occurs)[0]])
+            raise ReleaseError(
+                f"Group {group + 1} does not have the value that one of its records has.",
+                "Give the table that was published.",
+            )
+        return at
+
+    def count(self, groups: IntArray, codes: IntArray) -> IntArray:
+        """Return how often each group has each code."""
+        at, occurs = self._looked_up(groups, codes)
+        return np.where(occurs, self.counts[at], 0)
+
+    def _looked_up(self, groups: IntArray, codes: IntArray) -> tuple[IntArray, BoolArray]:
         width = int(max(self.codes.max(), codes.max())) + 1
         keys = self.groups * width + self.codes
         order = np.argsort(keys)
         wanted = groups * width + codes
         at = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), order.size - 1)]
-        if (keys[at] != wanted).any():
-            group = int(groups[np.flatnonzero(keys[at] != wanted)[0]])
-            raise ReleaseError(
-                f"Group {group + 1} does not have the value that one of its records has.",
-                "Give the table that was published.",
-            )
-        return np.asarray(at)
+        return np.asarray(at), np.asarray(keys[at] == wanted)
 
     def of_groups(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Return codes and counts of each group."""

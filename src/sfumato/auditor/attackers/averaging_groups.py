@@ -52,15 +52,13 @@ def two_groups(
     Every value of a group must occur in the cells of its people.
     """
     first = tables[0].lines
-    lengths = (first.ends - first.starts)[groups[0]]
-    start = np.cumsum(lengths) - lengths
-    person = np.repeat(np.arange(lengths.size), lengths)
-    line = first.starts[groups[0]][person] + np.arange(person.size) - start[person]
+    person, line = first.each(groups[0])
+    start = np.flatnonzero(np.diff(person, prepend=-1))
     codes = first.codes[line]
-    weights = first.counts[line] * _counted(tables[1], groups[1][person], codes) / counts[cells[person], codes]
+    weights = first.counts[line] * tables[1].lines.count(groups[1][person], codes) / counts[cells[person], codes]
     beliefs = weights / np.add.reduceat(weights, start)[person]
     largest = np.maximum.reduceat(beliefs, start)
-    likeliest = np.full(lengths.size, -1)
+    likeliest = np.full(start.size, -1)
     best = np.flatnonzero(beliefs == largest[person])
     likeliest[person[best]] = codes[best]
     own = np.flatnonzero(codes == true[person])
@@ -71,17 +69,6 @@ def two_groups(
         once=first.counts[line[own]] / tables[0].sizes[groups[0]],
         possible=np.add.reduceat((weights > 0).astype(np.int64), start),
     )
-
-
-def _counted(tables: GroupTables, groups: IntArray, codes: IntArray) -> IntArray:
-    """Return how often each group has each value."""
-    lines = tables.lines
-    width = int(max(lines.codes.max(), codes.max())) + 1
-    keys = lines.groups * width + lines.codes
-    order = np.argsort(keys)
-    wanted = groups * width + codes
-    at = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), order.size - 1)]
-    return np.where(keys[at] == wanted, lines.counts[at], 0)
 
 
 QUESTION = "Which value has a person whose rows in two releases of the table are known?"

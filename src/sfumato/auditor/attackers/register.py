@@ -129,14 +129,9 @@ def _told_by_groups(evidence: Evidence, linked: Linked) -> Told:
     pairs, times = np.unique(linked.rows[here] * tables.sizes.size + tables.rows[here], return_counts=True)
     person, group = np.divmod(pairs, tables.sizes.size)
     lines = tables.lines
-    lengths = (lines.ends - lines.starts)[group]
-    line = (
-        np.repeat(lines.starts[group], lengths)
-        + np.arange(lengths.sum())
-        - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    )
-    shares = lines.counts[line] / tables.sizes[lines.groups[line]] * np.repeat(times, lengths)
-    sums = np.bincount(np.repeat(person, lengths) * size + lines.codes[line], shares, linked.people.size * size)
+    pair, line = lines.each(group)
+    shares = lines.counts[line] / tables.sizes[lines.groups[line]] * times[pair]
+    sums = np.bincount(person[pair] * size + lines.codes[line], shares, linked.people.size * size)
     limits = np.full(size, float(evidence.group_claim.at_most))
     return Told(np.asarray(sums.reshape(-1, size), dtype=np.float64), limits, True, evidence.values.labels)
 
