@@ -1,0 +1,131 @@
+"""The same matrix as retentions and as columns: all who ask it find the same, by closed forms and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.auditor.attackers.averaging_matrices import recovery
+from sfumato.auditor.attackers.background import prior_beliefs
+from sfumato.auditor.attackers.column_beliefs import column_views, known_shares
+from sfumato.auditor.attackers.corruption import demonstrate
+from sfumato.auditor.attackers.draws_counts import Drawn, Margin, margins, neighbours, transitions
+from sfumato.auditor.attackers.order_guesses import Estimator
+from sfumato.auditor.attackers.posterior import worst_priors
+from sfumato.auditor.attackers.reuse import equal_shares
+from sfumato.auditor.beliefs import beliefs_in_truth, expected_cases, observed_cases
+from sfumato.auditor.knowledge import Knowledge
+from sfumato.auditor.worlds import exact_weights
+from sfumato.claims.odds import counterexample
+from sfumato.claims.single_columns import factors
+from sfumato.methods.robustness.prior import count_prior
+from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.chance import Tallies
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.dense import DenseMatrix
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import Bound
+
+DOMAIN = SensitiveDomain((Domain("disease", ("flu", "gout", "HIV")), Domain("outcome", ("better", "worse"))))
+M, ROWS = 6, 400
+BOUNDS = tuple(Bound.of_rho(Fraction(1, 10), Fraction(k, 10)) for k in (3, 3, 4, 4, 5, 5))
+RNG = np.random.default_rng(3)
+TRUE = RNG.integers(0, M, ROWS).astype(np.int32)
+GROUPS = RNG.integers(0, 25, ROWS)
+HELD = np.bincount(TRUE, minlength=M)
+
+
+def _pairs() -> Iterator[tuple[PerturbationMatrix, DenseMatrix]]:
+    for retention in ([0.2] * M, [0.05, 0.1, 0.3, 0.2, 0.6, 0.4], [0.001, 0.9, 0.5, 0.5, 0.2, 0.1]):
+        own = PerturbationMatrix.from_retention(retention)
+        yield own, DenseMatrix(np.array([[own.weight(y, x) for y in range(M)] for x in range(M)], dtype=np.uint64))
+
+
+both = pytest.mark.parametrize("pair", list(_pairs()), ids=["uniform", "fine-grain", "one nearly lost"])
+Pair = tuple[PerturbationMatrix, DenseMatrix]
+
+
+def _mechanisms(pair: Pair) -> tuple[Mechanism, Mechanism]:
+    one, other = (Mechanism.single(DOMAIN, matrix, BOUNDS) for matrix in pair)
+    return one, other
+
+
+def _published(matrix: Matrix) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    return matrix.sample(TRUE, np.random.default_rng(5).integers(0, 2**64, ROWS, dtype=np.uint64, endpoint=False))
+
+
+def _same(one: Tallies, other: Tallies) -> None:
+    for name in ("hits", "records", "chance"):
+        assert np.allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-12), name
+
+
+@both
+def test_exact_factors(pair: Pair) -> None:
+    assert exact_weights(pair[0]) == exact_weights(pair[1])
+    one, other = ([*factors(DOMAIN, matrix)] for matrix in pair)
+    assert one == other
+    assert len(one) == 5
+    one, other = _mechanisms(pair)
+    for direction in ("upward", "downward"):
+        found = [[w.factor for w in worst_priors(m.tables[0], direction)] for m in (one, other)]
+        assert found[0] == found[1]
+    breaches = [counterexample(matrix, BOUNDS) for matrix in pair]
+    assert (breaches[0] is None) == (breaches[1] is None)
+    if breaches[0] and breaches[1]:
+        assert (breaches[0].code, breaches[0].posterior) == (breaches[1].code, breaches[1].posterior)
+    assert demonstrate(pair[0], HELD.tolist()) == demonstrate(pair[1], HELD.tolist())
+
+
+@both
+def test_beliefs_of_records(pair: Pair) -> None:
+    published = _published(pair[0])
+    weights = np.random.default_rng(6).random(ROWS)
+    for given in (None, weights):
+        one, other = (beliefs_in_truth(matrix, TRUE, published, GROUPS, given) for matrix in pair)
+        assert np.allclose(one, other, rtol=1e-9)
+    known = Knowledge("sex", GROUPS, count_prior(GROUPS, TRUE.astype(np.int64)))
+    one, other = (prior_beliefs(mechanism, TRUE, published, known) for mechanism in _mechanisms(pair))
+    assert np.allclose(one.beliefs, other.beliefs, rtol=1e-9)
+    cases = [expected_cases(mechanism, TRUE, GROUPS, [HELD]) for mechanism in _mechanisms(pair)]
+    assert np.allclose(cases[0].weights, cases[1].weights, rtol=1e-9)
+    (view, *_) = column_views(DOMAIN, [BOUNDS[0]] * M, any_predicate=False)
+    counts = np.bincount(GROUPS * M + TRUE, minlength=25 * M).reshape(25, M)
+    names = [str(k) for k in range(25)]
+    one, other = (known_shares(mechanism, [HELD], view, counts, names).beliefs for mechanism in _mechanisms(pair))
+    assert np.allclose(one, other, rtol=1e-9)
+
+
+@both
+def test_draws(pair: Pair) -> None:
+    published, labels = _published(pair[0]), np.zeros(ROWS, dtype=np.int32)
+    drawn = Drawn(TRUE, published, labels, np.arange(ROWS))
+    one, other = _mechanisms(pair)
+    cases = observed_cases(TRUE, published, labels, np.zeros(ROWS, dtype=np.int64), one)
+    _same(transitions(one, cases), transitions(other, cases))
+    _same(neighbours(one, drawn, ROWS), neighbours(other, drawn, ROWS))
+    shown = np.bincount(published, minlength=M)[None, :]
+    parts = [Margin(matrix, HELD[None, :], shown, ["all"], DOMAIN.labels) for matrix in pair]
+    _same(margins(parts[:1]), margins(parts[1:]))
+    assert parts[0].log_chance == pytest.approx(parts[1].log_chance)
+
+
+@both
+def test_two_releases(pair: Pair) -> None:
+    assert equal_shares(*pair) == pytest.approx(equal_shares(pair[0], pair[0]))
+    for releases in (1, 2, 3):
+        one, other = (recovery(mechanism, [HELD], releases) for mechanism in _mechanisms(pair))
+        assert other.interval is None  # all sequences, not drawn ones
+        assert one.share == pytest.approx(other.share)
+        assert one.worst == pytest.approx(other.worst)
+
+
+@both
+def test_guesses_by_place(pair: Pair) -> None:
+    published, parts = _published(pair[0]), np.arange(ROWS) // 50
+    labels = np.zeros(ROWS, dtype=np.int64)
+    one, other = (Estimator.of(m).estimate(parts, 8, published, labels) for m in _mechanisms(pair))
+    assert np.allclose(one, other, rtol=1e-6, atol=1e-6)
