@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.analyst.release import Release
+from sfumato.analyst.release import Release, open_release
 from sfumato.claims.odds import adversary_of_noise
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
@@ -106,3 +107,27 @@ def test_a_method_of_any_name_is_held_to_bounds_on_single_values(assurance: str,
     table = scan(patients(2000), policy)
     release = publish(table, plan(profile(table), policy.method, policy.requirement), tmp_path / "r")
     assert wrong(release, lambda raw: raw.update(method="toy")).startswith("It is") == is_kept
+
+
+@pytest.mark.parametrize(
+    ("method", "requirement", "part", "key", "told"),
+    [
+        (
+            "anatomy",
+            "l = 2",
+            "groups",
+            "at_most",
+            "Not what follows from the method, its limit and the columns: at_most",
+        ),
+        ("randomized-response", "risk_limit = 0.414", "response", "limit", "The limit cannot be read: "),
+    ],
+)
+def test_a_limit_that_cannot_be_read_is_told(
+    method: str, requirement: str, part: str, key: str, told: str, tmp_path: Path
+) -> None:
+    release = made(tmp_path / "r", requirement, method, GROUPED)
+    raw = json.loads(release.manifest.to_json())
+    raw[part][key] = "1/0"
+    (release.folder / "manifest.json").write_text(json.dumps(raw), encoding="utf-8")
+    found = open_release(release.folder).verify()
+    assert next(check.detail for check in found.checks if check.name == "guarantee, as stated").startswith(told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from sfumato.claims.buckets import BucketClaim
 from sfumato.claims.checks import Check
 from sfumato.claims.claim import Published
 from sfumato.errors import UsageError
@@ -47,7 +48,9 @@ def claim_checks(manifest: Manifest, stated: Published) -> Iterator[Check]:
     try:
         claim = manifest.claim
     except UNREADABLE as problem:
-        yield Check("guarantee, as stated", "fails", f"The limit cannot be read: {problem}")
+        told = f"The limit cannot be read: {problem.message if isinstance(problem, UsageError) else problem}"
+        of_buckets = f"Not what follows from {BucketClaim.rests_on}: at_most or domain."
+        yield Check("guarantee, as stated", "fails", of_buckets if manifest.in_buckets else told)
     else:
         yield from claim.checks(stated)
 
