@@ -107,6 +107,8 @@ def test_a_method_of_any_name_is_held_to_bounds_on_single_values(assurance: str,
     table = scan(patients(2000), policy)
     release = publish(table, plan(profile(table), policy.method, policy.requirement), tmp_path / "r")
     assert wrong(release, lambda raw: raw.update(method="toy")).startswith("It is") == is_kept
+    for other in ("anatomy", "suppression", "robust-anatomy", "randomized-response", "small-domain"):
+        assert not wrong(release, lambda raw, other=other: raw.update(method=other)).startswith("It is")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ class OddsClaim(Claim):
     scope: Scope = "single values"
     directions: tuple[Direction, ...] = BOTH
     discloses_frequencies: bool = False
+    is_misnamed: bool = False  # whether the method's name is one of another kind of claim
 
     rests_on = "the method, the bounds and the matrix"
     rechecked = "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
@@ -132,7 +133,8 @@ class OddsClaim(Claim):
     def fits(self, published: Published) -> dict[str, bool]:
         """Return whether there is one matrix for all rows."""
         kind, mechanisms = {"perturbation"}, published.mechanisms
-        return {"method": published.kinds == kind and len(mechanisms) == 1 and mechanisms[0].is_whole}
+        one_matrix = published.kinds == kind and len(mechanisms) == 1 and mechanisms[0].is_whole
+        return {"method": one_matrix and not self.is_misnamed}
 
     def checks(self, published: Published) -> Iterator[Check]:
         return bounds_checks(self, published, self.directions)

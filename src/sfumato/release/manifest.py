@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sfumato.claims import codec
-from sfumato.claims.buckets import BucketClaim
+from sfumato.claims import codec, linking_risk
+from sfumato.claims.buckets import BucketClaim, BucketMethod
 from sfumato.claims.claim import Claim
 from sfumato.claims.guarantee import Guarantee, Strength
 from sfumato.claims.linking_risk import RiskClaim
@@ -334,7 +335,8 @@ class Manifest(Part):
         if "small-domain" in (self.method, self.mechanism.kind):
             stated, rho1 = self.mechanism, Fraction(self.mechanism.rho1 or 0)
             return SubTableClaim(self.assurance, rho1, stated.minimum_sub_table, stated.sub_table_column)
-        return OddsClaim.of(self.method, self.assurance, discloses_frequencies=self.discloses_frequencies)
+        claim = OddsClaim.of(self.method, self.assurance, discloses_frequencies=self.discloses_frequencies)
+        return replace(claim, is_misnamed=self.method in (linking_risk.KIND, *get_args(BucketMethod)))
 
     @property
     def bucket_claim(self) -> BucketClaim:
