@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 
 from sfumato.analyst.two_by_two import Strength, two_by_two
 from sfumato.analyst.two_way import associate, independence_test
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 FILE = "adult_complete_45222.parquet"
 LEVEL = 0.95

@@ -16,11 +16,10 @@ from time import perf_counter
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.analyst.answer import IntArray
 from sfumato.analyst.grouped.buckets import Deal, Fit
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.bucket_deal import Deal as DealInBatches
 from sfumato.values.bucket_deal import Runs
-from sfumato.values.matrix.retention import FloatArray
 
 ADULT = "adult_complete_45222.parquet"
 CENSUS = "acs2024_census_like_500k.parquet"

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.methods.response import Channel, JointTable, Reconstruction, Scope, solve
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 FILE = "adult_complete_45222.parquet"
 EMGR = ("education", "marital_status", "sex", "race")

@@ -33,7 +33,7 @@ from sfumato.methods.robustness import (
     merge_records,
     worst_posteriors,
 )
-from sfumato.methods.robustness.posterior import IntArray
+from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 
 FILE = "adult_complete_45222.parquet"

@@ -12,7 +12,8 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.small_domain.partition import Assurance, Partition, partition
+from sfumato.methods.small_domain.partition import Partition, partition
+from sfumato.values.arrays import Assurance
 
 RECORDS = 10**8
 VALUES = 15_000

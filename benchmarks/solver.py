@@ -10,7 +10,8 @@ from time import perf_counter
 
 import numpy as np
 
-from sfumato.methods.fine_grain_solver import FloatArray, solve_both, solve_upward
+from sfumato.methods.fine_grain_solver import solve_both, solve_upward
+from sfumato.values.arrays import FloatArray
 
 VALUES = 15_000
 TOLERANCES = (2.0, 3.0, 10.0, 100.0, 1_000.0)

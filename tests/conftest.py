@@ -13,7 +13,8 @@ from hypothesis import settings
 
 from sfumato.analyst.randomized import inverse
 from sfumato.publisher.policy import Policy
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing
 settings.load_profile("untimed")

@@ -16,7 +16,7 @@ from sfumato.analyst.power import Power, power
 from sfumato.analyst.release import Release
 from sfumato.errors import SingularMatrix, UsageError
 from sfumato.publisher.policy import Policy
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 from tests.engines.test_compound import compound
 from tests.engines.tools import released
 

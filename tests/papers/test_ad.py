@@ -28,7 +28,8 @@ from sfumato.methods.response import (
     trade_off,
     untouched,
 )
-from sfumato.values.matrix.retention import WORDS, FloatArray
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import WORDS
 
 Data = Callable[[str], Path]
 EMGR = ("education", "marital_status", "sex", "race")

@@ -34,7 +34,7 @@ from sfumato.methods.generalization import (
     roll_up,
     spread,
 )
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 FILES = {
     "education": "education",

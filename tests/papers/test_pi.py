@@ -30,7 +30,7 @@ from sfumato.methods.robustness import (
     swap_bound,
     worst_posteriors,
 )
-from sfumato.methods.robustness.posterior import IntArray
+from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 
 TABLE_V = [

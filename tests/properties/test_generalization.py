@@ -31,7 +31,7 @@ from sfumato.methods.generalization import (
 )
 from sfumato.methods.generalization.diversity import TOLERANCE, is_diverse, least_entropy
 from sfumato.methods.generalization.rolling import Rollups
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 CRITERIA: tuple[Criterion, ...] = ("distance", "discernibility", "height")
 

@@ -28,7 +28,8 @@ from sfumato.methods.response import (
 )
 from sfumato.methods.response.channels import Mix, product
 from sfumato.methods.response.risks import Risk
-from sfumato.values.matrix.retention import WORDS, FloatArray
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import WORDS
 
 RISK_NAMES: tuple[RiskName, ...] = ("reconstruction", "posterior", "link")
 OBJECTIVE_NAMES: tuple[ObjectiveName, ...] = ("kappa", "chi_square")

@@ -13,7 +13,8 @@ import pytest
 from sfumato.methods.response import JointTable, Limits, Link, Reconstruction, RiskName, RiskOutOfReach, solve
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import _slid
-from sfumato.values.matrix.retention import WORDS, FloatArray
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import WORDS
 from tests.properties.test_response import tables
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.response import Channel, Channels, JointTable, Link, hits_with_own_row, untouched
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 from tests.properties.test_response import dense, kronecker, random_channels, tables
 
 

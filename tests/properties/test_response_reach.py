@@ -14,7 +14,7 @@ from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope
 from sfumato.methods.response.problem import Problem, Response, pose
 from sfumato.methods.response.reach import least_ratio, refuted, suppressing
 from sfumato.methods.response.solver import answer
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 from tests.properties.test_response import tables
 
 GRID = {1: 60, 2: 20, 3: 7}

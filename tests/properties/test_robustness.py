@@ -31,7 +31,8 @@ from sfumato.methods.robustness import (
 )
 from sfumato.methods.robustness.bounds import delta_ceiling
 from sfumato.methods.robustness.guests import guest_posterior
-from sfumato.methods.robustness.posterior import IntArray, posteriors
+from sfumato.methods.robustness.posterior import posteriors
+from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 
 Table = npt.NDArray[Any]

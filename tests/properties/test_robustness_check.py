@@ -21,7 +21,7 @@ from sfumato.methods.robustness import (
 )
 from sfumato.methods.robustness import check as check_module
 from sfumato.methods.robustness.check import breaching
-from sfumato.methods.robustness.posterior import IntArray
+from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 from tests.properties.test_robustness import Table, by_enumeration, random_table
 

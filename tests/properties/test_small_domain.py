@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.small_domain import Partition, partition
-from sfumato.methods.small_domain.groups import Groups, IntArray, balance, initial_groups
+from sfumato.methods.small_domain.groups import Groups, balance, initial_groups
 from sfumato.methods.small_domain.merging import (
     Cost,
     Shape,
@@ -24,8 +24,9 @@ from sfumato.methods.small_domain.merging import (
     slack,
 )
 from sfumato.methods.small_domain.order import degrees, reverse_cuthill_mckee
-from sfumato.methods.small_domain.partition import Assurance, valid_bound
+from sfumato.methods.small_domain.partition import valid_bound
 from sfumato.methods.small_domain.search import EXACT, improve
+from sfumato.values.arrays import Assurance, IntArray
 
 ASSURANCES: tuple[Assurance, ...] = ("as-published", "proved")
 Counts = dict[int, int]

@@ -30,7 +30,8 @@ from scipy.stats import binom
 
 from sfumato.analyst.two_by_two import Strength, two_by_two
 from sfumato.analyst.two_way import IndependenceTest, associate, independence_test
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 RELEASES = 2_000
 LOWEST = float(binom.ppf(1e-6, RELEASES, 0.94)) / RELEASES

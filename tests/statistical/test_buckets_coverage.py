@@ -27,9 +27,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
-from sfumato.analyst.answer import TARGETS, IntArray, Target
+from sfumato.analyst.answer import TARGETS, Target
 from sfumato.analyst.grouped.buckets import Deal
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
 from tests.unit.test_buckets import dealt, round_robin
 

@@ -28,7 +28,8 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.analyst.randomized import inverse
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.randomness import SecretKey, Step, simulation
 from tests.conftest import variance_given_table, variance_in_population
 

@@ -28,8 +28,9 @@ from sfumato.analyst.ask.query import Measure
 from sfumato.analyst.counting.tally import ROWS, Number, Tally
 from sfumato.analyst.measures import Values, evaluate, products_of, totals_of
 from sfumato.analyst.randomized.figures import Figures
+from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.randomness import SecretKey, Step, simulation
 from sfumato.values.requirement import Bound

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato.analyst.answer import TARGETS, Answer, IntArray, Key, Target
+from sfumato.analyst.answer import TARGETS, Answer, Key, Target
 from sfumato.analyst.ask.cells import Partition, cells_of
 from sfumato.analyst.ask.query import Measure
 from sfumato.analyst.counting.tally import ROWS, Number
@@ -31,9 +31,9 @@ from sfumato.analyst.grouped.figures import BucketFigures
 from sfumato.analyst.grouped.tally import BucketTally
 from sfumato.analyst.measures import evaluate, products_of, totals_of
 from sfumato.methods.robustness.grouping import group_records
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.bucket_deal import Deal, Runs
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.randomness import simulation
 from tests.statistical.test_figures_coverage import MEASURES, Covered, People, adult, synthetic
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.arrays import WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 KEY = SecretKey.from_seed(1)
 ALARM = 1e-6

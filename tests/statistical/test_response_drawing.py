@@ -19,7 +19,8 @@ from sfumato.analyst.release import Release
 from sfumato.engines.rows import mapping
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy

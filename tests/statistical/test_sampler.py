@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, ncx2
 
-from sfumato.values.matrix.retention import CodeArray, FloatArray, PerturbationMatrix, WordArray
+from sfumato.values.arrays import CodeArray, FloatArray, WordArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.randomness import SecretKey, Step
 
 ALARM = 1e-6

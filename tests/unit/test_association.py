@@ -16,7 +16,8 @@ from scipy import stats
 from sfumato.analyst.two_by_two import Strength, two_by_two
 from sfumato.analyst.two_way import Association, Normaliser, associate, independence_test
 from sfumato.errors import UsageError
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 

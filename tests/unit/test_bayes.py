@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.analyst.randomized import bayes, inverse
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 from tests.conftest import variance_in_population
 
 SKEW = [0.9, 0.05, 0.3, 0.6, 0.1]  # far from symmetric: P and P^T tell apart

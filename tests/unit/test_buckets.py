@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.analyst.answer import IntArray
 from sfumato.analyst.grouped import buckets, compositions
 from sfumato.analyst.grouped.buckets import PRIOR_FREEDOM, Deal, Fit
 from sfumato.analyst.grouped.compositions import OWN_VARIANCE
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 Ints = npt.ArrayLike
 

@@ -12,7 +12,8 @@ import pytest
 from sfumato.engines.deal.buckets import Groups
 from sfumato.methods.robustness import kinds
 from sfumato.values import bucket_deal as deals
-from sfumato.values.bucket_deal import Deal, IntArray, Runs, members
+from sfumato.values.arrays import IntArray
+from sfumato.values.bucket_deal import Deal, Runs, members
 from sfumato.values.randomness import SecretKey
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from sfumato.analyst.randomized import inverse
 from sfumato.errors import SingularMatrix
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix, uniform_retention
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix, uniform_retention
 from tests.conftest import variance_given_table, variance_in_population
 from tests.unit.test_matrix import exact_inverse, exact_matrix, random_retention
 

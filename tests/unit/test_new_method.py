@@ -11,10 +11,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.methods import METHODS, named, read_method, title_of
-from sfumato.methods.method import Assurance
 from sfumato.methods.perturbing import Perturbing
 from sfumato.methods.uniform import retention
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import Assurance, FloatArray
 from tests.conftest import make_policy
 
 

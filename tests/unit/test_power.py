@@ -16,7 +16,8 @@ from sfumato.analyst.power import Power
 from sfumato.analyst.randomized import expectation as module
 from sfumato.analyst.randomized.expectation import Curve, Expected, Stratum, curve_of
 from sfumato.errors import UsageError
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 Z = NormalDist().inv_cdf(0.975)
 Z_CHANCE = NormalDist().inv_cdf(0.8)

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from sfumato.analyst.randomized.projection import project
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 
 def best_of_all_supports(v: FloatArray, total: float) -> FloatArray:

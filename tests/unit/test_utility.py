@@ -15,7 +15,8 @@ from scipy.stats import entropy
 
 from sfumato.auditor.utility.distances import CubeErrors, RelativeErrors, cube_errors, distances, relative_errors
 from sfumato.errors import UsageError
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 NEAR = {"rel": 1e-12, "abs": 1e-12}
 

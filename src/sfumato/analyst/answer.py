@@ -20,13 +20,12 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import UsageError
 from sfumato.show.files import NUMBERS, document, write_answer
 from sfumato.show.results import SHOWN, Drawn, values_array
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import label
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.recoding import are_bins, bin_place
 
 Estimator = Literal["inverse", "projected", "em", "classical"]
@@ -37,8 +36,6 @@ ALL = "(all)"
 """Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""
 NAN = float("nan")
 """The one NaN of all groups: two of them would be two groups, for NaN is not equal to NaN."""
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.analyst.answer import IntArray, Target, check_target
+from sfumato.analyst.answer import Target, check_target
 from sfumato.analyst.ask.cells import Question
 from sfumato.analyst.ask.conditions import Condition, column_names, not_too_deep, split_condition
 from sfumato.analyst.ask.where import parsed
@@ -26,8 +26,8 @@ from sfumato.errors import UsageError
 from sfumato.show.layout import percent
 from sfumato.show.plots import error_bars
 from sfumato.show.results import Drawn
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import FloatArray
 
 NORMALISERS: tuple[Normaliser, ...] = ("first", "second")
 ROWS_PER_CELL = 30

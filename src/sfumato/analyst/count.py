@@ -30,8 +30,8 @@ from sfumato.analyst.sources import hidden_columns, origin_of
 from sfumato.errors import UsageError
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import manifest_types, shown_values
+from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.nearest import meant
 
 NO_ROW = "No published row satisfies the condition."

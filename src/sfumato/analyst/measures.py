@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.analyst.answer import IntArray, Quotient
+from sfumato.analyst.answer import Quotient
 from sfumato.analyst.ask.cells import Estimates, Partition, PartTotals
 from sfumato.analyst.ask.query import Measure
 from sfumato.analyst.counting.tally import Number
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 NEGLIGIBLE = 1e-9
 """Of what was summed: a total below that is nothing but rounding, and nothing can be divided by it."""

@@ -30,8 +30,8 @@ from sfumato.errors import UsageError
 from sfumato.release.reading import manifest_types, quoted
 from sfumato.show.plots import error_bars
 from sfumato.show.results import Drawn, columns_table
+from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import label
-from sfumato.values.matrix.retention import FloatArray
 
 LEAST_RECORDS = 0.5
 """What a value's corrected count in the release is at least taken for: so every value is possible."""

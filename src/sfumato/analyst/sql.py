@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analyst.answer import ALL, Answer, Estimator, IntArray, Key, Target, sorted_key, value_order
+from sfumato.analyst.answer import ALL, Answer, Estimator, Key, Target, sorted_key, value_order
 from sfumato.analyst.ask.cells import Estimates, Partition, Question, Source, cells_of
 from sfumato.analyst.ask.conditions import (
     Condition,
@@ -29,8 +29,8 @@ from sfumato.analyst.randomized.figures import UNBIASED
 from sfumato.analyst.sources import hidden_columns, origin_of
 from sfumato.errors import SingularMatrix, UsageError
 from sfumato.release.reading import manifest_types, quoted, shown_values
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.nearest import meant
 
 FIGURE = "figure"

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analyst.answer import Answer, Estimator, IntArray, Key, Target, check_target
+from sfumato.analyst.answer import Answer, Estimator, Key, Target, check_target
 from sfumato.analyst.ask.conditions import not_too_deep
 from sfumato.analyst.count import Counted, Numbers, check_columns, check_method
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import COUNT, MOST_CELLS
 from sfumato.errors import UsageError
 from sfumato.show.results import Drawn, shape_of
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 MOST_COVARIANCES = 4_000
 """Cells of a table whose full covariance is computed: 128 MB."""

@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 
 @dataclass(frozen=True)

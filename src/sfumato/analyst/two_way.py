@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from sfumato.analyst.two_by_two import Strength, check_level, two_by_two
 from sfumato.errors import UsageError
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 Normaliser = Literal["first", "second"]
 

@@ -17,15 +17,14 @@ from fractions import Fraction
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.claims.checks import Check, needs_audit, outcome
 from sfumato.claims.claim import Claim, Published, Shape
 from sfumato.claims.guarantee import UPWARD, Guarantee, Strength, percent
 from sfumato.claims.second_release import SECOND_BUCKETS
+from sfumato.values.arrays import IntArray
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
 
-IntArray = npt.NDArray[np.int64]
 BucketMethod = Literal["anatomy", "suppression", "robust-anatomy"]
 SuppressionVariant = Literal["rotation", "spread", "safe-d", "r-suppression"]
 PriorSource = Literal["none", "table", "file"]

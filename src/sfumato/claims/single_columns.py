@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, label
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from types import FrameType
 from typing import Any
 
 from sfumato.errors import SfumatoError
+from sfumato.values.arrays import Progress
 from sfumato.values.text import table as table
-
-Progress = Callable[[int], None]
 
 
 def print_json(value: Any) -> None:

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.arrays import WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 BATCH_ROWS = 1 << 19
 """Rows read at a time: a row group of the release, so that batches need not be joined."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.engines.rows.by_record import RecordKey
+from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.looks import Seen
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.steps import RowStep
 
-Progress = Callable[[int], None]
-"""Is told how many rows were read since the last time."""
 FileFormat = Literal["parquet", "csv"]
 
 

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.claims import codec
 from sfumato.claims.buckets import BucketClaim, BucketMethod
@@ -18,12 +17,11 @@ from sfumato.errors import PlanMismatch
 from sfumato.methods.plan_files import PLAN_VERSION, listed, read_shared, sealed
 from sfumato.methods.planned import Planned
 from sfumato.show.results import columns_table
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.steps import Assigned, Dealt, RowStep, Separate
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ import numpy as np
 from sfumato.claims.buckets import BucketClaim
 from sfumato.claims.claim import Shape
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.methods.bucket_plan import GroupPlan, IntArray
+from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.notes import domain_notes
+from sfumato.values.arrays import IntArray
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Diversity, Requirement, Robustness
 

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
-from sfumato.methods.method import Assurance, Probability
+from sfumato.methods.method import Probability
 from sfumato.methods.perturbing import Perturbing, Weights
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import Assurance, FloatArray
 
 
 class FineGrain(Perturbing):

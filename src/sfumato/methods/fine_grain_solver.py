@@ -41,7 +41,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from sfumato.values.arrays import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _FLOOR_SLACK = 1e-12  # a floor computed as somebody else's min e_i may differ in its last digits

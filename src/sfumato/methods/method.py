@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, PrivateAttr, ValidationError, model_serializer
 
 from sfumato.errors import PolicyError, TableError
+from sfumato.values.arrays import Assurance
 from sfumato.values.attributes import Schema
 from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
@@ -20,8 +21,6 @@ from sfumato.values.section import Section
 if TYPE_CHECKING:
     from sfumato.methods.plan import AnyPlan
     from sfumato.values.randomness import SecretKey
-
-Assurance = Literal["proved", "as-published"]
 
 
 def _written(number: object) -> object:

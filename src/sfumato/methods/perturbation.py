@@ -14,16 +14,16 @@ from sfumato.claims.odds import OddsClaim, downward_limit
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods import uniform
 from sfumato.methods.matrix_file import read_columns
-from sfumato.methods.method import Assurance
 from sfumato.methods.notes import profile_notes, some, with_draws_kept
 from sfumato.methods.perturbing import Perturbing, Weights
 from sfumato.methods.plan import Loosening, Plan, UniformFigures
 from sfumato.methods.rounding import round_given, round_within
 from sfumato.methods.row_order import row_order_facts
+from sfumato.values.arrays import Assurance, BoolArray, FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import BEST_FOR_TABLE
-from sfumato.values.matrix.base import Direction, Mask, Matrix
-from sfumato.values.matrix.retention import WORDS, FloatArray, largest_noise
+from sfumato.values.matrix.base import Direction, Matrix
+from sfumato.values.matrix.retention import WORDS, largest_noise
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Bound, Requirement, Tolerance, exact, find_value
@@ -237,7 +237,7 @@ def _notes(
     return [*notes, *profile_notes(profile)]
 
 
-def _is_noise(matrix: Matrix) -> Mask:
+def _is_noise(matrix: Matrix) -> BoolArray:
     """Whether a value is retained as little as the integers can."""
     least = (WORDS - largest_noise(matrix.size) * matrix.size) / WORDS
     kept = np.ones(matrix.size) if matrix.retention is None else matrix.retention

@@ -8,9 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from sfumato.methods.method import Assurance, Method, Probability, between
+from sfumato.methods.method import Method, Probability, between
+from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import Schema
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import (
     Amplification,

@@ -27,9 +27,9 @@ from sfumato.methods.plan_files import PLAN_VERSION, read_shared, sealed
 from sfumato.methods.planned import Planned
 from sfumato.methods.response_plan import ResponsePlan
 from sfumato.show.results import columns_table
+from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Bound

@@ -8,10 +8,11 @@ import numpy as np
 
 from sfumato.claims.odds import violations
 from sfumato.errors import Infeasible
+from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
 from sfumato.values.matrix.dense import DenseMatrix
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.requirement import Bound
 
 SHRINK_BITS = range(52, 20, -2)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.methods.method import Assurance
 from sfumato.methods.perturbing import Perturbing
-from sfumato.values.matrix.retention import FloatArray, uniform_retention
+from sfumato.values.arrays import Assurance, FloatArray
+from sfumato.values.matrix.retention import uniform_retention
 
 
 class Uniform(Perturbing):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.analyst.release import Release, open_release
-from sfumato.engines.engine import FileFormat, Progress
+from sfumato.engines.engine import FileFormat
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods import named
 from sfumato.methods.plan import AnyPlan
@@ -14,6 +14,7 @@ from sfumato.publisher.table import Table, check_identities, no_progress, profil
 from sfumato.publisher.whole_or_absent import new_folder
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal
 from sfumato.release.readme import readme
+from sfumato.values.arrays import Progress
 from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey

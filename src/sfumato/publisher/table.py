@@ -14,7 +14,7 @@ from sfumato.engines.base import RESERVED, Source
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.engine import EmbeddedEngine, watched_numbers
 from sfumato.engines.embedded.sources import open_source
-from sfumato.engines.engine import Engine, Progress, Rows
+from sfumato.engines.engine import Engine, Rows
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.engines.rows.encoding import fitted
 from sfumato.engines.rows.number_columns import no_number
@@ -24,6 +24,7 @@ from sfumato.publisher.column_names import check_columns
 from sfumato.publisher.policy import Policy
 from sfumato.release.folder import MANIFEST_NAME, value_type
 from sfumato.show.results import Private, Result
+from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.computed import Facts, left_out
 from sfumato.values.looks import Stop, look_at

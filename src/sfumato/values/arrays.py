@@ -1,6 +1,9 @@
-"""What arrays hold, by name."""
+"""What arrays hold, by name; and the few other names that everybody uses."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,3 +15,8 @@ CodeArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
 WordArray = npt.NDArray[np.uint64]
 """Random words, or eight bytes of a file."""
+
+Progress = Callable[[int], None]
+"""Is told how many rows were read since the last time."""
+Assurance = Literal["proved", "as-published"]
+"""Whether a theorem is the proved one, or the paper's own."""

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
+from sfumato.values.arrays import IntArray
 
 BATCH_GROUPS = 8
 """Groups of a batch, about: with fewer the first order of the values shows again, with more there are fewer orders."""

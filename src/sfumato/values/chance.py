@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-FloatArray = npt.NDArray[np.float64]
+from sfumato.values.arrays import FloatArray
 
 INDEPENDENT = math.inf
 """The population of independent draws."""

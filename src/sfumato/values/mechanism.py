@@ -13,9 +13,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.values.arrays import CodeArray, FloatArray, WordArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import SAMPLE_BLOCK, CodeArray, FloatArray, WordArray
+from sfumato.values.matrix.retention import SAMPLE_BLOCK
 from sfumato.values.requirement import Bound
 
 LABEL = "sub_table"

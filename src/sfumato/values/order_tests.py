@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from sfumato.values.arrays import IntArray
+
 Floats = NDArray[np.float64]
 
 DRAWS = 1999  # the smallest number of draws whose smallest p-value, 1/(DRAWS + 1), is half of row_order.LEVEL
@@ -50,7 +51,7 @@ def sequential_p(exceedances: Callable[[int], NDArray[np.bool_]]) -> float:
 # --- test 1: blocks -----------------------------------------------------------------------------------------
 
 
-def block_test(table: Ints, rng: np.random.Generator) -> float:
+def block_test(table: IntArray, rng: np.random.Generator) -> float:
     """Return the p-value of a (value, block) table against random tables of the same margins.
 
     Permuting the data's rows gives exactly these: the values of a block are drawn without replacement.
@@ -69,7 +70,7 @@ def block_test(table: Ints, rng: np.random.Generator) -> float:
     return sequential_p(exceedances)
 
 
-def within_limit(table: Ints) -> Ints:
+def within_limit(table: IntArray) -> IntArray:
     """Return the table with every 2nd, 4th, ... block only, if its rows are too many for the generator.
 
     (The rows of fixed blocks are in random order if all rows are: the test stays valid.)
@@ -79,7 +80,7 @@ def within_limit(table: Ints) -> Ints:
     return table
 
 
-def lump(table: Ints) -> Ints:
+def lump(table: IntArray) -> IntArray:
     """Return the table of at most 32 classes: the 31 most frequent values, and the rest, none empty.
 
     The classes depend on the margin only, which permuting rows keeps.
@@ -101,7 +102,7 @@ class Grouping:
     expected: Floats  # (usable class, group)
     absent: Floats  # 1 - frequency of each usable class
 
-    def score(self, tables: Ints) -> Floats:
+    def score(self, tables: IntArray) -> Floats:
         """Return the largest chi-square score of each table: of a class against the others, or of all."""
         counts = np.add.reduceat(tables[:, self.usable], self.starts, axis=2)
         terms = ((counts - self.expected) ** 2 / self.expected).sum(axis=2)  # (table, class)
@@ -122,20 +123,20 @@ class BlockScore:
     so that the test stays exact.
     """
 
-    def __init__(self, classes: Ints, blocks: Ints) -> None:
+    def __init__(self, classes: IntArray, blocks: IntArray) -> None:
         number = len(blocks)
         sizes = [groups for groups in (2, 4, 8, 16, 32) if groups < number] + [number]
         found = [grouping(classes, blocks, groups, EXPECTED) for groups in sizes]
         usable = [one for one in found if one.usable.size]
         self.groupings = usable or [grouping(classes, blocks, sizes[0], 0.0)]
 
-    def __call__(self, tables: Ints) -> Floats:
+    def __call__(self, tables: IntArray) -> Floats:
         """Return the statistic of each (class, block) table."""
         scores = [one.score(tables) for one in self.groupings]
         return np.asarray(np.max(scores, axis=0))
 
 
-def grouping(classes: Ints, blocks: Ints, groups: int, least: float) -> Grouping:
+def grouping(classes: IntArray, blocks: IntArray, groups: int, least: float) -> Grouping:
     """Return the blocks joined into nearly equal runs, with the classes of expected counts >= least.
 
     (Of the class and of all others, else the chi-square of a dominant value is that of the rare rest.)
@@ -159,7 +160,7 @@ def normal_score(chi_square: Floats, freedom: float) -> Floats:
     return np.asarray((np.cbrt(chi_square / freedom) - 1 + variance) / np.sqrt(variance))
 
 
-def random_tables(classes: Ints, blocks: Ints, count: int, rng: np.random.Generator) -> Ints:
+def random_tables(classes: IntArray, blocks: IntArray, count: int, rng: np.random.Generator) -> IntArray:
     """Return `count` tables (class, block) of random row orders with these margins.
 
     The stretch of all rows is halved again and again; the left half's values are drawn without replacement.
@@ -174,7 +175,7 @@ def random_tables(classes: Ints, blocks: Ints, count: int, rng: np.random.Genera
     return tables[:, :, : len(blocks)]
 
 
-def halve(tables: Ints, left: Ints, rng: np.random.Generator) -> Ints:
+def halve(tables: IntArray, left: IntArray, rng: np.random.Generator) -> IntArray:
     """Split each stretch in two at random, the first with left[stretch] rows."""
     drawn = np.empty_like(tables)
     others = tables.sum(axis=1)  # (table, stretch): rows of the classes not yet drawn
@@ -206,7 +207,7 @@ def neighbour_test(sample: NDArray[np.int32], rng: np.random.Generator) -> float
     orders = rows * (rows - 1)
     centre = pairs_within(rows) * int((counts * (counts - 1)).sum())
 
-    def distance(orderings: NDArray[np.uint16]) -> Ints:
+    def distance(orderings: NDArray[np.uint16]) -> IntArray:
         return np.abs(equal_neighbours(orderings) * orders - centre)
 
     observed = distance(values[np.newaxis])[0]
@@ -222,7 +223,7 @@ def pairs_within(rows: int) -> int:
     return rows - 1 - (rows - 1) // SEGMENT
 
 
-def equal_neighbours(orderings: NDArray[np.uint16]) -> Ints:
+def equal_neighbours(orderings: NDArray[np.uint16]) -> IntArray:
     """Return for each ordering (a line) the number of equal neighbours inside segments."""
     equal = orderings[:, 1:] == orderings[:, :-1]
     equal[:, SEGMENT - 1 :: SEGMENT] = False

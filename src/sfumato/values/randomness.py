@@ -28,8 +28,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.errors import UsageError
-
-WordArray = npt.NDArray[np.uint64]
+from sfumato.values.arrays import WordArray
 
 KEY_BYTES = 32
 BLOCK = 16

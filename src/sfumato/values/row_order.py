@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.values.arrays import IntArray
 from sfumato.values.order_tests import SEGMENT, block_test, neighbour_test
 from sfumato.values.randomness import simulation
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 LEVEL = 1e-3  # the largest probability of a false alarm, both tests together
@@ -99,7 +99,7 @@ class OrderWatch:
         self._segments.add(codes)
 
     @property
-    def counts(self) -> Ints:
+    def counts(self) -> IntArray:
         """Return the number of rows of each value so far."""
         return self._blocks.counts
 
@@ -110,7 +110,7 @@ class OrderWatch:
         return tested(self._blocks.table(), self._segments.sample())
 
 
-def tested(blocks: Ints, sample: NDArray[np.int32]) -> OrderTest:
+def tested(blocks: IntArray, sample: NDArray[np.int32]) -> OrderTest:
     """Test both summaries, by draws that they seed themselves: the same rows get the same p-value every time."""
     content = hashlib.sha256(repr(blocks.shape).encode())
     content.update(np.ascontiguousarray(blocks, dtype="<i8").tobytes())
@@ -135,7 +135,7 @@ class BlockTable:
         self._cells = np.empty((0, self._width), dtype=np.int32)  # a block has less than 2^31 rows
 
     @property
-    def counts(self) -> Ints:
+    def counts(self) -> IntArray:
         """Return the number of rows of each value."""
         if self.rows <= EARLY:
             return tally(self._early[: self.rows], self.m)
@@ -185,7 +185,7 @@ class BlockTable:
             np.add(self._cells[2 * block], self._cells[2 * block + 1], out=self._cells[block])
         self._cells[BLOCKS // 2 :] = 0
 
-    def table(self) -> Ints:
+    def table(self) -> IntArray:
         """Return the counts as (value, block); a last block less than half full joins the one before."""
         size = block_size(self.rows)
         full, left = divmod(self.rows, size)
@@ -205,13 +205,13 @@ def block_size(rows: int) -> int:
     return 1 << (max(0, rows - 1) // BLOCKS).bit_length()
 
 
-def check_range(codes: NDArray[np.int32] | Ints, m: int) -> None:
+def check_range(codes: NDArray[np.int32] | IntArray, m: int) -> None:
     """Raise if a code lies outside 0 .. m-1."""
     if codes.min() < 0 or codes.max() >= m:
         raise ValueError(f"the codes must lie in 0 .. {m - 1}, not in {codes.min()} .. {codes.max()}")
 
 
-def tally(codes: NDArray[np.int32] | Ints, m: int, length: int = 0) -> Ints:
+def tally(codes: NDArray[np.int32] | IntArray, m: int, length: int = 0) -> IntArray:
     """Return how often each of 0 .. m-1 occurs, followed by zeros up to `length`; another code is an error.
 
     (For very few values bincount waits for its own last increment, and comparing is faster.)

@@ -17,8 +17,7 @@ import numpy as np
 
 from sfumato.analyst.grouped.buckets import Deal
 from sfumato.methods.generalization import Generalization
-from sfumato.methods.response.channels import IntArray
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato_papers.ad.tables import Joint
 
 # --- Anatomy ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.utility.usefulness import uncertainty
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 from sfumato_papers.ad.competitors import Anatomized, anatomize_in_order
 from sfumato_papers.ad.levels import Fit, education_groupings, fitted, groupings_of_race, with_figure
 from sfumato_papers.ad.measures import WITH_SENSITIVE, WITHIN, Repeated, correlation

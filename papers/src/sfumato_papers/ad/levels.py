@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.methods.generalization import Hierarchy, Node, largest_l, minimal_nodes, roll_up
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 from sfumato_papers.ad.measures import LETTERS, correlation
 from sfumato_papers.ad.tables import Joint
 from sfumato_papers.experiment import is_printed, places

@@ -12,7 +12,7 @@ from scipy.stats import t
 
 from sfumato.auditor.utility.distances import cube_errors, distances, relative_errors
 from sfumato.auditor.utility.usefulness import uncertainty
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 LETTERS = "ESGRO"
 WITHIN = ("E vs. S", "E vs. G", "E vs. R", "S vs. G", "S vs. R", "G vs. R")

@@ -10,7 +10,7 @@ from sfumato.auditor.attackers.linking_guesser import STOPS, drawn
 from sfumato.methods.response import Channels, Guess, JointTable
 from sfumato.methods.response.channels import product
 from sfumato.methods.response.guessing import guesses
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

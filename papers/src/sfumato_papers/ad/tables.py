@@ -9,8 +9,7 @@ import numpy as np
 
 from sfumato.methods.generalization import Hierarchy, read_hierarchy
 from sfumato.methods.response import JointTable
-from sfumato.methods.response.channels import IntArray
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato_papers.data import Data, Named
 
 EMGRW = ("education", "marital_status", "sex", "race", "workclass")

@@ -22,7 +22,7 @@ from sfumato.methods.robustness import (
     posteriors_by_group,
 )
 from sfumato.methods.robustness.check import exceeding
-from sfumato.methods.robustness.posterior import FloatArray, IntArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
 from sfumato.values.steps import WITHHELD
 from sfumato_papers.charts import Chart, Point

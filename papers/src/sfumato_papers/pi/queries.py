@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analyst.grouped.buckets import Deal
-from sfumato.methods.robustness.posterior import FloatArray, IntArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
 from sfumato.values.steps import WITHHELD
 

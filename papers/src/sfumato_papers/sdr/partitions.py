@@ -10,8 +10,8 @@ import numpy as np
 
 from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
 from sfumato.methods.small_domain import Partition, partition
-from sfumato.methods.small_domain.partition import Assurance
 from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.values.arrays import Assurance
 from sfumato.values.matrix.retention import amplification, uniform_retention
 from sfumato.values.randomness import SecretKey, Step
 from sfumato_papers.charts import Chart, Point

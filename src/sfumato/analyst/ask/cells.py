@@ -11,18 +11,15 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.analyst.answer import IntArray, Key, Target, value_order
+from sfumato.analyst.answer import Key, Target, value_order
 from sfumato.analyst.ask.conditions import Condition
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import Number, Truths
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import shown_values
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.retention import FloatArray
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +144,7 @@ class Estimates(Protocol):
         """Whether no hidden column matters: rows are only counted."""
 
     @property
-    def possible(self) -> Mask:
+    def possible(self) -> BoolArray:
         """The cells that some record can belong to under the condition."""
 
     def total(self, number: Number) -> FloatArray:
@@ -178,7 +175,7 @@ class Estimates(Protocol):
         """Return what is to be said of the estimates."""
 
 
-def possible_cells(size: int, places: Iterable[IntArray]) -> Mask:
+def possible_cells(size: int, places: Iterable[IntArray]) -> BoolArray:
     """Return which cells some code lies in, given the cell of each code under every pattern of truths."""
     if size == 1:
         return np.ones(1, dtype=np.bool_)

@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.analyst.answer import IntArray, Key, sorted_key
+from sfumato.analyst.answer import Key, sorted_key
 from sfumato.analyst.ask.conditions import Condition, fetched
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.reading import quoted, stated_order
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain, label
-from sfumato.values.matrix.retention import FloatArray
 
 Detail = Literal["whole", "chosen", "values"]
 Truths = tuple[bool | None, ...]

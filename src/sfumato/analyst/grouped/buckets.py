@@ -44,10 +44,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sfumato.analyst.answer import IntArray, Target
-from sfumato.analyst.grouped.compositions import Kinds, Mask, Stratum
+from sfumato.analyst.answer import Target
+from sfumato.analyst.grouped.compositions import Kinds, Stratum
 from sfumato.analyst.grouped.sums import Binned, Bins, Pair, Part, Place, Records
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 PRIOR_FREEDOM = 10
 """Degrees of freedom that the estimated variances count for, against those of the residuals."""
@@ -147,7 +147,7 @@ class BucketEstimate:
 
     value: FloatArray  # NaN where not identified
     standard_error: FloatArray  # NaN where none can be given
-    identified: Mask
+    identified: BoolArray
     notes: tuple[str, ...] = ()
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
@@ -280,7 +280,7 @@ class Fit:
             totals[part.place.columns] += part.total[:, None] * known + estimated
         return totals
 
-    def identified(self, f: FloatArray) -> Mask:
+    def identified(self, f: FloatArray) -> BoolArray:
         """Return which figures every stratum tells; a column that is constant in it needs no telling."""
         told = np.ones((self.columns, f.shape[1]), dtype=np.bool_)
         for part in self.parts:
@@ -410,7 +410,7 @@ def _weighted_products(a: FloatArray, b: FloatArray, weight: FloatArray) -> Floa
     return np.stack([(a * column[:, None]).T @ b for column in weight.T])
 
 
-def _notes(told: Mask, few: Mask) -> tuple[str, ...]:
+def _notes(told: BoolArray, few: BoolArray) -> tuple[str, ...]:
     notes = [UNBIASED]
     if not told.all():
         notes.append(f"The compositions of the groups do not tell {(~told).sum()} of {told.size} figures: NaN.")

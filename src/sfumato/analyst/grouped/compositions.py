@@ -8,12 +8,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.analyst.answer import IntArray
-from sfumato.values.matrix.retention import FloatArray
-
-Mask = npt.NDArray[np.bool_]
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 LEAST_EIGENVALUE = 1e-10
 """Eigenvalues of N^-1/2 C^T W C N^-1/2 lie in [0, 1]; below this one its vector counts as not identified.
@@ -151,17 +147,17 @@ class Stratum:
         kept = vector[:, -self.rank :] / np.sqrt(self.records)[:, None]
         return (kept / value[-self.rank :]) @ kept.T
 
-    def identified(self, f: FloatArray) -> Mask:
+    def identified(self, f: FloatArray) -> BoolArray:
         """Return which weights f, [values, figures], give a sum that the compositions tell: N f in their row space."""
         scaled = np.sqrt(self.records)[:, None] * f
         outside = self.spectrum[1][:, : self.codes.size - self.rank].T @ scaled
-        told: Mask = (outside**2).sum(axis=0) <= LEAK**2 * (scaled**2).sum(axis=0)
+        told: BoolArray = (outside**2).sum(axis=0) <= LEAK**2 * (scaled**2).sum(axis=0)
         return told
 
     @cached_property
-    def own_variance(self) -> Mask:
+    def own_variance(self) -> BoolArray:
         """The values whose mean is known well enough to tell the variance of their records."""
-        known: Mask = self.identified(np.eye(self.codes.size)) & (np.diag(self.inverse) <= OWN_VARIANCE)
+        known: BoolArray = self.identified(np.eye(self.codes.size)) & (np.diag(self.inverse) <= OWN_VARIANCE)
         return known
 
     @property
@@ -215,7 +211,7 @@ class Kinds:
         of_group = [whole.of_group[part.of_group + start] for part, start in zip(parts, first, strict=False)]
         return replace(whole, of_group=np.concatenate(of_group))
 
-    def chosen(self, kinds: Mask) -> Kinds:
+    def chosen(self, kinds: BoolArray) -> Kinds:
         """Return some kinds and their groups, both numbered anew."""
         number, lines = np.cumsum(kinds) - 1, kinds[self.row]
         of_group = number[self.of_group[kinds[self.of_group]]]

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.analyst.answer import IntArray
 from sfumato.analyst.grouped.buckets import Deal
 from sfumato.analyst.grouped.compositions import Compositions, Kinds
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import SensitiveDomain
 
 MOST_VALUES = 4_000

@@ -13,14 +13,14 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.analyst.answer import IntArray, Key, Target
-from sfumato.analyst.ask.cells import Mask, Partition, PartTotals, possible_cells
+from sfumato.analyst.answer import Key, Target
+from sfumato.analyst.ask.cells import Partition, PartTotals, possible_cells
 from sfumato.analyst.counting.tally import COUNT, Number, Truths
 from sfumato.analyst.grouped.buckets import CLASSICAL, FEW_GROUPS, UNBIASED, UNBIASED_IN_PART, Fit, With
 from sfumato.analyst.grouped.dealt import Dealt
 from sfumato.analyst.grouped.looseness import LooseSums
 from sfumato.analyst.grouped.tally import BucketTally
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class _Side:
     f: FloatArray
 
     @cached_property
-    def told(self) -> Mask:
+    def told(self) -> BoolArray:
         """Which figures are identified, [groups, cells]."""
         shape = self.tally.groups, self.f.shape[1]
         return np.ones(shape, dtype=np.bool_) if self.fit is None else self.fit.identified(self.f)
@@ -113,7 +113,7 @@ class BucketFigures:
         return self.tally.records
 
     @cached_property
-    def possible(self) -> Mask:
+    def possible(self) -> BoolArray:
         """The cells that some record can belong to under the condition."""
         return possible_cells(self.size, map(self.place, self.tally.patterns))
 
@@ -259,8 +259,8 @@ class BucketFigures:
         return blocks
 
 
-def _any(masks: list[Mask]) -> Mask:
-    together: Mask = np.any(masks, axis=0) if masks else np.zeros(1, dtype=np.bool_)
+def _any(masks: list[BoolArray]) -> BoolArray:
+    together: BoolArray = np.any(masks, axis=0) if masks else np.zeros(1, dtype=np.bool_)
     return together
 
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.analyst.answer import IntArray
 from sfumato.analyst.grouped.compositions import BLOCK
 from sfumato.analyst.grouped.dealt import Loose
 from sfumato.analyst.grouped.sums import Binned
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

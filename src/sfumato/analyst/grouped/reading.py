@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analyst.answer import IntArray
 from sfumato.analyst.ask.conditions import fetched
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.counting.tally import changed, distinct, key_of, part_codes
@@ -21,6 +20,7 @@ from sfumato.analyst.grouped.dealt import Dealt, dealt_of
 from sfumato.errors import ReleaseError
 from sfumato.release.manifest import GroupsPart
 from sfumato.release.reading import connected, quoted
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import SensitiveDomain
 
 LINES_AT_ONCE = 1 << 20

@@ -8,9 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.analyst.answer import IntArray
-from sfumato.analyst.grouped.compositions import Mask, Stratum, added
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.analyst.grouped.compositions import Stratum, added
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +97,7 @@ class Place:
         """Return sums over each column."""
         return added(self.column, amount[self.bins], self.columns.size)
 
-    def constant(self, rows: FloatArray, least: FloatArray, largest: FloatArray) -> tuple[Mask, FloatArray]:
+    def constant(self, rows: FloatArray, least: FloatArray, largest: FloatArray) -> tuple[BoolArray, FloatArray]:
         """Return which columns have the same number for all records of the stratum, and that number."""
         low, high = np.full((2, self.columns.size), np.inf) * [[1], [-1]]
         np.minimum.at(low, self.column, least[self.bins])
@@ -118,7 +117,7 @@ class Part:
     total: FloatArray  # the sum of z
     total_square: FloatArray
     between: FloatArray  # s^T W s
-    constant: Mask  # whether all records have the same number: then nothing is hidden
+    constant: BoolArray  # whether all records have the same number: then nothing is hidden
     level: FloatArray  # that number
 
     @property

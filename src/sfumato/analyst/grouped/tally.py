@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.analyst.answer import IntArray, Key
+from sfumato.analyst.answer import Key
 from sfumato.analyst.ask.conditions import Condition, fetched
 from sfumato.analyst.counting.counts import CountedRelease, Counting, Merge
 from sfumato.analyst.counting.tally import ROWS, Number, Truths, distinct, key_of, numbers_in, unique_rows
@@ -24,7 +24,7 @@ from sfumato.analyst.grouped.dealt import Dealt
 from sfumato.analyst.grouped.sums import Binned
 from sfumato.errors import UsageError
 from sfumato.release.reading import quoted, stated_order
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 SUM: Merge = "sum"
 ENDS: tuple[Merge, ...] = ("min", "max")

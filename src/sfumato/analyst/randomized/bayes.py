@@ -32,8 +32,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.analyst.randomized.projection import project
+from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.base import Estimable
-from sfumato.values.matrix.retention import FloatArray
 
 GAP = 1e-3
 """Nats of log-likelihood that the estimate may be below the maximum."""

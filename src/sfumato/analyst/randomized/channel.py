@@ -14,10 +14,10 @@ import numpy as np
 
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.folder import ReleaseFolder
+from sfumato.values.arrays import CodeArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Estimable
 from sfumato.values.matrix.product import ProductMatrix
-from sfumato.values.matrix.retention import CodeArray
 from sfumato.values.mechanism import Mechanism
 
 

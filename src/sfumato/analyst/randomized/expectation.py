@@ -37,8 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import UsageError
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Estimable
-from sfumato.values.matrix.retention import FloatArray
 
 MOST_TERMS = 10_000_000
 """Groups times cells times strata that are worked on at once."""
@@ -46,15 +46,13 @@ FARTHEST = 700.0
 """The largest |theta|: e^700 is about the largest number, so the share is 0 or the largest possible."""
 HALVINGS = 60
 
-Codes = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
     """A matrix, the cell that each of its values belongs to (-1: none is asked), and how the values are spread."""
 
     matrix: Estimable
-    cells: Codes
+    cells: IntArray
     spread: FloatArray  # positive
 
     def terms(self, cell: int) -> tuple[float, float, float, float]:

@@ -22,12 +22,13 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.analyst.answer import IntArray, Key, Target
-from sfumato.analyst.ask.cells import Mask, Partition, PartTotals, possible_cells
+from sfumato.analyst.answer import Key, Target
+from sfumato.analyst.ask.cells import Partition, PartTotals, possible_cells
 from sfumato.analyst.counting.tally import ROWS, Number, Tally, Truths
 from sfumato.analyst.randomized.channel import Channel, ChannelTable
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Estimable
-from sfumato.values.matrix.retention import WORDS, FloatArray
+from sfumato.values.matrix.retention import WORDS
 
 UNBIASED = "Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out."
 NOTHING_HIDDEN = "No sensitive column is asked: the rows are counted as they are."
@@ -117,7 +118,7 @@ class ValueWeights:
         whole[:, self.cells[0]] = sums.sum(axis=1)
         return whole
 
-    def _weights(self, values: Mask) -> FloatArray:
+    def _weights(self, values: BoolArray) -> FloatArray:
         return np.ones(values.size) if values.all() else self.matrix.solve_transposed(values.astype(np.float64))
 
     def collected(self, numbers: FloatArray) -> FloatArray:
@@ -167,7 +168,7 @@ _Term = Callable[[Weights, FloatArray, FloatArray], FloatArray]
 """Of the weights, the sums and the sums that are not below chance."""
 
 
-def chosen_weights(table: ChannelTable, selected: Mask) -> ClassWeights:
+def chosen_weights(table: ChannelTable, selected: BoolArray) -> ClassWeights:
     """Return the weights of {selected, not selected} under a uniform matrix.
 
     With k values selected, a = (1 - k q)/p for these and -k q/p for the others.
@@ -284,7 +285,7 @@ class Figures:
         return np.bincount(self.tally.group_of, rows, self.tally.groups).astype(np.float64)
 
     @cached_property
-    def possible(self) -> Mask:
+    def possible(self) -> BoolArray:
         """The cells that some record can belong to under the condition."""
         return possible_cells(self.size, map(self.place, self.tally.patterns))
 

@@ -21,8 +21,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.errors import SingularMatrix
+from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.base import Estimable
-from sfumato.values.matrix.retention import FloatArray
 
 CONDITION_LIMIT = 1e9
 """Above this condition number half of the 16 digits of an estimate are rounding error."""

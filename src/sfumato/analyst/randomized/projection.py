@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 
 def project(values: FloatArray, total: FloatArray | float | None = None) -> FloatArray:

@@ -17,13 +17,11 @@ import numpy.typing as npt
 
 from sfumato.engines.embedded.pipeline import side_by_side
 from sfumato.engines.rows.mapping import changed_table
-from sfumato.values.randomness import WordArray
+from sfumato.values.arrays import CodeArray, IntArray, WordArray
 
-Codes = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
-Rows = tuple[Codes, WordArray]
+Rows = tuple[CodeArray, WordArray]
 """Class and word of some rows."""
-Picked = tuple[Ints, WordArray]
+Picked = tuple[IntArray, WordArray]
 """Bucket and word of some rows."""
 
 TABLE_BITS = 22
@@ -39,7 +37,7 @@ MOST_COLLECTED = 1 << 21
 class Stream(Protocol):
     """All rows, the same ones every time: what an engine does for a deal."""
 
-    def counted(self, places: Callable[[Rows], Ints], size: int) -> Ints:
+    def counted(self, places: Callable[[Rows], IntArray], size: int) -> IntArray:
         """Return how many rows have each of the places 0 .. size-1; not every row has one."""
         ...
 
@@ -54,7 +52,7 @@ class ReadAgain:
 
     read: Callable[[], Iterable[Rows]]
 
-    def counted(self, places: Callable[[Rows], Ints], size: int) -> Ints:
+    def counted(self, places: Callable[[Rows], IntArray], size: int) -> IntArray:
         """Return how many rows have each of the places 0 .. size-1."""
         counts = np.zeros(size, dtype=np.int64)
         for of_batch in side_by_side(lambda rows: np.bincount(places(rows), minlength=size), self.read()):
@@ -77,12 +75,12 @@ class Quotas:
     `starts[c] : starts[c + 1]` are the entries of class c in `labels` and `rows`.
     """
 
-    starts: Ints
-    labels: Codes
-    rows: Ints
+    starts: IntArray
+    labels: CodeArray
+    rows: IntArray
 
     @classmethod
-    def of(cls, deals: Iterable[tuple[Ints, Ints]], classes: int) -> Quotas:
+    def of(cls, deals: Iterable[tuple[IntArray, IntArray]], classes: int) -> Quotas:
         """Return the quotas from, for each label in order, its classes and their rows."""
         parts = [
             (np.asarray(codes), np.full(len(codes), label), np.asarray(rows))
@@ -101,9 +99,9 @@ class Quotas:
         return self.starts.size - 1
 
     @property
-    def class_rows(self) -> Ints:
+    def class_rows(self) -> IntArray:
         """The rows of each class."""
-        ends: Ints = np.concatenate([[0], np.cumsum(self.rows)])
+        ends: IntArray = np.concatenate([[0], np.cumsum(self.rows)])
         return np.subtract(ends[self.starts[1:]], ends[self.starts[:-1]])
 
 
@@ -114,7 +112,7 @@ class Deal:
     quotas: Quotas
     thresholds: WordArray  # of each entry of the quotas: the smallest word of its label; of a class's first label 0
 
-    def label_of(self, codes: Codes, words: WordArray) -> Codes:
+    def label_of(self, codes: CodeArray, words: WordArray) -> CodeArray:
         """Return the label of each row. Done in blocks that stay in the processor's cache."""
         labels = np.empty(codes.size, dtype=np.int32)
         for start in range(0, codes.size, ROWS_AT_ONCE):
@@ -122,7 +120,7 @@ class Deal:
             labels[block] = self._label_of(codes[block], words[block])
         return labels
 
-    def _label_of(self, codes: Codes, words: WordArray) -> Codes:
+    def _label_of(self, codes: CodeArray, words: WordArray) -> CodeArray:
         bits, table = self._table
         entry = table.take((codes.astype(np.int64) << bits) | (words >> np.uint64(64 - bits)).astype(np.int64))
         unsure = np.flatnonzero(entry < 0)
@@ -130,7 +128,7 @@ class Deal:
             entry[unsure] = self._exact(codes[unsure], words[unsure])
         return self.quotas.labels.take(entry)
 
-    def _exact(self, codes: Codes, words: WordArray) -> Ints:
+    def _exact(self, codes: CodeArray, words: WordArray) -> IntArray:
         """Return the entry of each row by comparing whole words: a binary search inside its class, all rows at once."""
         low = self.quotas.starts[codes].copy()
         high = self.quotas.starts[codes + 1] - 1
@@ -141,7 +139,7 @@ class Deal:
         return low
 
     @property
-    def _table(self) -> tuple[int, Ints]:
+    def _table(self) -> tuple[int, IntArray]:
         """Leading bits, and the entry of every (class, leading bits); -1 where a threshold lies inside."""
         cached = self.__dict__.get("_cached_table")
         if cached is None:
@@ -149,7 +147,7 @@ class Deal:
             object.__setattr__(self, "_cached_table", cached)
         return cached
 
-    def _built_table(self) -> tuple[int, Ints]:
+    def _built_table(self) -> tuple[int, IntArray]:
         classes, starts = self.quotas.classes, self.quotas.starts
         bits = table_bits(classes)
         codes = np.repeat(np.arange(classes), np.diff(starts))
@@ -164,7 +162,7 @@ class Deal:
         return bits, table
 
 
-def _inner_before(starts: Ints) -> Ints:
+def _inner_before(starts: IntArray) -> IntArray:
     """Thresholds of the class before each class: what the running sum has already counted of it."""
     inner = np.maximum(np.diff(starts) - 1, 0)
     return np.concatenate([[0], inner[:-1]])
@@ -191,7 +189,7 @@ def find_deal(stream: Stream, quotas: Quotas) -> Deal:
     return Deal(quotas, boundaries.thresholds(stream, quotas))
 
 
-def _places(codes: Codes, words: WordArray, bits: int) -> Ints:
+def _places(codes: CodeArray, words: WordArray, bits: int) -> IntArray:
     """Return class and leading bits of the word as one number, in blocks that stay in the processor's cache."""
     places = np.empty(codes.size, dtype=np.int64)
     for start in range(0, codes.size, ROWS_AT_ONCE):
@@ -205,7 +203,7 @@ def _places(codes: Codes, words: WordArray, bits: int) -> Ints:
 class _Boundaries:
     """For each threshold: its entry, its class, the leading bits known so far, and its rank inside their bucket."""
 
-    def __init__(self, entries: Ints, codes: Ints, ranks: Ints, bits: int) -> None:
+    def __init__(self, entries: IntArray, codes: IntArray, ranks: IntArray, bits: int) -> None:
         self.entries, self.codes, self.ranks, self.bits = entries, codes, ranks, bits
         self.prefixes = np.zeros(entries.size, dtype=np.uint64)
         self.rows_inside = 0
@@ -219,7 +217,7 @@ class _Boundaries:
         ranks = ends[inner] - ends[quotas.starts[codes[inner]]]
         return cls(inner, codes[inner], ranks, table_bits(quotas.classes))
 
-    def locate(self, histogram: Ints) -> None:
+    def locate(self, histogram: IntArray) -> None:
         """Find each threshold's bucket from the counts by (class, leading bits)."""
         before = np.concatenate([[0], np.cumsum(histogram)])
         goal = before[self.codes << self.bits] + self.ranks
@@ -231,7 +229,7 @@ class _Boundaries:
         buckets, own = self._buckets()
         inside, shift = self._inside(buckets), np.uint64(64 - self.bits - REFINE_BITS)
 
-        def parts(rows: Rows) -> Ints:
+        def parts(rows: Rows) -> IntArray:
             which, words = inside(rows)
             return which << REFINE_BITS | ((words >> shift) & np.uint64((1 << REFINE_BITS) - 1)).astype(np.int64)
 
@@ -243,7 +241,7 @@ class _Boundaries:
         lower = (place & ((1 << REFINE_BITS) - 1)).astype(np.uint64)
         self._settle(self.prefixes << np.uint64(REFINE_BITS) | lower, goal - before[place], counts[place])
 
-    def _settle(self, prefixes: npt.NDArray[np.generic], ranks: Ints, rows: Ints) -> None:
+    def _settle(self, prefixes: npt.NDArray[np.generic], ranks: IntArray, rows: IntArray) -> None:
         self.prefixes, self.ranks = prefixes.astype(np.uint64), ranks
         distinct, own = self._buckets()
         first = np.full(len(distinct), 0, dtype=np.int64)
@@ -269,7 +267,7 @@ class _Boundaries:
         found[self.entries] = picked
         return found
 
-    def _buckets(self) -> tuple[npt.NDArray[np.void], Ints]:
+    def _buckets(self) -> tuple[npt.NDArray[np.void], IntArray]:
         """The distinct (class, leading bits) that hold a boundary, sorted, and each boundary's own."""
         pairs = np.empty(self.codes.size, dtype=[("code", np.int64), ("prefix", np.uint64)])
         pairs["code"], pairs["prefix"] = self.codes, self.prefixes

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import Source
-from sfumato.engines.deal.allocation import Codes, Ints
 from sfumato.engines.deal.buckets import (
     Composition,
     DealtRows,
@@ -38,11 +37,11 @@ from sfumato.engines.embedded.sorting import Order, stable_order
 from sfumato.engines.embedded.spill import SpillFile
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.mapping import WORD, Beside, changed_table, decoded, positioned
-from sfumato.engines.rows.selection import Mask
 from sfumato.engines.rows.sensitive import SensitiveRows
+from sfumato.values.arrays import BoolArray, CodeArray, IntArray, WordArray
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.bucket_columns import COUNT, GROUP
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
 
 Types = Mapping[str, Any]
@@ -61,10 +60,10 @@ class TwoTables(NamedTuple):
 
 def anatomized(
     batches: Iterable[Any],
-    values: Iterable[tuple[Codes, WordArray]],
+    values: Iterable[tuple[CodeArray, WordArray]],
     domain: SensitiveDomain,
-    counts: Ints,
-    withheld: Ints,
+    counts: IntArray,
+    withheld: IntArray,
     groups: int,
     types: Types,
     key: SecretKey,
@@ -98,8 +97,8 @@ def regrouped(
 
 
 def sensitive_codes(
-    source: Source, schema: Schema, domain: SensitiveDomain, drawn: Mask | None = None
-) -> Iterator[Codes]:
+    source: Source, schema: Schema, domain: SensitiveDomain, drawn: BoolArray | None = None
+) -> Iterator[CodeArray]:
     """Give the values of all rows that are published; `drawn` says which rows are drawn of their persons."""
     values = SensitiveRows(schema, domain)
     for batch, position in positioned(source, values.columns):
@@ -109,7 +108,7 @@ def sensitive_codes(
 
 def sensitive_values(
     source: Source, schema: Schema, domain: SensitiveDomain, key: SecretKey
-) -> Iterator[tuple[Codes, WordArray]]:
+) -> Iterator[tuple[CodeArray, WordArray]]:
     """Give value and word of all rows that are published."""
     values = SensitiveRows(schema, domain)
     return (values.with_words(batch, key, Step.ANATOMY) for batch in source.batches(values.columns))
@@ -125,7 +124,7 @@ def for_once(key: SecretKey) -> SecretKey:
     return SecretKey.fresh() if key.kept else key
 
 
-def _separated(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[tuple[Codes, WordArray, Any]]:
+def _separated(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[tuple[CodeArray, WordArray, Any]]:
     """Give the sensitive values of each batch, as codes, its words, and its other columns."""
     encoders = [Encoder(Attribute(part.name, "sensitive", "category"), part) for part in domain.parts]
     for batch in batches:
@@ -150,8 +149,8 @@ def in_arrow(lines: Iterable[Composition], domain: SensitiveDomain, types: Types
 
 
 def _dealt(
-    batches: Iterable[tuple[Codes, WordArray, Any]],
-    values: Iterable[tuple[Codes, WordArray]],
+    batches: Iterable[tuple[CodeArray, WordArray, Any]],
+    values: Iterable[tuple[CodeArray, WordArray]],
     deal: Groups,
     key: SecretKey,
     folder: Path,
@@ -163,7 +162,7 @@ def _dealt(
 
 
 def _gathered(
-    batches: Iterable[tuple[Codes, WordArray, Any]],
+    batches: Iterable[tuple[CodeArray, WordArray, Any]],
     groups: RowGroups,
     number: int,
     rows: int,

@@ -21,13 +21,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.deal.allocation import Codes, Ints
 from sfumato.engines.embedded.pipeline import ahead, side_by_side
 from sfumato.engines.embedded.sorting import stable_order
 from sfumato.engines.embedded.spill import Place, SpillFile
 from sfumato.engines.rows.mapping import changed_table
+from sfumato.values.arrays import CodeArray, IntArray, WordArray
 from sfumato.values.bucket_deal import Deal, Runs
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
 
 GroupNumbers = npt.NDArray[np.int32]
@@ -47,7 +47,7 @@ FILES = 1 << 40
 ATTEMPTS = 1 << 20
 """Streams of words between a part and the next, for orders that have to be drawn again."""
 
-Composition = tuple[GroupNumbers, Codes, Ints]
+Composition = tuple[GroupNumbers, CodeArray, IntArray]
 """Group, value and count: the lines of the sensitive table for some groups, in order of group and value."""
 
 
@@ -58,12 +58,12 @@ class Groups:
     counts: the records of each value. withheld: of them, those that are not published. deal: of the others.
     """
 
-    counts: Ints
-    withheld: Ints
+    counts: IntArray
+    withheld: IntArray
     deal: Deal
 
     @classmethod
-    def drawn(cls, counts: Ints, withheld: Ints, number: int, key: SecretKey) -> Groups:
+    def drawn(cls, counts: IntArray, withheld: IntArray, number: int, key: SecretKey) -> Groups:
         """Return the deal to so many groups, in every batch with the values in random order."""
         if not 1 <= number <= MOST_GROUPS:
             raise ValueError(f"{number:,} groups")
@@ -84,7 +84,7 @@ class Groups:
         """All published records."""
         return int(self.deal.runs.records[0])
 
-    def group_of(self, codes: npt.NDArray[np.integer], ranks: Ints) -> GroupNumbers:
+    def group_of(self, codes: npt.NDArray[np.integer], ranks: IntArray) -> GroupNumbers:
         """Return the group of each record, from 0, by its value and its rank among the value's records."""
         if not self.withheld.any():
             return self.deal.group_of(codes, ranks).astype(np.int32)
@@ -141,7 +141,7 @@ def order_by_word(classes: npt.NDArray[np.integer], words: WordArray) -> Rows | 
     return _settled(order, np.flatnonzero(equal), classes, words) if equal.any() else order
 
 
-def _settled(order: Rows, ties: Ints, classes: npt.NDArray[np.integer], words: WordArray) -> Rows | None:
+def _settled(order: Rows, ties: IntArray, classes: npt.NDArray[np.integer], words: WordArray) -> Rows | None:
     """Sort the rows at each place and the next one, where leading bits are equal, by whole words."""
     places = np.union1d(ties, ties + 1)
     rows = order[places]
@@ -155,7 +155,7 @@ def _settled(order: Rows, ties: Ints, classes: npt.NDArray[np.integer], words: W
 class RowGroups(Protocol):
     """The group of every row, in the order of the rows, given batch by batch."""
 
-    def next(self, codes: Codes, words: WordArray) -> GroupNumbers:
+    def next(self, codes: CodeArray, words: WordArray) -> GroupNumbers:
         """Return the groups of the next rows, which have these values and words."""
         ...
 
@@ -168,9 +168,9 @@ class Ranked(NamedTuple):
     """The rows of a part: value and rank among the part's rows of that value; and how many rows its values have."""
 
     codes: npt.NDArray[np.integer]
-    ranks: Ints
+    ranks: IntArray
     values: npt.NDArray[np.integer]
-    counts: Ints
+    counts: IntArray
 
 
 def parts_of(rows: int, values: int) -> int:
@@ -178,7 +178,7 @@ def parts_of(rows: int, values: int) -> int:
     return max(1, min(-(-rows // PART_ROWS), MOST_PARTS, MOST_COUNTERS // values))
 
 
-def part_of(words: WordArray, parts: int) -> Ints:
+def part_of(words: WordArray, parts: int) -> IntArray:
     """Return the part that each row's word deals it to."""
     return ((words >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)).view(np.int64)
 
@@ -199,7 +199,7 @@ def ranked(codes: npt.NDArray[np.integer], part: int, key: SecretKey) -> Ranked:
     return Ranked(codes, ranks, in_order[starts], counts)
 
 
-def value_hash(codes: Codes, words: WordArray) -> np.uint64:
+def value_hash(codes: CodeArray, words: WordArray) -> np.uint64:
     """Return the sum of word * (value + 1) modulo 2^64."""
     return np.uint64(np.vdot(words, codes.astype(np.uint64) + np.uint64(1)))
 
@@ -218,7 +218,7 @@ class DealtRows:
         self._hashes = np.zeros((2, 1), dtype=np.uint64)  # of the values, at the first and at the second reading
         self._file = SpillFile(folder)
 
-    def deal(self, rows: Iterable[tuple[Codes, WordArray]]) -> None:
+    def deal(self, rows: Iterable[tuple[CodeArray, WordArray]]) -> None:
         """Read value and word of every row, and deal."""
         seen = np.zeros_like(self._deal.counts)
         for codes, words in ahead(rows):
@@ -233,7 +233,7 @@ class DealtRows:
             groups = self._deal.group_of(of_part.codes, ranks)
             self._cursors.append(self._file.append(_as_bytes(groups) if groups.size else b"")[0])
 
-    def next(self, codes: Codes, words: WordArray) -> GroupNumbers:
+    def next(self, codes: CodeArray, words: WordArray) -> GroupNumbers:
         """Return the groups of the next rows, which have these values and words."""
         rows = codes.size
         if self._given + rows > self._total:
@@ -259,13 +259,13 @@ class DealtRows:
         """Give the space back."""
         self._file.close()
 
-    def _by_part(self, codes: Codes, words: WordArray, reading: int) -> tuple[Rows, list[int]]:
+    def _by_part(self, codes: CodeArray, words: WordArray, reading: int) -> tuple[Rows, list[int]]:
         """Return the rows in order of their parts, and how many go to each part."""
         self._hashes[reading] += value_hash(codes, words)
         parts = part_of(words, self._parts)
         return stable_order(parts), np.bincount(parts, minlength=self._parts).tolist()
 
-    def _scatter(self, codes: Codes, words: WordArray) -> None:
+    def _scatter(self, codes: CodeArray, words: WordArray) -> None:
         order, counts = self._by_part(codes, words, 0)
         by_part, start = codes.astype(self._stored)[order], 0
         for part, number in enumerate(counts):
@@ -291,7 +291,7 @@ class GivenRows:
     def __init__(self, codes: npt.NDArray[np.integer], groups: npt.NDArray[np.integer]) -> None:
         self._codes, self._groups, self._given = codes, groups, 0
 
-    def next(self, codes: Codes, words: WordArray) -> GroupNumbers:
+    def next(self, codes: CodeArray, words: WordArray) -> GroupNumbers:
         """Return the groups of the next rows, which have these values; their words are not looked at."""
         rows = slice(self._given, self._given + codes.size)
         if not np.array_equal(self._codes[rows], codes):

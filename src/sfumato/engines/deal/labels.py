@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.engines.base import Batch, Numbering, Source
-from sfumato.engines.deal.allocation import Codes, Deal, EqualWords, Ints, Quotas, ReadAgain, Stream, find_deal
+from sfumato.engines.deal.allocation import Deal, EqualWords, Quotas, ReadAgain, Stream, find_deal
 from sfumato.engines.embedded.pipeline import ahead
 from sfumato.engines.rows.sensitive import SensitiveRows
+from sfumato.values.arrays import CodeArray, IntArray, WordArray
 from sfumato.values.attributes import Schema
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 ATTEMPTS = 1 << 20
 """Streams of words between a file and the next, for the deals that have to be drawn again."""
@@ -30,13 +31,13 @@ class Labels:
     key: SecretKey
     attempt: int
 
-    def __call__(self, batch: Batch, keep: npt.NDArray[np.bool_] | None, codes: Codes) -> Codes:
+    def __call__(self, batch: Batch, keep: npt.NDArray[np.bool_] | None, codes: CodeArray) -> CodeArray:
         """Return the sub-table of each kept row, from 0; `codes` are the kept rows' sensitive values."""
         words = batch.words(self.key, Step.ALLOCATE, dealing_stream(self.attempt))
         return self.deal.label_of(codes, words if keep is None else words[keep])
 
 
-def dealt(rows: Callable[[int], Stream], mechanism: Mechanism, quotas: Sequence[Ints], key: SecretKey) -> Labels:
+def dealt(rows: Callable[[int], Stream], mechanism: Mechanism, quotas: Sequence[IntArray], key: SecretKey) -> Labels:
     """Deal the rows with exactly these quotas, by the words of the first attempt in which none tie at a boundary."""
     deals = [(table.codes.astype(np.int64), quota) for table, quota in zip(mechanism.tables, quotas, strict=True)]
     asked = Quotas.of(deals, mechanism.domain.size)
@@ -57,7 +58,7 @@ def table_rows(source: Source, schema: Schema, mechanism: Mechanism, key: Secret
     def of_attempt(attempt: int) -> Stream:
         rows = SensitiveRows(schema, mechanism.domain)
 
-        def dealing(batch: Batch) -> tuple[Codes, WordArray]:
+        def dealing(batch: Batch) -> tuple[CodeArray, WordArray]:
             return rows.with_words(batch, key, Step.ALLOCATE, dealing_stream(attempt))
 
         return ReadAgain(lambda: ahead(map(dealing, source.batches(rows.columns))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +13,9 @@ from sfumato.engines.base import Source
 from sfumato.engines.embedded.pipeline import ahead
 from sfumato.engines.rows.encoding import Encoder, fitted, new_encoder
 from sfumato.engines.rows.mapping import positioned
-from sfumato.engines.rows.selection import Mask, complete_rows, dropping
+from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import PolicyError, TableError
+from sfumato.values.arrays import BoolArray, CodeArray, IntArray, Progress
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
 from sfumato.values.profile import Profile
 from sfumato.values.recoding import DateBins
@@ -30,15 +31,12 @@ MOST_NAMED = 5
 WATCHED = 1024
 """Values that the row-order test tells apart; beyond, numbers that agree modulo this share a place."""
 
-Codes = npt.NDArray[np.int32]
-Progress = Callable[[int], None]
-
 
 def count_sensitive(
     source: Source,
     schema: Schema,
     progress: Progress,
-    drawn: Mask | None = None,
+    drawn: BoolArray | None = None,
     quasi_identifiers: Sequence[str] = (),
     checked: Sequence[str] = (),
 ) -> Profile:
@@ -93,7 +91,7 @@ def recoding_notes(
 def profile_of(
     attributes: Sequence[Attribute],
     domain: SensitiveDomain,
-    cells: Codes,
+    cells: CodeArray,
     numbers: npt.NDArray[np.int64],
     order: OrderTest,
     dropped: int,
@@ -106,7 +104,7 @@ def profile_of(
     return profile
 
 
-def watched(combined: Codes, size: int) -> Codes:
+def watched(combined: CodeArray, size: int) -> CodeArray:
     """Return the numbers that the row-order test tells apart."""
     return combined if size <= WATCHED else combined % np.int32(WATCHED)
 
@@ -143,7 +141,7 @@ class Tally:
         """How many combinations there are."""
         return self._counts.size
 
-    def add(self, codes: list[Codes]) -> Codes:
+    def add(self, codes: list[CodeArray]) -> CodeArray:
         """Count some rows; return the numbers of their combinations."""
         combined = codes[0]
         for position, column in enumerate(codes[1:]):
@@ -155,7 +153,7 @@ class Tally:
         self._counts = counts
         return combined
 
-    def cells(self, learned: Sequence[Sequence[Value]], domain: SensitiveDomain) -> tuple[Codes, npt.NDArray[np.int64]]:
+    def cells(self, learned: Sequence[Sequence[Value]], domain: SensitiveDomain) -> tuple[CodeArray, IntArray]:
         """Return the combinations that occur, in the domain's order ([combinations, columns]), and their records.
 
         `learned` are the values of each column in the order of the codes that were counted.
@@ -178,9 +176,9 @@ class Tally:
         return np.column_stack(places)[order], records[order]
 
 
-def _numbered(keys: npt.NDArray[np.int64], known: dict[int, int]) -> Codes:
+def _numbered(keys: npt.NDArray[np.int64], known: dict[int, int]) -> CodeArray:
     """Return a small number for each key, the same in every batch."""
     coded = pa.array(keys).dictionary_encode()  # by hashing: np.unique would sort
     numbers = [known.setdefault(key, len(known)) for key in coded.dictionary.to_pylist()]
-    places: Codes = coded.indices.to_numpy()
+    places: CodeArray = coded.indices.to_numpy()
     return np.array(numbers, dtype=np.int32).take(places)

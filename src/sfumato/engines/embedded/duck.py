@@ -7,17 +7,16 @@ there. Two different values share a hash with probability n^2 / 2^65: 7e-5 for 5
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from sfumato.values.arrays import Progress
 from sfumato.values.randomness import SecretKey, Step
 
 MEMORY = "400MB"
 THREADS = 2
-
-Progress = Callable[[int], None]
 
 
 def shared(progress: Progress, passes: int) -> Progress:

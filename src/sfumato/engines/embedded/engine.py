@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.engines.base import Source
-from sfumato.engines.deal.allocation import Codes
 from sfumato.engines.deal.anatomy import (
     TwoTables,
     anatomized,
@@ -32,18 +31,19 @@ from sfumato.engines.embedded.one_file import Written as FileWritten
 from sfumato.engines.embedded.one_file import reported, write_file
 from sfumato.engines.embedded.shuffle import shuffled
 from sfumato.engines.embedded.writers import CsvFormat, Format, ParquetFormat
-from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, Progress, Rows, Written
+from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, Rows, Written
 from sfumato.engines.rows.identity import index_column
 from sfumato.engines.rows.looking import see
 from sfumato.engines.rows.mapping import CountedValues, RowMapper, integer_types
 from sfumato.engines.rows.mapping import Dealt as LabelOf
 from sfumato.engines.rows.number_columns import NumberColumns
 from sfumato.engines.rows.published import PublishedRows
-from sfumato.engines.rows.selection import Mask, complete_columns, draw_persons
+from sfumato.engines.rows.selection import complete_columns, draw_persons
+from sfumato.values.arrays import BoolArray, CodeArray, Progress, WordArray
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.looks import Seen
 from sfumato.values.profile import Profile
-from sfumato.values.randomness import SecretKey, WordArray
+from sfumato.values.randomness import SecretKey
 from sfumato.values.steps import WITHHELD, Allocate, Counts, Dealt, Perturb, RowStep, Separate, Shuffle
 
 
@@ -94,7 +94,7 @@ class EmbeddedEngine:
             return written.perturbed(steps) if separate is None else written.separated(separate)
 
 
-def drawn_rows(rows: Rows, key: SecretKey) -> Mask | None:
+def drawn_rows(rows: Rows, key: SecretKey) -> BoolArray | None:
     """Return which row of each person is drawn by this key, if one of each is."""
     if rows.person is None:
         return None
@@ -172,13 +172,13 @@ class _Files(NamedTuple):
         published = np.bincount(own[of_row != WITHHELD], minlength=domain.size)
         return regrouped(rows, own, of_row, domain, types, key, self.folder), int(of_row.max()) + 1, published
 
-    def _codes(self, domain: SensitiveDomain) -> Iterator[Codes]:
+    def _codes(self, domain: SensitiveDomain) -> Iterator[CodeArray]:
         """Give the values of all rows that are published, and report how many were read."""
         for codes in sensitive_codes(self.rows.source, self.rows.schema, domain):
             self.progress(codes.size)
             yield codes
 
-    def _values(self, domain: SensitiveDomain, key: SecretKey) -> Iterator[tuple[Codes, WordArray]]:
+    def _values(self, domain: SensitiveDomain, key: SecretKey) -> Iterator[tuple[CodeArray, WordArray]]:
         """Give value and word of all rows that are published, and report how many were read."""
         for codes, words in sensitive_values(self.rows.source, self.rows.schema, domain, key):
             self.progress(codes.size)

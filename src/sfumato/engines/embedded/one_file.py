@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +12,7 @@ from sfumato.engines.embedded.cleaning import row_groups
 from sfumato.engines.embedded.pipeline import ahead
 from sfumato.engines.embedded.writers import Format, Piece, Writer
 from sfumato.errors import TableError
-
-Progress = Callable[[int], None]
+from sfumato.values.arrays import Progress
 
 
 class Written(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.values.randomness import WordArray
+from sfumato.values.arrays import WordArray
 
 Order = npt.NDArray[np.uint32]
 """Numbers of rows, in the order in which these are to be."""

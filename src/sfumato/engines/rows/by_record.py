@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.engines.rows.identity import key_bytes
+from sfumato.values.arrays import WordArray
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 CONTEXT_BYTES = 16
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from sfumato.engines.arrow import codes_of
 from sfumato.engines.rows.recoding import ISO_DATE, Unfit, as_text, check_recoding, in_days, recoded
 from sfumato.errors import PolicyError, TableError
+from sfumato.values.arrays import CodeArray
 from sfumato.values.attributes import Attribute, Domain, Value, label
 from sfumato.values.nearest import nearest
 from sfumato.values.recoding import DateBins, Merge
@@ -27,8 +28,6 @@ LEFT_OUT = -1
 """The code of a row that is left out because the value is missing."""
 REFUSED = -2
 """The code of a value that is not allowed; the encoder remembers it."""
-
-Codes = npt.NDArray[np.int32]
 
 
 @dataclass
@@ -41,7 +40,7 @@ class Refusal:
 
 @dataclass
 class Encoder:
-    """Codes for one column. `domain` None: learn it."""
+    """CodeArray for one column. `domain` None: learn it."""
 
     attribute: Attribute
     domain: Domain | None = None
@@ -54,7 +53,7 @@ class Encoder:
         self._seen: Any = None  # the dictionary that the rest is for
         self._values: list[Value] = []  # as they are published
         self._places: npt.NDArray[np.int64] | None = None  # of the dictionary's values among them; None: the same
-        self._table: Codes = np.empty(0, dtype=np.int32)  # the code of each value, and of a missing one
+        self._table: CodeArray = np.empty(0, dtype=np.int32)  # the code of each value, and of a missing one
         self._direct = self._table  # the same for the dictionary's values
         self._unseen = set(sources(self.attribute))
         if self.domain is None and self.attribute.declared is not None:
@@ -74,7 +73,7 @@ class Encoder:
         """The values to be merged that no row had so far."""
         return tuple(value for value in sources(self.attribute) if value in self._unseen)
 
-    def encode(self, column: Any, position: int) -> Codes:
+    def encode(self, column: Any, position: int) -> CodeArray:
         """Return the code of each row; `position` is the number of the first row in the whole table, from 0."""
         self._rows += len(column)
         coded = _as_dictionary(column, self.attribute)
@@ -113,7 +112,7 @@ class Encoder:
             return LEFT_OUT
         return self._codes.get(None, REFUSED) if self.attribute.missing == "category" else REFUSED
 
-    def _settle(self, codes: Codes, positions: npt.NDArray[Any], start: int) -> Codes:
+    def _settle(self, codes: CodeArray, positions: npt.NDArray[Any], start: int) -> CodeArray:
         """Learn the new values that rows really have, or note them as refused."""
         if not codes.size or codes.min() > REFUSED:  # the least code of all
             return codes

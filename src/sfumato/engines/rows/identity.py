@@ -16,7 +16,8 @@ import pyarrow as pa
 from sfumato.engines.arrow import as_numpy, first_null, from_numpy
 from sfumato.engines.base import Source
 from sfumato.errors import TableError
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.arrays import WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 MEMORY = "200MB"
 

@@ -15,11 +15,12 @@ from sfumato.engines.base import RESERVED, Batch, Source
 from sfumato.engines.embedded.pipeline import ahead
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.engines.rows.encoding import Encoder, Refusal, first_row, fitted, new_encoder, number_type
-from sfumato.engines.rows.selection import Mask, complete_rows, dropping
+from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import PlanMismatch, TableError
+from sfumato.values.arrays import BoolArray, WordArray
 from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.mechanism import LABEL, Mechanism
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 MOST_FILES = 1 << 32
 """Of a table: beyond that the words of the next mechanism begin."""
@@ -30,7 +31,7 @@ Beside = Callable[[Batch], dict[str, npt.NDArray[Any]]]
 WORD = f"{RESERVED}word"
 """The column of secret words that go with rows until these are in their order."""
 
-Dealt = Callable[[Batch, Mask | None, npt.NDArray[np.int32]], npt.NDArray[np.int32]]
+Dealt = Callable[[Batch, BoolArray | None, npt.NDArray[np.int32]], npt.NDArray[np.int32]]
 """Gives the sub-table of each kept row, from 0, by its sensitive value."""
 
 
@@ -75,7 +76,7 @@ class RowMapper:
         mechanisms: Sequence[Mechanism],
         key: SecretKey,
         record_key: RecordKey | None = None,
-        drawn: Mask | None = None,
+        drawn: BoolArray | None = None,
         dealt: Dealt | None = None,
         seen: SeenValues | None = None,
         beside: Beside | None = None,
@@ -149,7 +150,7 @@ class RowMapper:
             self._complain(name)
         return codes
 
-    def _keep(self, rows: Any) -> Mask | None:
+    def _keep(self, rows: Any) -> BoolArray | None:
         """Which rows are published; None for all of them."""
         for attribute in self._others():
             if attribute.missing == "error" and rows.column(attribute.name).null_count:
@@ -158,7 +159,9 @@ class RowMapper:
         masks = [mask for mask in (complete_rows(rows, self._dropping), drawn) if mask is not None]
         return np.logical_and.reduce(masks) if masks else None
 
-    def _words(self, number: int, batch: Batch, keep: Mask | None, rows: Any, true: npt.NDArray[np.int32]) -> WordArray:
+    def _words(
+        self, number: int, batch: Batch, keep: BoolArray | None, rows: Any, true: npt.NDArray[np.int32]
+    ) -> WordArray:
         """Return a word of each kept row for the mechanism of this number; every mechanism has words of its own."""
         if self._record_key is not None:
             return self._record_key.noise_words(self._key, self._contexts[number], rows, true, self._position)

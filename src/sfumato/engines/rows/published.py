@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.counting import recoding_notes
-from sfumato.engines.embedded.duck import Progress, plain_kind
+from sfumato.engines.embedded.duck import plain_kind
 from sfumato.engines.rows.encoding import LEFT_OUT, Encoder, fitted, new_encoder
 from sfumato.engines.rows.mapping import positioned
 from sfumato.errors import TableError
+from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Schema
 from sfumato.values.randomness import simulation
 

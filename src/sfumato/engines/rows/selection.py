@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,10 +12,9 @@ from sfumato.engines.arrow import nulls_of
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.engines.rows.identity import IdentityIndex, key_bytes
+from sfumato.values.arrays import BoolArray, WordArray
 from sfumato.values.attributes import Attribute, Schema
-from sfumato.values.randomness import SecretKey, Step, WordArray
-
-Mask = npt.NDArray[np.bool_]
+from sfumato.values.randomness import SecretKey, Step
 
 
 def dropping(schema: Schema) -> list[Attribute]:
@@ -29,13 +27,13 @@ def complete_columns(schema: Schema) -> frozenset[str]:
     return frozenset(a.name for a in schema.attributes if a.is_published and a.missing != "category")
 
 
-def complete_rows(rows: Any, attributes: list[Attribute]) -> Mask | None:
+def complete_rows(rows: Any, attributes: list[Attribute]) -> BoolArray | None:
     """Return the rows in which none of these attributes is missing; None for all."""
     gaps = [gap for a in attributes if (gap := _gaps(rows.column(a.name), a)) is not None]
     return ~np.logical_or.reduce(gaps) if gaps else None
 
 
-def _gaps(column: Any, attribute: Attribute) -> Mask | None:
+def _gaps(column: Any, attribute: Attribute) -> BoolArray | None:
     # where numbers are binned, NaN is missing too: the encoder says so
     if attribute.recoding is not None and pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
@@ -59,7 +57,7 @@ def person_words(
 
 def draw_persons(
     source: Source, schema: Schema, name: str, key: SecretKey, record_key: RecordKey | None = None
-) -> Mask:
+) -> BoolArray:
     """Return, for each row, whether it is the one that is drawn of its person, among the person's complete rows."""
     attributes = dropping(schema)
     with IdentityIndex() as index:

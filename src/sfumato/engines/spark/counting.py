@@ -16,15 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.embedded.counting import WATCHED, Progress, Tally, profile_of, recoding_notes
-from sfumato.engines.rows.encoding import Codes, Encoder, fitted, in_order, new_encoder, sources
-from sfumato.engines.rows.selection import Mask, complete_rows, dropping
+from sfumato.engines.embedded.counting import WATCHED, Tally, profile_of, recoding_notes
+from sfumato.engines.rows.encoding import Encoder, fitted, in_order, new_encoder, sources
+from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.engines.spark.identity import with_drawn
 from sfumato.engines.spark.refusing import complain, complete
 from sfumato.engines.spark.running import collected, mapped, told
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import DRAWN, Addressed, AnyBatch, TaskSource
 from sfumato.errors import TableError
+from sfumato.values.arrays import BoolArray, CodeArray, Progress
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
 from sfumato.values.order_tests import SEGMENT
 from sfumato.values.profile import Profile
@@ -118,7 +119,7 @@ class _Counter:
         """Return new encoders of the columns."""
         return [new_encoder(a) for a in self.attributes]
 
-    def _kept(self, encoders: Sequence[Encoder], batch: AnyBatch) -> tuple[list[Codes], Mask]:
+    def _kept(self, encoders: Sequence[Encoder], batch: AnyBatch) -> tuple[list[CodeArray], BoolArray]:
         """Return the codes of all rows, and which rows count."""
         rows = batch.rows
         codes = [e.encode(rows.column(e.attribute.name), 0) for e in encoders]
@@ -144,7 +145,7 @@ def _in_arrow(lines: Sequence[tuple[int, str, int]]) -> Any:
     return pa.RecordBatch.from_arrays(columns, names=["kind", "text", "number"])
 
 
-def _drawn(rows: Any) -> Mask | None:
+def _drawn(rows: Any) -> BoolArray | None:
     """Return which rows are drawn of their persons; None for all."""
     return np.asarray(rows.column(DRAWN)) if DRAWN in rows.schema.names else None
 
@@ -196,7 +197,7 @@ class _Found(NamedTuple):
             raise TableError(f"{attribute.name!r} has no value in any row.", "The table is empty, or all is missing.")
         return Domain(attribute.name, in_order(values, attribute))
 
-    def cells(self, domain: SensitiveDomain) -> tuple[Codes, npt.NDArray[np.int64]]:
+    def cells(self, domain: SensitiveDomain) -> tuple[CodeArray, npt.NDArray[np.int64]]:
         """Return the combinations in the domain's order, and their records."""
         if not self.counted:
             return np.zeros((0, len(domain.parts)), dtype=np.int32), np.zeros(0, dtype=np.int64)
@@ -261,7 +262,7 @@ class _Watch:
         yield pa.RecordBatch.from_arrays(arrays, names=["place", "code", "number"])
 
 
-def _watched(codes: Sequence[Codes], domain: SensitiveDomain) -> npt.NDArray[np.int64]:
+def _watched(codes: Sequence[CodeArray], domain: SensitiveDomain) -> npt.NDArray[np.int64]:
     """Return numbers below WATCHED for combinations of codes: their own, or hashes of them where there are more."""
     joined = np.zeros(codes[0].size, dtype=np.uint64)
     for size, column in zip(domain.sizes, codes, strict=True):

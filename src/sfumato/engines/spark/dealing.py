@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.arrow import as_numpy, from_numpy
-from sfumato.engines.deal.allocation import Ints, Picked, Rows, Stream
+from sfumato.engines.deal.allocation import Picked, Rows, Stream
 from sfumato.engines.deal.labels import dealing_stream
 from sfumato.engines.rows.sensitive import SensitiveRows
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import TaskSource
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import Schema
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, Step
@@ -39,7 +40,7 @@ class _SparkRows:
     key: SecretKey
     attempt: int
 
-    def counted(self, places: Callable[[Rows], Ints], size: int) -> Ints:
+    def counted(self, places: Callable[[Rows], IntArray], size: int) -> IntArray:
         """Return how many rows have each of the places 0 .. size-1."""
         from pyspark.sql import functions as f
 
@@ -77,7 +78,7 @@ class _Dealing:
 
 @dataclass(frozen=True)
 class _Count(_Dealing):
-    places: Callable[[Rows], Ints]
+    places: Callable[[Rows], IntArray]
     size: int
 
     def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:

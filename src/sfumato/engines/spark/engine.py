@@ -14,7 +14,7 @@ from typing import Any
 from sfumato.engines.deal.anatomy import for_once
 from sfumato.engines.deal.buckets import Groups
 from sfumato.engines.deal.labels import dealt
-from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, PartWritten, Progress, Rows, Written
+from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, PartWritten, Rows, Written
 from sfumato.engines.rows.encoding import Refusal
 from sfumato.engines.rows.mapping import changed_table, integer_types, missing_values
 from sfumato.engines.spark.alone import group_sizes
@@ -30,6 +30,7 @@ from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.writing import Parts
 from sfumato.errors import UsageError
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, parts_sha256
+from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Domain
 from sfumato.values.looks import Seen
 from sfumato.values.profile import Profile

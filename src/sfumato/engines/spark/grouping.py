@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED
-from sfumato.engines.deal.allocation import Codes, Ints
 from sfumato.engines.deal.anatomy import Types, in_arrow
 from sfumato.engines.deal.buckets import Groups, part_of, parts_of, ranked, value_hash
 from sfumato.engines.rows.encoding import Encoder
@@ -47,6 +46,7 @@ from sfumato.engines.spark.writing import (
     spark_schema,
     write_parts,
 )
+from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.bucket_columns import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
@@ -60,7 +60,7 @@ CODE = f"{RESERVED}code"
 OWN = {CODE: pa.int32(), WORD: pa.int64(), NUMBER: pa.int64(), PART: pa.int32()}
 """Columns that go with rows on their way to groups."""
 
-Assign = Callable[[Codes, SecretKey], npt.NDArray[np.integer]]
+Assign = Callable[[CodeArray, SecretKey], npt.NDArray[np.integer]]
 """Gives the group of each record, from 0, or WITHHELD, by the codes of all records in the table's order."""
 
 
@@ -70,7 +70,7 @@ class TwoParts(NamedTuple):
     rows: Parts
     values: Parts
     number: int
-    published: Ints
+    published: IntArray
 
 
 def write_dealt(
@@ -113,7 +113,7 @@ def _task_of(parts: int, tasks: int) -> Column:
 
 def _rows_before(
     source: SparkSource, schema: Schema, domain: SensitiveDomain, parts: int, key: SecretKey
-) -> tuple[Ints, int]:
+) -> tuple[IntArray, int]:
     """Return how many rows of each value are in the parts before each part [parts + 1, values], and a secret hash."""
     from pyspark.sql import functions as f
 
@@ -188,7 +188,7 @@ class _Rank:
     """Ranks the rows of each part, and gives them their groups: a part is ranked as a whole."""
 
     deal: Groups
-    before: Ints
+    before: IntArray
     ranges: int
 
     def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:

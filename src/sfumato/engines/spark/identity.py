@@ -19,8 +19,9 @@ from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource, quoted
 from sfumato.engines.spark.tasks import DRAWN, FILE, ROW, Refused, TaskSource, at_once
 from sfumato.errors import UsageError
+from sfumato.values.arrays import WordArray
 from sfumato.values.attributes import Attribute, Schema
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -38,9 +38,10 @@ from sfumato.engines.spark.writing import (
     spark_schema,
     write_parts,
 )
+from sfumato.values.arrays import WordArray
 from sfumato.values.attributes import Schema
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.randomness import SecretKey, Step, WordArray, release_id
+from sfumato.values.randomness import SecretKey, Step, release_id
 
 if TYPE_CHECKING:
     pass

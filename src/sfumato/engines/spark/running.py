@@ -14,6 +14,7 @@ from sfumato import errors
 from sfumato.engines.spark.tasks import Refused
 from sfumato.errors import JobFailed, OutOfSpace, UsageError
 from sfumato.spark_session import quietly
+from sfumato.values.arrays import Progress
 from sfumato.values.randomness import SecretKey
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Task = Callable[[Iterator[Any], SecretKey], Iterator[Any]]
 """What a worker does with the batches of a partition, and the secret key."""
-Progress = Callable[[int], None]
 SECONDS = 0.5
 """Between two looks at how far Spark is."""
 SMALL = 1 << 18

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.engines.arrow import as_numpy
 from sfumato.engines.base import RESERVED, Numbering, by_file
 from sfumato.engines.rows.mapping import changed_table
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.arrays import IntArray, WordArray
+from sfumato.values.randomness import SecretKey, Step
 
 FILE, ROW = f"{RESERVED}file", f"{RESERVED}row"
 """Columns with the address of a row: a mark of its file, and its number in it."""
@@ -25,8 +25,6 @@ DRAWN = f"{RESERVED}drawn"
 """The column that says whether a row is the one that is drawn of its person, where one of each is."""
 AT_ONCE = 1 << 17
 """Rows that a worker takes at a time: Spark hands over ten thousand, which is too few for fast steps."""
-
-Ints = npt.NDArray[np.int64]
 
 
 class Refused(Exception):
@@ -44,14 +42,14 @@ class Files:
     A mark is Spark's hash of the path: eight bytes for a row, instead of a path.
     """
 
-    marks: Ints
-    numbers: Ints
-    before: Ints
+    marks: IntArray
+    numbers: IntArray
+    before: IntArray
     length: int  # of all files together
     rows: int  # of these, those that are not filtered out
 
     @classmethod
-    def of(cls, numbers: Mapping[int, int], rows: Ints, total: int) -> Files:
+    def of(cls, numbers: Mapping[int, int], rows: IntArray, total: int) -> Files:
         """Return the files with these numbers by mark, and so many rows by number."""
         marks = np.array(sorted(numbers), dtype=np.int64)
         before = np.cumsum(rows) - rows
@@ -62,7 +60,7 @@ class Files:
         """Whether no row is filtered out."""
         return self.rows == self.length
 
-    def number_of(self, marks: Ints) -> Ints:
+    def number_of(self, marks: IntArray) -> IntArray:
         """Return the number of each row's file. One that had no rows before is not known, and has no number."""
         different = marks[:1] if (marks == marks[:1]).all() else marks  # mostly there is one
         places = np.searchsorted(self.marks, different)
@@ -76,12 +74,12 @@ class Addressed:
     """Rows from anywhere, each with its file and its number in it."""
 
     rows: pa.RecordBatch
-    files: Ints
-    numbers: Ints
-    before: Ints  # of each file: the rows of the files before it
+    files: IntArray
+    numbers: IntArray
+    before: IntArray  # of each file: the rows of the files before it
 
     @property
-    def positions(self) -> Ints:
+    def positions(self) -> IntArray:
         """The number of each row in the whole table."""
         return self.before[self.files] + self.numbers
 

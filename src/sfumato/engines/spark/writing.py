@@ -33,7 +33,8 @@ from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.tasks import at_once
 from sfumato.errors import TableError
-from sfumato.values.randomness import SecretKey, WordArray, release_id
+from sfumato.values.arrays import WordArray
+from sfumato.values.randomness import SecretKey, release_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,7 +15,7 @@ from sfumato.methods.generalization.estimates import distance, spread
 from sfumato.methods.generalization.hierarchies import Hierarchy, Node
 from sfumato.methods.generalization.lattice import Search, by_height, minimal_nodes
 from sfumato.methods.generalization.rolling import checked_table, roll_up
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 Criterion = Literal["distance", "discernibility", "height"]
 """What is to be least:

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 TOLERANCE = 1e-9
 """Nats by which a class's entropy may fall short of ln l: a class that is exactly l-diverse passes, whatever its

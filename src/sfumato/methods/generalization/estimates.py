@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.methods.generalization.hierarchies import Hierarchy, Node
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 
 def spread(generalized: FloatArray, hierarchies: Sequence[Hierarchy], node: Node) -> FloatArray:

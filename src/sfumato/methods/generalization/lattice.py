@@ -25,7 +25,7 @@ from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.generalization.diversity import TOLERANCE, is_diverse, least_entropy
 from sfumato.methods.generalization.hierarchies import Hierarchy, Node
 from sfumato.methods.generalization.rolling import Rollups, checked_table, specializations
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 
 @dataclass(frozen=True)

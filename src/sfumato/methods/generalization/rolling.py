@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods.generalization.hierarchies import CodeArray, Hierarchy, Node
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 
 def checked_table(counts: npt.ArrayLike, hierarchies: Sequence[Hierarchy]) -> FloatArray:

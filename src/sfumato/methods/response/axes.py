@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.response.channels import Channel, Channels, IntArray
+from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Limit, Limits
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, Value
-from sfumato.values.matrix.retention import FloatArray
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit, exact, find_value
 

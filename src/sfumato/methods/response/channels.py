@@ -22,11 +22,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.values.matrix.retention import WORDS, FloatArray, PerturbationMatrix, largest_noise
-
-IntArray = npt.NDArray[np.int64]
+from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
 
 
 class Mix(NamedTuple):

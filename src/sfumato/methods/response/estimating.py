@@ -15,11 +15,11 @@ import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
 from sfumato.methods.response.axes import Axes
-from sfumato.methods.response.channels import Channel, Channels, IntArray
+from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.joint import MOST_CELLS
 from sfumato.methods.response.sampling import RiskEstimate, likely_worst, sampled_risk
 from sfumato.show.results import Drawn, Private, columns_table
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
 from sfumato.values.requirement import Number, RiskLimit, exact

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.methods.response.channels import Channel, IntArray, product
+from sfumato.methods.response.channels import Channel, product
 from sfumato.methods.response.joint import JointTable
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 MOST_STEPS = 1000
 """Steps after which iterative Bayes stops, unless others are asked for."""

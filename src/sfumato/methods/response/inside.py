@@ -20,12 +20,11 @@ from itertools import product
 
 import numpy as np
 
-from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import NOTHING, Problem
 from sfumato.methods.response.reach import out_of_reach, refuted
 from sfumato.methods.response.risks import Risk
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 HIGHEST = -1e-9
 """The highest log-retention tried: at r = 1 itself gradients are 0/0 where a cell is empty."""

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible
-from sfumato.methods.response.channels import IntArray
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.text import many
 
 MOST_CELLS = 1 << 26

@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.methods.response.channels import Channel, kappa
 from sfumato.methods.response.joint import JointTable
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 ObjectiveName = Literal["kappa", "chi_square"]
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from sfumato.methods.response.channels import Channel, Channels, forward, product
 from sfumato.methods.response.joint import JointTable
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 
 SMALL = 1e-2
 """Below this the first terms of the series have less rounding error than the closed forms."""

@@ -12,11 +12,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.response.channels import Channel, Channels, IntArray, kappa, untouched
+from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
 from sfumato.methods.response.joint import JointTable, largest_of_rows
 from sfumato.methods.response.objectives import OBJECTIVES, Objective, ObjectiveName
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
-from sfumato.values.matrix.retention import FloatArray, PerturbationMatrix
+from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.matrix.retention import PerturbationMatrix
 
 Scope = Literal["sensitive", "quasi_identifiers", "both"]
 

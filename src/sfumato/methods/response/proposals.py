@@ -31,7 +31,7 @@ from sfumato.methods.response.reach import ANOTHER, CERTAIN, between, either, su
 from sfumato.methods.response.request import Request, ScopeWord
 from sfumato.methods.response.risks import RISKS
 from sfumato.methods.response.solver import MOST_SECONDS
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray
 from sfumato.values.requirement import RiskLimit, exact
 
 BISECTIONS = 8

@@ -7,18 +7,15 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import Infeasible
-from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.problem import UNIT, Problem
 from sfumato.methods.response.risks import Risk
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 ANY = -1
 """Stands for any value of a quasi-identifier that is randomized."""
 
-BoolArray = npt.NDArray[np.bool_]
 
 CERTAIN = 1 - 1e-9
 """A risk above this is 1 but for rounding: there is no limit to ask for."""

@@ -38,9 +38,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sfumato.methods.response.channels import Channel, Channels, IntArray, forward, product
+from sfumato.methods.response.channels import Channel, Channels, forward, product
 from sfumato.methods.response.joint import JointTable
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 RiskName = Literal["posterior", "link", "reconstruction"]
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.methods.response.channels import Channels, IntArray
+from sfumato.methods.response.channels import Channels
 from sfumato.methods.response.joint import JointTable
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 CANDIDATES = 500
 """Groups that are looked at more closely for each kind of risk, before some are chosen."""

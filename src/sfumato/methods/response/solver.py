@@ -16,14 +16,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.methods.response.channels import IntArray
 from sfumato.methods.response.inside import HIGHEST, inside, on_worst_cells, slsqp
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
 from sfumato.methods.response.problem import NOTHING, Limit, Limits, Problem, Response, Scope, pose
 from sfumato.methods.response.reach import ANOTHER, RiskOutOfReach, either, larger, suppressing
 from sfumato.methods.response.risks import Risk, RiskName
-from sfumato.values.matrix.retention import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 MOST_SECONDS = 0.25
 """A proposal that would take longer to try, about, is not made."""

@@ -14,11 +14,10 @@ from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.robustness import Prior, group_records, merge_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import breaching
+from sfumato.values.arrays import IntArray, WordArray
 from sfumato.values.profile import Profile
-from sfumato.values.randomness import SecretKey, Step, WordArray
+from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
-
-IntArray = npt.NDArray[np.int64]
 
 
 class _Records(NamedTuple):

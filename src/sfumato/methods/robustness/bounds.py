@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import PolicyError
-from sfumato.methods.robustness.posterior import FloatArray, Numbers, Rows
+from sfumato.methods.robustness.posterior import Numbers, Rows
+from sfumato.values.arrays import FloatArray
 
 # --- prior-free -----------------------------------------------------------------------------------------------------
 

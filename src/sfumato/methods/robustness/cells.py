@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import PolicyError
-from sfumato.methods.robustness.posterior import IntArray
 from sfumato.methods.robustness.prior import Prior, Signature, read_prior
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import Domain
 from sfumato.values.profile import Profile
 

@@ -10,16 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.methods.robustness.bounds import prior_free_bound, swap_bound
-from sfumato.methods.robustness.posterior import (
-    MOST_STATES,
-    Composition,
-    FloatArray,
-    IntArray,
-    compositions,
-    posterior,
-    posteriors,
-)
+from sfumato.methods.robustness.posterior import MOST_STATES, Composition, compositions, posterior, posteriors
 from sfumato.methods.robustness.prior import Prior
+from sfumato.values.arrays import FloatArray, IntArray
 
 CLOSE = 1e-9
 """Relative distance to 1/r below which Fractions decide; the rounding of floats is below 1e-11."""

@@ -18,8 +18,8 @@ import numpy as np
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods.robustness.guests import MOST_HOSTS, AttributeSet, seat_guests
 from sfumato.methods.robustness.kinds import Kinds, Order, cell_signatures, deal
-from sfumato.methods.robustness.posterior import IntArray
 from sfumato.methods.robustness.prior import Prior, check_prior
+from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from sfumato.methods.robustness.check import CLOSE
 from sfumato.methods.robustness.kinds import Kinds, Order
-from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.methods.robustness.prior import Prior
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.bucket_deal import starts
 from sfumato.values.steps import WITHHELD
 

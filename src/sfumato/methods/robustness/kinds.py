@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.robustness.posterior import IntArray
+from sfumato.values.arrays import IntArray
 from sfumato.values.bucket_deal import Deal, Runs, starts
 from sfumato.values.steps import WITHHELD
 

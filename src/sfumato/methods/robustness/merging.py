@@ -27,12 +27,11 @@ import numpy.typing as npt
 
 from sfumato.methods.robustness.bounds import delta_ceiling
 from sfumato.methods.robustness.kinds import Kinds, Order, cell_signatures
-from sfumato.methods.robustness.posterior import FloatArray, IntArray
 from sfumato.methods.robustness.prior import Prior
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.bucket_deal import starts
 from sfumato.values.steps import WITHHELD
 
-BoolArray = npt.NDArray[np.bool_]
 Ranks = npt.NDArray[np.int32]
 
 CLOSE = 1e-9

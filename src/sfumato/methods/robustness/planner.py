@@ -12,12 +12,12 @@ from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.bucket_plan import GroupPlan, KnownShares, RobustFigures, WithheldCell
 from sfumato.methods.buckets import asked, check_frequencies, check_values, in_groups
-from sfumato.methods.method import Assurance
 from sfumato.methods.robustness.cells import Cells, KnownSet
 from sfumato.methods.robustness.kinds import leftovers
 from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.robustness.prior import Prior
 from sfumato.methods.robustness.rehearsal import Rehearsal, rehearse, rehearse_plain
+from sfumato.values.arrays import Assurance
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Requirement, Robustness
 from sfumato.values.steps import WITHHELD

@@ -29,9 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import PolicyError
+from sfumato.values.arrays import IntArray
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 """Floats, or Fractions as objects."""
 Rows = Numbers | Sequence[Sequence[float | Fraction]]

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.errors import PolicyError
-from sfumato.methods.robustness.posterior import FloatArray, IntArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.requirement import exact
 
 Signature = tuple[str, ...]

@@ -16,8 +16,9 @@ from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import CLOSE, exceeding, worst_posteriors
 from sfumato.methods.robustness.grouping import group_records
 from sfumato.methods.robustness.merging import merge_records
-from sfumato.methods.robustness.posterior import Composition, FloatArray, IntArray, compositions
+from sfumato.methods.robustness.posterior import Composition, compositions
 from sfumato.methods.robustness.prior import Prior
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
 from sfumato.values.steps import WITHHELD
 

@@ -25,7 +25,8 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.claims.single_columns import totals_and_tops
-from sfumato.methods.small_domain.groups import BoolArray, Groups, IntArray
+from sfumato.methods.small_domain.groups import Groups
+from sfumato.values.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

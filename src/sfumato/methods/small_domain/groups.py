@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+from sfumato.values.arrays import BoolArray, IntArray
+
 Group = tuple[IntArray, IntArray]
 """The codes of a group's values, ascending, and how many records it has of each."""
 

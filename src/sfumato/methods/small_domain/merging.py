@@ -25,12 +25,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.methods.small_domain.groups import BoolArray, Groups, IntArray
+from sfumato.methods.small_domain.groups import Groups
 from sfumato.methods.small_domain.order import concatenated_ranges
-
-FloatArray = npt.NDArray[np.float64]
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 EQUAL = 1e-12
 """Costs that differ by less, relatively, are equal; the longest last block is taken."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.methods.small_domain.groups import BoolArray, Groups, IntArray
+from sfumato.methods.small_domain.groups import Groups
+from sfumato.values.arrays import BoolArray, IntArray
 
 CHUNK = 4096
 """How many groups' bits are counted at a time: the memory is m * CHUNK / 8 bytes."""

@@ -24,14 +24,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.small_domain.alone import NO_STATEMENTS, Statements, block_gamma, merged_until_bounded
-from sfumato.methods.small_domain.groups import BoolArray, Groups, IntArray, initial_groups
+from sfumato.methods.small_domain.groups import Groups, initial_groups
 from sfumato.methods.small_domain.merging import (
     Merging,
     breaches,
@@ -43,10 +42,9 @@ from sfumato.methods.small_domain.merging import (
 )
 from sfumato.methods.small_domain.order import balancing_order, reverse_cuthill_mckee
 from sfumato.methods.small_domain.search import WORK, Found, improve
+from sfumato.values.arrays import Assurance, BoolArray, IntArray
 from sfumato.values.matrix.retention import amplification, uniform_retention
 from sfumato.values.requirement import probability_hint
-
-Assurance = Literal["proved", "as-published"]
 
 MINIMUM_SIZE = 1000
 """Records in a sub-table at least, for `proved`: the smaller it is, the more its exact composition tells."""

@@ -17,7 +17,8 @@ from sfumato.methods.notes import some
 from sfumato.methods.plan import AloneFigures, PartitionFigures, Plan
 from sfumato.methods.row_order import row_order_facts
 from sfumato.methods.small_domain.method import SmallDomain
-from sfumato.methods.small_domain.partition import Assurance, Block, Partition, partition
+from sfumato.methods.small_domain.partition import Block, Partition, partition
+from sfumato.values.arrays import Assurance
 from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable

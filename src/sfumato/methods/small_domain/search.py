@@ -25,9 +25,10 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.methods.small_domain.groups import Groups, IntArray
-from sfumato.methods.small_domain.merging import Cost, FloatArray, Shape
+from sfumato.methods.small_domain.groups import Groups
+from sfumato.methods.small_domain.merging import Cost, Shape
 from sfumato.methods.small_domain.order import Holders
+from sfumato.values.arrays import FloatArray, IntArray
 
 WORK = 80_000_000
 """Cells that a search may look at: about a second."""

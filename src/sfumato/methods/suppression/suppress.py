@@ -15,8 +15,7 @@ from sfumato.methods.suppression.expected import expected_suppression
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.seats import Draw, Seating, shuffled
 from sfumato.methods.suppression.variants import PROVED, VARIANTS, Variant, published, seat, violating
-
-IntArray = npt.NDArray[np.int64]
+from sfumato.values.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)

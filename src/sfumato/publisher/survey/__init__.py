@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.counting import count_sensitive
-from sfumato.engines.embedded.duck import Progress, group_sizes, shared
+from sfumato.engines.embedded.duck import group_sizes, shared
 from sfumato.engines.rows.published import PublishedRows
 from sfumato.errors import TableError
 from sfumato.publisher.column_names import check_columns
@@ -31,6 +31,7 @@ from sfumato.publisher.survey.predictors import find_predictors
 from sfumato.publisher.survey.text import Survey
 from sfumato.publisher.survey.warnings import column_warnings, policy_warnings
 from sfumato.publisher.table import Table, no_progress
+from sfumato.values.arrays import Progress
 from sfumato.values.looks import REMEDY
 from sfumato.values.profile import Profile
 from sfumato.values.uniqueness import Uniqueness, uniqueness

@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.embedded.duck import Progress, is_text
+from sfumato.engines.embedded.duck import is_text
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.published import SEED, PublishedRows
 from sfumato.publisher.survey.model import Column, Prediction, Predictor
 from sfumato.publisher.table import Table
+from sfumato.values.arrays import IntArray, Progress
 from sfumato.values.attributes import Domain
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
@@ -26,8 +27,6 @@ CLEAR_GAIN = 0.01
 CLEAR_BITS = 0.05
 FEWEST = 40
 """Records below which nothing can be learned of a column."""
-
-Codes = npt.NDArray[np.int64]
 
 
 def find_predictors(
@@ -59,7 +58,7 @@ def find_predictors(
     return Prediction(learn.size, test.size, tuple(found))
 
 
-def prediction(codes: Codes, sensitive: Codes, learn: Codes, test: Codes) -> tuple[float, float, float]:
+def prediction(codes: IntArray, sensitive: IntArray, learn: IntArray, test: IntArray) -> tuple[float, float, float]:
     """Return the hit rate of the column's rule, that of the overall mode, and z of their difference.
 
         z = (a - b) / sqrt(a + b)        McNemar: a records that only the rule guesses right, b only the mode
@@ -81,7 +80,7 @@ def prediction(codes: Codes, sensitive: Codes, learn: Codes, test: Codes) -> tup
     return float(by_rule.mean()), float(by_mode.mean()), z
 
 
-def information(codes: Codes, sensitive: Codes, learn: Codes, test: Codes) -> tuple[float, float]:
+def information(codes: IntArray, sensitive: IntArray, learn: IntArray, test: IntArray) -> tuple[float, float]:
     """Return the bits per record that the column tells of the sensitive value, and z of their mean.
 
         mean over the tried records of log2 q(value | column) / q(value)        both q learned on the others
@@ -108,7 +107,7 @@ def information(codes: Codes, sensitive: Codes, learn: Codes, test: Codes) -> tu
     return float(gains.mean()), float(gains.mean()) / spread * math.sqrt(gains.size)
 
 
-def _sensitive_codes(sample: Any, table: Table, profile: Profile) -> Codes:
+def _sensitive_codes(sample: Any, table: Table, profile: Profile) -> IntArray:
     """Return the code of each row's sensitive value, -1 where it has none."""
     parts = [_part_codes(sample.column(part.name), part, table) for part in profile.domain.parts]
     joined = np.zeros(sample.num_rows, dtype=np.int64)
@@ -117,7 +116,7 @@ def _sensitive_codes(sample: Any, table: Table, profile: Profile) -> Codes:
     return np.where(np.logical_and.reduce([codes >= 0 for codes in parts]), joined, -1)
 
 
-def _part_codes(column: Any, part: Domain, table: Table) -> Codes:
+def _part_codes(column: Any, part: Domain, table: Table) -> IntArray:
     attribute = table.schema[part.name]
     if attribute.recoding or attribute.declared:  # numbered already
         return np.asarray(column.to_numpy(), dtype=np.int64)
@@ -125,7 +124,7 @@ def _part_codes(column: Any, part: Domain, table: Table) -> Codes:
     return codes.astype(np.int64)
 
 
-def column_codes(column: Any, facts: Column) -> Codes:
+def column_codes(column: Any, facts: Column) -> IntArray:
     """Return a small number for each value of a column; numbers and dates with many values by quantiles."""
     may_be_cut = not is_text(column.type) or facts.type.startswith("text (")
     if may_be_cut and len(pc.unique(column)) > QUANTILES:
@@ -143,7 +142,7 @@ def _numbers(column: Any, kind: Any) -> npt.NDArray[np.float64]:
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _quantile_codes(numbers: npt.NDArray[np.float64]) -> Codes:
+def _quantile_codes(numbers: npt.NDArray[np.float64]) -> IntArray:
     missing = ~np.isfinite(numbers)
     if missing.all():
         return np.zeros(numbers.size, dtype=np.int64)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,11 +22,10 @@ from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import GroupsPart, Manifest
 from sfumato.release.published import claim_checks, published
 from sfumato.release.reading import connected, quoted
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 
 ROWS_AT_ONCE = 1 << 20
-
-IntArray = npt.NDArray[np.int64]
 
 
 def stated(release: ReleaseFolder) -> Iterator[Check]:

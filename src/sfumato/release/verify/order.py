@@ -29,10 +29,9 @@ import pyarrow.compute as pc
 from sfumato.claims.checks import Check, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import connected, quoted
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import label
-from sfumato.values.chance import FloatArray, Tallies, joined
-
-Ints = npt.NDArray[np.int64]
+from sfumato.values.chance import Tallies, joined
 
 LEVEL = 1e-6
 """Probability of a false alarm, of all counts of a release together."""
@@ -52,16 +51,16 @@ STRETCH = 256
 class Classes:
     """The class of each row, from 0; -1: in none."""
 
-    codes: Ints
+    codes: IntArray
     names: Sequence[str]
 
     @property
-    def sizes(self) -> Ints:
+    def sizes(self) -> IntArray:
         """The rows of each class."""
         return _counted(self.codes, np.ones(self.codes.size, dtype=np.bool_), len(self.names))
 
 
-def _counted(codes: Ints, where: npt.NDArray[np.bool_], classes: int) -> Ints:
+def _counted(codes: IntArray, where: npt.NDArray[np.bool_], classes: int) -> IntArray:
     return np.bincount(codes[where & (codes >= 0)], minlength=classes)
 
 
@@ -85,7 +84,7 @@ def classes_of(name: str, column: Any, ranges: int = RANGES) -> Iterator[Classes
         yield _ranges(name, coded.dictionary, values, codes, ranges)
 
 
-def _ranges(name: str, dictionary: Any, values: Sequence[Any], codes: Ints, ranges: int) -> Classes:
+def _ranges(name: str, dictionary: Any, values: Sequence[Any], codes: IntArray, ranges: int) -> Classes:
     """Return classes of nearly as many rows each, by the order of the values; missing ones come last."""
     counts = np.bincount(codes, minlength=len(values))
     order = np.append(_sorted(dictionary), len(values) - 1)
@@ -103,7 +102,7 @@ def _ranges(name: str, dictionary: Any, values: Sequence[Any], codes: Ints, rang
     return Classes(place[rank[codes]], names)
 
 
-def _sorted(dictionary: Any) -> Ints:
+def _sorted(dictionary: Any) -> IntArray:
     try:
         return np.asarray(pc.sort_indices(dictionary)).astype(np.int64)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
@@ -151,14 +150,14 @@ def same_place(rows: Classes, records: Classes) -> Tallies:
     return _both(rows.codes[:n], records.codes[:n], rows.names, "{} at the same places as in the table")
 
 
-def _both(first: Ints, second: Ints, names: Sequence[str], words: str) -> Tallies:
+def _both(first: IntArray, second: IntArray, names: Sequence[str], words: str) -> Tallies:
     """Return how many pairs have a class in both; the second ones are in random order beside the first ones."""
     pairs, every = first.size, np.ones(first.size, dtype=np.bool_)
     held, other = (_counted(codes, every, len(names)) for codes in (first, second))
     return _urn(_counted(first, first == second, len(names)), held, other, pairs, lambda k: words.format(names[k]))
 
 
-def _urn(hits: Ints, drawn: Ints, marked: Ints, rows: int, told: Any) -> Tallies:
+def _urn(hits: IntArray, drawn: IntArray, marked: IntArray, rows: int, told: Any) -> Tallies:
     """Return the counts of which something is drawn; none may be beyond chance where all or no row is marked."""
     use = np.flatnonzero((drawn > 0) & (marked > 0) & (marked < rows))
     return Tallies(
@@ -171,12 +170,12 @@ def _urn(hits: Ints, drawn: Ints, marked: Ints, rows: int, told: Any) -> Tallies
     )
 
 
-def group_order_tallies(classes: Sequence[Classes], groups: Ints) -> Tallies:
+def group_order_tallies(classes: Sequence[Classes], groups: IntArray) -> Tallies:
     """Return the counts in first halves of groups, whose rows are each in random order; rows stand group by group."""
     return joined([_first_halves(each, groups) for each in classes])
 
 
-def _first_halves(of: Classes, groups: Ints) -> Tallies:
+def _first_halves(of: Classes, groups: IntArray) -> Tallies:
     """A middle row belongs to the first half in every second group, so that no half is the larger one."""
     numbers, start, group, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     half = (sizes + np.arange(numbers.size) % 2) // 2

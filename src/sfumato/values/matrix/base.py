@@ -14,13 +14,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Literal, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from sfumato.values.matrix.retention import CodeArray, Codes, FloatArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
+from sfumato.values.matrix.retention import Codes
 
 Direction = Literal["upward", "downward"]
-Mask = npt.NDArray[np.bool_]
 
 
 class Estimable(Protocol):
@@ -137,7 +134,7 @@ class Matrix(Estimable, Protocol):
     def worst_case(self, i: int, direction: Direction) -> tuple[int, int]:
         """Return the published value and the rival k of the factor."""
 
-    def raised(self, inside: Mask) -> Fraction | None:
+    def raised(self, inside: BoolArray) -> Fraction | None:
         """Return the largest factor by which any published value can raise the odds of a set of values.
 
             max_y max_{i inside} P[y, i] / min_{k outside} P[y, k]

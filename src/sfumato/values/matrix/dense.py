@@ -20,17 +20,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.values.matrix.base import Direction, Mask
-from sfumato.values.matrix.retention import (
-    DENSE_LIMIT,
-    SAMPLE_BLOCK,
-    WORDS,
-    CodeArray,
-    Codes,
-    FloatArray,
-    WordArray,
-    largest_eigenvalue,
-)
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
+from sfumato.values.matrix.base import Direction
+from sfumato.values.matrix.retention import DENSE_LIMIT, SAMPLE_BLOCK, WORDS, Codes, largest_eigenvalue
 
 MOST_VALUES = 2_000
 """A larger matrix would hold more than four million integers."""
@@ -237,7 +229,7 @@ class DenseMatrix:
         first, second = order[:2] if upward else order[:-3:-1]
         return y, int(second if first == i else first)
 
-    def raised(self, inside: Mask) -> Fraction | None:
+    def raised(self, inside: BoolArray) -> Fraction | None:
         """Return max_y max_{i inside} P[y, i] / min_{k outside} P[y, k]; None if unbounded."""
         return _largest(self.columns[inside].max(axis=0), self.columns[~inside].min(axis=0)).factor
 

@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
+from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import FloatArray
 
 Along = Callable[[Matrix, FloatArray], FloatArray]
 

@@ -27,9 +27,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-WordArray = npt.NDArray[np.uint64]
-CodeArray = npt.NDArray[np.int32]
+from sfumato.values.arrays import CodeArray, FloatArray, WordArray
+
 Codes = npt.NDArray[np.integer]
 
 WORDS = 2**64
