@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from sfumato.errors import CannotMeet as CannotMeet
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.errors import UsageError as UsageError
+    from sfumato.methods import load_plan as load_plan
     from sfumato.methods import plan as plan
     from sfumato.methods.anatomy import Anatomy as Anatomy
     from sfumato.methods.bucket_plan import GroupPlan as GroupPlan
     from sfumato.methods.fine_grain import FineGrain as FineGrain
     from sfumato.methods.plan import Plan as Plan
-    from sfumato.methods.plan import load_plan as load_plan
     from sfumato.methods.response.estimating import SampledRisks as SampledRisks
     from sfumato.methods.response.estimating import estimate_risk as estimate_risk
     from sfumato.methods.response.method import RandomizedResponse as RandomizedResponse
@@ -121,7 +121,7 @@ _HOMES = {
     "audit": "auditor.audit",
     "compare": "auditor.compare.compare",
     "estimate_risk": "methods.response.estimating",
-    "load_plan": "methods.plan",
+    "load_plan": "methods",
     "open_release": "analyst.release",
     "plan": "methods",
     "profile": "publisher.table",

@@ -16,7 +16,7 @@ from sfumato.analyst.release import Release, open_release
 from sfumato.auditor.audit import audit
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.errors import PlanMismatch, ReleaseError
-from sfumato.methods.plan import load_plan
+from sfumato.methods import load_plan
 from sfumato.methods.plan_files import sealed
 from sfumato.methods.response_plan import ResponsePlan
 from sfumato.publisher.publish import publish

@@ -15,10 +15,9 @@ import pytest
 import sfumato as sf
 from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
-from sfumato.methods import Method, named, plan
+from sfumato.methods import Method, load_plan, named, plan
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.bucket_plan import GroupPlan
-from sfumato.methods.plan import load_plan
 from sfumato.methods.robustness import group_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.method import RobustAnatomy

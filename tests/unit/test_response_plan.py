@@ -14,8 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
-from sfumato.methods import plan
-from sfumato.methods.plan import Plan, load_plan
+from sfumato.methods import load_plan, plan
 from sfumato.methods.response import Channel, JointTable, Reconstruction
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.method import RandomizedResponse
@@ -437,8 +436,6 @@ def test_a_plan_is_kept_and_read_again(tmp_path: Path) -> None:
     again.require("table", "policy")
     with pytest.raises(PlanMismatch, match="The table is not the one that was planned"):
         again.require("another", "policy")
-    with pytest.raises(sf.UsageError, match="plan of the method randomized-response"):
-        Plan.load(file)
     file.write_text(made.to_json().replace('"rows": 100', '"rows": 101'), encoding="utf-8")
     with pytest.raises(PlanMismatch, match="not as it was made"):
         load_plan(file)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods import plan
-from sfumato.methods.plan import Plan
+from sfumato.methods import load_plan, plan
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
@@ -56,7 +55,7 @@ def test_the_json_of_a_plan(tmp_path: Path) -> None:
     """Every figure against its definition, and back from the file."""
     opened, made = planned(workers(), policy())
     (tmp_path / "plan.json").write_text(made.bound_to(opened.hash(), opened.policy.hash()).to_json())
-    loaded = Plan.load(tmp_path / "plan.json")
+    loaded = load_plan(tmp_path / "plan.json")
     assert loaded.to_dict() == {**made.to_dict(), **{k: loaded.to_dict()[k] for k in HASHES}}
     raw = json.loads((tmp_path / "plan.json").read_text())
     sizes = [sum(quotas) for quotas in raw["quotas"]]

@@ -15,7 +15,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods.plan import load_plan
+from sfumato.methods import load_plan
 from sfumato.methods.response.joint import JointTable
 from sfumato.publisher.policy import Policy
 

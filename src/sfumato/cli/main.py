@@ -191,7 +191,7 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
-    from sfumato.methods.plan import load_plan
+    from sfumato.methods import load_plan
     from sfumato.publisher.publish import publish, rows_read
     from sfumato.publisher.whole_or_absent import check_new
     from sfumato.values.randomness import SecretKey

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
 from sfumato.errors import UsageError
+from sfumato.methods import plan_files
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
@@ -33,7 +35,7 @@ METHODS: list[type[Method]] = [
 ]
 """All methods, in the order in which they are named and compared."""
 
-__all__ = ["METHODS", "Method", "named", "options", "plan", "read_method", "title_of"]
+__all__ = ["METHODS", "Method", "load_plan", "named", "options", "plan", "read_method", "title_of"]
 
 
 def plan(profile: Profile, method: Method, requirement: Requirement, *, key: SecretKey | None = None) -> AnyPlan:
@@ -43,6 +45,15 @@ def plan(profile: Profile, method: Method, requirement: Requirement, *, key: Sec
     suppression makes, come from the `key`, a fresh one if none is given.
     """
     return method.plan(profile, requirement, key=key)
+
+
+def load_plan(path: str | Path) -> AnyPlan:
+    """Read a plan of any method."""
+    raw = plan_files.read(path)
+    try:
+        return named(raw["method"]).read_plan(raw)
+    except (ValueError, KeyError, TypeError) as problem:
+        raise plan_files.no_plan(path, problem) from None
 
 
 def named(name: str) -> type[Method]:

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,7 @@ from sfumato.claims import codec
 from sfumato.claims.odds import OddsClaim, violations
 from sfumato.claims.single_columns import beliefs
 from sfumato.claims.sub_tables import SubTableClaim
-from sfumato.errors import PlanMismatch, UsageError
-from sfumato.methods import plan_files
+from sfumato.errors import PlanMismatch
 from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.plan_files import PLAN_VERSION, read_shared, sealed
 from sfumato.methods.planned import Planned
@@ -352,27 +350,8 @@ class Plan(Planned):
             **read_shared(raw),
         )
 
-    @classmethod
-    def load(cls, path: str | Path) -> Plan:
-        """Read a plan that `to_json` wrote; see `load_plan` for plans of all methods."""
-        plan = load_plan(path)
-        if not isinstance(plan, cls):
-            raise UsageError(f"{str(path)!r} is a plan of the method {plan.method}.", "Read it with load_plan.")
-        return plan
-
 
 AnyPlan = Plan | ResponsePlan | GroupPlan
-
-
-def load_plan(path: str | Path) -> AnyPlan:
-    """Read a plan of any method."""
-    from sfumato.methods import named
-
-    raw = plan_files.read(path)
-    try:
-        return named(raw["method"]).read_plan(raw)
-    except (ValueError, KeyError, TypeError) as problem:
-        raise plan_files.no_plan(path, problem) from None
 
 
 def _listed(figures: PartitionFigures) -> dict[str, Any]:
