@@ -29,8 +29,7 @@ from sfumato.methods.generalization import (
     roll_up,
     spread,
 )
-from sfumato.methods.generalization.diversity import TOLERANCE, is_diverse, least_entropy
-from sfumato.methods.generalization.rolling import Rollups
+from sfumato.methods.generalization.lattice import TOLERANCE, Rollups, is_diverse, least_entropy
 from sfumato.values.arrays import FloatArray
 
 CRITERIA: tuple[Criterion, ...] = ("distance", "discernibility", "height")
@@ -282,7 +281,7 @@ def test_roll_ups_are_the_counts_by_labels() -> None:
             for labels, counts in classes.items():
                 where = (h.labels(v).index(x) for h, v, x in zip(hierarchies, node, labels, strict=True))
                 expected[tuple(where)] = [counts[s] for s in range(table.shape[-1])]
-            assert (tables.table(node) == expected).all()
+            assert (tables[node] == expected).all()
             assert (roll_up(table, hierarchies, node) == expected).all()
 
 

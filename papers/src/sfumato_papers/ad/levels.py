@@ -94,7 +94,7 @@ def education_groupings(table: Joint, race: Hierarchy) -> Mapping[str, FloatArra
     """Return E vs. S, E vs. R (White and others) and E vs. O for every way to join neighbouring degrees."""
     by_degree = table.counts[[table.values[0].index(degree) for degree in DEGREES]]
     by_degree = np.stack(
-        [by_degree.take(np.flatnonzero(race.codes(1) == code), axis=3).sum(axis=3) for code in (0, 1)], 3
+        [by_degree.take(np.flatnonzero(race.codes[1] == code), axis=3).sum(axis=3) for code in (0, 1)], 3
     )
     return {
         pair: groupings_of_neighbours(by_degree.sum(axis=tuple({1, 2, 3, 4} - {LETTERS.index(pair[-1])})))
