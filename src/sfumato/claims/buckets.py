@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from sfumato.claims.second_release import SECOND_BUCKETS
 from sfumato.values.arrays import IntArray
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
 
-BucketMethod = Literal["anatomy", "suppression", "robust-anatomy"]
 SuppressionVariant = Literal["rotation", "spread", "safe-d", "r-suppression"]
 PriorSource = Literal["none", "table", "file"]
 
@@ -73,10 +72,10 @@ class BucketClaim(Claim):
     """Which belief in a value of a record is limited, and against whom.
 
     variant, always: of suppression; always: whether the most frequent value of every table is hidden. attribute_sets,
-    prior: of robust Anatomy, what beliefs beforehand may depend on, and where they come from.
+    prior: of robust Anatomy, what beliefs beforehand may depend on, and where they come from. Plain Anatomy has none.
     """
 
-    method: BucketMethod
+    method: str
     assurance: Literal["proved", "as-published"]
     sensitive: tuple[str, ...]
     at_most: Fraction
@@ -101,17 +100,17 @@ class BucketClaim(Claim):
     @property
     def withholds(self) -> bool:
         """Whether the method withholds records, where values are too frequent."""
-        return self.method != "anatomy"
+        return self.suppresses or self.is_robust
 
     @property
     def suppresses(self) -> bool:
         """Whether records are withheld so that it cannot be told which value is the most frequent."""
-        return self.method == "suppression"
+        return self.variant is not None
 
     @property
     def is_robust(self) -> bool:
         """Whether beliefs may depend on other columns."""
-        return self.method == "robust-anatomy"
+        return self.prior is not None
 
     def facts(self) -> Facts:
         return (BUCKET_COUNTS, BUCKET_NUMBER, *((WITHHELD,) if self.withholds else ()))
@@ -133,14 +132,12 @@ class BucketClaim(Claim):
     def fits(self, published: Published) -> dict[str, bool]:
         as_published = self.assurance == "as-published"
         return {
-            "method": self.method in get_args(BucketMethod),
             "at_most": self.at_most.numerator == 1 and self.at_most.denominator > 1,
             "domain": len(self.sensitive) == 1,
-            "variant": (self.variant is not None) == self.suppresses,
             "always": not self.always or self.variant in TIED,
             "assurance": not self.suppresses or (self.variant == "r-suppression") == as_published,
             "attribute_sets": all(self.attribute_sets) and bool(self.attribute_sets) == self.is_robust,
-            "prior": (self.prior is not None) == self.is_robust and not (as_published and self.prior == "none"),
+            "prior": not (self.suppresses and self.is_robust) and not (as_published and self.prior == "none"),
             "dealt_within": published.dealt_within == self.dealt_within,
             "withheld": published.withheld == 0 or self.withholds,
             "columns": set(self.dealt_within) <= set(published.columns[:-1])

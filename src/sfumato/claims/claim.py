@@ -30,8 +30,7 @@ class Shape:
 class Published(Shape):
     """What a manifest states, as far as a claim has a say in it."""
 
-    method: str
-    kinds: frozenset[str]  # of the mechanisms
+    is_misnamed: bool  # whether the method goes by the name of another kind
     assurance: str
     guarantee: Guarantee
     second_release: str
@@ -70,7 +69,7 @@ class Claim(ABC):
     def fits(self, published: Published) -> dict[str, bool]:
         """Return for each key of a manifest that the claim has a say in whether it is as the claim has it.
 
-        The key "method" is always there: whether the release is made as the claim takes it to be.
+        "method", if it is there: whether the release is made as the claim takes it to be.
         """
 
     def second_releases(self, shape: Shape) -> set[str]:
@@ -103,7 +102,7 @@ def as_stated(claim: Claim, published: Published) -> Check:
 
 def _wrong(claim: Claim, published: Published) -> Iterator[str]:
     own = claim.fits(published)
-    if not own["method"]:
+    if published.is_misnamed or not own.get("method", True):
         yield "method"
         return
     yield from differing(published.guarantee, claim.guarantee(published))

@@ -16,8 +16,6 @@ from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import RiskLimit
 
-KIND = "randomized-response"
-
 SEES_QUASI_IDENTIFIERS = (
     "Sees the published quasi-identifiers of one row and nothing else of it; knows the matrices and the table's "
     "distribution; holds records to be independent draws from it, and so believes in a value by its expected share "
@@ -76,7 +74,6 @@ class RiskClaim(Claim):
         mechanisms = published.mechanisms
         return {
             "assurance": (self.risk == "reconstruction") == (published.assurance == "as-published"),
-            "method": published.method == KIND and published.kinds == {KIND},
             "scope": {mechanism.domain.names for mechanism in mechanisms} <= self._in_scope(),
             "matrices": all(m.is_whole and is_on_grid(m.matrix) and m.matrix.uniform_noise for m in mechanisms),
             "columns": {*self.quasi_identifiers, *self.sensitive} <= set(published.columns),

@@ -19,7 +19,6 @@ from sfumato.claims.guarantee import (
     BOTH,
     NOT_OF,
     PER_ROW,
-    UPWARD,
     Guarantee,
     Scope,
     Strength,
@@ -58,17 +57,9 @@ class OddsClaim(Claim):
     scope: Scope = "single values"
     directions: tuple[Direction, ...] = BOTH
     discloses_frequencies: bool = False
-    is_misnamed: bool = False  # whether the method's name is one of another kind of claim
 
     rests_on = "the method, the bounds and the matrix"
     rechecked = "`sfumato verify .` re-checks the guarantee on the integer matrix of the manifest."
-
-    @classmethod
-    def of(cls, method: str, assurance: str, *, discloses_frequencies: bool = False) -> OddsClaim:
-        """Return what a method claims: FG Fig. 3 as published asks for the upward direction only."""
-        upward = method == "fine-grain" and assurance == "as-published"
-        scope: Scope = "any predicate" if method == "uniform" else "single values"
-        return cls(scope, UPWARD if upward else BOTH, discloses_frequencies)
 
     def discloses(self) -> bool:
         return self.discloses_frequencies
@@ -132,9 +123,7 @@ class OddsClaim(Claim):
 
     def fits(self, published: Published) -> dict[str, bool]:
         """Return whether there is one matrix for all rows."""
-        kind, mechanisms = {"perturbation"}, published.mechanisms
-        one_matrix = published.kinds == kind and len(mechanisms) == 1 and mechanisms[0].is_whole
-        return {"method": one_matrix and not self.is_misnamed}
+        return {"method": len(published.mechanisms) == 1 and published.mechanisms[0].is_whole}
 
     def checks(self, published: Published) -> Iterator[Check]:
         return bounds_checks(self, published, self.directions)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.claims import codec
-from sfumato.claims.buckets import BucketClaim, BucketMethod
+from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan_files import PLAN_VERSION, listed, read_shared, sealed
 from sfumato.methods.planned import Planned
@@ -114,7 +114,7 @@ class GroupPlan(Planned):
         return leftover_line(self, self.robustness) if self.robustness else ""
 
     @property
-    def method(self) -> BucketMethod:
+    def method(self) -> str:
         """The name of the method."""
         return self.claim.method
 

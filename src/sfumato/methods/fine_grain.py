@@ -13,10 +13,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from sfumato.claims.guarantee import BOTH, UPWARD
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
 from sfumato.methods.method import Probability
 from sfumato.methods.perturbing import Perturbing, Weights
 from sfumato.values.arrays import Assurance, FloatArray
+from sfumato.values.matrix.base import Direction
 
 
 class FineGrain(Perturbing):
@@ -50,6 +52,11 @@ class FineGrain(Perturbing):
     def matrix_file(self) -> Path | None:
         """The file with a matrix, from the policy's folder."""
         return None if self.matrix is None else self.folder / self.matrix
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """FG Fig. 3 as published asks for the upward direction only."""
+        return BOTH if self.assurance == "proved" else UPWARD
 
     @property
     def weighting(self) -> Weights:

@@ -42,7 +42,7 @@ def plan(profile: Profile, requirement: Requirement, method: Perturbing) -> Plan
     _check_floor(floor, gamma, profile.domain)
     weight = _weights(method.weighting, profile)
     discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
-    claim = OddsClaim.of(method.name, assurance, discloses_frequencies=discloses)
+    claim = OddsClaim(method.scope, method.directions, discloses)
     matrix = _matrix(method, profile.domain, bounds, claim.directions, (gamma, weight, floor))
     given = method.matrix_file is not None
     optimised = method.weighting == "observed"

@@ -8,9 +8,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from sfumato.claims.guarantee import BOTH, Scope
 from sfumato.methods.method import Method, Probability, between
 from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import Schema
+from sfumato.values.matrix.base import Direction
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import (
     Amplification,
@@ -36,6 +38,8 @@ class Perturbing(Method):
     keeps_order = True
     assurances_agree: ClassVar[bool] = False
     """Whether both assurances have the same matrix."""
+    scope: ClassVar[Scope] = "single values"
+    """The statements about a record of which something is promised."""
 
     retention_floor: Probability = 0.0
 
@@ -43,6 +47,11 @@ class Perturbing(Method):
     def floor(self) -> Fraction:
         """The floor on every retention probability, 0 for none."""
         return between(self.retention_floor, "retention_floor", strictly=False)
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions in which beliefs are bounded."""
+        return BOTH
 
     @property
     def weighting(self) -> Weights:

@@ -242,7 +242,7 @@ class Plan(Planned):
     def claim(self) -> OddsClaim | SubTableClaim:
         """What is promised, as a value."""
         if self.partition is None:
-            return OddsClaim.of(self.method, self.assurance, discloses_frequencies=self.discloses_frequencies)
+            return OddsClaim(self.guarantee.scope, self.guarantee.directions, self.discloses_frequencies)
         label, rho1 = self.mechanism.label, Fraction(self.partition.rho1)
         return SubTableClaim(self.assurance, rho1, (self.partition.minimum_size or None) if label else None, label)
 

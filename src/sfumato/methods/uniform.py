@@ -25,6 +25,7 @@ class Uniform(Perturbing):
         "whatever he believed before."
     )
     assurances_agree = True
+    scope = "any predicate"
 
     def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
         """Return the same retention for every value."""

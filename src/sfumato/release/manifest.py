@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sfumato.claims import codec, linking_risk
-from sfumato.claims.buckets import BucketClaim, BucketMethod
+from sfumato.claims import codec
+from sfumato.claims.buckets import BucketClaim
 from sfumato.claims.claim import Claim
-from sfumato.claims.guarantee import Guarantee, Strength
+from sfumato.claims.guarantee import BOTH, UPWARD, Guarantee, Scope, Strength
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.sub_tables import SubTableClaim
@@ -36,6 +35,8 @@ FRACTION = r"^[0-9]+(/[0-9]+)?$"
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
 ReleaseKind = Literal["randomized", "response", "groups"]
 """How the sensitive values are hidden: randomized by one mechanism, by columns that are, or apart in buckets."""
+TOLD_BY_SHAPE = ("small-domain", "randomized-response", "anatomy", "suppression", "robust-anatomy")
+"""Methods whose manifests have a shape of their own; one matrix for all rows may go by any other name."""
 Treatment = Literal["randomized", "binned", "merged", "untouched", "sub-table", "group"]
 
 
@@ -335,14 +336,27 @@ class Manifest(Part):
         if "small-domain" in (self.method, self.mechanism.kind):
             stated, rho1 = self.mechanism, Fraction(self.mechanism.rho1 or 0)
             return SubTableClaim(self.assurance, rho1, stated.minimum_sub_table, stated.sub_table_column)
-        claim = OddsClaim.of(self.method, self.assurance, discloses_frequencies=self.discloses_frequencies)
-        return replace(claim, is_misnamed=self.method in (linking_risk.KIND, *get_args(BucketMethod)))
+        scope: Scope = "any predicate" if self.method == "uniform" else "single values"
+        is_upward = (self.method, self.assurance) == ("fine-grain", "as-published")
+        return OddsClaim(scope, UPWARD if is_upward else BOTH, self.discloses_frequencies)
+
+    @property
+    def is_misnamed(self) -> bool:
+        """Whether the method goes by the name of another way to hide values than the manifest tells of."""
+        kinds = {part.kind for part in self.mechanisms}
+        if kinds == {"perturbation"} and not self.response:
+            return self.method in TOLD_BY_SHAPE
+        if self.groups:
+            due = "suppression" if self.groups.variant else "robust-anatomy" if self.groups.prior else "anatomy"
+        else:
+            due = "randomized-response" if self.response else "small-domain"
+        return self.method != due or bool(kinds - {due})
 
     @property
     def bucket_claim(self) -> BucketClaim:
         """The claim of a release in buckets."""
         return BucketClaim(
-            method=self.method,  # type: ignore[arg-type]
+            method=self.method,
             assurance=self.assurance,
             sensitive=self.domain.names,
             at_most=Fraction(self.buckets.at_most),

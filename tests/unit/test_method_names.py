@@ -1,0 +1,83 @@
+"""What a method is, its home says: nothing outside `methods` compares names of methods or asks for kinds of plans.
+
+One place may: the reader of a manifest, which tells by the shape what is claimed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sfumato
+from sfumato.methods import METHODS
+
+PACKAGE = Path(sfumato.__file__).parent
+READER = "release/manifest.py"
+NAMES = {method.name for method in METHODS} | {"generalization"}
+OTHER_MEANINGS = {"auditor/attackers/eligibility.py"}
+"""Where "uniform" is a prior."""
+LEFT: set[str] = {
+    "auditor/report/page_words.py",
+    "auditor/compare/record.py",
+    "auditor/compare/translating.py",
+    "auditor/compare/trials.py",
+    "auditor/sub_tables.py",
+    "cli/demo.py",
+    "publisher/proposal/choosing.py",
+}
+
+
+def found_in(tree: ast.AST) -> Iterator[str]:
+    """Give the comparisons with names of methods, by the name itself or by a constant of the module, and `isinstance`.
+
+    Of `isinstance` those that ask a plan, or for a class of plans.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(map(_names_method, [node.left, *node.comparators])):
+            yield ast.unparse(node)
+        if isinstance(node, ast.MatchValue) and _names_method(node.value):
+            yield f"case {ast.unparse(node)}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            asked, kinds = (ast.unparse(argument) for argument in node.args)
+            if asked.split(".")[-1] == "plan" or "Plan" in kinds:
+                yield ast.unparse(node)
+
+
+def _names_method(compared: ast.expr) -> bool:
+    if isinstance(compared, ast.Tuple | ast.List | ast.Set):
+        return any(map(_names_method, compared.elts))
+    if isinstance(compared, ast.Name) and compared.id.isupper():
+        return compared.id.lower().replace("_", "-") in NAMES
+    return isinstance(compared, ast.Constant) and compared.value in NAMES
+
+
+def all_found(package: Path) -> dict[str, list[str]]:
+    files = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
+    read = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in files.items()}
+    found = {name: list(found_in(tree)) for name, tree in read.items() if not name.startswith("methods/")}
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def test_only_methods_and_the_reader_of_manifests_know_methods_by_name() -> None:
+    found = all_found(PACKAGE)
+    assert found.keys() - OTHER_MEANINGS - LEFT == {READER}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'same = manifest.method == "uniform"',
+        'grouped = method in ("anatomy", "suppression")',
+        "rolled = each.method != GENERALIZATION",
+        "match name:\n    case 'small-domain':\n        pass",
+        "dealt = isinstance(self.plan, Anything)",
+        "dealt = isinstance(made, GroupPlan | ResponsePlan)",
+    ],
+)
+def test_a_planted_one_is_found(planted: str, tmp_path: Path) -> None:
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "planted.py").write_text(planted, encoding="utf-8")
+    assert all_found(tmp_path).keys() == {"claims/planted.py"}
