@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,43 +19,10 @@ from sfumato.values.matrix.retention import PerturbationMatrix
 settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing
 settings.load_profile("untimed")
 
-LONG = re.compile(
-    # populations where the same study of a table is run, and weights where sub-tables or fine-grain are studied without
-    r"test_groups_coverage\.py::test_(anatomy|adult)\[population"
-    r"|test_buckets_coverage\.py::test_(counts|averages_and_shares|sums)\[.*population"
-    r"|test_figures_coverage\.py::test_(adult|synthetic_table)\[.*population"
-    r"|test_figures_coverage\.py::test_synthetic_table\[weighted-(sub-tables|fine-grain)"
-    r"|test_association_coverage\.py::test_strong_association\[.*population"
-    r"|test_power_prediction\.py::test_chances\[.*population"
-    # the second of two divisions of one table, and a second table of the same kind
-    r"|test_buckets_coverage\.py::test_fifty_occupations_in_groups_of_ten"
-    r"|test_buckets_coverage\.py::test_adult_occupation\[education"
-    r"|test_association_coverage\.py::test_adult_by_occupation\[race"
-    r"|test_proposal\.py::test_real_tables_get_a_policy_that_fits_and_a_survey\[diabetes130_patients"
-    r"|test_robust_groups\.py::test_robust_groups_of_adult\[3-sets1-table"
-    # wrong errors of a population, where those of a table are told, and weights in groups
-    r"|test_groups_coverage\.py::test_(wrong_standard_errors_fail\[population|weighted)"
-    # on Spark: the methods that differ little in this, and further kinds of one mistake
-    r"|test_publish\.py::test_the_same_rows_where_some_are_left_out\[(uniform|fine|random|suppression|robust)"
-    r"|test_publish_faults\.py::test_a_bad_value_is_told_.*\[(other|bins|missing)"
-    r"|test_publish_faults\.py::test_a_table_that_changed_is_refused\[.*(small-domain|a new value-anatomy)"
-    r"|test_publish_faults\.py::test_a_row_without_an_identifier\[person"
-    r"|test_publish_faults\.py::test_rows_that_moved_need_a_record_key\[(?!Repartition)"
-    r"|test_publish_faults\.py::test_the_driver_leaves_nothing\[(OSError|.*_placed)"
-    # further draws of random cases, and parts of a deal where the smallest ones are dealt
-    r"|test_fine_grain_oracle\.py::test_small_domains\[[12]"
-    r"|test_generalization\.py::test_the_search_finds_what_brute_force_finds\[[123]"
-    r"|test_anatomy_engine\.py::.*\[one part\]"
-)
-"""Cases that are left to `pytest -m slow`: a quicker one like each stays in every run."""
 
-
-@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the long cases."""
-    for item in items:
-        if LONG.search(item.nodeid):
-            item.add_marker(pytest.mark.slow)
+def slow(*values: Any) -> Any:
+    """Return a case that is left to `pytest -m slow`: a quicker one like it stays in every run."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.fixture

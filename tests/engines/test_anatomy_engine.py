@@ -34,7 +34,7 @@ from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.bucket_columns import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
-from tests.conftest import make_policy
+from tests.conftest import make_policy, slow
 from tests.engines.tools import DISEASES, ROLES, patients
 
 ALARM = 1e-6  # of every statistical test here; the seeds are fixed, so a failure means that the code has changed
@@ -324,7 +324,7 @@ def partners(seeds: int) -> float:
     return surprise(found, outcomes)
 
 
-@pytest.mark.parametrize("part", [2, 100], ids=["two rows a part", "one part"])
+@pytest.mark.parametrize("part", [2, slow(100)], ids=["two rows a part", "one part"])
 def test_every_deal_is_equally_likely(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight ways to deal three pairs to two groups, each seen 50 times on average; false alarm 1e-6."""
     monkeypatch.setattr(grouping, "PART_ROWS", part)
@@ -355,7 +355,7 @@ def records_by_group(seeds: int, folder: Path) -> float:
     return surprise(found, list(product(permutations(range(3)), permutations(range(3)), permutations(range(2)))))
 
 
-@pytest.mark.parametrize("part", [2, 100], ids=["two rows a part", "one part"])
+@pytest.mark.parametrize("part", [2, slow(100)], ids=["two rows a part", "one part"])
 def test_inside_groups_all_assignments_are_equally_likely_also_with_batches(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,7 +381,7 @@ def withheld_rows(seeds: int) -> float:
     return surprise(found, outcomes)
 
 
-@pytest.mark.parametrize("part", [2, 100], ids=["two rows a part", "one part"])
+@pytest.mark.parametrize("part", [2, slow(100)], ids=["two rows a part", "one part"])
 def test_exactly_as_many_are_withheld_and_all_choices_are_equally_likely(
     part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.methods.robustness import assigning, compositions, count_prior, leftovers, worst_posteriors
 from sfumato.values.randomness import SecretKey
 from sfumato.values.steps import WITHHELD
-from tests.conftest import make_policy
+from tests.conftest import make_policy, slow
 from tests.engines.test_publish_groups import SETS, WARD_ROLES, check_exact, failed, planned, policy_of, released, wards
 from tests.engines.test_residues import all_bytes
 from tests.engines.tools import DISEASES, ROLES, listing, patients
@@ -306,7 +306,7 @@ ADULT = "adult_complete_45222.parquet"
     ("r", "sets", "prior"),
     [
         (5, [["sex", "race"]], "table"),
-        (3, [["sex"], ["sex", "race"], ["education"]], "table"),
+        slow(3, [["sex"], ["sex", "race"], ["education"]], "table"),
         (3, [["sex"], ["sex", "race"], ["education"]], "none"),
     ],
 )

@@ -15,7 +15,7 @@ from sfumato.engines.spark import writing
 from sfumato.errors import Infeasible
 from sfumato.publisher.table import scan_on_spark
 from sfumato.values.randomness import SecretKey
-from tests.conftest import make_policy
+from tests.conftest import make_policy, slow
 from tests.engines.tools import rows_of
 from tests.spark.both import (
     BY_GROUPS,
@@ -76,7 +76,9 @@ def test_the_same_rows_by_a_matrix_from_a_file(hard: Path, tmp_path: Path, spark
     assert other.manifest.mechanisms[0].sub_tables[0].columns is not None
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", ["small-domain", "anatomy", *(slow(m) for m in METHODS if m not in ("small-domain", "anatomy"))]
+)
 def test_the_same_rows_where_some_are_left_out(
     method: str, hard: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

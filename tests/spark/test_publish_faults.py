@@ -19,7 +19,7 @@ from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.writing import write_parts
 from sfumato.errors import JobFailed, OutOfSpace, PlanMismatch, TableError, UsageError
 from sfumato.publisher.table import scan_on_spark
-from tests.conftest import make_policy
+from tests.conftest import make_policy, slow
 from tests.engines.tools import ROLES, listing, patients, rows_of
 from tests.spark.both import KEY, on_both, planned, same_error, stored
 
@@ -84,7 +84,10 @@ def test_of_very_many_bad_values_some_are_told_and_all_are_counted(
         sf.profile(scan_on_spark(path, make_policy(ROLES | roles), spark))
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize(
+    "case",
+    ["sensitive", "dates", "merging", *(slow(case) for case in ("other", "bins", "missing", "missing, sensitive"))],
+)
 def test_a_bad_value_is_told_to_the_publisher_and_not_to_spark(case: str, tmp_path: Path, spark: SparkSession) -> None:
     """What Spark logs and shows is what workers raise, and that is in the text of what its jobs raise."""
     name, rows, roles, said = BAD[case]
@@ -96,7 +99,7 @@ def test_a_bad_value_is_told_to_the_publisher_and_not_to_spark(case: str, tmp_pa
         assert PLANTED not in str(problem)
 
 
-@pytest.mark.parametrize("extra", [KEYED, 'person = { column = "name", repeated = "keep-one" }'])
+@pytest.mark.parametrize("extra", [KEYED, slow('person = { column = "name", repeated = "keep-one" }')])
 def test_a_row_without_an_identifier(extra: str, tmp_path: Path, spark: SparkSession) -> None:
     policy = make_policy(ROLES, extra=extra)
     plan = planned(sf.scan(patients(), policy))
@@ -123,9 +126,9 @@ def test_nothing_is_left_of_rows_that_all_lack_a_value(tmp_path: Path, spark: Sp
 
 
 @pytest.mark.parametrize(
-    ("method", "requirement"), [("small-domain", 'rho1 = "1/5"\nrho2 = "1/2"'), ("anatomy", "l = 2")]
+    ("method", "requirement"), [slow("small-domain", 'rho1 = "1/5"\nrho2 = "1/2"'), ("anatomy", "l = 2")]
 )
-@pytest.mark.parametrize("change", ["another value", "a new value"])
+@pytest.mark.parametrize("change", ["another value", slow("a new value")])
 def test_a_table_that_changed_is_refused(
     method: str, requirement: str, change: str, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -162,7 +165,7 @@ MOVED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("step", MOVED)
+@pytest.mark.parametrize("step", ["Repartition", *(slow(step) for step in MOVED if step != "Repartition")])
 def test_rows_that_moved_need_a_record_key(step: str, tmp_path: Path, spark: SparkSession) -> None:
     frame = MOVED[step](spark.read.parquet(str(two_files(patients(), tmp_path / "in"))))
     source = SparkSource(frame)
@@ -296,8 +299,10 @@ def test_an_interrupt_is_one_whatever_spark_says_after_it() -> None:
         raise problem
 
 
-@pytest.mark.parametrize("name", ["collected", "_placed"])
-@pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")], ids=repr)
+@pytest.mark.parametrize("name", ["collected", slow("_placed")])
+@pytest.mark.parametrize(
+    "problem", [KeyboardInterrupt(), slow(OSError(errno.ENOSPC, "No space left on device"))], ids=repr
+)
 def test_the_driver_leaves_nothing(
     name: str, problem: BaseException, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

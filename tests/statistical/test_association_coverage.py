@@ -32,6 +32,7 @@ from sfumato.analyst.two_by_two import Strength, two_by_two
 from sfumato.analyst.two_way import IndependenceTest, associate, independence_test
 from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.retention import PerturbationMatrix
+from tests.conftest import slow
 
 RELEASES = 2_000
 LOWEST = float(binom.ppf(1e-6, RELEASES, 0.94)) / RELEASES
@@ -39,7 +40,7 @@ HIGHEST = float(binom.isf(1e-6, RELEASES, 0.96)) / RELEASES
 
 Target = Literal["table", "population"]
 TARGETS: tuple[Target, Target] = ("table", "population")
-BOTH = ("table", pytest.param("population", marks=pytest.mark.slow))
+BOTH = ("table", slow("population"))
 Counts = npt.NDArray[np.int64]
 
 TILT = np.array([[1, 0, -1, 0, 1, -1], [-1, 1, 0, 1, -1, 0], [0, -1, 1, -1, 0, 1]])
@@ -112,7 +113,7 @@ def measured(truth: Counts, retention: list[float] | FloatArray, target: Target,
     return coverage(found, exactly(truth))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("kind", RETENTIONS)
 def test_strong_association(kind: str, target: Target) -> None:
     shares = measured(STRONG, RETENTIONS[kind], target)
@@ -134,7 +135,7 @@ def test_wrong_standard_errors_of_u_and_v_fail(factor: float) -> None:
 
 
 @pytest.mark.parametrize("target", BOTH)
-@pytest.mark.parametrize("first", ["sex", "race"])
+@pytest.mark.parametrize("first", ["sex", slow("race")])
 def test_adult_by_occupation(real_data: Callable[[str], Path], first: str, target: Target) -> None:
     """Race by occupation has cells of a few records; as near independence, only too little coverage fails."""
     path = real_data("adult_complete_45222.parquet")

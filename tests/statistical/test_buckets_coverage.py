@@ -31,9 +31,10 @@ from sfumato.analyst.answer import TARGETS, Target
 from sfumato.analyst.grouped.buckets import Deal
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
+from tests.conftest import slow
 from tests.unit.test_buckets import dealt, round_robin
 
-SLOW = pytest.mark.slow  # other deals than the one that is published with
+BY_TARGET = ("table", slow("population"))
 
 ORDERS, DEALS = 50, 20
 RELEASES = ORDERS * DEALS
@@ -175,10 +176,8 @@ def counted(size: int, dealer: Dealer, target: Target) -> Simulated:
     return simulated(synthetic("count"), size, dealer, 21, target)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(
-    ("size", "dealer"), [(2, in_batches), (4, in_batches), pytest.param(4, round_robin, marks=SLOW)]
-)
+@pytest.mark.parametrize("target", BY_TARGET)
+@pytest.mark.parametrize(("size", "dealer"), [(2, in_batches), (4, in_batches), slow(4, round_robin)])
 def test_counts(size: int, dealer: Dealer, target: Target) -> None:
     found = counted(size, dealer, target)
     print(f"counts l = {size} {dealer.__name__} {target}: {found.coverage()}")
@@ -187,7 +186,7 @@ def test_counts(size: int, dealer: Dealer, target: Target) -> None:
     assert (np.abs(mean) <= 5 * spread / np.sqrt(RELEASES)).all()  # no bias
 
 
-@pytest.mark.parametrize(("dealer", "target"), [(round_robin, "table"), (in_batches, "population")])
+@pytest.mark.parametrize(("dealer", "target"), [(round_robin, "table"), slow(in_batches, "population")])
 def test_sums(dealer: Dealer, target: Target) -> None:
     found = simulated(synthetic("sum"), 3, dealer, 22, target).coverage()
     print(f"sums {dealer.__name__} {target}: {found}")
@@ -200,7 +199,7 @@ def test_sums_over_sets_of_values() -> None:
     assert found.is_right, str(found)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", BY_TARGET)
 def test_averages_and_shares(target: Target) -> None:
     """What is normal about a quotient is top - ratio * bottom: here with the true ratio."""
     table = synthetic("sum")
@@ -295,11 +294,11 @@ def real_table(path: Path, sensitive: str, by: str, rows: int | None = None) -> 
 @pytest.mark.parametrize(
     ("by", "size", "dealer"),
     [
-        pytest.param("sex", 2, round_robin, marks=SLOW),
+        slow("sex", 2, round_robin),
         ("sex", 5, in_batches),
-        pytest.param("sex", 7, round_robin, marks=SLOW),
-        ("education", 2, in_batches),
-        pytest.param("education", 5, round_robin, marks=SLOW),
+        slow("sex", 7, round_robin),
+        slow("education", 2, in_batches),
+        slow("education", 5, round_robin),
     ],
 )
 def test_adult_occupation(real_data: Callable[[str], Path], by: str, size: int, dealer: Dealer) -> None:
@@ -310,7 +309,8 @@ def test_adult_occupation(real_data: Callable[[str], Path], by: str, size: int, 
     assert found.is_right, str(found)
 
 
-@pytest.mark.parametrize("dealer", [pytest.param(round_robin, marks=SLOW), in_batches])
+@pytest.mark.slow
+@pytest.mark.parametrize("dealer", [round_robin, in_batches])
 def test_fifty_occupations_in_groups_of_ten(real_data: Callable[[str], Path], dealer: Dealer) -> None:
     table = real_table(real_data("acs2024_census_like_500k.parquet"), "occupation", "gender", rows=20_000)
     found = simulated(table, 10, dealer, seed=27).coverage()

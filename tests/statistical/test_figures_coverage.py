@@ -34,6 +34,7 @@ from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.randomness import SecretKey, Step, simulation
 from sfumato.values.requirement import Bound
+from tests.conftest import slow
 from tests.statistical.test_coverage import HIGHEST, LEAST, LOWEST, RELEASES, Coverage
 
 Codes = npt.NDArray[np.int64]
@@ -246,9 +247,14 @@ def _dealt(mechanism: Mechanism, value: Codes, rng: Any) -> Codes:
 # --- the claim --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["table", "population"])
-@pytest.mark.parametrize("kind", ["uniform", "fine-grain", "sub-tables"])
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("target", ["table", slow("population")])
+@pytest.mark.parametrize(
+    ("kind", "weighted"),
+    [
+        *(("uniform", False), ("fine-grain", False), ("sub-tables", False), ("uniform", True)),
+        *(slow("fine-grain", True), slow("sub-tables", True)),
+    ],
+)
 def test_synthetic_table(kind: str, target: Target, weighted: bool) -> None:
     study = Study(synthetic(), mechanisms(8)[kind], target, weighted)
     for name, measure in MEASURES.items():
@@ -257,7 +263,7 @@ def test_synthetic_table(kind: str, target: Target, weighted: bool) -> None:
         assert found.is_right, (name, str(found))
 
 
-@pytest.mark.parametrize("target", ["table", "population"])
+@pytest.mark.parametrize("target", ["table", slow("population")])
 @pytest.mark.parametrize("kind", ["uniform", "fine-grain", "sub-tables"])
 def test_adult(kind: str, target: Target, real_data: Callable[[str], Path]) -> None:
     people = adult(real_data("adult_complete_45222.parquet"))

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato.analyst.answer import TARGETS, Answer, Key, Target
+from sfumato.analyst.answer import Answer, Key, Target
 from sfumato.analyst.ask.cells import Partition, cells_of
 from sfumato.analyst.ask.query import Measure
 from sfumato.analyst.counting.tally import ROWS, Number
@@ -35,6 +35,7 @@ from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.bucket_deal import Deal, Runs
 from sfumato.values.randomness import simulation
+from tests.conftest import slow
 from tests.statistical.test_figures_coverage import MEASURES, Covered, People, adult, synthetic
 
 RELEASES = 400
@@ -42,6 +43,7 @@ LEAST = 30
 LOWEST = float(binom.ppf(1e-6, RELEASES, 0.935)) / RELEASES
 HIGHEST = float(binom.isf(1e-6, RELEASES, 0.965)) / RELEASES
 WITHHELD = -1
+BY_TARGET = ("table", slow("population"))
 
 
 # --- deals ------------------------------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ def counted(target: Target) -> Study:
     return study(synthetic(), anatomy, 3, target)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", BY_TARGET)
 def test_anatomy(target: Target) -> None:
     for name in MEASURES:
         found = counted(target).coverage(name)
@@ -249,6 +251,7 @@ def test_anatomy(target: Target) -> None:
         assert found.is_right, (name, str(found))
 
 
+@pytest.mark.slow
 def test_weighted() -> None:
     made = study(synthetic(), anatomy, 2, "table", weighted=True)
     for name in MEASURES:
@@ -277,7 +280,7 @@ def test_groups_that_mix_cells() -> None:
         assert found.is_enough, (name, str(found))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", BY_TARGET)
 def test_adult(target: Target, real_data: Callable[[str], Path]) -> None:
     made = study(adult(real_data("adult_complete_45222.parquet")), anatomy, 4, target)
     for name in MEASURES:
@@ -287,7 +290,7 @@ def test_adult(target: Target, real_data: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.85, 1.2])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", BY_TARGET)
 def test_wrong_standard_errors_fail(target: Target, factor: float) -> None:
     for name in MEASURES:
         assert not counted(target).coverage(name, factor).is_right, name

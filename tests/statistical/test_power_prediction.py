@@ -33,6 +33,7 @@ from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.randomness import SecretKey, Step, simulation
 from sfumato.values.requirement import Bound
+from tests.conftest import slow
 from tests.statistical.test_coverage import (
     EIGHT,
     LEVEL,
@@ -98,7 +99,7 @@ def with_share(truth: Counts, cell: int, share: float) -> Counts:
     return rounded
 
 
-@pytest.mark.parametrize("target", ["table", "population"])
+@pytest.mark.parametrize("target", ["table", slow("population")])
 @pytest.mark.parametrize("kind", EIGHT)
 def test_chances(kind: str, target: Target) -> None:
     """Half of the release is the group. With the least count of a cell its interval lies above 0 in 80% of releases."""

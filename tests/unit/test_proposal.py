@@ -25,6 +25,7 @@ from sfumato.publisher.policy import Policy
 from sfumato.publisher.proposal import figures, propose, toml
 from sfumato.publisher.survey import survey
 from sfumato.publisher.table import RESULT_NAMES, Table, profile, scan
+from tests.conftest import slow
 
 ROWS = 200
 
@@ -394,8 +395,8 @@ REAL = [
     "adult_full_48842.parquet",
     "acs2024_census_like_10k.csv",
     "diabetes130_101766.parquet",
-    "diabetes130_patients.csv",
-    "diabetes130_patients.parquet",
+    slow("diabetes130_patients.csv"),
+    slow("diabetes130_patients.parquet"),
     "caers_supplements_20156.csv",
     "caers_supplements_20156.parquet",
     "sdcmicro_cascrefmicrodata_1080.csv",
