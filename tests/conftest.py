@@ -51,7 +51,7 @@ def make_policy(
     """Return a policy from roles ("sensitive", or "sensitive; missing = 'drop'" with more keys after semicolons).
 
     `extra` are lines at the top, `options` more lines of the method's section. Columns that tell rows apart are
-    published as they are: tests follow rows by them; `tests/unit/test_stops.py` has what a plan says of such columns.
+    published as they are: tests follow rows by them; tests/methods/test_stops.py has what a plan says of them.
     """
     lines = [extra]
     for name, role in roles.items():

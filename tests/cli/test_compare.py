@@ -17,8 +17,8 @@ import pytest
 
 from sfumato.auditor.compare.record import MethodComparison
 from sfumato.errors import OutOfSpace, UsageError
+from tests.auditor.test_compare_guessing import people
 from tests.cli.test_commands import as_json, run
-from tests.engines.test_compare_guessing import people
 
 POLICY = """
 [columns.age]

@@ -24,8 +24,8 @@ from sfumato.publisher.publish import rows_read
 from sfumato.values import bucket_deal as deals
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
-from tests.engines.test_residues import PLANTED, all_bytes, found_in, planted_table
 from tests.engines.tools import DISEASES, ROLES, listing, patients
+from tests.release.test_residues import PLANTED, all_bytes, found_in, planted_table
 
 SETS = 'attribute_sets = [["sex"], ["sex", "ward"]]\n'
 METHODS: dict[str, tuple[str, str, str]] = {  # method, requirement, options

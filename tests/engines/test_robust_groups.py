@@ -24,8 +24,8 @@ from sfumato.values.randomness import SecretKey
 from sfumato.values.steps import WITHHELD
 from tests.conftest import make_policy, slow
 from tests.engines.test_publish_groups import SETS, WARD_ROLES, check_exact, failed, planned, policy_of, released, wards
-from tests.engines.test_residues import all_bytes
 from tests.engines.tools import DISEASES, ROLES, listing, patients
+from tests.release.test_residues import all_bytes
 
 
 def test_robust_groups_are_for_the_joint_table(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.values.randomness import SecretKey
 from tests.conftest import CLINIC_ROLES, make_policy
+from tests.methods.test_response_plan import CLINIC
+from tests.methods.test_response_plan import clinic as ad_clinic
 from tests.papers.test_ad import ESGR, Data
-from tests.unit.test_response_plan import CLINIC
-from tests.unit.test_response_plan import clinic as ad_clinic
 
 AS_PUBLISHED = 'assurance = "as-published"'
 

@@ -14,7 +14,7 @@ import pytest
 from sfumato.methods.suppression import VARIANTS, Variant, costs, suppress
 from sfumato.methods.suppression.expected import PublishedSizes
 from sfumato.methods.suppression.levels import Levels
-from tests.properties.test_suppression import (
+from tests.methods.test_suppression import (
     Counts,
     candidacy,
     eligible,

@@ -13,11 +13,16 @@ from sfumato.errors import PolicyError, TableError
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish, rehearse
 from sfumato.publisher.table import count_alone, profile, scan
-from tests.engines.test_dropped import (  # noqa: F401
+from tests.engines.test_identity import check_persons, visits
+from tests.engines.test_publish_groups import check_published, wards
+from tests.engines.test_sub_tables import check_quotas, workers
+from tests.engines.tools import read_by_spark
+from tests.methods.test_stops import HARMLESS, TELLING, asked, patients
+from tests.methods.test_stops import planned as stops_planned
+from tests.publisher.test_dropped import (  # noqa: F401
     test_a_dropped_column_is_left_out_like_an_identifier,
 )
-from tests.engines.test_identity import check_persons, visits
-from tests.engines.test_missing_and_bins import (  # noqa: F401, pytest finds them here
+from tests.publisher.test_missing_and_bins import (  # noqa: F401, pytest finds them here
     test_a_sensitive_column_can_have_bins,
     test_a_value_outside_the_domain_is_named_counted_and_located,
     test_bins_between_breaks,
@@ -26,8 +31,7 @@ from tests.engines.test_missing_and_bins import (  # noqa: F401, pytest finds th
     test_missing_is_an_error_unless_its_meaning_is_said,
     test_missing_values,
 )
-from tests.engines.test_publish_groups import check_published, wards
-from tests.engines.test_recoded import (  # noqa: F401
+from tests.publisher.test_recoded import (  # noqa: F401
     test_a_value_that_never_occurs_is_told_in_private,
     test_dates_in_bins,
     test_learned_names_and_numbers_are_in_order,
@@ -37,10 +41,6 @@ from tests.engines.test_recoded import (  # noqa: F401
     test_sensitive_dates,
     test_times_in_bins,
 )
-from tests.engines.test_sub_tables import check_quotas, workers
-from tests.engines.tools import read_by_spark
-from tests.unit.test_stops import HARMLESS, TELLING, asked, patients
-from tests.unit.test_stops import planned as stops_planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

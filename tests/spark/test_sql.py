@@ -31,8 +31,9 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.folder import MANIFEST_NAME, file_sha256
 from sfumato.release.parts import FilePart, part_name
 from sfumato.release.reading import quoted
+from tests.analyst import test_sql_groups, test_sql_oracle
 from tests.conftest import make_policy
-from tests.engines import test_response, test_sql_groups, test_sql_oracle
+from tests.engines import test_response
 from tests.engines.parts import data_in_parts
 from tests.engines.tools import released
 

@@ -31,8 +31,8 @@ from sfumato.analyst.answer import TARGETS, Target
 from sfumato.analyst.grouped.buckets import Deal
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
+from tests.analyst.test_buckets import dealt, round_robin
 from tests.conftest import slow
-from tests.unit.test_buckets import dealt, round_robin
 
 BY_TARGET = ("table", slow("population"))
 
