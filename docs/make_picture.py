@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import sfumato as sf
-from sfumato.cli.clinic import clinic
-from sfumato.cli.demo import POLICY
+from sfumato.cli.demo import POLICY, clinic
 
 TARGET = Path(__file__).parent / "picture.svg"
 SEED = 5

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.cli.main import app, main
-from sfumato.cli.plugins import GROUP, run_plugin
+from sfumato.cli.main import PLUGINS, app, main, run_plugin
 from sfumato.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +33,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = tmp_path / "greeting-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\ngreet = greeting:app\n")
+    (metadata / "entry_points.txt").write_text(f"[{PLUGINS}]\ngreet = greeting:app\n")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -85,8 +84,8 @@ def test_reproduce_says_how_to_get_it(
 def test_reproduce_runs_what_the_papers_bring() -> None:
     """The distribution is installed wherever tests run: its group asks for it."""
     stated = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text(encoding="utf-8"))
-    (found,) = importlib.metadata.entry_points(group=GROUP, name="reproduce")
-    assert {found.name: found.value} == stated["project"]["entry-points"][GROUP]
+    (found,) = importlib.metadata.entry_points(group=PLUGINS, name="reproduce")
+    assert {found.name: found.value} == stated["project"]["entry-points"][PLUGINS]
     listed = CliRunner().invoke(app, ["reproduce", "--list", "--json"])
     assert "sdr-table2" in [experiment["name"] for experiment in json.loads(listed.output)]
 

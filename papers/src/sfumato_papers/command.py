@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli import show
-from sfumato.cli.base import Json
+from sfumato.cli.base import Json, print_json, step_bar
 from sfumato.errors import UsageError
+from sfumato.values.text import table
 
 if TYPE_CHECKING:
     from sfumato_papers.experiment import Experiment
@@ -53,7 +53,7 @@ def reproduce(
     wanted, found = chosen(names), Data.found(data, download=not offline)
     if output is not None:
         new_folder(output)
-    with show.step_bar(as_json) as report:
+    with step_bar(as_json) as report:
         keep = None if output is None else partial(write_result, folder=output)
         setting, at_a_time = Setting(found, quick, seed), min(processes, len(wanted))
         done = run(wanted, setting, processes=at_a_time, report=report, keep=keep)
@@ -72,6 +72,6 @@ def _tell(known: Sequence[Experiment], as_json: bool) -> None:
     columns = ("name", "place", "title")
     rows = [(e.name, f"{e.paper} {e.place}", e.title) for e in known]
     if as_json:
-        show.print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        print(show.table(columns, rows, (False,) * len(columns)))
+        print(table(columns, rows, (False,) * len(columns)))

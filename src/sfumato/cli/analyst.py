@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import show
-from sfumato.cli.base import Conf, Engine, Json, Master, ReleasePath, opened_release, split_names
+from sfumato.cli.base import (
+    Conf,
+    Engine,
+    Json,
+    Master,
+    ReleasePath,
+    opened_release,
+    print_json,
+    print_lines,
+    split_names,
+    tell,
+)
 from sfumato.errors import UsageError
-
-if TYPE_CHECKING:
-    from sfumato.analyst.answer import Answer
-    from sfumato.analyst.release import Release
+from sfumato.values.text import table
 
 SMALL = 5
 """Numbers below are shown with more digits: shares, averages, small counts."""
@@ -65,43 +73,21 @@ def estimate(
     with opened_release(release, engine, master, conf) as opened:
         columns = split_names(by or [], opened.askable_names)
         if truth is not None:
-            _compare(opened, columns, method, level, truth, as_json)
+            from sfumato.auditor.utility.nearness import nearness
+
+            tell(nearness(opened, truth, columns, method=method, level=level), as_json)  # type: ignore[arg-type]
             return
         answer = opened.sql(query, weight=weight, **how) if query else opened.count(columns, where, **how)
-    _save(answer, output, plot, query or ", ".join(["counts", *(f"by {name}" for name in answer.by[:1])]))
-    _print_answer(answer, as_json)
-
-
-def _compare(release: Release, columns: list[str], method: str, level: float, truth: Path, as_json: bool) -> None:
-    """Print how near the joint table of the columns comes to the true one."""
-    from sfumato.auditor.utility.nearness import nearness
-
-    found = nearness(release, truth, columns, method=method, level=level)  # type: ignore[arg-type]
-    if as_json:
-        show.print_json(found.to_dict())
-    else:
-        print(found.explain())
-
-
-def _save(answer: Answer, output: Path | None, plot: Path | None, title: str) -> None:
     if output is not None:
         answer.save(output)
     if plot is not None:
-        answer.plot(plot, title)
-
-
-def _print_answer(answer: Answer, as_json: bool) -> None:
+        answer.plot(plot, query or ", ".join(["counts", *(f"by {name}" for name in answer.by[:1])]))
     if as_json:
-        show.print_json(answer.to_dict())
+        print_json(answer.to_dict())
         return
-    names, numbers = answer.by, answer.numbers()
-    rows = [
-        [*map(_shown, group), *(_number(column[k]) for column in numbers.values())]
-        for k, group in enumerate(answer.groups)
-    ]
-    print(show.table([*names, *numbers], rows, [False] * len(names) + [True] * len(numbers)))
-    for note in answer.notes:
-        print(note)
+    numbers = answer.numbers()
+    figures = zip(*(map(_number, column) for column in numbers.values()), strict=True)
+    _print_table(answer.by, answer.groups, list(numbers), figures, answer.notes)
 
 
 def associate(
@@ -133,17 +119,17 @@ def associate(
         else:
             found = opened.risks(exposed, outcome, where, **how)
     if as_json:
-        show.print_json(found.to_dict())
+        print_json(found.to_dict())
         return
     columns = ["estimate", "standard_error", "lower", "upper", "naive", "bias"]
-    rows = [[m.name, *(_number(getattr(m, name)) for name in columns)] for m in found.measures]
-    print(show.table([found.what, *columns], rows, [False] + [True] * len(columns)))
-    if found.test is not None:
-        t = found.test
-        print(f"Independence: chi-square {t.statistic:,.1f}, {t.degrees} degrees of freedom, p = {t.p_value:.3g}.")
-        print(f"{found.naive}: {t.naive_statistic:,.1f}, p = {t.naive_p_value:.3g}.")
-    for note in found.notes:
-        print(note)
+    figures = [[_number(getattr(m, name)) for name in columns] for m in found.measures]
+    notes = list(found.notes)
+    if (t := found.test) is not None:
+        notes[:0] = [
+            f"Independence: chi-square {t.statistic:,.1f}, {t.degrees} degrees of freedom, p = {t.p_value:.3g}.",
+            f"{found.naive}: {t.naive_statistic:,.1f}, p = {t.naive_p_value:.3g}.",
+        ]
+    _print_table([found.what], [(m.name,) for m in found.measures], columns, figures, notes)
 
 
 def power(
@@ -171,21 +157,26 @@ def power(
         found = opened.power(columns, where, share=share, width=width, **how)
     if as_json:
         about = {"target": found.target, "level": found.level, "chance": found.chance}
-        show.print_json({**about, "rows": found.rows(), "notes": list(found.notes)})
+        print_json({**about, "rows": found.rows(), "notes": list(found.notes)})
         return
     shown = ["records", "assumed_share", "share_half_width", "least_share", "least_count", "records_to_see"]
     shown += [] if width is None else ["records_for_width"]
-    rows = [
-        [*map(_shown, group), *(_figure(name, row[name]) for name in shown)]
-        for group, row in zip(found.groups, found.rows(), strict=True)
-    ]
-    print(show.table([*found.by, *shown], rows, [False] * len(found.by) + [True] * len(shown)))
-    for note in found.notes:
-        print(note)
+    figures = [[_figure(name, row[name]) for name in shown] for row in found.rows()]
+    _print_table(found.by, found.groups, shown, figures, found.notes)
 
 
-def _shown(value: Any) -> str:
-    return "(missing)" if value is None else str(value)
+def _print_table(
+    by: Sequence[str],
+    groups: Iterable[Sequence[Any]],
+    columns: Sequence[str],
+    figures: Iterable[Sequence[str]],
+    notes: Iterable[str],
+) -> None:
+    """Print a line for each group with its figures, and the notes below."""
+    lines = zip(groups, figures, strict=True)
+    rows = [[*("(missing)" if value is None else str(value) for value in group), *told] for group, told in lines]
+    print(table([*by, *columns], rows, [False] * len(by) + [True] * len(columns)))
+    print_lines(notes)
 
 
 def _number(value: float | None) -> str:
@@ -198,11 +189,3 @@ def _figure(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2%}" if "share" in name else f"{value:,.0f}"
-
-
-COMMANDS = (
-    ("estimate", "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\"", estimate),
-    ("associate", "sfumato associate release/ --between sex,diagnosis", associate),
-    ("power", "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01", power),
-)
-"""Name, example and function of each."""

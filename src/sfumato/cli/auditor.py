@@ -1,4 +1,4 @@
-"""The auditor's command: what attackers reach, given the private table."""
+"""The auditor's commands, given the private table: what attackers reach, which method is better, and the report."""
 
 from __future__ import annotations
 
@@ -8,9 +8,23 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli import show
-from sfumato.cli.base import Json, TablePath, check_private
+from sfumato.cli.base import (
+    Json,
+    PolicyPath,
+    ReleasePath,
+    TablePath,
+    Told,
+    check_private,
+    once,
+    print_json,
+    print_lines,
+    step_bar,
+    tell,
+)
 from sfumato.errors import UsageError
+
+Record = Annotated[Path | None, typer.Option("--output", "-o", help="Keep the record, as JSON.")]
+PRIVATE = "It is private: it holds figures of the true table."
 
 
 def audit(
@@ -31,7 +45,7 @@ def audit(
         Path | None, typer.Option("--earlier", help="Another release of the same people: were words used twice?")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes simulations repeatable.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the record, as JSON.")] = None,
+    output: Record = None,
     as_json: Json = False,
 ) -> None:
     """Let attackers loose on a release, or on another tool's table; exit code 1 if one is above the bound. Private."""
@@ -39,7 +53,6 @@ def audit(
     from sfumato.auditor.audit import audit
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan
-    from sfumato.show.files import new_file
 
     if policy is None:
         raise UsageError("An audit needs the policy: it tells the roles of the columns.", "Give --policy POLICY.")
@@ -51,7 +64,7 @@ def audit(
     check_private(output, "an audit")
     opened = scan(table, Policy.load(policy))
     subject = published if release is None else open_release(release)
-    with show.step_bar(as_json) as report:
+    with step_bar(as_json) as report:
         found = audit(
             opened,
             subject,
@@ -62,19 +75,129 @@ def audit(
             seed=seed,
             progress=report,
         )
-    if output is not None:
-        text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        with new_file(output) as partial_file:
-            partial_file.write_text(f"{text}\n", encoding="utf-8")
-    if as_json:
-        show.print_json(found.to_dict())
-    else:
-        print(found.explain())
-        if output is not None:
-            print(f"\nWrote {output}. It is private: it holds figures of the true table.")
+    _keep(found, output)
+    tell(found, as_json)
+    if output is not None and not as_json:
+        print(f"\nWrote {output}. {PRIVATE}")
     if not found.holds:
         raise typer.Exit(1)
 
 
-COMMANDS = (("audit", "sfumato audit patients.parquet release/ --policy policy.toml", audit),)
-"""Name, example and function."""
+def _keep(found: Told, file: Path | None) -> None:
+    """Write the record of a result to a new file, if one is named."""
+    from sfumato.show.files import new_file
+
+    if file is not None:
+        text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        with new_file(file) as partial_file:
+            partial_file.write_text(f"{text}\n", encoding="utf-8")
+
+
+def compare(
+    table: TablePath,
+    policy: PolicyPath,
+    equal_risk: Annotated[
+        bool, typer.Option("--equal-risk", help="Also with parameters that let as many people be guessed right.")
+    ] = False,
+    target: Annotated[
+        float | None, typer.Option("--target", help="That share of people, instead of the policy's own method's.")
+    ] = None,
+    repeat: Annotated[int, typer.Option("--repeat", help="Releases of each method.")] = 3,
+    hierarchy: Annotated[
+        list[str] | None, typer.Option("--hierarchy", help="COLUMN=FILE.csv, for generalization; repeat.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes the comparison repeatable.")] = None,
+    output: Record = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw risk and error: .svg, .png, .pdf, .html or .vl.json.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare what every method gives at the policy's requirement: what is guessed, what counts are worth, run times.
+    Releases are thrown away. Private."""
+    from sfumato.auditor.compare.compare import compare
+    from sfumato.publisher.policy import Policy
+    from sfumato.publisher.table import scan
+    from sfumato.show.files import by_suffix
+    from sfumato.show.pictures import PICTURES
+
+    for file in (output, plot):
+        check_private(file, "a comparison")
+    if output is not None and output == plot:
+        raise UsageError("The record and the picture cannot be the same file.", "Give them two names.")
+    if plot is not None:
+        by_suffix(plot, PICTURES)
+    files = once("--hierarchy", map(_column_file, hierarchy or ()))
+    opened = scan(table, Policy.load(policy))
+    with step_bar(as_json) as report:
+        found = compare(
+            opened,
+            equal_risk=equal_risk,
+            target=target,
+            repeat=repeat,
+            hierarchies=files,
+            seed=seed,
+            progress=report,
+        )
+    if not as_json:
+        tell(found, as_json)  # first: what took minutes is not lost where a file cannot be written
+    _keep(found, output)
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        tell(found, as_json)
+    else:
+        print_lines(f"\nWrote {file}. {PRIVATE}" for file in (output, plot) if file is not None)
+    if not found.measured:
+        raise typer.Exit(1)
+
+
+def _column_file(text: str) -> tuple[str, Path]:
+    """Return the column and the file of COLUMN=FILE."""
+    name, _, file = text.partition("=")
+    if not file:
+        raise UsageError(f"--hierarchy {text!r} names no file.", "Write COLUMN=FILE, e.g. --hierarchy age=age.csv.")
+    return name, Path(file)
+
+
+def report(
+    table: TablePath,
+    policy: PolicyPath,
+    release: ReleasePath,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new page, outside of the release.")],
+    public: Annotated[
+        bool, typer.Option("--public", help="Without private figures: from the release, and verdicts in words.")
+    ] = False,
+    audit_file: Annotated[
+        Path | None, typer.Option("--audit", help="The record of an audit (sfumato audit -o); else one is made.")
+    ] = None,
+    comparison: Annotated[
+        Path | None, typer.Option("--comparison", help="A record of sfumato compare: other methods, on a private page.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes the simulations of the audit repeatable.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the report of a release as one HTML page: the story, matrix, counts, attackers, limits. Private, unless
+    --public."""
+    from sfumato.analyst.release import open_release
+    from sfumato.auditor.audit import audit
+    from sfumato.auditor.report.reporting import check_place, load_comparison, load_record, report
+    from sfumato.publisher.policy import Policy
+    from sfumato.publisher.table import scan
+
+    if audit_file is not None and seed is not None:
+        raise UsageError("The seed is for a new audit, and --audit gives one.", "Leave one of them out.")
+    opened, given = open_release(release), Policy.load(policy)
+    check_place(output, public)
+    methods = [] if comparison is None else load_comparison(comparison, opened)
+    scanned = scan(table, given)
+    if audit_file is None:
+        with step_bar(as_json) as progress:
+            found = audit(scanned, opened, seed=seed, progress=progress).to_dict()
+    else:
+        found = load_record(audit_file)
+    report(found, output, release=opened, table=scanned, methods=methods, public=public)
+    if as_json:
+        print_json({"file": str(output), "public": public})
+    else:
+        print(f"Wrote {output}. {'It holds no private figures.' if public else 'Private: keep it out of the release.'}")

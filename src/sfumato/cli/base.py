@@ -1,15 +1,20 @@
-"""What all commands share: the application, its arguments, how columns are named."""
+"""What all commands share: the application, its arguments, how columns are named, and how results are shown."""
 
 from __future__ import annotations
 
+import json
+import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
-from sfumato.errors import UsageError
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.values.arrays import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,11 +61,6 @@ def whole(
     ] = False,
 ) -> None:
     """Take what stands before a command."""
-
-
-def command(name: str, example: str, **settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command with an example in its help."""
-    return app.command(name, epilog=f"Example: {example}", **settings)
 
 
 def check_private(file: Path | None, what: str) -> None:
@@ -120,3 +120,92 @@ def opened_release(folder: Path, engine: str, master: str | None, conf: list[str
 def split_names(given: list[str], columns: tuple[str, ...]) -> list[str]:
     """Return the column names; commas separate them, unless a column has one in its name."""
     return [name for text in given for name in ([text] if text in columns else [t.strip() for t in text.split(",")])]
+
+
+# --- showing ----------------------------------------------------------------------------------------------------------
+
+
+class Told(Protocol):
+    """A result that tells itself, to people and to programs."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+    def explain(self) -> str: ...
+
+
+def tell(result: Told, as_json: bool) -> None:
+    """Print a result in words, or as JSON."""
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print(result.explain(), flush=True)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_lines(texts: Iterable[str]) -> None:
+    """Print each text on a line of its own."""
+    for text in texts:
+        print(text)
+
+
+@contextmanager
+def progress_bar(what: str, total: int | None, quiet: bool = False) -> Iterator[Progress]:
+    """Give a function to report rows to; a bar with rows per second and time left, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda rows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    told = (TextColumn("{task.completed:,.0f} rows"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *told)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total, rate="")
+
+        def report(rows: int) -> None:
+            bar.advance(task, rows)
+            speed = bar.tasks[0].speed
+            bar.update(task, rate=f"{speed:,.0f} rows/s" if speed else "")
+
+        yield report
+
+
+@contextmanager
+def step_bar(quiet: bool = False) -> Iterator[Callable[[str, float, int], None]]:
+    """Give a function to report steps to: which one begins, how many are done, and how many there are."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda step, done, steps: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Reading", total=None)
+        yield lambda step, done, steps: bar.update(task, description=step, completed=done, total=steps)
+
+
+def fail(problem: SfumatoError, as_json: bool) -> int:
+    """Tell what went wrong and what to do; return the exit code."""
+    if as_json:
+        print_json({"error": type(problem).__name__, "message": problem.message, "hint": problem.hint})
+    else:
+        print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
+    return problem.exit_code
+
+
+@contextmanager
+def ended_cleanly() -> Iterator[None]:
+    """Let a polite kill (SIGTERM, SIGHUP) unwind like ctrl-C, so that nothing half-written stays."""
+
+    def unwind(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), unwind)
+    yield

@@ -1,24 +1,27 @@
-"""`sfumato demo`: the whole story on a synthetic clinic, in one folder."""
+"""`sfumato demo`: the whole story on a synthetic clinic, in one folder.
+
+Nobody in the clinic exists. Diagnoses are skewed and depend on age and sex, as real ones do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.analyst.release import Release
 from sfumato.claims.checks import Verification
-from sfumato.cli.clinic import clinic
 from sfumato.errors import UsageError
 from sfumato.methods import plan
-from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
+from sfumato.values.randomness import simulation
 
 POLICY = """\
 # What the clinic asks for. Every column has a role; nothing is guessed.
@@ -65,26 +68,12 @@ rho2 = "1/4"
 """
 
 
-@dataclass(frozen=True)
-class Question:
-    """What an analyst asks, in words and as a count; and how the truth is found in the private table."""
-
-    words: str
-    diagnosis: str
-    where: str
-    holds: Callable[[Any, Any], Any]  # (age, sex) -> which patients are meant
-
-
 QUESTIONS = (
-    Question("How many patients have diabetes?", "diabetes", "", lambda age, sex: age >= 0),
-    Question(
-        "How many women of 60 and more have hypertension?",
-        "hypertension",
-        "sex = 'F' AND age >= 60",
-        lambda age, sex: (sex == "F") & (age >= 60),
-    ),
-    Question("How many men have depression?", "depression", "sex = 'M'", lambda age, sex: sex == "M"),
+    ("How many patients have diabetes?", "diabetes", ""),
+    ("How many women of 60 and more have hypertension?", "hypertension", "sex = 'F' AND age >= 60"),
+    ("How many men have depression?", "depression", "sex = 'M'"),
 )
+"""What an analyst asks: in words, and as a count of a diagnosis among some patients."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +97,8 @@ class Demo:
     """What happened."""
 
     folder: Path
-    plan: Plan
+    unchanged: float  # the share of diagnoses that are expected to be published as they are
+    guarantee: str
     release: Release
     replies: tuple[Reply, ...]
     verification: Verification
@@ -117,8 +107,8 @@ class Demo:
         """Return it as JSON-ready values."""
         return {
             "folder": str(self.folder),
-            "record_utility": self.plan.record_utility,
-            "guarantee": self.plan.guarantee.sentence,
+            "record_utility": self.unchanged,
+            "guarantee": self.guarantee,
             "answers": [{**vars(reply), "covered": reply.covered} for reply in self.replies],
             "verified": self.verification.holds,
         }
@@ -134,7 +124,7 @@ class Demo:
             "It may publish, but nobody's diagnosis. Its policy (private/policy.toml) says how much may be learned.",
             "",
             "sfumato dropped the names and blurred each diagnosis by itself: "
-            f"{self.plan.record_utility:.0%} are still true, "
+            f"{self.unchanged:.0%} are still true, "
             "and the release does not say which. Age, sex, region and education are as they were.",
             f"Guaranteed: {card.promise} {card.strength}",
             "",
@@ -171,17 +161,87 @@ def run_demo(folder: Path) -> Demo:
     policy = Policy.load(private / "policy.toml")
     table = scan(private / "clinic.parquet", policy)
     made = plan(profile(table), policy.method, policy.requirement)
-    assert isinstance(made, Plan)
+    assert made.record_utility is not None  # the policy's method has one
     made = made.bound_to(table.hash(), policy.hash())
     (private / "plan.json").write_text(made.to_json(), encoding="utf-8")
     release = publish(table, made, folder / "release")
-    replies = tuple(_asked(release, question, patients) for question in QUESTIONS)
-    return Demo(folder, made, release, replies, release.verify())
+    replies = tuple(_asked(release, *question, patients) for question in QUESTIONS)
+    return Demo(folder, made.record_utility, made.guarantee.sentence, release, replies, release.verify())
 
 
-def _asked(release: Release, question: Question, patients: Any) -> Reply:
-    answer = release.count(by="diagnosis", where=question.where)
-    row = next(r for r in answer.rows() if r["diagnosis"] == question.diagnosis)
-    age, sex = patients["age"].to_numpy(), np.array(patients["sex"].to_pylist())
-    meant = question.holds(age, sex) & (np.array(patients["diagnosis"].to_pylist()) == question.diagnosis)
-    return Reply(question.words, row["estimate"], row["lower"], row["upper"], int(meant.sum()))
+def _asked(release: Release, words: str, diagnosis: str, where: str, patients: Any) -> Reply:
+    rows = release.count(by="diagnosis", where=where).rows()
+    row = next(row for row in rows if row["diagnosis"] == diagnosis)
+    condition = f"diagnosis = '{diagnosis}'" + (f" AND {where}" if where else "")
+    [(truth,)] = duckdb.execute(f"SELECT COUNT(*) FROM patients WHERE {condition}").fetchall()
+    return Reply(words, row["estimate"], row["lower"], row["upper"], truth)
+
+
+# --- the clinic -------------------------------------------------------------------------------------------------------
+
+PATIENTS = 20_000
+
+FIRST = {
+    "F": ["Ada", "Bea", "Cleo", "Dora", "Edna", "Fay", "Gwen", "Hedy", "Iris", "June"],
+    "M": ["Abe", "Ben", "Carl", "Dan", "Eli", "Finn", "Gus", "Hal", "Ian", "Joe"],
+}
+LAST = ["Amber", "Brook", "Cole", "Dale", "Ember", "Field", "Grove", "Hill", "Isle", "Knoll", "Lake", "Moor", "Stone"]
+REGIONS = (("North", 0.28), ("East", 0.14), ("South", 0.33), ("West", 0.25))
+EDUCATION = (("primary", 0.18), ("secondary", 0.47), ("tertiary", 0.35))
+
+# diagnosis: weight at age 50, change of its logarithm per ten years of age, factors for women and men
+DIAGNOSES: dict[str, tuple[float, float, float, float]] = {
+    "hypertension": (26.0, 0.35, 0.95, 1.0),
+    "back pain": (17.0, 0.05, 1.10, 1.0),
+    "diabetes": (13.0, 0.30, 0.85, 1.0),
+    "influenza": (12.0, -0.15, 1.00, 1.0),
+    "depression": (9.0, -0.10, 1.70, 1.0),
+    "asthma": (7.0, -0.25, 1.20, 1.0),
+    "migraine": (5.0, -0.20, 2.60, 1.0),
+    "COPD": (4.0, 0.40, 0.70, 1.0),
+    "breast cancer": (2.6, 0.20, 1.60, 0.02),
+    "prostate cancer": (2.2, 0.60, 0.0, 1.0),
+    "epilepsy": (1.0, -0.05, 1.00, 1.0),
+    "HIV": (0.7, -0.20, 0.45, 1.0),
+}
+
+
+def clinic(patients: int = PATIENTS, seed: int = 2026) -> Any:
+    """Return the table: name, age, sex, region, education, diagnosis."""
+    rng = simulation(seed)
+    sex = np.where(rng.random(patients) < 0.54, "F", "M")
+    age = np.clip(rng.normal(51, 19, patients), 0, 99).astype(np.int64)
+    return pa.table(
+        {
+            "name": _names(rng, sex),
+            "age": age.tolist(),
+            "sex": sex.tolist(),
+            "region": _drawn(rng, REGIONS, patients),
+            "education": _drawn(rng, EDUCATION, patients),
+            "diagnosis": _diagnoses(rng, age, sex),
+        }
+    )
+
+
+def _names(rng: np.random.Generator, sex: Any) -> list[str]:
+    first, last = rng.integers(0, 10, sex.size), rng.integers(0, len(LAST), sex.size)
+    return [
+        f"{FIRST[s][f]} {LAST[k]} {n}" for n, (s, f, k) in enumerate(zip(sex.tolist(), first, last, strict=True), 1)
+    ]
+
+
+def _drawn(rng: np.random.Generator, shares: tuple[tuple[str, float], ...], size: int) -> Any:
+    return rng.choice([name for name, _ in shares], size=size, p=[share for _, share in shares]).tolist()
+
+
+def _diagnoses(rng: np.random.Generator, age: Any, sex: Any) -> Any:
+    weights = np.stack(
+        [
+            base * np.exp(slope * (age - 50) / 10) * np.where(sex == "F", women, men)
+            for base, slope, women, men in DIAGNOSES.values()
+        ],
+        axis=1,
+    )
+    ends = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+    picked = np.minimum((rng.random(age.size)[:, None] > ends).sum(axis=1), len(DIAGNOSES) - 1)
+    return np.array(list(DIAGNOSES))[picked].tolist()

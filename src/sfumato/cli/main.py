@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli import analyst, auditor, comparer, show
-from sfumato.cli import report as reports
+from sfumato.cli.analyst import associate, estimate, power
+from sfumato.cli.auditor import audit, compare, report
 from sfumato.cli.base import (
     Conf,
     Engine,
@@ -24,12 +24,18 @@ from sfumato.cli.base import (
     Shuffle,
     TablePath,
     app,
-    command,
+    ended_cleanly,
+    fail,
     once,
+    print_json,
+    print_lines,
+    progress_bar,
     spark_session,
+    tell,
 )
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.values.computed import listed
+from sfumato.values.text import table as in_columns
 
 if TYPE_CHECKING:
     from sfumato.methods.plan import AnyPlan
@@ -44,6 +50,8 @@ PAPERS_HINT = (
 )
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 """All arguments of a command go to the plug-in that it comes with."""
+PLUGINS = "sfumato.commands"
+"""The group of entry points, each a Typer application, by which other distributions bring commands."""
 FILE_HINT = "Check that its folder is there, and that you may read and write it."
 
 
@@ -51,10 +59,10 @@ def main() -> None:
     """Run the command line; every error of ours becomes a message and an exit code."""
     as_json = "--json" in sys.argv
     try:
-        with show.ended_cleanly():
+        with ended_cleanly():
             app(standalone_mode=True)
     except SfumatoError as problem:
-        sys.exit(show.fail(problem, as_json))
+        sys.exit(fail(problem, as_json))
     except SystemExit as end:
         if end.code == INTERRUPTED:  # typer's own, which says nothing
             print("Interrupted: nothing was published.", file=sys.stderr)
@@ -63,11 +71,10 @@ def main() -> None:
         sys.exit(0)
     except OSError as problem:  # of files beside the release: a plan, a key
         sys.exit(
-            show.fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}.", FILE_HINT), as_json)
+            fail(UsageError(f"{problem.filename or 'A file'}: {problem.strerror or problem}.", FILE_HINT), as_json)
         )
 
 
-@command("init", "sfumato init patients.parquet -o policy.toml")
 def init(
     table: TablePath,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The new policy file.")] = None,
@@ -84,12 +91,11 @@ def init(
     if output is not None:
         output.write_text(text, encoding="utf-8")
     if as_json:
-        show.print_json({"policy": text, "file": None if output is None else str(output)})
+        print_json({"policy": text, "file": None if output is None else str(output)})
     else:
         print(text if output is None else f"Wrote {output}. {_left_open(text)}")
 
 
-@command("profile", "sfumato profile patients.parquet policy.toml")
 def profile(
     table: TablePath,
     policy: Annotated[Path | None, typer.Argument(help="The policy; without one, columns only.")] = None,
@@ -102,15 +108,11 @@ def profile(
 
     opened = None if policy is None else _scanned(table, policy)
     source = open_source(table) if opened is None else opened.source
-    with show.progress_bar("Counting", getattr(source, "rows", None), as_json) as report:
+    with progress_bar("Counting", getattr(source, "rows", None), as_json) as report:
         result = survey(source, opened, report)
-    if as_json:
-        show.print_json(result.to_dict())
-    else:
-        print(result.explain())
+    tell(result, as_json)
 
 
-@command("plan", "sfumato plan patients.parquet policy.toml -o plan.json")
 def plan(
     table: TablePath,
     policy: PolicyPath,
@@ -130,22 +132,18 @@ def plan(
     _check_absent(output)
     with _opened(table, policy, engine, master, conf) as opened:
         made = _planned(opened, as_json, shuffle)
-        with show.progress_bar("Rehearsing", made.rows + made.dropped, as_json) as report:
+        with progress_bar("Rehearsing", made.rows + made.dropped, as_json) as report:
             rehearse(opened, made, report)
         made = made.bound_to(opened.hash(), opened.policy.hash())
     if output is not None:
         output.write_text(made.to_json(), encoding="utf-8")
-    if as_json:
-        show.print_json(made.to_dict())
-    else:
-        print(made.explain())
-        if output is not None:
-            what = "Exactly this is published" if made.exact else "This is published, in about these numbers,"
-            print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
-            print(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
+    tell(made, as_json)
+    if output is not None and not as_json:
+        what = "Exactly this is published" if made.exact else "This is published, in about these numbers,"
+        print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
+        print(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
 
 
-@command("risk", "sfumato risk patients.parquet policy.toml --keep age=0.5 --keep zip=0.2")
 def risk(
     table: TablePath,
     policy: PolicyPath,
@@ -170,13 +168,9 @@ def risk(
         samples=samples,
         seed=seed,
     )
-    if as_json:
-        show.print_json(found.to_dict())
-    else:
-        print(found.explain())
+    tell(found, as_json)
 
 
-@command("publish", "sfumato publish patients.parquet policy.toml -o release/")
 def publish(
     table: TablePath,
     policy: PolicyPath,
@@ -209,67 +203,57 @@ def publish(
         made = _planned(opened, as_json, shuffle, key) if plan_file is None else load_plan(plan_file)
         if not as_json and made.announced():
             print(made.announced(), flush=True)
-        with show.progress_bar("Publishing", rows_read(made), as_json) as report:
+        with progress_bar("Publishing", rows_read(made), as_json) as report:
             release = publish(opened, made, output, key=key, progress=report)
     manifest = release.manifest
     if as_json:
-        show.print_json({"folder": str(output), "manifest": manifest.model_dump(mode="json")})
+        print_json({"folder": str(output), "manifest": manifest.model_dump(mode="json")})
         return
     print(f"Published {manifest.data.rows:,} records to {output} (release {manifest.release_id}).")
     if withheld := manifest.withheld:
         every = manifest.data.rows + withheld
         print(f"{withheld:,} of {every:,} records are withheld ({withheld / every:.1%}).")
-    card = manifest.guarantee_value.card
-    print(card.promise)
-    print(card.strength)
-    if made.uniqueness is not None:
-        print(f"Private, of the table: {made.uniqueness.sentence}")
-    for exemption in opened.policy.exemptions:
-        print(exemption)
-    if manifest.computed_from_table:
-        print(listed(manifest.computed_from_table))
-    for limit in card.not_covered:
-        print(limit)
-    if opened.policy.record_key:
-        print(manifest.second_release)
-    if manifest.status != "release":
-        print("NOT FOR RELEASE: drawn from a test seed, which anyone can repeat.")
+    card, computed = manifest.guarantee_value.card, manifest.computed_from_table
+    lines = [card.promise, card.strength]
+    lines += [] if made.uniqueness is None else [f"Private, of the table: {made.uniqueness.sentence}"]
+    lines += [*opened.policy.exemptions, *([listed(computed)] if computed else []), *card.not_covered]
+    lines += [manifest.second_release] if opened.policy.record_key else []
+    is_test = manifest.status != "release"
+    print_lines([*lines, *(["NOT FOR RELEASE: drawn from a test seed, which anyone can repeat."] if is_test else [])])
 
 
-_PARTS = (analyst, auditor, comparer, reports)
-for _name, _example, _function in (each for part in _PARTS for each in part.COMMANDS):
-    command(_name, _example)(_function)
-
-
-@command("reproduce", "sfumato reproduce sdr-table2", context_settings=PASSED_ON)
 def reproduce(context: typer.Context) -> None:
     """Run the papers' examples, tables and figures again. A distribution of its own, sfumato-papers."""
-    from sfumato.cli.plugins import run_plugin
-
     run_plugin("reproduce", context.args, "sfumato-papers", PAPERS_HINT)
 
 
-@command("verify", "sfumato verify release/")
+def run_plugin(name: str, arguments: Sequence[str], distribution: str, hint: str) -> None:
+    """Run the command of this name with these arguments; raise a hint where its distribution is not installed.
+
+    Looked up only when it is run: to read what is installed would take longer than all else that `--help` does.
+    """
+    from importlib.metadata import entry_points
+
+    for found in entry_points(group=PLUGINS, name=name):
+        found.load()(list(arguments), prog_name=f"sfumato {name}")
+        return
+    raise UsageError(f"'sfumato {name}' comes with {distribution}, which is not installed.", hint)
+
+
 def verify(release: ReleasePath, as_json: Json = False) -> None:
     """Re-check all that a release alone proves; list what needs an audit. Exit code 1 if anything fails."""
     from sfumato.analyst.release import open_release
 
     result = open_release(release).verify()
     if as_json:
-        show.print_json(result.to_dict())
+        print_json(result.to_dict())
     else:
-        print(
-            show.table(
-                ["status", "check", "detail"],
-                [[c.status, c.name, c.detail] for c in result.checks],
-                [False] * 3,
-            )
-        )
+        rows = [[c.status, c.name, c.detail] for c in result.checks]
+        print(in_columns(["status", "check", "detail"], rows, [False] * 3))
     if not result.holds:
         raise typer.Exit(1)
 
 
-@command("key", "sfumato key hospital.key")
 def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json: Json = False) -> None:
     """Make a key file for policies with a record_key. Keep it secret, and outside every release.
 
@@ -280,12 +264,11 @@ def key(file: Annotated[Path, typer.Argument(help="The new key file.")], as_json
 
     SecretKey.create(file)
     if as_json:
-        show.print_json({"file": str(file)})
+        print_json({"file": str(file)})
     else:
         print(f"Wrote {file}, readable by you alone. Whoever has it can undo the noise.")
 
 
-@command("demo", "sfumato demo")
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="The new folder.")] = Path("sfumato-demo"),
     as_json: Json = False,
@@ -295,7 +278,7 @@ def demo(
 
     result = run_demo(output)
     if as_json:
-        show.print_json(result.to_dict())
+        print_json(result.to_dict())
     else:
         print(result.story())
 
@@ -359,7 +342,7 @@ def _probability(text: str) -> tuple[str, str]:
 def _counted(table: Table, quiet: bool, uniqueness: bool = False) -> Profile:
     from sfumato.publisher.table import profile
 
-    with show.progress_bar("Counting", getattr(table.source, "rows", None), quiet) as report:
+    with progress_bar("Counting", getattr(table.source, "rows", None), quiet) as report:
         return profile(table, report, uniqueness=uniqueness)
 
 
@@ -371,3 +354,26 @@ def _planned(table: Table, quiet: bool, shuffle: bool = False, key: SecretKey | 
     if shuffle:
         counted = replace(counted, keeps_order=False)
     return plan(counted, policy.method, policy.requirement, key=key)
+
+
+COMMANDS = (
+    (init, "sfumato init patients.parquet -o policy.toml"),
+    (profile, "sfumato profile patients.parquet policy.toml"),
+    (plan, "sfumato plan patients.parquet policy.toml -o plan.json"),
+    (risk, "sfumato risk patients.parquet policy.toml --keep age=0.5 --keep zip=0.2"),
+    (publish, "sfumato publish patients.parquet policy.toml -o release/"),
+    (estimate, "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\""),
+    (associate, "sfumato associate release/ --between sex,diagnosis"),
+    (power, "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01"),
+    (audit, "sfumato audit patients.parquet release/ --policy policy.toml"),
+    (compare, "sfumato compare patients.parquet policy.toml --plot methods.svg"),
+    (report, "sfumato report patients.parquet policy.toml release/ -o audit.html"),
+    (reproduce, "sfumato reproduce sdr-table2"),
+    (verify, "sfumato verify release/"),
+    (key, "sfumato key hospital.key"),
+    (demo, "sfumato demo"),
+)
+"""All commands, each with the example in its help, in the order of `--help`."""
+for _function, _example in COMMANDS:
+    _settings = PASSED_ON if _function is reproduce else None
+    app.command(_function.__name__, epilog=f"Example: {_example}", context_settings=_settings)(_function)
