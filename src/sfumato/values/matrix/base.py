@@ -11,12 +11,16 @@ the last axis.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Literal, Protocol
 
-from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
-from sfumato.values.matrix.retention import Codes
+import numpy as np
+import numpy.typing as npt
 
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
+
+Codes = npt.NDArray[np.integer]
 Direction = Literal["upward", "downward"]
 
 
@@ -30,10 +34,12 @@ class Estimable(Protocol):
     @property
     def retention(self) -> FloatArray | None:
         """The p of P = diag(p) + 1 (1 - p)^T / m, which has closed forms; None where P is not of that form."""
+        return None
 
     @property
     def uniform_noise(self) -> int | None:
         """2^64 P[j, i], j != i, where that is one integer for all of them; None where it is not."""
+        return None
 
     @property
     def least_chance(self) -> FloatArray:
@@ -73,6 +79,7 @@ class Matrix(Estimable, Protocol):
     @property
     def is_uniform(self) -> bool:
         """Whether there is one diagonal, and one noise weight (`uniform_noise`)."""
+        return self.uniform_noise is not None
 
     @property
     def integers(self) -> bytes:
@@ -152,6 +159,7 @@ class Matrix(Estimable, Protocol):
     @property
     def epsilon(self) -> float:
         """Local differential privacy, the logarithm of `largest_ratio`; infinite where that is unbounded."""
+        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
 
     # --- sampling --------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
-from sfumato.values.matrix.base import Direction
-from sfumato.values.matrix.retention import DENSE_LIMIT, SAMPLE_BLOCK, WORDS, Codes, largest_eigenvalue
+from sfumato.values.matrix.base import Codes, Direction, Matrix
+from sfumato.values.matrix.retention import DENSE_LIMIT, SAMPLE_BLOCK, WORDS, largest_eigenvalue
 
 MOST_VALUES = 2_000
 """A larger matrix would hold more than four million integers."""
@@ -35,7 +35,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class DenseMatrix:
+class DenseMatrix(Matrix):
     """A matrix of any columns, as integers over 2^64; `columns[i]` are those of the true value x_i."""
 
     columns: WordArray  # [true, published]
@@ -64,23 +64,7 @@ class DenseMatrix:
 
     @property
     def size(self) -> int:
-        """m, the number of values."""
         return len(self.columns)
-
-    @property
-    def retention(self) -> None:
-        """There is none: no closed form is known."""
-        return
-
-    @property
-    def is_uniform(self) -> bool:
-        """It is taken for none."""
-        return False
-
-    @property
-    def uniform_noise(self) -> None:
-        """There is none."""
-        return
 
     @property
     def integers(self) -> bytes:
@@ -90,7 +74,6 @@ class DenseMatrix:
     # --- entries ---------------------------------------------------------------------------------------------------
 
     def weight(self, published: int, true: int) -> int:
-        """Return 2^64 P[published, true], exactly."""
         return int(self.columns[true, published])
 
     @cached_property
@@ -99,41 +82,33 @@ class DenseMatrix:
         return self.columns.astype(np.float64) / WORDS
 
     def dense(self) -> FloatArray:
-        """Return the m x m matrix."""
         return self._transposed.T.copy()
 
     @property
     def diagonal(self) -> FloatArray:
-        """P[i, i]."""
         return self._transposed.diagonal().copy()
 
     @cached_property
     def least_chance(self) -> FloatArray:
-        """min_i P[j, i] for each j."""
         return np.asarray(self._transposed.min(axis=0))
 
     @cached_property
     def most_chance(self) -> FloatArray:
-        """max_i P[j, i] for each j."""
         return np.asarray(self._transposed.max(axis=0))
 
     @property
     def noise_range(self) -> tuple[float, float]:
-        """The least and the largest entry off the diagonal."""
         others = self._transposed[~np.eye(self.size, dtype=np.bool_)]
         return float(others.min()), float(others.max())
 
     @property
     def pure_noise(self) -> FloatArray:
-        """m min_j P[j, i] for each i."""
         return np.asarray(self._transposed.min(axis=1) * self.size)
 
     def chances(self, published: Codes, true: Codes) -> FloatArray:
-        """Return P[published, true], of each pair of codes."""
         return np.asarray(self._transposed[true, published])
 
     def alike(self, first: Codes, second: Codes) -> FloatArray:
-        """Return sum_j P[j, first] P[j, second], of each pair."""
         return np.asarray(self._alike[first, second])
 
     @cached_property
@@ -148,22 +123,18 @@ class DenseMatrix:
         return np.where(alike - kept > ROUNDING * alike, alike - kept, 0.0)
 
     def likeliest(self, shares: FloatArray) -> FloatArray:
-        """Return max_i P[j, i] f_i for each j."""
         best: FloatArray = (self._transposed * shares[:, None]).max(axis=0)
         return best
 
     # --- products and solutions ------------------------------------------------------------------------------------
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Return P x."""
         return np.asarray(x @ self._transposed)
 
     def apply_at(self, x: FloatArray, rows: Codes, published: Codes) -> FloatArray:
-        """Return entries of P x, of each pair of a row of x and a published value."""
         return np.asarray(self.apply(x)[rows, published])
 
     def apply_transposed(self, y: FloatArray) -> FloatArray:
-        """Return P^T y."""
         return np.asarray(y @ self._transposed.T)
 
     def solve(self, observed: FloatArray) -> FloatArray:
@@ -173,12 +144,10 @@ class DenseMatrix:
         return np.asarray(x + (observed - self.apply(x)) @ inverse)
 
     def solve_transposed(self, y: FloatArray) -> FloatArray:
-        """Return P^-T y."""
         x = y @ self._inverse
         return np.asarray(x + (y - self.apply_transposed(x)) @ self._inverse)
 
     def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
-        """Return (P^-1 o P^-1) y."""
         return np.asarray(observed @ (self._inverse**2).T)
 
     @cached_property
@@ -187,7 +156,6 @@ class DenseMatrix:
 
     @cached_property
     def condition_number(self) -> float:
-        """sigma_max / sigma_min; infinite where P has no inverse."""
         small = self.size <= DENSE_LIMIT
         found = float(np.linalg.cond(self._transposed)) if small else self._estimated_condition()
         return found if found * self.size * np.finfo(np.float64).eps < 1 else math.inf
@@ -203,26 +171,21 @@ class DenseMatrix:
 
     @property
     def is_invertible(self) -> bool:
-        """Whether there is an inverse, to the precision of numbers."""
         return math.isfinite(self.condition_number)
 
     @property
     def why_singular(self) -> str:
-        """Why there is no inverse; "" where there is one."""
         return "" if self.is_invertible else "nothing in the release tells some mixtures of its values apart."
 
     # --- the guarantee, on the integers ------------------------------------------------------------------------------
 
     def upward(self, i: int) -> Fraction | None:
-        """Return max_y P[y, i] / min_{k != i} P[y, k]; None if unbounded."""
         return self._upward[i].factor
 
     def downward(self, i: int) -> Fraction | None:
-        """Return max_y max_{k != i} P[y, k] / P[y, i]; None if unbounded."""
         return self._downward[i].factor
 
     def worst_case(self, i: int, direction: Direction) -> tuple[int, int]:
-        """Return the published value and the rival of the factor."""
         upward = direction == "upward"
         y = (self._upward if upward else self._downward)[i].at
         order = self._order[:, y]
@@ -230,23 +193,15 @@ class DenseMatrix:
         return y, int(second if first == i else first)
 
     def raised(self, inside: BoolArray) -> Fraction | None:
-        """Return max_y max_{i inside} P[y, i] / min_{k outside} P[y, k]; None if unbounded."""
         return _largest(self.columns[inside].max(axis=0), self.columns[~inside].min(axis=0)).factor
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
-        """The largest ratio of two entries of a row, exactly; None where an entry is zero."""
         return _largest(self.columns.max(axis=0), self.columns.min(axis=0)).factor
 
     def equal_twice(self, i: int) -> Fraction | None:
-        """Return max_y P[y, i] / (the product of the two smallest entries of row y); None if unbounded."""
         found = _largest(self.columns[i], *np.take_along_axis(self.columns, self._order[:2], axis=0))
         return None if found.factor is None else found.factor * WORDS
-
-    @property
-    def epsilon(self) -> float:
-        """The logarithm of the largest ratio; infinite where an entry is zero."""
-        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
 
     @cached_property
     def _order(self) -> npt.NDArray[np.intp]:

@@ -22,14 +22,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import CodeArray, FloatArray, WordArray
-
-Codes = npt.NDArray[np.integer]
+from sfumato.values.matrix.base import Codes, Direction, Matrix
 
 WORDS = 2**64
 """How many words there are: the denominator of every probability."""
@@ -62,7 +60,7 @@ def uniform_retention(gamma: float, m: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class PerturbationMatrix:
+class PerturbationMatrix(Matrix):
     """A fine-grain perturbation matrix (uniform is the special case of equal columns), as integers over 2^64."""
 
     noise: WordArray  # Q_i: weight of each single other value, out of 2^64
@@ -88,7 +86,6 @@ class PerturbationMatrix:
 
     @property
     def size(self) -> int:
-        """m, the number of values."""
         return int(self.noise.size)
 
     @cached_property
@@ -103,7 +100,6 @@ class PerturbationMatrix:
 
     @property
     def integers(self) -> bytes:
-        """All noise weights."""
         return self.noise.astype("<u8").tobytes()
 
     # --- probabilities -------------------------------------------------------------------------------------------
@@ -121,7 +117,6 @@ class PerturbationMatrix:
 
     @cached_property
     def diagonal(self) -> FloatArray:
-        """P[i, i] = p_i + q_i."""
         return self.retention + self.off_diagonal
 
     def diagonal_weight(self, i: int) -> int:
@@ -129,11 +124,9 @@ class PerturbationMatrix:
         return WORDS - (self.size - 1) * int(self.noise[i])
 
     def weight(self, published: int, true: int) -> int:
-        """Return 2^64 P[published, true], exactly."""
         return self.diagonal_weight(true) if published == true else int(self.noise[true])
 
     def chances(self, published: Codes, true: Codes) -> FloatArray:
-        """Return P[published, true], of each pair of codes."""
         return np.asarray(self.off_diagonal[true] + np.where(published == true, self.retention[true], 0.0))
 
     def alike(self, first: Codes, second: Codes) -> FloatArray:
@@ -153,12 +146,10 @@ class PerturbationMatrix:
 
     @property
     def most_chance(self) -> FloatArray:
-        """max_i P[j, i] for each j: the diagonal."""
         return self.diagonal
 
     @property
     def noise_range(self) -> tuple[float, float]:
-        """The least and the largest noise; 0 where there is one value only."""
         q = self.off_diagonal
         return (float(q.min()), float(q.max())) if self.size > 1 else (0.0, 0.0)
 
@@ -176,16 +167,13 @@ class PerturbationMatrix:
     # --- products and solutions, in O(m) along the last axis --------------------------------------------------------
 
     def apply(self, x: FloatArray) -> FloatArray:
-        """Return P x: the expected published counts of a table with counts x."""
         spread: FloatArray = (x * self.off_diagonal).sum(axis=-1, keepdims=True)
         return self.retention * x + spread
 
     def apply_at(self, x: FloatArray, rows: Codes, published: Codes) -> FloatArray:
-        """Return entries of P x, of each pair of a row of x and a published value."""
         return np.asarray(self.retention[published] * x[rows, published] + (x @ self.off_diagonal)[rows])
 
     def apply_transposed(self, y: FloatArray) -> FloatArray:
-        """Return P^T y."""
         total: FloatArray = y.sum(axis=-1, keepdims=True)
         return self.retention * y + self.off_diagonal * total
 
@@ -251,7 +239,6 @@ class PerturbationMatrix:
 
     @property
     def why_singular(self) -> str:
-        """Why there is no inverse; "" where there is one."""
         zeros = int((self.retention <= 2 * self.size / WORDS).sum())
         told = f"{zeros} of its {self.size} values have retention 0, and nothing in the release tells these apart."
         return "" if self.is_invertible else told
@@ -282,11 +269,6 @@ class PerturbationMatrix:
         v[..., z : z + 1] = n - v[..., others].sum(axis=-1, keepdims=True)
         return v
 
-    @property
-    def epsilon(self) -> float:
-        """Local differential privacy: max_y ln(max_i P[y, i] / min_i P[y, i]); infinite where an entry is zero."""
-        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
-
     @cached_property
     def largest_ratio(self) -> Fraction | None:
         """The largest ratio of two entries of a row, exactly; None where an entry is zero.
@@ -315,7 +297,6 @@ class PerturbationMatrix:
 
     @cached_property
     def least_chance(self) -> FloatArray:
-        """min_i P[j, i] for each j: the probability with which a value is published, whatever the records have."""
         if self.size == 1:
             return np.ones(1)
         first, second = self.quietest(2)
@@ -347,7 +328,7 @@ class PerturbationMatrix:
         own = int(self.noise[i])
         return Fraction(self.diagonal_weight(self.quietest_except(i)), own) if own else None
 
-    def worst_case(self, i: int, direction: Literal["upward", "downward"]) -> tuple[int, int]:
+    def worst_case(self, i: int, direction: Direction) -> tuple[int, int]:
         """Return the published value and the rival of the factor: the value itself, or the rival, is published."""
         rival = self.quietest_except(i)
         return (i if direction == "upward" else rival), rival
