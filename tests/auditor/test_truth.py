@@ -24,8 +24,8 @@ from sfumato.auditor.utility.truth import count_truth, true_counts
 from sfumato.engines.embedded import sources
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray
-from sfumato.values.input_rule import InputRule
 from sfumato.values.recoding import Bins
+from sfumato.values.section import InputRule
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

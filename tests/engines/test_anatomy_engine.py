@@ -31,7 +31,7 @@ from sfumato.errors import PlanMismatch
 from sfumato.publisher.table import profile, scan
 from sfumato.values import bucket_deal as deals
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.bucket_columns import COUNT, GROUP
+from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
 from tests.conftest import make_policy, slow

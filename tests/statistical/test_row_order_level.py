@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato.values import order_tests, row_order
+from sfumato.values import row_order
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.row_order import OrderTest, OrderWatch
 
 TABLES = 2_500
@@ -69,15 +70,13 @@ def test_each_p_value_is_valid_and_not_vacuous(
 def test_a_null_distribution_ten_percent_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Power of this file: the true null passes above; draws with 10% smaller deviations fail."""
     tables = 300
-    right = order_tests.random_tables
+    right = row_order.random_tables
 
-    def narrowed(
-        classes: order_tests.Ints, blocks: order_tests.Ints, count: int, rng: np.random.Generator
-    ) -> order_tests.Floats:
+    def narrowed(classes: IntArray, blocks: IntArray, count: int, rng: np.random.Generator) -> FloatArray:
         expected = np.outer(classes, blocks) / classes.sum()
         return np.asarray(expected + 0.9 * (right(classes, blocks, count, rng) - expected))
 
-    monkeypatch.setattr(order_tests, "random_tables", narrowed)
+    monkeypatch.setattr(row_order, "random_tables", narrowed)
     rng = np.random.default_rng(7)
-    p_values = [order_tests.block_test(watched(rng)._blocks.table(), rng) for _ in range(tables)]
+    p_values = [row_order.block_test(watched(rng).table(), rng) for _ in range(tables)]
     assert sum(p <= 0.25 for p in p_values) > most(0.25, tables)

@@ -32,7 +32,7 @@ from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import manifest_types, shown_values
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.nearest import meant
+from sfumato.values.text import meant
 
 NO_ROW = "No published row satisfies the condition."
 MANY_GROUPS, FEW_ROWS = 20, 3

@@ -31,7 +31,7 @@ from sfumato.errors import SingularMatrix, UsageError
 from sfumato.release.reading import manifest_types, quoted, shown_values
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.nearest import meant
+from sfumato.values.text import meant
 
 FIGURE = "figure"
 """The column that names the figure of a row, where a query asks for several."""

@@ -19,10 +19,10 @@ from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.suppression.method import Suppression
 from sfumato.methods.uniform import Uniform
-from sfumato.values.nearest import meant
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement
+from sfumato.values.text import meant
 
 METHODS: list[type[Method]] = [
     Uniform,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.claims.buckets import BucketClaim
 from sfumato.methods.method import Method
 from sfumato.values.attributes import Schema
-from sfumato.values.bucket_columns import COUNT, GROUP
+from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.requirement import Requirement
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sfumato.values.computed import Facts, listed
 if TYPE_CHECKING:
     from sfumato.claims.guarantee import Guarantee
     from sfumato.methods.plan import PartitionFigures, Plan
-    from sfumato.values.uniqueness import Uniqueness
+    from sfumato.values.profile import Uniqueness
 
 SHOWN_MATRIX = 8
 SHOWN_VALUES = 15

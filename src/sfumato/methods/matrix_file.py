@@ -20,8 +20,8 @@ from sfumato.errors import PolicyError
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.dense import MOST_VALUES
 from sfumato.values.matrix.retention import WORDS
-from sfumato.values.nearest import meant
 from sfumato.values.requirement import exact
+from sfumato.values.text import meant
 
 ROUNDING = Fraction(1, 10**9)
 """Columns may sum to 1 give or take this, as numbers that a program computed do; they are then scaled exactly."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.claims import codec
 from sfumato.errors import PlanMismatch, UsageError
-from sfumato.values.uniqueness import read_uniqueness
+from sfumato.values.profile import read_uniqueness
 
 PLAN_VERSION = 1
 

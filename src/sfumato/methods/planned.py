@@ -11,9 +11,8 @@ from sfumato.claims.guarantee import Guarantee
 from sfumato.methods.plan_files import require_same
 from sfumato.show.results import Drawn, Private
 from sfumato.values.computed import Facts
-from sfumato.values.profile import Profile
+from sfumato.values.profile import Profile, Uniqueness
 from sfumato.values.steps import RowStep
-from sfumato.values.uniqueness import Uniqueness
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sfumato.errors import PolicyError, TableError
-from sfumato.values.nearest import nearest
+from sfumato.values.text import nearest
 
 DELIMITERS = {";": ";", "\t": "\\t", "|": "|"}
 """Marks that stand between names where no comma does, as TOML writes them."""

@@ -31,7 +31,7 @@ from sfumato.release.manifest import (
 )
 from sfumato.release.parts import FilePart
 from sfumato.values.attributes import Domain
-from sfumato.values.bucket_columns import COUNT, GROUP
+from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.randomness import release_id
 from sfumato.values.recoding import Merge
 

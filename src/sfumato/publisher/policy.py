@@ -29,10 +29,9 @@ from sfumato.publisher.policy_rules import (
     ValueRule,
 )
 from sfumato.values.attributes import Schema
-from sfumato.values.input_rule import InputRule
-from sfumato.values.nearest import did_you_mean, near_file
 from sfumato.values.requirement import Requirement, RiskLimit
-from sfumato.values.section import Section
+from sfumato.values.section import InputRule, Section
+from sfumato.values.text import did_you_mean, near_file
 
 UNDECIDED = "DECIDE"
 """How a text begins that `init` puts where it does not know what the publisher wants."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sfumato.values.nearest import nearest
+from sfumato.values.text import nearest
 
 Sections = Mapping[str, tuple[str, ...]]
 """The keys of each section of a policy, by its heading, "" for the top."""

@@ -29,10 +29,9 @@ from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.computed import Facts, left_out
 from sfumato.values.looks import Stop, look_at
 from sfumato.values.number_texts import Holds, any_spelling_of, held_by
-from sfumato.values.profile import Profile
+from sfumato.values.profile import Profile, Uniqueness
+from sfumato.values.profile import uniqueness as summary
 from sfumato.values.randomness import SecretKey
-from sfumato.values.uniqueness import Uniqueness
-from sfumato.values.uniqueness import uniqueness as summary
 
 NUMBERS = ("int", "uint", "halffloat", "float", "double", "decimal")
 """How the names of Arrow's types of numbers begin."""

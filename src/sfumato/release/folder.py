@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from sfumato.errors import ReleaseError
 from sfumato.release.manifest import Manifest
 from sfumato.release.parts import FilePart
-from sfumato.values.nearest import near_file
+from sfumato.values.text import near_file
 
 MANIFEST_NAME = "manifest.json"
 README_NAME = "README.md"

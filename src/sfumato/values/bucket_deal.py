@@ -32,6 +32,10 @@ import numpy.typing as npt
 
 from sfumato.values.arrays import IntArray
 
+GROUP = "group"
+"""The column with the number of a row's group, from 1; last in the data, first in the table of the groups."""
+COUNT = "count"
+"""The column of the table of the groups that says how many rows of the group have the value."""
 BATCH_GROUPS = 8
 """Groups of a batch, about: with fewer the first order of the values shows again, with more there are fewer orders."""
 MOST_BATCHES = 100

@@ -25,7 +25,7 @@ from typing import Literal
 from sfumato.errors import PolicyError
 from sfumato.values.attributes import SensitiveDomain, Value, label
 from sfumato.values.matrix.retention import amplification
-from sfumato.values.nearest import meant
+from sfumato.values.text import meant
 
 Number = int | float | str | Fraction
 Key = Value | tuple[Value, ...]

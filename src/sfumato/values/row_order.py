@@ -15,29 +15,29 @@ the probability of a false alarm of both is at most LEVEL, whatever the table is
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 
-from sfumato.values.arrays import IntArray
-from sfumato.values.order_tests import SEGMENT, block_test, neighbour_test
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.randomness import simulation
-
-Floats = NDArray[np.float64]
 
 LEVEL = 1e-3  # the largest probability of a false alarm, both tests together
 WEAK = 0.05  # up to this p-value there is weak evidence, which is said and decides nothing
 TESTS = 2
 
 BLOCKS = 64
-FULL_TABLE = 15_000  # up to so many values each has its own line in the value x block table (3.8 MB) ...
-HASHED = 4096  # ... beyond, values whose codes agree modulo HASHED share one
+SEGMENTS, SEGMENT = 20, 500  # runs, and the neighbours in each
 
-EARLY = 16_384  # rows kept before the first value x block table is made
+DRAWS = 1999  # the smallest number of draws whose smallest p-value, 1/(DRAWS + 1), is half of LEVEL
+ENOUGH = 10  # exceedances after which the draws stop
+FIRST_BATCH, LARGEST_BATCH = 16, 128
 
-SEGMENTS = 20
-FEW_VALUES = 4  # values up to which comparing is faster than bincount
+CLASSES = 32  # value classes of the block test: the 31 most frequent values, and the rest
+EXPECTED = 5.0  # the smallest expected count of a cell whose chi-square term is used
+HYPERGEOMETRIC_LIMIT = 10**9  # of numpy's generator: rows in an urn
 
 
 @dataclass(frozen=True)
@@ -81,119 +81,67 @@ class OrderTest:
 
 
 class OrderWatch:
-    """Counts the codes 0 .. m-1 of a column in file order, and tests whether they depend on the position.
+    """Takes the codes 0 .. m-1 of a column in file order, and tests whether they depend on the position.
 
     >>> watch = OrderWatch(2)
     >>> watch.add(np.repeat(np.arange(2, dtype=np.int32), 150))
-    >>> watch.counts.tolist(), watch.test().dependent
-    ([150, 150], True)
+    >>> watch.test().dependent
+    True
     """
 
     def __init__(self, m: int) -> None:
-        self._blocks = BlockTable(m)
-        self._segments = SegmentSample()
+        self._rows = 0
+        self._size = self._stride = 1  # rows of a block; every stride-th segment is kept. Both double with the table
+        self._cells = np.zeros((BLOCKS, m), dtype=np.int64)
+        self._kept = np.zeros((SEGMENTS, SEGMENT), dtype=np.int32)
 
-    def add(self, codes: NDArray[np.int32]) -> None:
+    def add(self, codes: CodeArray) -> None:
         """Take the next rows. The result does not depend on how the column is cut."""
-        self._blocks.add(codes)
-        self._segments.add(codes)
+        start, end = self._rows, self._rows + codes.size
+        while end > BLOCKS * self._size:
+            self._cells[: BLOCKS // 2] = self._cells[::2] + self._cells[1::2]
+            self._cells[BLOCKS // 2 :] = 0
+            self._size *= 2
+        for block in range(start // self._size, -(-end // self._size)):
+            first = block * self._size - start
+            self._cells[block] += np.bincount(codes[max(first, 0) : first + self._size], minlength=self._cells.shape[1])
+        while end > SEGMENTS * self._stride * SEGMENT:
+            self._kept[: SEGMENTS // 2] = self._kept[::2]
+            self._stride *= 2
+        apart = self._stride * SEGMENT
+        for slot in range(start // apart, -(-end // apart)):
+            first = slot * apart - start  # where the segment begins among the codes
+            piece = codes[max(first, 0) : max(first + SEGMENT, 0)]
+            self._kept[slot, max(-first, 0) :][: piece.size] = piece
+        self._rows = end
 
-    @property
-    def counts(self) -> IntArray:
-        """Return the number of rows of each value so far."""
-        return self._blocks.counts
+    def table(self) -> IntArray:
+        """Return the counts as (value, block); a last block less than half full joins the one before."""
+        full, left = divmod(self._rows, self._size)
+        cells = self._cells[: full + (left > 0)]
+        if full and 0 < 2 * left < self._size:
+            cells = np.vstack([cells[: full - 1], cells[full - 1 :].sum(axis=0)])
+        return cells.T
+
+    def sample(self) -> CodeArray:
+        """Return the rows of the segments in order; all segments but the last have 500 rows."""
+        slot, into = divmod(self._rows, self._stride * SEGMENT)
+        return self._kept.reshape(-1)[: slot * SEGMENT + min(into, SEGMENT)]
 
     def test(self) -> OrderTest:
         """Test the rows so far. A table of one row or of one value has no order: p = 1."""
-        if np.count_nonzero(self.counts) < 2:
+        if np.count_nonzero(self._cells.any(axis=0)) < 2:
             return OrderTest.combined(1.0, 1.0)
-        return tested(self._blocks.table(), self._segments.sample())
+        return tested(self.table(), self.sample())
 
 
-def tested(blocks: IntArray, sample: NDArray[np.int32]) -> OrderTest:
+def tested(blocks: IntArray, sample: CodeArray) -> OrderTest:
     """Test both summaries, by draws that they seed themselves: the same rows get the same p-value every time."""
     content = hashlib.sha256(repr(blocks.shape).encode())
     content.update(np.ascontiguousarray(blocks, dtype="<i8").tobytes())
     content.update(np.ascontiguousarray(sample, dtype="<i4").tobytes())
     rng = simulation(int.from_bytes(content.digest()))
     return OrderTest.combined(block_test(blocks, rng), neighbour_test(sample, rng))
-
-
-class BlockTable:
-    """Counts of (block, value) for at most 64 blocks of consecutive rows; their size doubles with the table.
-
-    The first 16,384 rows are kept as they are: counting them at once is cheaper than merging small blocks.
-    """
-
-    def __init__(self, m: int) -> None:
-        self.m = m
-        self.rows = 0
-        self._width = max(1, m) if m <= FULL_TABLE else HASHED
-        self._early = np.empty(EARLY, dtype=np.int32)
-        # both stay empty for the early rows
-        self._counts = np.zeros(-(-m // self._width) * self._width, dtype=np.int64)  # whole lines of `width`
-        self._cells = np.empty((0, self._width), dtype=np.int32)  # a block has less than 2^31 rows
-
-    @property
-    def counts(self) -> IntArray:
-        """Return the number of rows of each value."""
-        if self.rows <= EARLY:
-            return tally(self._early[: self.rows], self.m)
-        return self._counts[: self.m].copy()
-
-    def add(self, codes: NDArray[np.int32]) -> None:
-        """Take the next rows."""
-        start = min(codes.size, max(0, EARLY - self.rows))
-        if start:
-            check_range(codes[:start], self.m)
-            self._early[self.rows : self.rows + start] = codes[:start]
-            self.rows += start
-        while start < codes.size:
-            start += self._add_to_block(codes[start:])
-
-    def _add_to_block(self, codes: NDArray[np.int32]) -> int:
-        """Count those of the next rows that lie in the same block; return their number."""
-        if self.rows == EARLY:
-            self._cells = self._early_cells()
-            self._counts[: self.m] = self.counts
-        if self.rows == BLOCKS * block_size(self.rows):
-            self._merge_pairs()
-        size = block_size(self.rows + 1)
-        block, into = divmod(self.rows, size)
-        piece = codes[: size - into]
-        self._count(piece, self._cells[block])
-        self.rows += piece.size
-        return piece.size
-
-    def _count(self, piece: NDArray[np.int32], line: NDArray[np.int32]) -> None:
-        if 16 * piece.size < self.m:  # a few rows of many values: touch their places only
-            check_range(piece, self.m)
-            np.add.at(self._counts, piece, 1)
-            np.add.at(line, piece % self._width, 1)
-        else:
-            counts = tally(piece, self.m, self._counts.size)
-            self._counts += counts
-            line += counts.reshape(-1, self._width).sum(axis=0)
-
-    def _early_cells(self) -> NDArray[np.int32]:
-        blocks = np.arange(self.rows) // block_size(self.rows)
-        places = blocks * self._width + self._early[: self.rows] % self._width
-        return tally(places, BLOCKS * self._width).astype(np.int32).reshape(BLOCKS, self._width)
-
-    def _merge_pairs(self) -> None:
-        for block in range(BLOCKS // 2):  # in place: a line is overwritten only after it was added
-            np.add(self._cells[2 * block], self._cells[2 * block + 1], out=self._cells[block])
-        self._cells[BLOCKS // 2 :] = 0
-
-    def table(self) -> IntArray:
-        """Return the counts as (value, block); a last block less than half full joins the one before."""
-        size = block_size(self.rows)
-        full, left = divmod(self.rows, size)
-        cells = self._early_cells() if self.rows <= EARLY else self._cells
-        cells = cells[: full + (left > 0)]
-        if full and 0 < 2 * left < size:
-            cells = np.vstack([cells[: full - 1], cells[full - 1 :].sum(axis=0)])
-        return cells.T.astype(np.int64)
 
 
 def block_size(rows: int) -> int:
@@ -205,65 +153,209 @@ def block_size(rows: int) -> int:
     return 1 << (max(0, rows - 1) // BLOCKS).bit_length()
 
 
-def check_range(codes: NDArray[np.int32] | IntArray, m: int) -> None:
-    """Raise if a code lies outside 0 .. m-1."""
-    if codes.min() < 0 or codes.max() >= m:
-        raise ValueError(f"the codes must lie in 0 .. {m - 1}, not in {codes.min()} .. {codes.max()}")
+# --- the sequential Monte-Carlo p-value ---------------------------------------------------------------------
 
 
-def tally(codes: NDArray[np.int32] | IntArray, m: int, length: int = 0) -> IntArray:
-    """Return how often each of 0 .. m-1 occurs, followed by zeros up to `length`; another code is an error.
+def sequential_p(exceedances: Callable[[int], BoolArray]) -> float:
+    """Return the p-value of Besag and Clifford (Biometrika 78 (1991), 301-304).
 
-    (For very few values bincount waits for its own last increment, and comparing is faster.)
+        p = h / l              if the h-th draw at least as extreme as the data is the l-th, l <= B
+        p = (g + 1) / (B + 1)  if only g < h of all B draws are
+
+    exceedances(c) makes c draws from the null and says of each whether it is at least as extreme as the data.
+    Data and draws being exchangeable, Pr[p <= a] <= a: p <= h/l means that the data are among the h most
+    extreme of themselves and l - 1 draws.
     """
-    if m <= FEW_VALUES:
-        counts = np.array([np.count_nonzero(codes == value) for value in range(m)], dtype=np.int64)
-        if counts.sum() < codes.size:
-            check_range(codes, m)
-        return counts
-    try:
-        counts = np.bincount(codes, minlength=max(m, length)).astype(np.int64, copy=False)
-    except ValueError:  # a negative code
-        check_range(codes, m)
-        raise
-    if counts[m:].any():
-        check_range(codes, m)
-    return counts
+    seen = drawn = 0
+    batch = FIRST_BATCH
+    while drawn < DRAWS:
+        hits = exceedances(min(batch, DRAWS - drawn))
+        places = np.flatnonzero(hits)
+        if seen + places.size >= ENOUGH:
+            return ENOUGH / (drawn + int(places[ENOUGH - seen - 1]) + 1)
+        seen += places.size
+        drawn += hits.size
+        batch = min(2 * batch, LARGEST_BATCH)
+    return (seen + 1) / (DRAWS + 1)
 
 
-class SegmentSample:
-    """Evenly spaced segments of 500 rows: every `stride`-th one, the stride doubling with the table.
+# --- test 1: blocks -----------------------------------------------------------------------------------------
 
-    After n rows the stride is the smallest power of two that keeps at most 20 segments; the last one may be
-    incomplete.
+
+def block_test(table: IntArray, rng: np.random.Generator) -> float:
+    """Return the p-value of a (value, block) table against random tables of the same margins.
+
+    Permuting the data's rows gives exactly these: the values of a block are drawn without replacement.
+    """
+    table = lump(within_limit(table))
+    classes, blocks = table.sum(axis=1), table.sum(axis=0)
+    if len(classes) < 2 or len(blocks) < 2:
+        return 1.0
+    score = BlockScore(classes, blocks)
+    observed = score(table[np.newaxis])[0]
+    least = observed - 1e-9 * (1 + abs(observed))  # rounding never makes a tie look less extreme
+
+    def exceedances(count: int) -> BoolArray:
+        return np.asarray(score(random_tables(classes, blocks, count, rng)) >= least)
+
+    return sequential_p(exceedances)
+
+
+def within_limit(table: IntArray) -> IntArray:
+    """Return the table with every 2nd, 4th, ... block only, if its rows are too many for the generator.
+
+    (The rows of fixed blocks are in random order if all rows are: the test stays valid.)
+    """
+    while table.sum() >= HYPERGEOMETRIC_LIMIT and table.shape[1] > 1:
+        table = table[:, ::2]
+    return table
+
+
+def lump(table: IntArray) -> IntArray:
+    """Return the table of at most 32 classes: the 31 most frequent values, and the rest, none empty.
+
+    The classes depend on the margin only, which permuting rows keeps.
+    """
+    totals = table.sum(axis=1)
+    order = np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)]
+    if len(order) <= CLASSES:
+        return table[order]
+    first, rest = order[: CLASSES - 1], order[CLASSES - 1 :]
+    return np.vstack([table[first], table[rest].sum(axis=0)])
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Blocks joined into groups, the classes frequent enough to be used there, and their expected counts."""
+
+    starts: IntArray  # the first block of each group
+    usable: IntArray  # classes
+    expected: FloatArray  # (usable class, group)
+    absent: FloatArray  # 1 - frequency of each usable class
+
+    def score(self, tables: IntArray) -> FloatArray:
+        """Return the largest chi-square score of each table: of a class against the others, or of all."""
+        counts = np.add.reduceat(tables[:, self.usable], self.starts, axis=2)
+        terms = ((counts - self.expected) ** 2 / self.expected).sum(axis=2)  # (table, class)
+        freedom = len(self.starts) - 1  # a term's mean is freedom * absent
+        single = normal_score(terms / self.absent, freedom)
+        joint = normal_score(terms.sum(axis=1), freedom * self.absent.sum())
+        return np.asarray(np.maximum(single.max(axis=1), joint))
+
+
+class BlockScore:
+    """The statistic of the block test: the largest chi-square, on a common scale, over classes and groupings.
+
+        X2 = sum (O - E)^2 / E
+
+    of each value class against all others and of all classes at once, over 2, 4, 8, ... groups of blocks. One
+    chi-square of the whole table would drown the slow drift of one value in the noise of all other cells.
+    Cells of small E have heavy tails; their classes are left out, by a rule that looks at the margins only,
+    so that the test stays exact.
     """
 
-    def __init__(self) -> None:
-        self.rows = 0
-        self.stride = 1
-        self._kept = np.zeros((SEGMENTS, SEGMENT), dtype=np.int32)
+    def __init__(self, classes: IntArray, blocks: IntArray) -> None:
+        number = len(blocks)
+        sizes = [groups for groups in (2, 4, 8, 16, 32) if groups < number] + [number]
+        found = [grouping(classes, blocks, groups, EXPECTED) for groups in sizes]
+        usable = [one for one in found if one.usable.size]
+        self.groupings = usable or [grouping(classes, blocks, sizes[0], 0.0)]
 
-    def add(self, codes: NDArray[np.int32]) -> None:
-        """Take the next rows."""
-        start = 0
-        while start < codes.size:
-            slot, into = divmod(self.rows, self.stride * SEGMENT)
-            if slot == SEGMENTS:
-                self._thin()
-                continue
-            kept = into < SEGMENT  # else in the gap that follows
-            end = SEGMENT if kept else self.stride * SEGMENT
-            piece = codes[start : start + end - into]
-            if kept:
-                self._kept[slot, into : into + piece.size] = piece
-            start += piece.size
-            self.rows += piece.size
+    def __call__(self, tables: IntArray) -> FloatArray:
+        """Return the statistic of each (class, block) table."""
+        scores = [one.score(tables) for one in self.groupings]
+        return np.asarray(np.max(scores, axis=0))
 
-    def _thin(self) -> None:
-        self._kept[: SEGMENTS // 2] = self._kept[::2]
-        self.stride *= 2
 
-    def sample(self) -> NDArray[np.int32]:
-        """Return the kept rows in order; all segments but the last have 500 rows."""
-        slot, into = divmod(self.rows, self.stride * SEGMENT)
-        return self._kept.reshape(-1)[: slot * SEGMENT + min(into, SEGMENT)].copy()
+def grouping(classes: IntArray, blocks: IntArray, groups: int, least: float) -> Grouping:
+    """Return the blocks joined into nearly equal runs, with the classes of expected counts >= least.
+
+    (Of the class and of all others, else the chi-square of a dominant value is that of the rare rest.)
+    """
+    rows = classes.sum()
+    starts = np.arange(groups) * len(blocks) // groups
+    sizes = np.add.reduceat(blocks, starts)
+    rarer = np.minimum(classes, rows - classes)
+    usable = np.flatnonzero(rarer * (sizes.min() / rows) >= least)
+    return Grouping(starts, usable, np.outer(classes[usable], sizes) / rows, 1 - classes[usable] / rows)
+
+
+def normal_score(chi_square: FloatArray, freedom: float) -> FloatArray:
+    """Return the nearly standard normal score of a chi-square (Wilson and Hilferty, 1931).
+
+        z = ((X2 / f)^(1/3) - 1 + 2/(9f)) / sqrt(2/(9f))
+
+    It only makes the chi-squares comparable; the p-value does not rest on it.
+    """
+    variance = 2 / (9 * freedom)
+    return np.asarray((np.cbrt(chi_square / freedom) - 1 + variance) / np.sqrt(variance))
+
+
+def random_tables(classes: IntArray, blocks: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Return `count` tables (class, block) of random row orders with these margins.
+
+    The stretch of all rows is halved again and again; the left half's values are drawn without replacement.
+    """
+    depth = (len(blocks) - 1).bit_length()
+    sizes = np.zeros(2**depth, dtype=np.int64)
+    sizes[: len(blocks)] = blocks
+    tables = np.tile(classes[:, np.newaxis], (count, 1, 1))  # (table, class, stretch)
+    for level in range(depth):
+        left = sizes.reshape(2 ** (level + 1), -1).sum(axis=1)[::2]
+        tables = halve(tables, left, rng)
+    return tables[:, :, : len(blocks)]
+
+
+def halve(tables: IntArray, left: IntArray, rng: np.random.Generator) -> IntArray:
+    """Split each stretch in two at random, the first with left[stretch] rows."""
+    drawn = np.empty_like(tables)
+    others = tables.sum(axis=1)  # (table, stretch): rows of the classes not yet drawn
+    wanted = np.broadcast_to(left, others.shape).copy()
+    last = tables.shape[1] - 1
+    for k in range(last):
+        others -= tables[:, k]
+        drawn[:, k] = rng.hypergeometric(tables[:, k], others, wanted)
+        wanted -= drawn[:, k]
+    drawn[:, last] = wanted
+    return np.stack([drawn, tables - drawn], axis=3).reshape(*tables.shape[:2], -1)
+
+
+# --- test 2: neighbours -------------------------------------------------------------------------------------
+
+
+def neighbour_test(sample: CodeArray, rng: np.random.Generator) -> float:
+    """Return the two-sided p-value of the number of equal neighbours against random orders of the sample.
+
+        T = |S - E S|,    E S = pairs * sum c (c - 1) / (N (N - 1)),    c the value counts, N the rows
+
+    Both sides of T are multiplied by N (N - 1), so that ties are ties of integers.
+    """
+    rows = sample.size
+    if rows < 2:
+        return 1.0
+    _, inverse, counts = np.unique(sample, return_inverse=True, return_counts=True)
+    values = inverse.astype(np.uint16)  # small, for speed
+    orders = rows * (rows - 1)
+    centre = pairs_within(rows) * int((counts * (counts - 1)).sum())
+
+    def distance(orderings: npt.NDArray[np.uint16]) -> IntArray:
+        return np.abs(equal_neighbours(orderings) * orders - centre)
+
+    observed = distance(values[np.newaxis])[0]
+
+    def exceedances(count: int) -> BoolArray:
+        return np.asarray(distance(rng.permuted(np.tile(values, (count, 1)), axis=1)) >= observed)
+
+    return sequential_p(exceedances)
+
+
+def pairs_within(rows: int) -> int:
+    """Return the number of neighbouring pairs of the sample that do not straddle two segments."""
+    return rows - 1 - (rows - 1) // SEGMENT
+
+
+def equal_neighbours(orderings: npt.NDArray[np.uint16]) -> IntArray:
+    """Return for each ordering (a line) the number of equal neighbours inside segments."""
+    equal = orderings[:, 1:] == orderings[:, :-1]
+    equal[:, SEGMENT - 1 :: SEGMENT] = False
+    return np.asarray(np.count_nonzero(equal, axis=1), dtype=np.int64)

@@ -43,8 +43,8 @@ from sfumato.release.reading import (
 )
 from sfumato.show.results import values_array
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.nearest import meant
 from sfumato.values.recoding import are_bins, are_periods, bin_place
+from sfumato.values.text import meant
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")

@@ -16,8 +16,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sfumato.errors import UsageError
-from sfumato.values.nearest import nearest
 from sfumato.values.number_texts import any_spelling_of
+from sfumato.values.text import nearest
 
 _Part = TypeVar("_Part", bound=exp.Expression)
 

@@ -33,9 +33,9 @@ from sfumato.release.folder import value_type
 from sfumato.release.manifest import Column
 from sfumato.release.reading import manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.input_rule import InputRule
-from sfumato.values.nearest import meant
 from sfumato.values.recoding import DATE_UNITS, EPOCH, DateBins
+from sfumato.values.section import InputRule
+from sfumato.values.text import meant
 
 MISSING = -1
 """The place of a missing value on an axis that has none."""

@@ -40,7 +40,7 @@ from sfumato.engines.rows.mapping import WORD, Beside, changed_table, decoded, p
 from sfumato.engines.rows.sensitive import SensitiveRows
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, WordArray
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
-from sfumato.values.bucket_columns import COUNT, GROUP
+from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
 

@@ -27,7 +27,7 @@ from sfumato.engines.base import Batch, Stretch, hash_files
 from sfumato.engines.embedded import csv_lines
 from sfumato.errors import TableError
 from sfumato.values.attributes import Missing
-from sfumato.values.input_rule import InputRule
+from sfumato.values.section import InputRule
 
 CSV_BLOCK = 1 << 20
 END = "\x1eend\x1e"

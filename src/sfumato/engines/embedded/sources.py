@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.errors import TableError, UsageError
-from sfumato.values.input_rule import InputRule
-from sfumato.values.nearest import near_file
+from sfumato.values.section import InputRule
+from sfumato.values.text import near_file
 
 TEXTS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 """How the names of text files end. What stands between values is the policy's to say, whatever the name."""

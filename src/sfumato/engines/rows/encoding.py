@@ -19,8 +19,8 @@ from sfumato.engines.rows.recoding import ISO_DATE, Unfit, as_text, check_recodi
 from sfumato.errors import PolicyError, TableError
 from sfumato.values.arrays import CodeArray
 from sfumato.values.attributes import Attribute, Domain, Value, label
-from sfumato.values.nearest import nearest
 from sfumato.values.recoding import DateBins, Merge
+from sfumato.values.text import nearest
 
 NAMED = 5
 """Values that a message names."""

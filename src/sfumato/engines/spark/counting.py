@@ -27,10 +27,9 @@ from sfumato.engines.spark.tasks import DRAWN, Addressed, AnyBatch, TaskSource
 from sfumato.errors import TableError
 from sfumato.values.arrays import BoolArray, CodeArray, Progress
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
-from sfumato.values.order_tests import SEGMENT
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
-from sfumato.values.row_order import SEGMENTS, OrderTest, block_size, tested
+from sfumato.values.row_order import SEGMENT, SEGMENTS, OrderTest, block_size, tested
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

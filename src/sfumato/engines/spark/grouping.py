@@ -48,7 +48,7 @@ from sfumato.engines.spark.writing import (
 )
 from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
-from sfumato.values.bucket_columns import COUNT, GROUP
+from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
 

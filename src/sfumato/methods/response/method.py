@@ -11,9 +11,9 @@ from sfumato.methods.method import Method
 from sfumato.methods.response.request import ObjectiveWord, ScopeWord
 from sfumato.methods.response.risks import RiskName
 from sfumato.values.attributes import Schema
-from sfumato.values.nearest import did_you_mean
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Requirement, RiskLimit
+from sfumato.values.text import did_you_mean
 
 if TYPE_CHECKING:
     from sfumato.methods.plan import AnyPlan

@@ -12,9 +12,9 @@ from sfumato.claims.buckets import BucketClaim
 from sfumato.methods.bucketing import Bucketing
 from sfumato.methods.buckets import asked
 from sfumato.values.attributes import Schema
-from sfumato.values.nearest import did_you_mean
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Requirement, Robustness
+from sfumato.values.text import did_you_mean
 
 if TYPE_CHECKING:
     from sfumato.methods.plan import AnyPlan

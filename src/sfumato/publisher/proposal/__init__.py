@@ -34,10 +34,10 @@ from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.model import Column
 from sfumato.publisher.table import no_progress
 from sfumato.values.attributes import LEFT_OUT_ROLES, Attribute, Schema
-from sfumato.values.input_rule import InputRule
 from sfumato.values.looks import PERSON_WORDS, Look, look_at, words
 from sfumato.values.profile import Profile
 from sfumato.values.recoding import Bins
+from sfumato.values.section import InputRule
 
 __all__ = ["propose"]
 

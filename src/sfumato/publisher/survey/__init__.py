@@ -33,8 +33,7 @@ from sfumato.publisher.survey.warnings import column_warnings, policy_warnings
 from sfumato.publisher.table import Table, no_progress
 from sfumato.values.arrays import Progress
 from sfumato.values.looks import REMEDY
-from sfumato.values.profile import Profile
-from sfumato.values.uniqueness import Uniqueness, uniqueness
+from sfumato.values.profile import Profile, Uniqueness, uniqueness
 
 __all__ = ["Survey", "survey"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from sfumato.publisher.survey.model import Column, Feasible, Persons, Prediction, RowOrder, Sensitive
-from sfumato.values.uniqueness import Uniqueness
+from sfumato.values.profile import Uniqueness
 
 WIDTH = 110
 SHOWN = 12

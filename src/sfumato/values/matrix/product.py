@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
@@ -50,7 +50,10 @@ class ProductMatrix(Estimable):
 
     @cached_property
     def least_chance(self) -> FloatArray:
-        return reduce(np.kron, [factor.least_chance for factor in self.factors]).astype(np.float64, copy=False)
+        least = np.ones(1)
+        for factor in self.factors:
+            least = np.multiply.outer(least, factor.least_chance).ravel()
+        return least
 
     @property
     def is_invertible(self) -> bool:
