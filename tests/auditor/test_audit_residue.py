@@ -15,8 +15,8 @@ import pytest
 
 from sfumato.analyst.release import Release, open_release
 from sfumato.auditor.attackers.residue import find_residues, residue
-from sfumato.auditor.attackers.residue_pages import pages
 from sfumato.publisher.table import scan
+from sfumato.release.formats.parquet import Parquet
 from tests.conftest import make_policy
 from tests.engines.tools import released
 from tests.release.test_residues import MOMENT, POLICY, RECODED, planted_table, recoded_table
@@ -78,7 +78,7 @@ def test_pages_of_both_versions_are_decompressed(version: str, compression: str,
         data_page_version=version,
         use_dictionary=["w"],
     )
-    content = b"".join(pages(tmp_path / "t.parquet"))
+    content = b"".join(Parquet.hidden(tmp_path / "t.parquet"))
     assert all(f"token-{k:03d}".encode() in content for k in range(7))
     assert (4999).to_bytes(8, "little") in content
 

@@ -154,10 +154,11 @@ def test_a_plan_for_another_requirement_is_not_published(tmp_path: Path) -> None
 
 def test_row_groups_do_not_tell_how_many_rows_were_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sfumato.engines import base
-    from sfumato.engines.embedded import sources, writers
+    from sfumato.engines.embedded import sources
+    from sfumato.release.formats import parquet
 
     monkeypatch.setattr(sources, "BATCH_ROWS", 100)
-    monkeypatch.setattr(writers.ParquetFormat, "rows_at_once", 100)
+    monkeypatch.setattr(parquet.Parquet, "rows_at_once", 100)
     assert base.BATCH_ROWS > 100
     gaps = [None if k % 7 == 0 and k < 200 else "x" for k in range(1000)]
     table = pa.table({"q": gaps, "d": ["a", "b"] * 500})

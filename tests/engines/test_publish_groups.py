@@ -17,10 +17,11 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.deal import buckets as grouping
-from sfumato.engines.embedded import shuffle, writers
+from sfumato.engines.embedded import shuffle
 from sfumato.errors import CannotMeet, PlanMismatch
 from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.publisher.publish import rows_read
+from sfumato.release.formats import parquet
 from sfumato.values import bucket_deal as deals
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
@@ -315,9 +316,9 @@ STAGES: dict[str, tuple[Any, str, int]] = {  # whose function fails, after how m
     "reading groups back": (grouping.DealtRows, "next", 0),
     "spilling": (shuffle.Spill, "scatter", 0),
     "sorting": (shuffle.Spill, "_part", 0),
-    "writing the rows": (writers.ParquetWriter, "write", 0),
-    "writing the groups": (writers.ParquetWriter, "write", 1),
-    "closing the groups": (writers.ParquetWriter, "close", 1),
+    "writing the rows": (parquet.ParquetWriter, "write", 0),
+    "writing the groups": (parquet.ParquetWriter, "write", 1),
+    "closing the groups": (parquet.ParquetWriter, "close", 1),
     "compositions": (grouping.Groups, "compositions", 0),
 }
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.auditor.attackers.residue_pages import everything
+from sfumato.auditor.attackers.residue import everything
 from sfumato.engines.deal.anatomy import regrouped
 from sfumato.engines.rows.mapping import WORD
 from sfumato.errors import Infeasible, PlanMismatch

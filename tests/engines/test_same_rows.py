@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pacsv
 
-from sfumato.engines.embedded import csv_lines, csv_source, shuffle, sources, writers
+from sfumato.engines.embedded import csv_lines, csv_source, shuffle, sources
+from sfumato.release.formats import csv, parquet
 from tests.engines.tools import patients, released, rows_of
 
 
@@ -164,8 +165,8 @@ def test_the_same_rows_for_every_batch_size(
 def test_row_groups_do_not_matter(
     size: int, format: str, tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writers.ParquetFormat, "rows_at_once", size)
-    monkeypatch.setattr(writers, "ROW_GROUP", size)
+    monkeypatch.setattr(parquet.Parquet, "rows_at_once", size)
+    monkeypatch.setattr(parquet, "ROW_GROUP", size)
     assert rows_of(released(patients(), folder=tmp_path / "r", format=format, shuffle=False)) == expected[False]
 
 
@@ -183,7 +184,7 @@ def test_csv_blocks_do_not_matter(
     monkeypatch.setattr(csv_source, "CSV_BLOCK", block)
     monkeypatch.setattr(csv_lines, "STRETCH", block)
     monkeypatch.setattr(csv_lines, "PIECE", block // 4)
-    monkeypatch.setattr(writers, "LINES_AT_ONCE", 3)
+    monkeypatch.setattr(csv, "LINES_AT_ONCE", 3)
     table = form(patients(), tmp_path)
     assert rows_of(released(table, folder=tmp_path / "r", format=format, shuffle=False)) == expected[False]
 

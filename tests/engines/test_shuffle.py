@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from sfumato.engines.embedded import following_hash, shuffle, sources
-from sfumato.engines.embedded.following_hash import FollowingHash
+from sfumato.engines.embedded import shuffle, sources, writing
 from sfumato.engines.embedded.shuffle import shuffled
 from sfumato.engines.embedded.sorting import order_of_words, stable_order
+from sfumato.engines.embedded.writing import FollowingHash
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import multiset, patients, released, rows_of
@@ -222,8 +222,8 @@ def test_parts_are_joined_and_cut_to_equal_sizes(sizes: list[int], rows: int) ->
 
 
 def test_the_hash_of_a_growing_file_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following_hash, "CHUNK", 7)
-    monkeypatch.setattr(following_hash, "UNSYNCED", 50)
+    monkeypatch.setattr(writing, "CHUNK", 7)
+    monkeypatch.setattr(writing, "UNSYNCED", 50)
     content = bytes(range(256)) * 3
     with open(tmp_path / "f", "wb", buffering=0) as file:
         following = FollowingHash(tmp_path / "f")

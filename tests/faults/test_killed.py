@@ -42,8 +42,9 @@ order = "shuffle"
 GATED = """
 import os, sys, time
 from sfumato.cli.main import main
-from sfumato.engines.embedded import sources, writers
+from sfumato.engines.embedded import sources
 from sfumato.engines.rows import mapping
+from sfumato.release.formats import parquet
 
 def gate(owner, name, wait):
     through = getattr(owner, name)
@@ -58,9 +59,9 @@ sources.BATCH_ROWS = 10
 if stage == "reading":
     gate(mapping.RowMapper, "_map", 0.02)  # in a thread, one batch after the other
 elif stage == "writing":
-    gate(writers.ParquetWriter, "write", 60)
+    gate(parquet.ParquetWriter, "write", 60)
 elif stage == "closing":
-    gate(writers.ParquetWriter, "close", 60)
+    gate(parquet.ParquetWriter, "close", 60)
 elif stage == "renaming":
     gate(os, "rename", 60)
 main()

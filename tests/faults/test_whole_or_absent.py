@@ -19,13 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst.release import open_release
-from sfumato.engines.embedded import cleaning, shuffle, writers
+from sfumato.engines.embedded import shuffle, writing
 from sfumato.engines.rows import mapping
 from sfumato.errors import OutOfSpace, UsageError
 from sfumato.publisher import publish as publishing
 from sfumato.publisher import whole_or_absent
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
+from sfumato.release.formats import parquet
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
 from tests.engines.tools import ROLES, listing, patients, planned, released
@@ -36,10 +37,10 @@ STAGES: dict[str, tuple[Any, str]] = {
     "spilling": (shuffle.Spill, "scatter"),
     "spilling, half way": (os, "pwrite"),
     "sorting": (shuffle.Spill, "_part"),
-    "cleaning": (cleaning, "clean_table"),
-    "opening the file": (writers.ParquetWriter, "__init__"),
-    "writing rows": (writers.ParquetWriter, "write"),
-    "closing the file": (writers.ParquetWriter, "close"),
+    "cleaning": (writing, "clean_table"),
+    "opening the file": (parquet.ParquetWriter, "__init__"),
+    "writing rows": (parquet.ParquetWriter, "write"),
+    "closing the file": (parquet.ParquetWriter, "close"),
     "hashing": (publishing, "file_sha256"),
     "writing the README": (publishing, "readme"),
     "writing text": (Path, "write_text"),

@@ -18,8 +18,9 @@ import pytest
 from pyarrow import csv as pacsv
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.attackers.residue_pages import everything, pages
+from sfumato.auditor.attackers.residue import everything
 from sfumato.release.folder import MANIFEST_NAME
+from sfumato.release.formats.parquet import Parquet
 from tests.conftest import make_policy
 from tests.engines.tools import released
 
@@ -153,14 +154,14 @@ def test_the_search_finds_what_a_plain_copy_keeps(tmp_path: Path) -> None:
     } <= found
     # compressed pages hide what their dictionaries and values hold: looking at the raw file is not enough
     assert b"note 399" not in (tmp_path / "table-planted.parquet").read_bytes()
-    assert any(b"note 399" in page for page in pages(tmp_path / "table-planted.parquet"))
+    assert any(b"note 399" in page for page in Parquet.hidden(tmp_path / "table-planted.parquet"))
 
 
 def test_a_copy_that_forgets_to_clean_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search has power over our own writer: without the cleaning the unused values are in the release."""
-    from sfumato.engines.embedded import cleaning
+    from sfumato.engines.embedded import writing
 
-    monkeypatch.setattr(cleaning, "clean_table", lambda table: table)
+    monkeypatch.setattr(writing, "clean_table", lambda table: table)
     release = released(planted_table(), POLICY, folder=tmp_path / "r", shuffle=False)
     assert "a value that no row has, untouched column" in found_in(all_bytes(release.folder))
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.finding import named
-from sfumato.engines.arrow import codes_of
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.mapping import positioned
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.publisher.table import Table
 from sfumato.release.reading import connected, quoted
 from sfumato.values.arrays import CodeArray, IntArray
+from sfumato.values.arrow import codes_of
 from sfumato.values.attributes import MISSING_LABEL, Attribute, Value
 from sfumato.values.attributes import label as written
 

@@ -18,13 +18,13 @@ from sfumato.analyst.release import Release
 from sfumato.auditor.codes import ColumnCodes, Signatures, release_codes, table_codes, text_of
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.buckets import BucketClaim
-from sfumato.engines.arrow import as_numpy
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.publisher.table import Table
 from sfumato.release.manifest import GroupsPart, Manifest, ReleaseKind
 from sfumato.release.reading import connected
 from sfumato.release.verify.files import as_published
 from sfumato.values.arrays import CodeArray, IntArray
+from sfumato.values.arrow import as_numpy
 from sfumato.values.attributes import Attribute, SensitiveDomain
 from sfumato.values.mechanism import Mechanism
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.engines.rows.by_record import RecordKey
+from sfumato.release.formats import FormatName
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.looks import Seen
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.steps import RowStep
-
-FileFormat = Literal["parquet", "csv"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Engine(Protocol):
         """Return how many rows there are, and how many different values of an identifier."""
         ...
 
-    def check(self, rows: Rows, format: FileFormat, *, keeps_order: bool, draws_each_row: bool) -> None:
+    def check(self, rows: Rows, format: FormatName, *, keeps_order: bool, draws_each_row: bool) -> None:
         """Raise if it cannot be done here; `draws_each_row`: what becomes of a row depends on its own words alone."""
         ...
 
@@ -99,7 +98,7 @@ class Engine(Protocol):
         steps: Sequence[RowStep],
         key: SecretKey,
         folder: Path,
-        format: FileFormat,
+        format: FormatName,
         progress: Progress,
         reads: int,
     ) -> Written:

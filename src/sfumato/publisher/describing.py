@@ -12,11 +12,12 @@ import numpy as np
 from sfumato.claims import codec
 from sfumato.claims.claim import Shape
 from sfumato.claims.guarantee import Guarantee
-from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, Written
+from sfumato.engines.engine import BucketsWritten, FilesWritten, Written
 from sfumato.engines.rows.number_columns import holds
 from sfumato.methods.plan import AnyPlan
 from sfumato.publisher.table import Table, declared_order, held_by_domain
 from sfumato.release.folder import value_type
+from sfumato.release.formats import FormatName
 from sfumato.release.manifest import (
     Column,
     DataFile,
@@ -36,7 +37,7 @@ from sfumato.values.randomness import release_id
 from sfumato.values.recoding import Merge
 
 
-def manifest_of(table: Table, plan: AnyPlan, is_seeded: bool, written: Written, format: FileFormat) -> Manifest:
+def manifest_of(table: Table, plan: AnyPlan, is_seeded: bool, written: Written, format: FormatName) -> Manifest:
     """Return the manifest; the README's checksum is still to be filled in."""
     buckets = None if written.buckets is None else _groups(table, plan, written.buckets, written.data.rows)
     return Manifest(
@@ -63,7 +64,7 @@ def manifest_of(table: Table, plan: AnyPlan, is_seeded: bool, written: Written, 
     )
 
 
-def _data(plan: AnyPlan, files: FilesWritten, format: FileFormat) -> DataFile:
+def _data(plan: AnyPlan, files: FilesWritten, format: FormatName) -> DataFile:
     return DataFile(
         file=files.file,
         format=format,

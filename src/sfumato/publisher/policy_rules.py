@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sfumato.errors import PolicyError
 from sfumato.methods.method import Probability
+from sfumato.release.formats import USUAL, FormatName
 from sfumato.values.attributes import LEFT_OUT_ROLES, MISSING_LABEL, Attribute, Missing, Role, Value
 from sfumato.values.number_texts import ColumnType
 from sfumato.values.recoding import DATE_UNITS, Bins, DateBins, DateUnit, Merge, Recoding
@@ -367,7 +368,7 @@ def _limit(l: int | None, risk_limit: Probability | None) -> Number:  # noqa: E7
 class OutputRule(Section):
     """How the release is written. `order`: a random one, or (keep) the table's, which is refused where it tells."""
 
-    format: Literal["parquet", "csv"] = "parquet"
+    format: FormatName = USUAL
     order: Literal["shuffle", "keep"] = "shuffle"
 
     @field_validator("order", mode="before")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.analyst.release import Release, open_release
-from sfumato.engines.engine import FileFormat
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods import named
 from sfumato.methods.plan import AnyPlan
@@ -13,6 +12,7 @@ from sfumato.publisher.describing import manifest_of
 from sfumato.publisher.table import Table, check_identities, no_progress, profile
 from sfumato.publisher.whole_or_absent import new_folder
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal
+from sfumato.release.formats import FormatName
 from sfumato.release.readme import readme
 from sfumato.values.arrays import Progress
 from sfumato.values.looks import refuse
@@ -26,7 +26,7 @@ def publish(
     folder: str | Path,
     *,
     key: SecretKey | None = None,
-    format: FileFormat | None = None,
+    format: FormatName | None = None,
     progress: Progress = no_progress,
 ) -> Release:
     """Carry out the plan and write a release: data, manifest and a README for the analyst.
@@ -76,7 +76,7 @@ def rehearse(table: Table, plan: AnyPlan, progress: Progress = no_progress) -> N
     table.engine.rehearse(table.rows, progress)
 
 
-def _check_engine(table: Table, plan: AnyPlan, format: FileFormat) -> None:
+def _check_engine(table: Table, plan: AnyPlan, format: FormatName) -> None:
     keeps_order, draws_each_row = not plan.shuffle, plan.draws_each_row
     table.engine.check(table.rows, format, keeps_order=keeps_order, draws_each_row=draws_each_row)
 

@@ -22,6 +22,7 @@ from sfumato.claims.guarantee import BOTH, UPWARD, Guarantee, Scope, Strength
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.sub_tables import SubTableClaim
+from sfumato.release.formats import FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism
@@ -73,7 +74,7 @@ class DataFile(Part):
     """The published rows."""
 
     file: str = Field(description=f"Name of the file in the release folder; with parts {DATA_FOLDER!r}, a folder.")
-    format: Literal["parquet", "csv"]
+    format: FormatName
     rows: int = Field(ge=0, description="Number of published rows.")
     sha256: str = Field(description="Of the file; with parts, of the 32 bytes of each part's, one after another.")
     shuffled: bool = Field(description="Whether the rows were put in a random order.")

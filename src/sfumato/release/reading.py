@@ -14,29 +14,16 @@ import duckdb
 from sfumato.errors import ReleaseError
 from sfumato.release.database import connection
 from sfumato.release.folder import ReleaseFolder
+from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import Column, DomainPart
 from sfumato.values.attributes import Domain
 from sfumato.values.number_texts import Holds
 
 Written = TypeVar("Written", bound=ReleaseFolder)
 
-CSV_TYPES = {
-    "bool": "BOOLEAN",
-    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
-    "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT",
-    "halffloat": "REAL", "float": "REAL", "double": "DOUBLE", "date32[day]": "DATE", "date64[ms]": "DATE",
-    "timestamp[s]": "TIMESTAMP_S", "timestamp[ms]": "TIMESTAMP_MS", "timestamp[us]": "TIMESTAMP",
-    "timestamp[ns]": "TIMESTAMP_NS",
-    "time32[s]": "TIME", "time32[ms]": "TIME", "time64[us]": "TIME", "time64[ns]": "TIME_NS",
-}  # fmt: skip
-"""How the text of a CSV release is read, by the (Arrow) type in the manifest; see `csv_type` for those with numbers."""
 HELD_TYPES: dict[Holds, str] = {"integer": "int64", "decimal": "double"}
 """The Arrow types of numbers that text holds."""
 SQL_TYPES: dict[Holds, str] = {"integer": "BIGINT", "decimal": "DOUBLE"}
-LARGEST_DECIMAL = 38
-"""Digits of a decimal that DuckDB holds."""
-
-
 CONDITION_ERRORS = (
     duckdb.BinderException, duckdb.ConversionException, duckdb.InvalidInputException, duckdb.NotImplementedException,
     duckdb.OutOfRangeException, duckdb.ParserException, duckdb.SyntaxException, duckdb.TypeMismatchException,
@@ -120,27 +107,13 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def csv_type(arrow: str) -> str:
-    """Return the DuckDB type for the text of a column of this Arrow type; what it cannot hold stays text.
-
-    >>> csv_type("decimal128(10, 2)"), csv_type("timestamp[us, tz=UTC]"), csv_type("decimal256(60, 2)")
-    ('DECIMAL(10, 2)', 'TIMESTAMPTZ', 'VARCHAR')
-    """
-    decimal = re.fullmatch(r"decimal\d+\((\d+), (\d+)\)", arrow)
-    if decimal and int(decimal[1]) <= LARGEST_DECIMAL and int(decimal[2]) <= int(decimal[1]):
-        return f"DECIMAL({decimal[1]}, {decimal[2]})"
-    if re.fullmatch(r"timestamp\[\w+, tz=.*\]", arrow):
-        return "TIMESTAMPTZ"
-    return CSV_TYPES.get(arrow, "VARCHAR")
-
-
 def manifest_types(release: ReleaseFolder) -> dict[str, str]:
     """Return the type of each column that can be asked for, also of those that only groups have.
 
-    "string" stands for those of a CSV release that are read as text. Text that holds numbers has their type.
+    "string" stands for those of a release in text that are read as such. Text that holds numbers has their type.
     """
-    is_csv = release.manifest.data.format == "csv"
-    types = {name: "string" if is_csv and csv_type(kind) == "VARCHAR" else kind for name, kind in _data_types(release)}
+    sql_type = FORMATS[release.manifest.data.format].sql_type
+    types = {name: "string" if sql_type(kind) == "VARCHAR" else kind for name, kind in _data_types(release)}
     return {**types, **dict(_sensitive_types(release)), **{n: HELD_TYPES[h] for n, h in held_numbers(release).items()}}
 
 
@@ -207,23 +180,14 @@ def _composition_types(release: ReleaseFolder) -> list[tuple[str, str]]:
 
 def _select(release: ReleaseFolder, view: str, files: Sequence[Path], as_numbers: bool) -> str:
     """Return the query of all rows: those of the first file, then those of the next (DuckDB keeps their order)."""
-    paths = f"[{', '.join(map(_pattern, files))}]"  # folders named x=y are no columns
-    hidden = hidden_numbers(release)
-    shown = held_numbers(release) if as_numbers and view == "release" else {}
-    held = {name: SQL_TYPES[holds] for name, holds in shown.items() if name not in hidden}
-    if release.manifest.data.format == "parquet":
-        read = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in held.items())
-        columns = f"* REPLACE ({read})" if held else "*"
-        return f"SELECT {columns} FROM read_parquet({paths}, hive_partitioning = false)"
-    types = _data_types(release) if view == "release" else _composition_types(release)
-    sql_types = {name: held.get(name, csv_type(kind)) for name, kind in types}
-    columns = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in sql_types.items())
-    return (
-        f"SELECT {columns} FROM read_csv({paths}, all_varchar = true, header = true, delim = ',', quote = '\"', "
-        "escape = '\"', nullstr = '', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, "
-        "columns = "
-        "{" + ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for name, _ in types) + "})"
-    )
+    hidden, form = hidden_numbers(release), FORMATS[release.manifest.data.format]
+    types = dict(_data_types(release) if view == "release" else _composition_types(release))
+    casts = {name: kind for name, arrow in types.items() if (kind := form.sql_type(arrow))}
+    if as_numbers and view == "release":
+        casts |= {name: SQL_TYPES[holds] for name, holds in held_numbers(release).items() if name not in hidden}
+    read = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in casts.items())
+    relation = form.relation(f"[{', '.join(map(_pattern, files))}]", types)
+    return f"SELECT * {f'REPLACE ({read}) ' if read else ''}FROM {relation}"
 
 
 def _of_piece(piece: Piece | None) -> str:

@@ -22,6 +22,7 @@ import duckdb
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.folder import ReleaseFolder
+from sfumato.release.formats import FORMATS
 from sfumato.release.reading import ROW_NUMBER, Piece, connected, first_line, need_files
 from sfumato.spark_session import quietly
 
@@ -145,10 +146,10 @@ def _schema(types: Mapping[str, str]) -> StructType:
 
 
 def pieces_of(release: ReleaseFolder) -> list[Piece]:
-    """Return the published rows in pieces: files, the large ones cut (CSV cannot be)."""
+    """Return the published rows in pieces: files, the large ones cut where the format can be."""
     data, files = release.manifest.data, release.data_files
     rows = [data.rows] if data.parts is None else [part.rows for part in data.parts]
-    is_whole = data.format == "csv" or ROW_NUMBER in map(str.lower, release.column_names)
+    is_whole = not FORMATS[data.format].numbers_rows or ROW_NUMBER in map(str.lower, release.column_names)
     need_files(release, files)
     return [
         piece

@@ -22,16 +22,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import Attacker, Listed, everywhere
-from sfumato.auditor.attackers.residue_pages import everything
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.engines.base import Source
 from sfumato.publisher.table import Table
 from sfumato.release.folder import MANIFEST_NAME, manifest_seal
+from sfumato.release.formats import FORMATS
 from sfumato.release.readme import readme
 from sfumato.values.arrays import WordArray
 
@@ -203,15 +202,8 @@ def _known_text(release: Release) -> bytes:
         *re.findall(r"\d[\d.,/%-]*", readme(manifest)),
         manifest_seal(text, manifest.readme_sha256),
     ]
-    return b"\n".join([*(part.encode() for part in parts), _empty_file([c.name for c in manifest.columns])])
-
-
-def _empty_file(names: list[str]) -> bytes:
-    """Return a Parquet file with these columns and no row: the words of the format."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({name: pa.array([], pa.string()) for name in names}), sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    of_format = FORMATS[manifest.data.format].words([c.name for c in manifest.columns])
+    return b"\n".join([*(part.encode() for part in parts), of_format])
 
 
 # --- the search -----------------------------------------------------------------------------------------------------
@@ -243,6 +235,13 @@ def _search(files: Iterable[Path], tokens: list[bytes]) -> set[bytes]:
             for place, prefix in _places(content, prefixes):
                 found.update(t for t in by_prefix[prefix] if content.startswith(t, place))
     return found
+
+
+def everything(path: Path) -> Iterator[bytes]:
+    """Give a file as it is (headers, statistics, schema, footer), and all that its format compresses."""
+    yield path.read_bytes()
+    if form := FORMATS.get(path.suffix.removeprefix(".")):
+        yield from form.hidden(path)
 
 
 def _places(content: bytes, prefixes: WordArray) -> Iterator[tuple[int, int]]:

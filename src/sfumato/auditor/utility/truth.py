@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from sfumato.analyst.answer import NAN
 from sfumato.analyst.release import Release
-from sfumato.engines.arrow import codes_of
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.sources import open_source
 from sfumato.engines.rows.recoding import NO_DAY, day_of_text
@@ -33,6 +32,7 @@ from sfumato.release.folder import value_type
 from sfumato.release.manifest import Column
 from sfumato.release.reading import manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.arrow import codes_of
 from sfumato.values.recoding import DATE_UNITS, EPOCH, DateBins
 from sfumato.values.section import InputRule
 from sfumato.values.text import meant

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import Source
 from sfumato.engines.deal.buckets import (
     Composition,
@@ -39,6 +38,7 @@ from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.mapping import WORD, Beside, changed_table, decoded, positioned
 from sfumato.engines.rows.sensitive import SensitiveRows
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, WordArray
+from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import from_numpy, take, with_nulls
 from sfumato.engines.embedded.pipeline import side_by_side
+from sfumato.values.arrow import from_numpy, take, with_nulls
 
 STRETCH = 1 << 23
 """Bytes that make a batch."""

@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as pacsv
 
-from sfumato.engines.arrow import from_text, with_nulls
 from sfumato.engines.base import Batch, Stretch, hash_files
 from sfumato.engines.embedded import csv_lines
 from sfumato.errors import TableError
+from sfumato.values.arrow import from_text, with_nulls
 from sfumato.values.attributes import Missing
 from sfumato.values.section import InputRule
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.values.arrays import Progress
+from sfumato.values.arrow import is_text
 from sfumato.values.randomness import SecretKey, Step
 
 MEMORY = "400MB"
@@ -129,11 +130,6 @@ def number_of(name: str, kind: Any) -> str:
     finite = f"CASE WHEN isfinite({cast}) THEN {cast} END"
     # a text that begins behind '9' is none; asking first is much faster than a cast that fails
     return f"CASE WHEN ascii({name}) <= 57 THEN {finite} END" if is_text(kind) else finite
-
-
-def is_text(kind: Any) -> bool:
-    """Whether values of this type are text."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_numeric(kind: Any) -> bool:

@@ -27,11 +27,10 @@ from sfumato.engines.embedded.counting import count_sensitive
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.duck import group_sizes
 from sfumato.engines.embedded.memory import kept_memory
-from sfumato.engines.embedded.one_file import Written as FileWritten
-from sfumato.engines.embedded.one_file import reported, write_file
 from sfumato.engines.embedded.shuffle import shuffled
-from sfumato.engines.embedded.writers import CsvFormat, Format, ParquetFormat
-from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, Rows, Written
+from sfumato.engines.embedded.writing import Written as FileWritten
+from sfumato.engines.embedded.writing import reported, write_file
+from sfumato.engines.engine import BucketsWritten, FilesWritten, Rows, Written
 from sfumato.engines.rows.identity import index_column
 from sfumato.engines.rows.looking import see
 from sfumato.engines.rows.mapping import CountedValues, RowMapper, integer_types
@@ -39,6 +38,9 @@ from sfumato.engines.rows.mapping import Dealt as LabelOf
 from sfumato.engines.rows.number_columns import NumberColumns
 from sfumato.engines.rows.published import PublishedRows
 from sfumato.engines.rows.selection import complete_columns, draw_persons
+from sfumato.errors import UsageError
+from sfumato.release.format import Format
+from sfumato.release.formats import FORMATS, FormatName
 from sfumato.values.arrays import BoolArray, CodeArray, Progress, WordArray
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.looks import Seen
@@ -68,8 +70,10 @@ class EmbeddedEngine:
         with index_column(rows.source, column, SecretKey.fresh()) as index:
             return index.rows, index.distinct()
 
-    def check(self, rows: Rows, format: FileFormat, *, keeps_order: bool, draws_each_row: bool) -> None:
-        """Raise nothing: everything can be done here."""
+    def check(self, rows: Rows, format: FormatName, *, keeps_order: bool, draws_each_row: bool) -> None:
+        """Raise if there is no such format; all else can be done here."""
+        if format not in FORMATS:
+            raise UsageError(f"There is no format {format!r}.", f"Name one of {', '.join(map(repr, FORMATS))}.")
 
     def rehearse(self, rows: Rows, progress: Progress) -> None:
         """Raise what `write` would raise because of a value: read every row, and write nothing."""
@@ -82,12 +86,12 @@ class EmbeddedEngine:
         steps: Sequence[RowStep],
         key: SecretKey,
         folder: Path,
-        format: FileFormat,
+        format: FormatName,
         progress: Progress,
         reads: int,
     ) -> Written:
         """Carry out the steps on all rows, and write what comes of it."""
-        source, schema = _widened(rows) if format == "csv" else (rows.source, rows.schema)
+        source, schema = _widened(rows) if FORMATS[format].takes_runs else (rows.source, rows.schema)
         written = _Files(rows, source, schema, key, folder, format, progress)
         with kept_memory():
             separate = next((step for step in steps if isinstance(step, Separate)), None)
@@ -109,7 +113,7 @@ class _Files(NamedTuple):
     schema: Schema
     key: SecretKey
     folder: Path
-    format: FileFormat
+    format: FormatName
     progress: Progress
 
     # --- rows that stay rows ----------------------------------------------------------------------------------------
@@ -188,9 +192,8 @@ class _Files(NamedTuple):
         """Write the values of each bucket, which are known before the first row is read, beside the rows."""
         failed = threading.Event()
         values = takewhile(lambda _: not failed.is_set(), tables.values)
-        plain = CsvFormat() if self.format == "csv" else ParquetFormat()
         with ThreadPoolExecutor(1) as beside:
-            lines = beside.submit(write_file, values, self._path("groups"), plain, threading.Event())
+            lines = beside.submit(write_file, values, self._path("groups"), FORMATS[self.format](), threading.Event())
             try:
                 data = write_file(tables.rows, self._path("data"), self._kind(), stopped)
             except BaseException:
@@ -204,7 +207,7 @@ class _Files(NamedTuple):
         return self.folder / f"{name}.{self.format}"
 
     def _kind(self) -> Format:
-        return CsvFormat(self.source.wide) if self.format == "csv" else ParquetFormat(complete_columns(self.schema))
+        return FORMATS[self.format](complete_columns(self.schema), self.source.wide)
 
     def _named(self, name: str, file: FileWritten, numbers: NumberColumns | None = None) -> FilesWritten:
         schema = file.schema if numbers is None else numbers.noted(file.schema)

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import codes_of, from_numpy, from_text, nulls_of, take
 from sfumato.engines.embedded.sorting import Order, order_of_words, stable_order
 from sfumato.engines.embedded.spill import Place, SpillFile
 from sfumato.values.arrays import WordArray
+from sfumato.values.arrow import codes_of, from_numpy, from_text, nulls_of, take
 from sfumato.values.randomness import SecretKey, Step
 
 PART_ROWS = 1 << 19

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import codes_of
 from sfumato.engines.rows.recoding import ISO_DATE, Unfit, as_text, check_recoding, in_days, recoded
 from sfumato.errors import PolicyError, TableError
 from sfumato.values.arrays import CodeArray
+from sfumato.values.arrow import codes_of
 from sfumato.values.attributes import Attribute, Domain, Value, label
 from sfumato.values.recoding import DateBins, Merge
 from sfumato.values.text import nearest

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import as_numpy, first_null, from_numpy
 from sfumato.engines.base import Source
 from sfumato.errors import TableError
 from sfumato.values.arrays import WordArray
+from sfumato.values.arrow import as_numpy, first_null, from_numpy
 from sfumato.values.randomness import SecretKey, Step
 
 MEMORY = "200MB"

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.arrow import from_numpy
 from sfumato.engines.base import BATCH_ROWS, Source
-from sfumato.engines.embedded.duck import is_text, not_nan, plain_kind, run, salt
+from sfumato.engines.embedded.duck import not_nan, plain_kind, run, salt
 from sfumato.engines.rows.encoding import fitted, new_encoder
+from sfumato.values.arrow import from_numpy, is_text
 from sfumato.values.attributes import Attribute
 from sfumato.values.looks import PATTERNS, Seen, is_id, words
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import first_null, from_numpy, from_text
 from sfumato.engines.base import RESERVED, Batch, Source
 from sfumato.engines.embedded.pipeline import ahead
 from sfumato.engines.rows.by_record import RecordKey
@@ -18,6 +17,7 @@ from sfumato.engines.rows.encoding import Encoder, Refusal, first_row, fitted, n
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import PlanMismatch, TableError
 from sfumato.values.arrays import BoolArray, WordArray
+from sfumato.values.arrow import first_null, from_numpy, from_text
 from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.mechanism import LABEL, Mechanism
 from sfumato.values.randomness import SecretKey, Step

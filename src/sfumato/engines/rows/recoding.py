@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import as_numpy, from_numpy, nulls_of
 from sfumato.errors import PolicyError
+from sfumato.values.arrow import as_numpy, from_numpy, nulls_of
 from sfumato.values.attributes import Attribute, Value
 from sfumato.values.recoding import EPOCH, Bins, DateBins, Days, Merge, Recoding
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.arrow import nulls_of
 from sfumato.engines.base import Batch, Source
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.engines.rows.identity import IdentityIndex, key_bytes
 from sfumato.values.arrays import BoolArray, WordArray
+from sfumato.values.arrow import nulls_of
 from sfumato.values.attributes import Attribute, Schema
 from sfumato.values.randomness import SecretKey, Step
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.deal.allocation import Picked, Rows, Stream
 from sfumato.engines.deal.labels import dealing_stream
 from sfumato.engines.rows.sensitive import SensitiveRows
@@ -20,6 +19,7 @@ from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import TaskSource
 from sfumato.values.arrays import IntArray
+from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.attributes import Schema
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, Step

@@ -14,7 +14,7 @@ from typing import Any
 from sfumato.engines.deal.anatomy import for_once
 from sfumato.engines.deal.buckets import Groups
 from sfumato.engines.deal.labels import dealt
-from sfumato.engines.engine import BucketsWritten, FileFormat, FilesWritten, PartWritten, Rows, Written
+from sfumato.engines.engine import BucketsWritten, FilesWritten, PartWritten, Rows, Written
 from sfumato.engines.rows.encoding import Refusal
 from sfumato.engines.rows.mapping import changed_table, integer_types, missing_values
 from sfumato.engines.spark.alone import group_sizes
@@ -29,6 +29,7 @@ from sfumato.engines.spark.running import collected, told
 from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.writing import Parts
 from sfumato.errors import UsageError
+from sfumato.release.formats import FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, parts_sha256
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Domain
@@ -60,7 +61,7 @@ class SparkEngine:
         """Return how many rows there are, and how many different values of an identifier."""
         return repeated(rows.source, column)
 
-    def check(self, rows: Rows, format: FileFormat, *, keeps_order: bool, draws_each_row: bool) -> None:
+    def check(self, rows: Rows, format: FormatName, *, keeps_order: bool, draws_each_row: bool) -> None:
         """Raise unless every row draws the same words however often Spark reads it, and Parquet is asked for."""
         check_format(format)
         if keeps_order:
@@ -96,7 +97,7 @@ class SparkEngine:
         steps: Sequence[RowStep],
         key: SecretKey,
         folder: Path,
-        format: FileFormat,
+        format: FormatName,
         progress: Progress,
         reads: int,
     ) -> Written:
@@ -113,7 +114,7 @@ class SparkEngine:
         return Written(_named(DATA_FOLDER, both.rows), buckets)
 
 
-def check_format(format: FileFormat) -> None:
+def check_format(format: FormatName) -> None:
     """Raise unless Parquet is asked for."""
     if format != "parquet":
         raise UsageError("On Spark a release is written as Parquet.", 'Say output.format = "parquet".')

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED
 from sfumato.engines.deal.anatomy import Types, in_arrow
 from sfumato.engines.deal.buckets import Groups, part_of, parts_of, ranked, value_hash
@@ -47,6 +46,7 @@ from sfumato.engines.spark.writing import (
     write_parts,
 )
 from sfumato.values.arrays import CodeArray, IntArray
+from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step

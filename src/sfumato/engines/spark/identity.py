@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.arrow import from_numpy
 from sfumato.engines.base import Batch
 from sfumato.engines.rows.by_record import RecordKey
 from sfumato.engines.rows.identity import key_bytes
@@ -20,6 +19,7 @@ from sfumato.engines.spark.source import SparkSource, quoted
 from sfumato.engines.spark.tasks import DRAWN, FILE, ROW, Refused, TaskSource, at_once
 from sfumato.errors import UsageError
 from sfumato.values.arrays import WordArray
+from sfumato.values.arrow import from_numpy
 from sfumato.values.attributes import Attribute, Schema
 from sfumato.values.randomness import SecretKey, Step
 

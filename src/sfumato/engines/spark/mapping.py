@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED, Batch
 from sfumato.engines.deal.allocation import Deal
 from sfumato.engines.deal.buckets import part_of
@@ -39,6 +38,7 @@ from sfumato.engines.spark.writing import (
     write_parts,
 )
 from sfumato.values.arrays import WordArray
+from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.attributes import Schema
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, Step, release_id

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.engines.arrow import first_null
 from sfumato.engines.rows.encoding import Encoder, Refusal
 from sfumato.engines.rows.identity import missing_identifier
 from sfumato.engines.rows.mapping import changed_table, checking_encoder, missing_values
@@ -22,6 +21,7 @@ from sfumato.engines.rows.recoding import Unfit
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import Addressed, AnyBatch, Refused, TaskSource
+from sfumato.values.arrow import first_null
 from sfumato.values.attributes import Attribute, Domain, Schema, Value
 from sfumato.values.randomness import SecretKey
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.arrow import as_numpy
 from sfumato.engines.base import RESERVED, Numbering, by_file
 from sfumato.engines.rows.mapping import changed_table
 from sfumato.values.arrays import IntArray, WordArray
+from sfumato.values.arrow import as_numpy
 from sfumato.values.randomness import SecretKey, Step
 
 FILE, ROW = f"{RESERVED}file", f"{RESERVED}row"

@@ -23,17 +23,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.arrow import as_numpy, from_numpy
 from sfumato.engines.base import RESERVED
 from sfumato.engines.embedded.memory import kept_memory
-from sfumato.engines.embedded.one_file import Written, write_file
-from sfumato.engines.embedded.writers import ParquetFormat
+from sfumato.engines.embedded.writing import Written, write_file
 from sfumato.engines.rows.mapping import WORD
 from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import quoted
 from sfumato.engines.spark.tasks import at_once
 from sfumato.errors import TableError
+from sfumato.release.formats.parquet import Parquet
 from sfumato.values.arrays import WordArray
+from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.randomness import SecretKey, release_id
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def in_files(rows: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Iterato
 
 def written_file(rows: Iterator[Any], path: Path, complete: frozenset[str]) -> Written:
     """Write a file and have it on the disk: its worker may be gone when the release is committed."""
-    written = write_file(rows, path, ParquetFormat(complete), Event())
+    written = write_file(rows, path, Parquet(complete), Event())
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

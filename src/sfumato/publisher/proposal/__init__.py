@@ -33,6 +33,7 @@ from sfumato.publisher.survey import check_names
 from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.model import Column
 from sfumato.publisher.table import no_progress
+from sfumato.release.formats import FORMATS
 from sfumato.values.attributes import LEFT_OUT_ROLES, Attribute, Schema
 from sfumato.values.looks import PERSON_WORDS, Look, look_at, words
 from sfumato.values.profile import Profile
@@ -360,11 +361,12 @@ def _linking(guesses: Sequence[Guess], profile: Profile) -> list[list[str]]:
 
 
 def _output(profile: Profile) -> list[str]:
+    usual, *others = (f'"{name}"' for name in FORMATS)
     return [
         toml.comment(
             f'{profile.order.statement} Rows are published in a random order; "keep" leaves them as they are.'
         ),
         "[output]",
-        'format = "parquet"    # or "csv"',
+        f"format = {usual}    # or {' or '.join(others)}",
         'order = "shuffle"',
     ]

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.csv_source import CsvSource
-from sfumato.engines.embedded.duck import is_numeric, is_text, not_nan, number_of, plain_kind, run, salt, shared
+from sfumato.engines.embedded.duck import is_numeric, not_nan, number_of, plain_kind, run, salt, shared
 from sfumato.engines.rows.number_columns import NumberColumns
 from sfumato.publisher.survey.model import Column
 from sfumato.values.arrays import Progress
+from sfumato.values.arrow import is_text
 
 TOGETHER = 8
 """Columns that are counted in one pass: each takes a hash table, and these must fit side by side."""

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.embedded.duck import is_text
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.published import SEED, PublishedRows
 from sfumato.publisher.survey.model import Column, Prediction, Predictor
 from sfumato.publisher.table import Table
 from sfumato.values.arrays import IntArray, Progress
+from sfumato.values.arrow import is_text
 from sfumato.values.attributes import Domain
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation

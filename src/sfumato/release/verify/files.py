@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sfumato.claims.checks import Check, outcome
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, ReleaseFolder, file_sha256, manifest_seal, value_type
+from sfumato.release.format import Format
+from sfumato.release.formats import FORMATS
 from sfumato.release.parts import FilePart
 from sfumato.release.verify import buckets
 
@@ -113,28 +114,30 @@ def _seal(release: ReleaseFolder) -> Iterator[Check]:
         )
 
 
-# --- what Parquet files carry ---------------------------------------------------------------------------------------
+# --- what files carry -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Columns:
     """What every file of a table must have: columns of these names, and of types that fit."""
 
+    form: type[Format]
     names: Sequence[str]
     fit: Callable[[list[str]], bool]
 
 
 def carried(release: ReleaseFolder) -> Iterator[Check]:
-    """Check the types of the Parquet files and their metadata, which must hold nothing of the source."""
+    """Check the types of files that tell them, and their metadata, which must hold nothing of the source."""
     manifest = release.manifest
-    if manifest.data.format != "parquet":
+    form = FORMATS[manifest.data.format]
+    if not form.tells:
         return
     data, *others = _tables(release)
     types = [column.type for column in manifest.columns]
-    yield from _carried(data, "", _Columns(release.column_names, lambda found: found == types))
+    yield from _carried(data, "", _Columns(form, release.column_names, lambda found: found == types))
     if others:
         fit = partial(buckets.types_fit, domain=manifest.domain)
-        columns = _Columns(buckets.bucket_columns(manifest.buckets), fit)
+        columns = _Columns(form, buckets.bucket_columns(manifest.buckets), fit)
         yield from _carried(others[0], f" of {others[0].name}", columns)
 
 
@@ -144,11 +147,11 @@ def _carried(table: _Table, of: str, due: _Columns) -> Iterator[Check]:
     for number, path in enumerate(table.files):
         for check, what in _flaws(path, due, table.parts[number] if table.parts else None):
             wrong.setdefault(check, f"{path.name}: {what}" if table.parts else what)
-    good = {"types": "As stated.", "metadata": "The file carries none."}
+    good = {"types": "As stated.", "metadata": "No file carries any." if table.parts else "The file carries none."}
+    checks: dict[str, str] = {name: good[name] for name in due.form.tells}
     if table.parts:
-        good["metadata"] = "No file carries any."
-        good["parts"] = "Each file has the columns and as many rows as stated."
-    yield from (outcome(f"{name}{of}", name not in wrong, told, wrong.get(name, "")) for name, told in good.items())
+        checks["parts"] = "Each file has the columns and as many rows as stated."
+    yield from (outcome(f"{name}{of}", name not in wrong, told, wrong.get(name, "")) for name, told in checks.items())
 
 
 def _flaws(path: Path, due: _Columns, part: FilePart | None) -> Iterator[tuple[str, str]]:
@@ -157,17 +160,16 @@ def _flaws(path: Path, due: _Columns, part: FilePart | None) -> Iterator[tuple[s
     Where all rows are read, the columns seen are those of the first part, and the rows are those of all of them.
     """
     try:
-        with pq.ParquetFile(path) as file:
-            schema, meta = file.schema_arrow, file.metadata
+        file = due.form.carried(path)
     except (pa.ArrowException, OSError) as problem:
-        yield "types", f"The file cannot be read: {str(problem).splitlines()[0].rstrip('.')}."
+        yield due.form.tells[0], f"The file cannot be read: {str(problem).splitlines()[0].rstrip('.')}."
         return
-    types, extra = [value_type(kind) for kind in schema.types], sorted(meta.metadata or {})
-    if not due.fit(types):
+    types = [value_type(kind) for kind in file.types]
+    if "types" in due.form.tells and not due.fit(types):
         yield "types", f"They are {types}, not as stated."
-    if extra:
-        yield "metadata", f"The file carries {extra}."
-    if part and schema.names != list(due.names):
-        yield "parts", f"Its columns are {schema.names}, not as stated."
-    if part and meta.num_rows != part.rows:
-        yield "parts", f"It has {meta.num_rows:,} rows, not {part.rows:,} as stated."
+    if file.metadata:
+        yield "metadata", f"The file carries {file.metadata}."
+    if part and file.names != list(due.names):
+        yield "parts", f"Its columns are {file.names}, not as stated."
+    if part and file.rows != part.rows:
+        yield "parts", f"It has {file.rows:,} rows, not {part.rows:,} as stated."

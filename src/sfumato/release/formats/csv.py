@@ -1,147 +1,53 @@
-"""Writing the published rows, Parquet or CSV, from clean tables."""
+"""CSV: text, quoted where it must be."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import io
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyarrow import csv as pacsv
 
-from sfumato.engines.arrow import codes_of, from_numpy, from_text, nulls_of, take
-from sfumato.engines.embedded.following_hash import FollowingHash
-
-ROW_GROUP = 1 << 19
-"""Rows of a Parquet row group."""
+from sfumato.release.format import Format, Piece, Writer
+from sfumato.values.arrow import codes_of, from_numpy, from_text, is_text, nulls_of, take
 
 LINES_AT_ONCE = 1 << 16
 """Lines of text that are joined at a time: an array of texts holds two gigabytes."""
 NEEDS_QUOTES = '^$|[",\r\n]'
 """Fits a text that is quoted in a CSV file: an empty one, which would else be missing, and one with such a sign."""
+SQL_TYPES = {
+    "bool": "BOOLEAN",
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
+    "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT",
+    "halffloat": "REAL", "float": "REAL", "double": "DOUBLE", "date32[day]": "DATE", "date64[ms]": "DATE",
+    "timestamp[s]": "TIMESTAMP_S", "timestamp[ms]": "TIMESTAMP_MS", "timestamp[us]": "TIMESTAMP",
+    "timestamp[ns]": "TIMESTAMP_NS",
+    "time32[s]": "TIME", "time32[ms]": "TIME", "time64[us]": "TIME", "time64[ns]": "TIME_NS",
+}  # fmt: skip
+"""How text is read, by the (Arrow) type in the manifest; see `Csv.sql_type` for those with numbers."""
+LARGEST_DECIMAL = 38
+"""Digits of a decimal that DuckDB holds."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Rows ready to be written."""
-
-    schema: Any
-    rows: int
-    content: Any
-
-
-class Writer(Protocol):
-    """Writes pieces one after another."""
-
-    def write(self, piece: Piece) -> None:
-        """Append the rows."""
-        ...
-
-    def close(self) -> tuple[Any, str]:
-        """Finish the file; return the Arrow schema that a reader sees, and the file's sha256."""
-        ...
-
-    def abandon(self) -> None:
-        """Let go of a file that will be removed."""
-        ...
-
-
-class Format(Protocol):
-    """How rows are written. Tables have exactly `rows_at_once` rows (0: any number)."""
-
-    rows_at_once: int
-    prepares_long: bool  # whether `prepared` is worth a thread of its own
-
-    def prepared(self, table: Any) -> Piece:
-        """Return the rows of a clean table as they will be written."""
-        ...
-
-    def writer(self, path: Path, schema: Any) -> Writer:
-        """Begin a file."""
-        ...
-
-
-class ParquetFormat:
-    """Parquet, a row group at a time. `complete` are the columns without missing values, which a file can say: it is
-    written a sixth faster, and read faster."""
-
-    rows_at_once = ROW_GROUP
-    prepares_long = False
-
-    def __init__(self, complete: Collection[str] = ()) -> None:
-        self._complete = complete
-
-    def prepared(self, table: Any) -> Piece:
-        """Return the table itself, its columns marked."""
-        schema = pa.schema([f.with_nullable(f.name not in self._complete) for f in table.schema])
-        return Piece(schema, table.num_rows, pa.Table.from_arrays(table.columns, schema=schema))
-
-    def writer(self, path: Path, schema: Any) -> Writer:
-        """Begin a file."""
-        return ParquetWriter(path, schema)
-
-
-class ParquetWriter:
-    """Dictionary pages for coded columns, delta encoding for integers, snappy: faster and smaller than the defaults.
-
-    By default every column is first tried as a dictionary, and minima and maxima of text cost as much as writing it.
-    Packed like this there is little left to compress: zstd would save 3% and take a fifth longer.
-    """
-
-    def __init__(self, path: Path, schema: Any) -> None:
-        whole = [f.name for f in schema if _delta_encoded(f.type)]
-        coded = [f.name for f in schema if f.name not in whole and not _is_plain_text(f.type)]
-        ordered = [f.name for f in schema if _has_bounds(f.type)]
-        self._path = path
-        self._writer = pq.ParquetWriter(
-            path,
-            schema,
-            compression="snappy",
-            store_schema=False,
-            use_dictionary=coded or False,
-            column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED") or None,
-            write_statistics=ordered or False,
-        )
-        self._hash = FollowingHash(path)
-
-    def write(self, piece: Piece) -> None:
-        """Append the rows as one row group."""
-        self._writer.write_table(piece.content, row_group_size=ROW_GROUP)
-        self._hash.follow()
-
-    def close(self) -> tuple[Any, str]:
-        """Finish the file; the schema is as a reader sees it: Parquet has no seconds and no large text."""
-        self._writer.close()
-        return pq.read_schema(self._path), self._hash.finish()
-
-    def abandon(self) -> None:
-        """Let go of a file that will be removed."""
-        with contextlib.suppress(OSError, pa.ArrowException):
-            self._writer.close()
-        self._hash.abandon()
-
-
-class CsvFormat:
+class Csv(Format):
     """RFC 4180: a header, quotes where needed, missing values empty.
 
     Quotes are around a value that needs them and no other: by what is quoted besides, a file would tell whether its
     source had quotes, and so of the true values.
-    `wide` says which columns are runs of columns of a file without quotes; text of such a file is written as it is.
+    Columns that are runs (`wide`) are those of a file without quotes; text of such a file is written as it is.
     """
 
     rows_at_once = 0  # batches are written as they come: joining them would only copy text
     prepares_long = True
-
-    def __init__(self, wide: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        self._wide = wide or {}
+    takes_runs = True
 
     def prepared(self, table: Any) -> Piece:
         """Return the rows as text."""
@@ -149,7 +55,7 @@ class CsvFormat:
         return Piece(pa.schema(fields), table.num_rows, list(self._texts(table)))
 
     def _texts(self, table: Any) -> Iterator[Any]:
-        if self._wide:
+        if self.wide:
             yield from map(_lines, table.to_batches(LINES_AT_ONCE))
         else:
             yield from _text(table)
@@ -157,12 +63,39 @@ class CsvFormat:
     def _fields(self, column: Any) -> Iterator[Any]:
         """Give the fields of the file that a column of the table is written to."""
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        for name in self._wide.get(column.name, (column.name,)):
+        for name in self.wide.get(column.name, (column.name,)):
             yield pa.field(name, kind)
 
     def writer(self, path: Path, schema: Any) -> Writer:
         """Begin a file."""
         return CsvWriter(path, schema)
+
+    @staticmethod
+    def relation(files: str, names: Iterable[str]) -> str:
+        """Return all columns as text; an empty one is missing, but for that in quotes."""
+        texts = ", ".join(f"'{name.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for name in names)
+        return (
+            f"read_csv({files}, all_varchar = true, header = true, delim = ',', quote = '\"', escape = '\"', "
+            "nullstr = '', allow_quoted_nulls = false, hive_partitioning = false, auto_detect = false, "
+            f"columns = {{{texts}}})"
+        )
+
+    @staticmethod
+    def sql_type(arrow: str) -> str:
+        """Return the DuckDB type for the text of a column of this Arrow type; what it cannot hold stays text.
+
+        >>> Csv.sql_type("decimal128(10, 2)"), Csv.sql_type("timestamp[us, tz=UTC]"), Csv.sql_type("decimal256(60, 2)")
+        ('DECIMAL(10, 2)', 'TIMESTAMPTZ', 'VARCHAR')
+        """
+        decimal = re.fullmatch(r"decimal\d+\((\d+), (\d+)\)", arrow)
+        if decimal and int(decimal[1]) <= LARGEST_DECIMAL and int(decimal[2]) <= int(decimal[1]):
+            return f"DECIMAL({decimal[1]}, {decimal[2]})"
+        if re.fullmatch(r"timestamp\[\w+, tz=.*\]", arrow):
+            return "TIMESTAMPTZ"
+        return SQL_TYPES.get(arrow, "VARCHAR")
+
+
+FORMAT = Csv
 
 
 class CsvWriter:
@@ -170,7 +103,7 @@ class CsvWriter:
 
     def __init__(self, path: Path, schema: Any) -> None:
         self._file = open(path, "wb")  # noqa: SIM115
-        self._hash, self._schema = FollowingHash(path), schema
+        self._schema = schema
         header = io.StringIO(newline="")
         csv.writer(header, lineterminator="\n").writerow(schema.names)
         self._file.write(header.getvalue().encode())
@@ -179,18 +112,11 @@ class CsvWriter:
         """Append the rows."""
         for text in piece.content:
             self._file.write(text)
-        self._hash.follow()
 
-    def close(self) -> tuple[Any, str]:
-        """Finish the file; return the schema of its columns, and its hash."""
+    def close(self) -> Any:
+        """Finish the file; return the schema of its columns."""
         self._file.close()
-        return self._schema, self._hash.finish()
-
-    def abandon(self) -> None:
-        """Let go of a file that will be removed."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-        self._hash.abandon()
+        return self._schema
 
 
 def _text(table: Any) -> Iterator[Any]:
@@ -207,7 +133,7 @@ def _text(table: Any) -> Iterator[Any]:
             yield _formatted(plain, "none")
             return
     for rows in plain.to_batches(LINES_AT_ONCE):
-        fields = [_quoted_text(c) if _is_plain_text(c.type) else c.cast(pa.string()) for c in rows.columns]
+        fields = [_quoted_text(c) if is_text(c.type) else c.cast(pa.string()) for c in rows.columns]
         lines = pc.binary_join_element_wise(*fields, ",", null_handling="replace", null_replacement="")
         yield pc.binary_join_element_wise(lines, "", "\n").buffers()[2]
 
@@ -278,7 +204,7 @@ def _quoted(values: list[str]) -> list[str]:
 
 
 def _has_empty_text(column: Any) -> bool:
-    return _is_plain_text(column.type) and any(_is_empty_somewhere(chunk) for chunk in column.chunks)
+    return is_text(column.type) and any(_is_empty_somewhere(chunk) for chunk in column.chunks)
 
 
 def _is_empty_somewhere(texts: Any) -> bool:
@@ -287,17 +213,3 @@ def _is_empty_somewhere(texts: Any) -> bool:
     empty = ends[1:] == ends[:-1]
     nulls = nulls_of(texts)
     return bool((empty if nulls is None else empty & ~nulls).any())
-
-
-def _delta_encoded(kind: Any) -> bool:
-    wide = pa.types.is_integer(kind) and kind.bit_width >= 32
-    return bool(wide or pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
-
-
-def _has_bounds(kind: Any) -> bool:
-    """Whether minima and maxima are written. NaN has no place in them: a reader who trusts them miscounts w < 3."""
-    return not (pa.types.is_dictionary(kind) or _is_plain_text(kind) or pa.types.is_floating(kind))
-
-
-def _is_plain_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -82,3 +82,8 @@ def first_null(column: Any) -> int:
 def take(column: Any, order: Any) -> Any:
     """Return the rows in this order; the order is known to be in range."""
     return pc.take(column, order, boundscheck=False)
+
+
+def is_text(kind: Any) -> bool:
+    """Whether values of this type are text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -1,0 +1,197 @@
+"""Parquet, and a small reader of its pages, with nothing but the format's specification.
+
+A column chunk is a row of pages, each with a header in Thrift's compact protocol: field 2 is the size after, field 3
+before decompression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.release.format import Carried, Format, Piece, Writer
+from sfumato.values.arrow import is_text
+
+ROW_GROUP = 1 << 19
+"""Rows of a row group."""
+STRUCT, LIST, BINARY, TRUE, FALSE, BYTE, DOUBLE = 12, 9, 8, 1, 2, 3, 7
+SIZE, COMPRESSED, DATA_PAGE_V2 = 2, 3, 8
+"""Fields of a page's header."""
+
+
+class Parquet(Format):
+    """A row group at a time. A file says which columns are complete: it is written a sixth faster, and read faster."""
+
+    rows_at_once = ROW_GROUP
+    numbers_rows = True
+    tells = ("types", "metadata")
+
+    def prepared(self, table: Any) -> Piece:
+        """Return the table itself, its columns marked."""
+        schema = pa.schema([f.with_nullable(f.name not in self.complete) for f in table.schema])
+        return Piece(schema, table.num_rows, pa.Table.from_arrays(table.columns, schema=schema))
+
+    def writer(self, path: Path, schema: Any) -> Writer:
+        """Begin a file."""
+        return ParquetWriter(path, schema)
+
+    @staticmethod
+    def relation(files: str, names: Iterable[str]) -> str:
+        """Return all columns; folders named x=y are none."""
+        return f"read_parquet({files}, hive_partitioning = false)"
+
+    @staticmethod
+    def sql_type(arrow: str) -> None:
+        """Return nothing: files have the types."""
+
+    @staticmethod
+    def carried(path: Path) -> Carried:
+        """Return what the footer says."""
+        with pq.ParquetFile(path) as file:
+            schema, meta = file.schema_arrow, file.metadata
+        return Carried(schema.names, schema.types, meta.num_rows, sorted(meta.metadata or {}))
+
+    @staticmethod
+    def hidden(path: Path) -> Iterator[bytes]:
+        """Give every page of every column, decompressed."""
+        content, meta = path.read_bytes(), pq.read_metadata(path)
+        for group in range(meta.num_row_groups):
+            for number in range(meta.num_columns):
+                yield from _pages_of(content, meta.row_group(group).column(number))
+
+    @staticmethod
+    def words(names: Sequence[str]) -> bytes:
+        """Return a file with these columns and no row."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({name: pa.array([], pa.string()) for name in names}), sink)
+        content: bytes = sink.getvalue().to_pybytes()
+        return content
+
+
+FORMAT = Parquet
+
+
+# --- written ----------------------------------------------------------------------------------------------------------
+
+
+class ParquetWriter:
+    """Dictionary pages for coded columns, delta encoding for integers, snappy: faster and smaller than the defaults.
+
+    By default every column is first tried as a dictionary, and minima and maxima of text cost as much as writing it.
+    Packed like this there is little left to compress: zstd would save 3% and take a fifth longer.
+    """
+
+    def __init__(self, path: Path, schema: Any) -> None:
+        whole = [f.name for f in schema if _delta_encoded(f.type)]
+        coded = [f.name for f in schema if f.name not in whole and not is_text(f.type)]
+        ordered = [f.name for f in schema if _has_bounds(f.type)]
+        self._path = path
+        self._writer = pq.ParquetWriter(
+            path,
+            schema,
+            compression="snappy",
+            store_schema=False,
+            use_dictionary=coded or False,
+            column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED") or None,
+            write_statistics=ordered or False,
+        )
+
+    def write(self, piece: Piece) -> None:
+        """Append the rows as one row group."""
+        self._writer.write_table(piece.content, row_group_size=ROW_GROUP)
+
+    def close(self) -> Any:
+        """Finish the file; the schema is as a reader sees it: Parquet has no seconds and no large text."""
+        self._writer.close()
+        return pq.read_schema(self._path)
+
+
+def _delta_encoded(kind: Any) -> bool:
+    wide = pa.types.is_integer(kind) and kind.bit_width >= 32
+    return bool(wide or pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
+
+
+def _has_bounds(kind: Any) -> bool:
+    """Whether minima and maxima are written. NaN has no place in them: a reader who trusts them miscounts w < 3."""
+    return not (pa.types.is_dictionary(kind) or is_text(kind) or pa.types.is_floating(kind))
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+class Thrift:
+    """Reads structs of the compact protocol."""
+
+    def __init__(self, content: bytes, at: int) -> None:
+        self.content, self.at = content, at
+
+    def varint(self) -> int:
+        """Return an unsigned integer, seven bits a byte."""
+        value, shift = 0, 0
+        while True:
+            byte = self.content[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def integer(self) -> int:
+        """Return a signed integer (zigzag)."""
+        raw = self.varint()
+        return (raw >> 1) ^ -(raw & 1)
+
+    def value(self, kind: int) -> Any:
+        """Return a value of a type."""
+        if kind in (TRUE, FALSE):
+            return kind == TRUE
+        if kind == STRUCT:
+            return self.struct()
+        if kind == BINARY:
+            size = self.varint()
+            self.at += size
+            return self.content[self.at - size : self.at]
+        if kind == LIST:
+            head = self.content[self.at]
+            self.at += 1
+            size = self.varint() if head >> 4 == 15 else head >> 4
+            return [self.value(head & 15) for _ in range(size)]
+        if kind in (BYTE, DOUBLE):
+            self.at += 1 if kind == BYTE else 8
+            return None
+        return self.integer()
+
+    def struct(self) -> dict[int, Any]:
+        """Return a struct by the numbers of its fields."""
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self.content[self.at]:
+            self.at += 1
+            number = number + (head >> 4) if head >> 4 else self.integer()
+            fields[number] = self.value(head & 15)
+        self.at += 1
+        return fields
+
+
+def _pages_of(content: bytes, chunk: Any) -> Iterator[bytes]:
+    start = chunk.data_page_offset if chunk.dictionary_page_offset is None else chunk.dictionary_page_offset
+    reader = Thrift(content, start)
+    while reader.at < start + chunk.total_compressed_size:
+        header = reader.struct()
+        body = content[reader.at : reader.at + header[COMPRESSED]]
+        yield _decompressed(body, header, chunk.compression.lower())
+        reader.at += header[COMPRESSED]
+
+
+def _decompressed(body: bytes, header: dict[int, Any], codec: str) -> bytes:
+    """Return the content of a page; the levels of a page of version 2 are never compressed."""
+    version2 = header.get(DATA_PAGE_V2)
+    if codec == "uncompressed" or (version2 and not version2.get(7, True)):
+        return body
+    levels = version2[5] + version2[6] if version2 else 0
+    content: bytes = pa.decompress(body[levels:], header[SIZE] - levels, codec, asbytes=True)
+    return body[:levels] + content
