@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.small_domain import Partition, partition
-from sfumato.methods.small_domain.groups import Groups, balance, initial_groups
+from sfumato.methods.small_domain.groups import Groups, balance, degrees, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import (
     Cost,
     Shape,
@@ -23,7 +23,6 @@ from sfumato.methods.small_domain.merging import (
     published_cost,
     slack,
 )
-from sfumato.methods.small_domain.order import degrees, reverse_cuthill_mckee
 from sfumato.methods.small_domain.partition import valid_bound
 from sfumato.methods.small_domain.search import EXACT, improve
 from sfumato.values.arrays import Assurance, IntArray
@@ -251,7 +250,7 @@ def test_lemma_2() -> None:
 def test_order_equals_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     for number, counts in enumerate(tables(9, 400)):
-        monkeypatch.setattr("sfumato.methods.small_domain.order.CHUNK", 4096 if number % 2 else 8)
+        monkeypatch.setattr("sfumato.methods.small_domain.groups.CHUNK", 4096 if number % 2 else 8)
         groups = initial_groups(counts, some_protected(counts, rng) if number % 3 else counts > 0)
         lists = group_lists(groups)
         assert reverse_cuthill_mckee(groups).tolist() == oracle_rcm(lists)

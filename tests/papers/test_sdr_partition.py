@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.methods.small_domain import Partition, partition
-from sfumato.methods.small_domain.groups import Groups, initial_groups
+from sfumato.methods.small_domain.groups import Groups, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import cheapest_merging, printed_cost, published_cost
-from sfumato.methods.small_domain.order import reverse_cuthill_mckee
 from sfumato.methods.small_domain.partition import Block
 from sfumato.values.arrays import Assurance, IntArray
 

@@ -7,9 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.methods.small_domain.groups import Groups, initial_groups
+from sfumato.methods.small_domain.groups import Groups, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import cheapest_merging, published_cost
-from sfumato.methods.small_domain.order import reverse_cuthill_mckee
 from sfumato.methods.small_domain.partition import Block
 from sfumato.values.matrix.retention import amplification, uniform_retention
 from sfumato.values.randomness import simulation

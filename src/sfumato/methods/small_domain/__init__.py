@@ -1,6 +1,6 @@
 """Small domain randomization (SDR): split the table so that each part has a small domain and keeps more.
 
-`partition` works on counts alone: `groups` (balancing), `order` (rearranging), `merging` (dynamic program), `search`.
+`partition` works on counts alone: `groups` (balancing, rearranging), `merging` (dynamic program), `search`.
 """
 
 from __future__ import annotations

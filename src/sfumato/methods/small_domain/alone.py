@@ -42,8 +42,7 @@ class Statements:
         if len(sizes) < 2:
             return cls((), ())
         values = tuple(np.asarray(v) for v in np.unravel_index(np.arange(counts.size), tuple(sizes)))
-        most = math.floor(rho1 * int(counts.sum()))
-        return cls(values, tuple(_within(np.bincount(v, counts), most) for v in values))
+        return cls(values, tuple(at_most(rho1, np.bincount(v, counts)) for v in values))
 
     def gamma(self, codes: IntArray, counts: IntArray, rho2: Fraction) -> Fraction | None:
         """Return the largest gamma of a block that bounds its protected statements; None: any. None does if it is <= 1.
@@ -61,21 +60,18 @@ class Statements:
 
     def _protected(self, codes: IntArray, counts: IntArray) -> Iterator[tuple[int, int]]:
         """Yield C_A and c_A of each protected statement that has records in a block."""
-        for column, (totals, tops) in enumerate(self.of_block(codes, counts)):
-            for value in np.flatnonzero(self.protected[column] & (totals > 0)).tolist():
-                yield int(totals[value]), int(tops[value])
-
-    def of_block(self, codes: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield C_A and c_A of every value of each column in a block."""
         for values, protected in zip(self.values, self.protected, strict=True):
-            yield totals_and_tops(values[codes], counts, protected.size)
+            totals, tops = totals_and_tops(values[codes], counts, protected.size)
+            there = protected & (totals > 0)
+            yield from zip(totals[there].tolist(), tops[there].tolist(), strict=True)
 
 
 NO_STATEMENTS = Statements((), ())
 
 
-def _within(totals: IntArray, most: int) -> BoolArray:
-    return (totals > 0) & (totals <= most)
+def at_most(rho1: Fraction, counts: IntArray) -> BoolArray:
+    """Return what occurs and is protected, f <= rho1 |T| for a count f: exactly, as f is an integer."""
+    return (counts > 0) & (counts <= math.floor(rho1 * int(counts.sum())))
 
 
 def merged_until_bounded(

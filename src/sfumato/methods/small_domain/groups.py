@@ -1,7 +1,8 @@
-"""Balancing phase: split the table into initial groups, each as balanced as the table and of few values.
+"""Initial groups: balancing makes them, each as balanced as the table and of few values; rearranging orders them.
 
-A set of records R is theta-balanced with respect to SA' if f_x/|R| <= 1/theta for every x in SA' (SDR Def. 3). With
-mu_i the i-th largest count of what is left, T0, a group takes h records of each of the theta most frequent values:
+Balancing (SDR §5.1). A set of records R is theta-balanced with respect to SA' if f_x/|R| <= 1/theta for every x in SA'
+(SDR Def. 3). With mu_i the i-th largest count of what is left, T0, a group takes h records of each of the theta most
+frequent values:
 
     h = mu_theta                              if |T0| >= theta (mu_theta + max(mu_1 - mu_theta, mu_{theta+1}))
     h = floor(|T0|/theta) - mu_{theta+1}      otherwise                                           SDR Eq. (13)
@@ -12,6 +13,13 @@ lowest code goes first.
 The number t of groups is at most about m + theta ln(|T|/theta) + 2 theta. The first case uses up a value. After the
 second T0 is tight, floor(|T0|/theta) = mu_1, and remains so; the theta + 1 largest counts of a tight T0 sum to at least
 mu_1 + theta mu_{theta+1} but less than theta (mu_1 + 1), so the second case takes h > mu_1/theta - 1 off mu_1.
+
+Rearranging (SDR §5.2) applies the Reverse Cuthill-McKee algorithm to the graph in which two groups are joined if they
+share a value. The paper leaves its ties open, and they change the answer. Here they are: the next root is the unvisited
+group of least degree, the HIGHEST index among equals; neighbours follow by ascending degree, the LOWEST index among
+equals; components stand one after another; the whole list is reversed. The graph is never built: a group's degree is a
+count of bits, and in the breadth-first search each value is expanded once, since afterwards all groups that hold it
+have been visited.
 """
 
 from __future__ import annotations
@@ -19,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,6 +35,9 @@ from sfumato.values.arrays import BoolArray, IntArray
 
 Group = tuple[IntArray, IntArray]
 """The codes of a group's values, ascending, and how many records it has of each."""
+
+CHUNK = 512
+"""How many groups' bits are counted at a time: the memory is m * CHUNK bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +85,9 @@ class Groups:
 
     def union(self, members: Sequence[int] | IntArray) -> Group:
         """Return the values and counts of several groups together."""
-        codes = np.concatenate([self[int(j)][0] for j in members])
-        counts = np.concatenate([self[int(j)][1] for j in members])
-        total = np.bincount(codes, weights=counts)  # exact below 2^53
+        chosen = np.asarray(members)
+        entries = concatenated_ranges(self.offsets[chosen], self.offsets[chosen + 1] - self.offsets[chosen])
+        total = np.bincount(self.codes[entries], weights=self.counts[entries])  # exact below 2^53
         values = np.flatnonzero(total)
         return values, total[values].astype(np.int64)
 
@@ -110,7 +122,9 @@ def balance(counts: IntArray, theta: int) -> list[Group]:
             groups.append(_by_code(rest % m, -(rest // m)))
             break
         groups.append(_by_code(rest[:theta] % m, np.full(theta, h)))
-        rest = _without_top(rest, theta, h * m)
+        lowered, others = rest[:theta] + h * m, rest[theta:]  # both still in order
+        lowered = lowered[lowered < 0]  # count 0 gives a key of at least 0
+        rest = np.insert(others, np.searchsorted(others, lowered), lowered)
         left -= theta * h
     return groups
 
@@ -137,13 +151,6 @@ def _group_height(rest: IntArray, left: int, theta: int, m: int) -> int:
     return left // theta - mu_next
 
 
-def _without_top(rest: IntArray, theta: int, taken: int) -> IntArray:
-    """Lower the first theta counts and merge them, still in order among themselves, into the others."""
-    top, others = rest[:theta] + taken, rest[theta:]
-    top = top[top < 0]  # count 0 gives a key of at least 0
-    return np.insert(others, np.searchsorted(others, top), top)
-
-
 def _by_code(codes: IntArray, counts: IntArray) -> Group:
     order = np.argsort(codes)
     return codes[order], counts[order]
@@ -158,25 +165,80 @@ def distribute(groups: list[Group], outside: IntArray) -> list[Group]:
     if total == 0:
         return groups
     sizes = [int(counts.sum()) for _, counts in groups]
-    inside = sum(sizes)
-    quotas = [size * total // inside for size in sizes]
+    quotas = [size * total // sum(sizes) for size in sizes]
     quotas[-1] += total - sum(quotas)
     line = _keys(outside) % outside.size  # the codes of T'', as they stand in line
-    ends = np.cumsum(outside[line])
+    runs, until = np.cumsum(outside[line]), np.cumsum(quotas)
+    ends = np.setdiff1d(np.concatenate([runs, until]), [0])  # of pieces of one value for one group
+    begins = np.concatenate([[0], ends[:-1]])
+    value, dealt = line[np.searchsorted(runs, begins, side="right")], ends - begins
+    bounds = np.searchsorted(begins, [0, *until.tolist()])
     return [
-        _by_code(np.concatenate([codes, line[first:stop]]), np.concatenate([counts, dealt]))
-        for (codes, counts), (first, stop, dealt) in zip(groups, _slices(ends, quotas), strict=True)
+        _by_code(np.concatenate([codes, value[a:b]]), np.concatenate([counts, dealt[a:b]]))
+        for (codes, counts), (a, b) in zip(groups, pairwise(bounds), strict=True)
     ]
 
 
-def _slices(ends: IntArray, quotas: list[int]) -> list[tuple[int, int, IntArray]]:
-    """Cut a line of runs that end at `ends` into pieces: the runs first:stop each touches, and how much of them."""
-    pieces, begin = [], 0
-    for quota in quotas:
-        end = begin + quota
-        first = int(np.searchsorted(ends, begin, side="right"))
-        stop = int(np.searchsorted(ends, end, side="left")) + 1 if quota else first
-        bounds = np.minimum(np.concatenate([[begin], ends[first:stop]]), end)
-        pieces.append((first, stop, np.diff(bounds)))
-        begin = end
-    return pieces
+# --- the order --------------------------------------------------------------------------------------------------------
+
+
+def reverse_cuthill_mckee(groups: Groups) -> IntArray:
+    """Return the groups in Reverse Cuthill-McKee order: SDR §5.2, ties as the module says."""
+    degree, holders = degrees(groups), Holders(groups, groups.owner)
+    visited = np.zeros(groups.number, dtype=np.bool_)
+    expanded = np.zeros(groups.protected.size, dtype=np.bool_)
+    sequence: list[int] = []
+    for root in np.lexsort((-np.arange(groups.number), degree)):
+        if visited[root]:
+            continue
+        visited[root] = True
+        reached = len(sequence)
+        sequence.append(int(root))
+        while reached < len(sequence):
+            codes = groups[sequence[reached]][0]
+            fresh = codes[~expanded[codes]]
+            expanded[fresh] = True
+            found = holders.places[holders.entries(fresh)[0]]
+            found = np.unique(found[~visited[found]])
+            visited[found] = True
+            sequence += found[np.lexsort((found, degree[found]))].tolist()
+            reached += 1
+    return np.array(sequence[::-1], dtype=np.int64)
+
+
+def degrees(groups: Groups) -> IntArray:
+    """Return how many other groups share a value with each group."""
+    degree = np.full(groups.number, -1, dtype=np.int64)  # a group meets itself too
+    for begin in range(0, groups.number, CHUNK):
+        entries = slice(*groups.offsets[[begin, min(begin + CHUNK, groups.number)]].tolist())
+        holds = np.zeros((groups.protected.size, CHUNK), dtype=np.bool_)  # value x group of this chunk
+        holds[groups.codes[entries], groups.owner[entries] - begin] = True
+        met = np.bitwise_or.reduceat(np.packbits(holds, axis=1)[groups.codes], groups.offsets[:-1], axis=0)
+        degree += np.bitwise_count(met).sum(axis=1, dtype=np.int64)
+    return degree
+
+
+class Holders:
+    """For each value the groups that hold it, by ascending place (of a group's entries), with their counts."""
+
+    def __init__(self, groups: Groups, place: IntArray) -> None:
+        by_value = np.lexsort((place, groups.codes))
+        self.places = place[by_value]
+        self.counts = groups.counts[by_value]
+        self.offsets = np.searchsorted(groups.codes[by_value], np.arange(groups.protected.size + 1))
+
+    def entries(self, codes: IntArray) -> tuple[IntArray, IntArray]:
+        """Return where the entries of these values stand, one value after another, and which of `codes` each is of."""
+        lengths = self.offsets[codes + 1] - self.offsets[codes]
+        return concatenated_ranges(self.offsets[codes], lengths), np.repeat(np.arange(codes.size), lengths)
+
+
+def concatenated_ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """Return starts[0], starts[0] + 1, ... (lengths[0] of them), then those from starts[1], and so on.
+
+    >>> concatenated_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    before = np.cumsum(lengths) - lengths
+    ranges: IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    return ranges

@@ -26,8 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.methods.small_domain.groups import Groups
-from sfumato.methods.small_domain.order import concatenated_ranges
+from sfumato.methods.small_domain.groups import Groups, Holders, concatenated_ranges
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 EQUAL = 1e-12
@@ -63,21 +62,22 @@ def slack(shape: Shape, rho2: Fraction) -> FloatArray:
     return near
 
 
-def inverse_retention(shape: Shape, rho2: Fraction) -> FloatArray:
-    """Return 1/p_i of each block; infinite where rho1_i >= rho2."""
-    room = slack(shape, rho2)
-    return np.where(room > 0, _printed_inverse(shape, rho2, room), np.inf)
+def breaches(shape: Shape, rho2: Fraction) -> BoolArray:
+    """Return which blocks have rho1_i >= rho2."""
+    return (shape.top > 0) & (slack(shape, rho2) <= 0)
 
 
-def _printed_inverse(shape: Shape, rho2: Fraction, room: FloatArray) -> FloatArray:
-    raised = shape.distinct * shape.top.astype(np.float64) * float(1 - rho2)
+def inverse_retention(shape: Shape, rho2: Fraction, guarded: bool = True) -> FloatArray:
+    """Return 1/p_i of each block: infinite where rho1_i >= rho2, or as printed, where it is negative beyond."""
+    room, raised = slack(shape, rho2), shape.distinct * shape.top.astype(np.float64) * float(1 - rho2)
+    beyond = room <= 0 if guarded else room == 0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(shape.top == 0, 1.0, np.where(room == 0, np.inf, 1 + raised / room))
+        return np.where(shape.top == 0, 1.0, np.where(beyond, np.inf, 1 + raised / room))
 
 
 def printed_cost(rho2: Fraction) -> Cost:
     """Return SDR Eq. (12) and (14) as printed: negative where gamma_i < 1. Only to show what it does."""
-    return lambda shape: np.sqrt(shape.size) * _printed_inverse(shape, rho2, slack(shape, rho2))
+    return lambda shape: np.sqrt(shape.size) * inverse_retention(shape, rho2, guarded=False)
 
 
 def published_cost(rho2: Fraction) -> Cost:
@@ -132,14 +132,10 @@ def cheapest_merging(groups: Groups, order: IntArray, cost: Cost, most_blocks: i
     whole = float(cost(shape_of(groups, order))[0]) if window < t else math.inf
     if whole <= best[t]:
         return Merging(order, (0, t), whole, window)
-    return Merging(order, _cuts(back), float(best[t]), window)
-
-
-def _cuts(back: IntArray) -> tuple[int, ...]:
-    cuts = [back.size - 1]
+    cuts = [t]
     while cuts[-1]:
         cuts.append(int(back[cuts[-1]]))
-    return tuple(cuts[::-1])
+    return Merging(order, tuple(cuts[::-1]), float(best[t]), window)
 
 
 def shape_of(groups: Groups, members: IntArray) -> Shape:
@@ -165,7 +161,7 @@ def intervals(groups: Groups, order: IntArray, window: int) -> Iterator[tuple[in
         first = max(0, i + 1 - window)
         if first:
             places.forget(first - 1)
-        last_places, q, since = places.extend(i, first)
+        last_places, q, since = places.extend(i)
         fresh = np.bincount(np.maximum(last_places + 1 - first, 0), minlength=i + 1 - first)
         distinct[first : i + 1] += np.cumsum(fresh)
         raised = np.zeros(i + 1 - first, dtype=np.int64)
@@ -175,41 +171,30 @@ def intervals(groups: Groups, order: IntArray, window: int) -> Iterator[tuple[in
         yield first, Shape(ends[i + 1] - ends[first : i + 1], distinct[first : i + 1], top[first : i + 1])
 
 
-class _Places:
+class _Places(Holders):
     """Where each value stands in the order, and how many records it has before each of its places."""
 
     def __init__(self, groups: Groups, order: IntArray) -> None:
+        super().__init__(groups, np.argsort(order)[groups.owner])
         self.groups, self.order = groups, order
-        rank = np.empty(order.size, dtype=np.int64)
-        rank[order] = np.arange(order.size)
-        place = rank[groups.owner]
-        sort = np.lexsort((place, groups.codes))
-        self.place = place[sort]
-        total = np.cumsum(groups.counts[sort])
-        self.before = total - groups.counts[sort]  # running over all values: only differences within a value are used
-        begin = np.searchsorted(groups.codes[sort], np.arange(groups.protected.size))
-        self.low = begin.copy()  # a value's first place in the window
-        self.high = begin.copy()  # the place after its last one so far
-        self.begin = begin
+        # running over all values: only differences within a value are used
+        self.before = np.cumsum(self.counts) - self.counts
+        self.low = self.offsets[:-1].copy()  # a value's first place in the window
+        self.high = self.low.copy()  # the place after its last one so far
 
-    def extend(self, i: int, first: int) -> tuple[IntArray, IntArray, IntArray]:
+    def extend(self, i: int) -> tuple[IntArray, IntArray, IntArray]:
         """Go to place i: return each value's place before (-1: none), and (q, records from q to i) of those in SA'."""
         codes, counts = self.groups[int(self.order[i])]
-        seen = self.high[codes] > self.begin[codes]
-        last_places = np.where(seen, self.place[np.maximum(self.high[codes] - 1, 0)], -1)
+        seen = self.high[codes] > self.offsets[codes]
+        last_places = np.where(seen, self.places[np.maximum(self.high[codes] - 1, 0)], -1)
         self.high[codes] += 1
         kept = self.groups.protected[codes]
         mine, mine_counts = codes[kept], counts[kept]
         lengths = self.high[mine] - self.low[mine]
         entries = concatenated_ranges(self.low[mine], lengths)
         until = self.before[self.high[mine] - 1] + mine_counts
-        return last_places, self.place[entries], np.repeat(until, lengths) - self.before[entries]
+        return last_places, self.places[entries], np.repeat(until, lengths) - self.before[entries]
 
     def forget(self, i: int) -> None:
         """Leave place i behind."""
         self.low[self.groups[int(self.order[i])][0]] += 1
-
-
-def breaches(shape: Shape, rho2: Fraction) -> BoolArray:
-    """Return which blocks have rho1_i >= rho2."""
-    return (shape.top > 0) & (slack(shape, rho2) <= 0)

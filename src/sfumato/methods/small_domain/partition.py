@@ -21,16 +21,16 @@ release so tells that it does not occur.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.methods.small_domain.alone import NO_STATEMENTS, Statements, block_gamma, merged_until_bounded
-from sfumato.methods.small_domain.groups import Groups, initial_groups
+from sfumato.methods.small_domain.alone import NO_STATEMENTS, Statements, at_most, block_gamma, merged_until_bounded
+from sfumato.methods.small_domain.groups import Groups, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import (
     Merging,
     breaches,
@@ -40,7 +40,6 @@ from sfumato.methods.small_domain.merging import (
     published_cost,
     shape_of,
 )
-from sfumato.methods.small_domain.order import balancing_order, reverse_cuthill_mckee
 from sfumato.methods.small_domain.search import WORK, Found, improve
 from sfumato.values.arrays import Assurance, BoolArray, IntArray
 from sfumato.values.matrix.retention import amplification, uniform_retention
@@ -93,7 +92,7 @@ class Partition:
     group_count: int  # t
     printed_would_split: bool = False  # as-published: the printed program takes a block with rho1_i >= rho2
     optimal: bool = False  # proved: no partition of the initial groups is cheaper
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def pays(self) -> bool:
@@ -115,12 +114,13 @@ class Partition:
 
     @property
     def eps(self) -> float:
-        """eps(Part), SDR Eq. (12)."""
-        return published_bound(self.blocks, self.delta)
+        """eps(Part) = 2 sqrt(ln(2/delta))/|T| sum sqrt|T_i|/p_i: SDR Eq. (12)."""
+        spread = sum(math.sqrt(block.size) / block.retention for block in self.blocks)
+        return 2 * math.sqrt(_log_two_over(self.delta)) / self.size * spread
 
     @property
     def valid_bound(self) -> float:
-        """The valid single bound at confidence 1 - delta."""
+        """The bound on |f* - f|/|T| of any one value that holds with confidence 1 - delta."""
         return valid_bound(self.blocks, self.delta)
 
     @property
@@ -131,13 +131,7 @@ class Partition:
     @property
     def record_retention(self) -> float:
         """The mean of p_i over the records."""
-        return sum(block.retention * block.size for block in self.blocks) / self.size
-
-
-def published_bound(blocks: Sequence[Block], delta: Fraction) -> float:
-    """Return eps(Part) = 2 sqrt(ln(2/delta))/|T| sum sqrt|T_i|/p_i: SDR Eq. (12)."""
-    total = sum(block.size for block in blocks)
-    return 2 * math.sqrt(_log_two_over(delta)) / total * sum(math.sqrt(b.size) / b.retention for b in blocks)
+        return _mean_retention(self.blocks)
 
 
 def valid_bound(blocks: Sequence[Block], delta: Fraction) -> float:
@@ -177,9 +171,8 @@ def partition(
     >>> [(b.size, b.domain_size, str(b.gamma)) for b in found.blocks]  # SDR Example 1
     [(36, 6, '4'), (6, 6, '10')]
     """
-    table = _checked(counts)
-    _check_probabilities(rho1, rho2, delta)
-    protected = _protected(table, rho1)
+    table = _checked(counts, rho1, rho2, delta)
+    protected = at_most(rho1, table)
     _check_feasible(table, protected, rho1, rho2)
     groups = initial_groups(table, protected)
     least = 0 if assurance == "as-published" else minimum_size
@@ -188,7 +181,7 @@ def partition(
     result = _bounding_columns(groups, result, rho2, statements) if statements.values else result
     return Partition(
         blocks=tuple(_block(groups, members, rho2, statements) for members in result.members),
-        whole=_block(groups, balancing_order(groups), rho2, statements),
+        whole=_block(groups, np.arange(groups.number), rho2, statements),
         assurance=assurance,
         rho1=rho1,
         rho2=rho2,
@@ -216,7 +209,10 @@ def _as_published(groups: Groups, rho2: Fraction) -> _Result:
     order = reverse_cuthill_mckee(groups)
     merging = cheapest_merging(groups, order, published_cost(rho2))
     notes = _window_notes(merging, groups)
-    split = _printed_breaches(groups, order, rho2)
+    split = _breach(groups, np.arange(groups.number)[:, None], rho2)
+    if split:  # a union's rho1 is at most the largest of its parts': where no single group breaches, no block does
+        printed = cheapest_merging(groups, order, printed_cost(rho2))
+        split = _breach(groups, printed.members(), rho2)
     if split:
         notes.append(
             "The dynamic program as printed (SDR Eq. (14)) would take a sub-table with rho1_i >= rho2, whose negative "
@@ -225,35 +221,24 @@ def _as_published(groups: Groups, rho2: Fraction) -> _Result:
     return _Result(merging.members(), notes, printed_would_split=split)
 
 
-def _printed_breaches(groups: Groups, order: IntArray, rho2: Fraction) -> bool:
-    """Whether the printed program takes a block with rho1_i >= rho2.
-
-    A union's rho1 is at most the largest of its parts', so where no single group breaches, no block does.
-    """
-    if not any(_breach(groups, np.array([j]), rho2) for j in range(groups.number)):
-        return False
-    printed = cheapest_merging(groups, order, printed_cost(rho2))
-    return any(_breach(groups, members, rho2) for members in printed.members())
-
-
-def _breach(groups: Groups, members: IntArray, rho2: Fraction) -> bool:
-    return bool(breaches(shape_of(groups, members), rho2)[0])
+def _breach(groups: Groups, blocks: Iterable[IntArray], rho2: Fraction) -> bool:
+    return any(breaches(shape_of(groups, members), rho2)[0] for members in blocks)
 
 
 def _proved(groups: Groups, rho2: Fraction, minimum_size: int, work: int) -> _Result:
     cost = proved_cost(rho2, min(minimum_size, int(groups.sizes.sum())))
-    orders = reverse_cuthill_mckee(groups), balancing_order(groups)
+    orders = reverse_cuthill_mckee(groups), np.arange(groups.number)  # the latter as they were made
     starts = sorted((cheapest_merging(groups, order, cost) for order in orders), key=lambda start: start.cost)
     tries: list[Found] = []
     for start in starts:
         left = work - sum(found.work for found in tries)
         if left > 0 and not any(found.optimal for found in tries):
             tries.append(improve(groups, start.members(), cost, left))
+    notes = [*_window_notes(starts[0], groups), _search_note(tries)]
     best = min(tries, key=lambda found: found.cost, default=None)
-    notes = _window_notes(starts[0], groups)
     if best is None or best.cost >= starts[0].cost:
-        return _Result(starts[0].members(), [*notes, *_search_notes(tries)])
-    return _Result(best.members, [*notes, *_search_notes(tries)], optimal=best.optimal)
+        return _Result(starts[0].members(), notes)
+    return _Result(best.members, notes, optimal=best.optimal)
 
 
 def _bounding_columns(groups: Groups, result: _Result, rho2: Fraction, statements: Statements) -> _Result:
@@ -285,13 +270,13 @@ def _window_notes(merging: Merging, groups: Groups) -> list[str]:
     ]
 
 
-def _search_notes(tries: Sequence[Found]) -> list[str]:
+def _search_note(tries: Sequence[Found]) -> str:
     if any(found.optimal for found in tries):
-        return ["No partition of the initial groups into sub-tables of the minimum size has a smaller bound."]
+        return "No partition of the initial groups into sub-tables of the minimum size has a smaller bound."
     if tries and all(found.finished for found in tries):
-        return ["Local search found no better partition; it is not known to be the best."]
+        return "Local search found no better partition; it is not known to be the best."
     spent = sum(found.work for found in tries)
-    return [f"Local search gave up after {spent:,} cells of work; a better partition may exist."]
+    return f"Local search gave up after {spent:,} cells of work; a better partition may exist."
 
 
 def _block(groups: Groups, members: IntArray, rho2: Fraction, statements: Statements = NO_STATEMENTS) -> Block:
@@ -307,27 +292,18 @@ def _block(groups: Groups, members: IntArray, rho2: Fraction, statements: Statem
 # --- requests that cannot be met ----------------------------------------------------------------------------------
 
 
-def _checked(counts: npt.ArrayLike) -> IntArray:
+def _checked(counts: npt.ArrayLike, rho1: Fraction, rho2: Fraction, delta: Fraction) -> IntArray:
     table = np.asarray(counts, dtype=np.int64)
     if table.ndim != 1 or (table < 0).any():
         raise ValueError("counts must be one number of records for each value, none negative")
     if table.sum() == 0:
         raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
-    return table
-
-
-def _check_probabilities(rho1: Fraction, rho2: Fraction, delta: Fraction) -> None:
     for name, number in (("rho1", rho1), ("rho2", rho2), ("delta", delta)):
         if not 0 < number < 1:
             raise PolicyError(
                 f"{name} must lie strictly between 0 and 1, not {float(number):.6g}.", probability_hint(name, number)
             )
-
-
-def _protected(table: IntArray, rho1: Fraction) -> BoolArray:
-    """SA': f_x <= rho1 |T|, where f_x is an integer."""
-    most = math.floor(rho1 * int(table.sum()))
-    return (table > 0) & (table <= most)
+    return table
 
 
 def _check_feasible(table: IntArray, protected: BoolArray, rho1: Fraction, rho2: Fraction) -> None:

@@ -1,7 +1,7 @@
 """Local search: from the best merging of neighbours to blocks of any groups.
 
 The cost of a partition is a sum over its blocks, so a change costs what it does to the blocks it touches. One
-evaluation gives the price of every block with one more item at once (`_Blocks.price_with`): the item's values are
+evaluation gives the price of every block with one more item at once (`_Blocks.added`): the item's values are
 looked up in the groups that hold them, which gives each block's new number of values and largest count. The changes
 tried, for each block from the dearest to the cheapest, again and again until none helps or the work is used up:
 
@@ -25,9 +25,8 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.methods.small_domain.groups import Groups
-from sfumato.methods.small_domain.merging import Cost, Shape
-from sfumato.methods.small_domain.order import Holders
+from sfumato.methods.small_domain.groups import Groups, Holders
+from sfumato.methods.small_domain.merging import Cost, Shape, shape_of
 from sfumato.values.arrays import FloatArray, IntArray
 
 WORK = 80_000_000
@@ -95,27 +94,24 @@ def _descend(blocks: _Blocks, changes: Sequence[Change]) -> bool:
 
 def _relocate(blocks: _Blocks, block: int) -> bool:
     changed = False
-    for group in blocks.members(block).tolist():
+    for group in blocks.members(block):
         rest = blocks.members(block)
         rest = rest[rest != group]
         if rest.size == 0 or blocks.exhausted:
             return changed
         saved = float(blocks.price[block] - blocks.cost(blocks.shape_of(rest))[0])
-        if saved <= 0:
-            continue
-        added = blocks.price_with(np.array([group])) - blocks.price
-        added[block] = np.inf
-        target = int(added.argmin())
-        if added[target] < saved - blocks.least_gain:
-            blocks.assign(np.array([group]), target)
-            changed = True
+        if saved > 0:
+            added = blocks.added(np.array([group]), block)
+            target = int(added.argmin())
+            if added[target] < saved - blocks.least_gain:
+                blocks.assign(np.array([group]), target)
+                changed = True
     return changed
 
 
 def _merge(blocks: _Blocks, block: int) -> bool:
     members = blocks.members(block)
-    added = blocks.price_with(members) - blocks.price
-    added[block] = np.inf
+    added = blocks.added(members, block)
     target = int(added.argmin())
     if added[target] >= blocks.price[block] - blocks.least_gain:
         return False
@@ -126,42 +122,36 @@ def _merge(blocks: _Blocks, block: int) -> bool:
 def _dissolve(blocks: _Blocks, block: int) -> bool:
     members = blocks.members(block)
     members = members[np.argsort(-blocks.groups.sizes[members], kind="stable")]
-    before, kept = float(blocks.price.sum()), blocks.copy()
-    blocks.take_out(members)
+    before, kept = float(blocks.price.sum()), blocks.state
+    blocks.assign(members, OUT)
     for group in members:
-        added = blocks.price_with(np.array([group])) - blocks.price
+        added = blocks.added(np.array([group]))
         target = int(added.argmin())
         if not math.isfinite(added[target]) or float(blocks.price.sum()) > before or blocks.exhausted:
             break
         blocks.assign(np.array([group]), target)
-    if (blocks.block[members] >= 0).all() and float(blocks.price.sum()) < before - blocks.least_gain:
+    if (blocks.block[members] != OUT).all() and float(blocks.price.sum()) < before - blocks.least_gain:
         return True
-    blocks.restore(kept)
+    blocks.state = kept
     return False
 
 
 def _repartition(blocks: _Blocks, block: int) -> bool:
-    added = blocks.price_with(blocks.members(block)) - blocks.price
-    added[block] = np.inf
-    partners = [p for p in np.argsort(added, kind="stable")[:PARTNERS].tolist() if blocks.size[p] > 0 and p != block]
+    nearest = np.argsort(blocks.added(blocks.members(block), block), kind="stable")[:PARTNERS]
+    partners = [p for p in nearest.tolist() if blocks.size[p] > 0 and p != block]
     for chosen in [(), *combinations(partners, 1), *combinations(partners[:TRIPLES], 2)]:
         together = [block, *chosen]
         for items in _itemized(blocks, together):
             parts, price = best_set_partition(blocks.groups, items, blocks.cost)
-            blocks.work += OVERHEAD + 3 ** len(items) + (_entries(blocks.groups, items) << len(items))
+            union = np.concatenate(items)
+            entries = int(np.diff(blocks.groups.offsets)[union].sum())
+            blocks.work += OVERHEAD + 3 ** len(items) + (entries << len(items))
             if price < float(blocks.price[together].sum()) - blocks.least_gain:
-                union = np.concatenate(items)
-                blocks.take_out(union)
+                blocks.assign(union, OUT)
                 for part in parts:
                     blocks.assign(part, int(np.argmax(blocks.size == 0)))
                 return True
     return False
-
-
-def _entries(groups: Groups, items: list[IntArray]) -> int:
-    """The number of values of all the items, each item's counted by themselves."""
-    members = np.concatenate(items)
-    return int((groups.offsets[members + 1] - groups.offsets[members]).sum())
 
 
 def _itemized(blocks: _Blocks, together: list[int]) -> Iterator[list[IntArray]]:
@@ -171,33 +161,49 @@ def _itemized(blocks: _Blocks, together: list[int]) -> Iterator[list[IntArray]]:
     by_size = union[np.argsort(-blocks.groups.sizes[union], kind="stable")]
     if union.size <= ITEMS:
         if union.size > 1:
-            yield [by_size[k : k + 1] for k in range(union.size)]
+            yield list(by_size[:, None])
         return
-    yield [*(by_size[k : k + 1] for k in range(ITEMS - 1)), by_size[ITEMS - 1 :]]
+    yield [*by_size[: ITEMS - 1, None], by_size[ITEMS - 1 :]]
     free = by_size[len(together) - ITEMS :]
     cores = [part[~np.isin(part, free)] for part in parts]
-    yield [*(core for core in cores if core.size), *(free[k : k + 1] for k in range(free.size))]
+    yield [*(core for core in cores if core.size), *free[:, None]]
 
 
 Change = Callable[["_Blocks", int], bool]
 CHEAP: tuple[Change, ...] = (_relocate, _merge, _dissolve)
+
+OUT = -1
+"""The block of groups that are in none."""
 
 
 class _Blocks:
     """The present partition. Block ids are stable; there is always an empty block at hand."""
 
     def __init__(self, groups: Groups, members: Sequence[IntArray], cost: Cost, limit: int) -> None:
-        self.groups, self.cost, self.holders = groups, cost, Holders(groups)
-        self.block = np.full(groups.number, -1, dtype=np.int64)  # group -> block; -1: taken out
-        self.size = np.zeros(len(members) + 1, dtype=np.int64)
-        self.distinct = np.zeros_like(self.size)
-        self.top = np.zeros_like(self.size)
-        self.price = np.zeros(self.size.size)
+        self.groups, self.cost, self.holders = groups, cost, Holders(groups, groups.owner)
+        self.block = np.full(groups.number, OUT, dtype=np.int64)  # group -> block
+        self.shape = np.zeros((3, len(members) + 1), dtype=np.int64)  # size, distinct, top of each block
+        self.price = np.zeros(len(members) + 1)
         self.work, self.limit = 0, limit
         for number, part in enumerate(members):
             self.assign(part, number)
         self.work = self.last_gain = 0  # setting up is not searching
         self.least_gain = GAIN * float(self.price.sum())
+
+    @property
+    def state(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """A copy of all that changes; set it to go back."""
+        return self.block.copy(), self.shape.copy(), self.price.copy()
+
+    @state.setter
+    def state(self, kept: tuple[IntArray, IntArray, FloatArray]) -> None:
+        self.block, self.shape, self.price = kept
+
+    @property
+    def size(self) -> IntArray:
+        """The records of each block."""
+        size: IntArray = self.shape[0]
+        return size
 
     @property
     def exhausted(self) -> bool:
@@ -210,81 +216,52 @@ class _Blocks:
 
     def all_members(self) -> list[IntArray]:
         """Return the groups of every block that is not empty, by their first group."""
-        parts = [self.members(b) for b in range(self.size.size) if self.size[b]]
+        parts = [self.members(b) for b in np.flatnonzero(self.size).tolist()]
         return sorted(parts, key=lambda part: int(part[0]))
 
     def shape_of(self, members: IntArray) -> Shape:
         """Return the shape of these groups together."""
-        codes, counts = self.groups.union(members)
-        self.work += OVERHEAD + codes.size
-        return _shape(codes, counts, self.groups)
+        shape = shape_of(self.groups, members)
+        self.work += OVERHEAD + int(shape.distinct[0])
+        return shape
 
-    def price_with(self, members: IntArray) -> FloatArray:
-        """Return what each block would cost with these groups added; the spare block: what they cost alone."""
+    def added(self, members: IntArray, *apart: int) -> FloatArray:
+        """Return what these groups would add to the cost of each block; the spare block: what they cost alone."""
         codes, counts = self.groups.union(members)
-        new, top = np.zeros_like(self.size), self.top.copy()
-        step = max(1, CELLS // self.size.size)
+        size, distinct, top = self.shape.copy()
+        step = max(1, CELLS // size.size)
         for first in range(0, codes.size, step):
             part = slice(first, first + step)
             held = self._held(codes[part])
-            new += (held == 0).sum(axis=0)
+            distinct += (held == 0).sum(axis=0)
             mine = self.groups.protected[codes[part]]
             highest = (held[mine] + counts[part][mine, None]).max(axis=0, initial=0)
             np.maximum(top, highest.astype(np.int64), out=top)
-        self.work += OVERHEAD + codes.size * self.size.size
-        return self.cost(Shape(self.size + int(counts.sum()), self.distinct + new, top))
+        self.work += OVERHEAD + codes.size * size.size
+        added = self.cost(Shape(size + int(counts.sum()), distinct, top)) - self.price
+        added[list(apart)] = np.inf
+        return added
 
     def _held(self, codes: IntArray) -> FloatArray:
         """value x block -> records; exact below 2^53."""
         entries, row = self.holders.entries(codes)
-        block = self.block[self.holders.groups[entries]]
-        inside = block >= 0
-        width = self.size.size
+        block = self.block[self.holders.places[entries]]
+        inside, width = block != OUT, self.price.size
         counts = self.holders.counts[entries[inside]].astype(np.float64)
         cells = np.bincount(row[inside] * width + block[inside], weights=counts, minlength=codes.size * width)
         return cells.astype(np.float64, copy=False).reshape(codes.size, width)
 
     def assign(self, members: IntArray, block: int) -> None:
-        """Put groups into a block."""
-        left = np.unique(self.block[members])
+        """Put groups into a block, or take them out."""
+        changed = {*self.block[members].tolist(), block} - {OUT}
         self.block[members] = block
-        for changed in {*left[left >= 0].tolist(), block}:
-            self._refresh(changed)
+        for number in changed:
+            own = self.members(number)
+            shape = self.shape_of(own) if own.size else None
+            self.shape[:, number] = [part[0] for part in shape] if shape else 0
+            self.price[number] = self.cost(shape)[0] if shape else 0
         if (self.size > 0).all():
-            self._widen()
-
-    def take_out(self, members: IntArray) -> None:
-        """Take groups out of all blocks."""
-        left = np.unique(self.block[members])
-        self.block[members] = -1
-        for changed in left[left >= 0].tolist():
-            self._refresh(changed)
-
-    def _refresh(self, block: int) -> None:
-        members = self.members(block)
-        if members.size == 0:
-            self.size[block] = self.distinct[block] = self.top[block] = self.price[block] = 0
-            return
-        shape = self.shape_of(members)
-        self.size[block], self.distinct[block], self.top[block] = (int(part[0]) for part in shape)
-        self.price[block] = self.cost(shape)[0]
-
-    def _widen(self) -> None:
-        self.size, self.distinct, self.top = (np.append(a, 0) for a in (self.size, self.distinct, self.top))
-        self.price = np.append(self.price, 0.0)
-
-    def copy(self) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]:
-        """Return all that changes."""
-        return self.block.copy(), self.size.copy(), self.distinct.copy(), self.top.copy(), self.price.copy()
-
-    def restore(self, kept: tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]) -> None:
-        """Go back to a copy."""
-        self.block, self.size, self.distinct, self.top, self.price = kept
-
-
-def _shape(codes: IntArray, counts: IntArray, groups: Groups) -> Shape:
-    top = counts[groups.protected[codes]].max(initial=0)
-    return Shape(np.array([counts.sum()]), np.array([codes.size]), np.array([top]))
+            self.shape, self.price = np.pad(self.shape, ((0, 0), (0, 1))), np.append(self.price, 0.0)
 
 
 # --- few items: all set partitions --------------------------------------------------------------------------------
@@ -297,9 +274,8 @@ def best_set_partition(groups: Groups, items: Sequence[IntArray], cost: Cost) ->
     Subsets of one size are done together: O(3^items/2) cells, in `items` steps.
     """
     price = _subset_prices(groups, items, cost)
-    table = _parts_with_first(len(items))
     best = np.zeros(price.size)
-    for subsets, rests, parts, starts in table:
+    for subsets, rests, parts, starts in _parts_with_first(len(items)):
         best[subsets] = np.minimum.reduceat(price[parts] + best[rests], starts)
     blocks, left = [], price.size - 1
     while left:
@@ -340,12 +316,8 @@ def _subset_sums(rows: IntArray) -> IntArray:
 
 def _parts_of(subset: int) -> IntArray:
     """The subsets of a set that hold its lowest bit, largest first."""
-    low = subset & -subset
-    parts = np.array([low])
-    for bit in range(low.bit_length(), subset.bit_length()):
-        if subset >> bit & 1:
-            parts = np.concatenate([parts, parts + (1 << bit)])
-    return parts[::-1]
+    parts: IntArray = np.arange(subset, 0, -1)
+    return np.asarray(parts[(parts & ~subset == 0) & (parts & subset & -subset != 0)])
 
 
 @lru_cache(maxsize=EXACT + 1)
