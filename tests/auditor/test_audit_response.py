@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor.attackers.linking_risks import cell_risks, response_findings, risk_finding, row_risk
+from sfumato.auditor.attackers.linking import cell_risks, response_findings, risk_finding, row_risk
 from sfumato.auditor.finding import named
 from sfumato.methods.response import Channel, JointTable, Link, Posterior, Reconstruction, row_posterior, solve
 
@@ -54,9 +54,9 @@ def test_one_who_sees_the_whole_row() -> None:
     assert found.worst == pytest.approx(beliefs.max())
     assert found.worst == pytest.approx(row_posterior(float(Posterior(TABLE, CHANNELS).values.max()), CHANNELS[-1]))
     assert found.mean == pytest.approx((joint * beliefs).sum())
-    assert found.above == pytest.approx(100 * joint[beliefs > 0.5].sum())
+    assert found.above == pytest.approx(joint[beliefs > 0.5].sum())
     untouched = row_risk(TABLE, (CHANNELS[0], Channel.from_diagonal(3, 1)), 0.5)
-    assert (untouched.worst, untouched.mean, untouched.above) == pytest.approx((1, 1, 100))
+    assert (untouched.worst, untouched.mean, untouched.above) == pytest.approx((1, 1, 1))
 
 
 def test_a_whole_row_whose_belief_is_the_limit_is_not_above_it() -> None:

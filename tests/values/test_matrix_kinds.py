@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor.attackers.averaging_matrices import recovery
+from sfumato.auditor.attackers.averaging import recovery
 from sfumato.auditor.attackers.background import prior_beliefs
 from sfumato.auditor.attackers.column_beliefs import column_views, known_shares
 from sfumato.auditor.attackers.corruption import demonstrate
@@ -116,7 +116,7 @@ def test_draws(pair: Pair) -> None:
 @both
 def test_two_releases(pair: Pair) -> None:
     assert equal_shares(*pair) == pytest.approx(equal_shares(pair[0], pair[0]))
-    for releases in (1, 2, 3):
+    for releases in (1, 2):
         one, other = (recovery(mechanism, [HELD], releases) for mechanism in _mechanisms(pair))
         assert other.interval is None  # all sequences, not drawn ones
         assert one.share == pytest.approx(other.share)

@@ -40,6 +40,19 @@ def not_listed(manifest: Manifest) -> Listed | None:
     return None
 
 
+def listed(
+    line: int, covered: bool | Callable[[Manifest], bool], *kinds: ReleaseKind
+) -> Callable[[Manifest], Listed | None]:
+    """Return what lists a role on public pages of releases of these kinds; without any, of all."""
+
+    def line_of(manifest: Manifest) -> Listed | None:
+        if kinds and manifest.kind not in kinds:
+            return None
+        return Listed(line, covered(manifest) if callable(covered) else covered)
+
+    return line_of
+
+
 @dataclass(frozen=True, kw_only=True)
 class Role:
     """A name that findings go by, and what is known of it without any release."""

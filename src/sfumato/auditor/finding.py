@@ -14,9 +14,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
+from sfumato.values.chance import Tallies
+
 Direction = Literal["at most", "at least"]
 Verdict = Literal["within the bound", "above the bound", "not covered by the guarantee"]
-
 Scale = Literal["risk", "chance"]
 
 SHOWN = 10
@@ -139,3 +142,45 @@ class Finding:
         """Return the finding as JSON-ready values. Keys: docs/json.md."""
         exposed = [asdict(group) for group in self.exposed]
         return {**asdict(self), "exposed": exposed, "verdict": self.verdict, "why_not_covered": self.reason}
+
+
+def chance_finding(
+    tallies: Tallies,
+    records: int,
+    level: float,
+    attacker: str,
+    about: str,
+    question: str,
+    assumption: str,
+    stated_level: float,
+    seen: str = "",
+) -> Finding:
+    """Return the count that chance alone explains least, of all together, beside what chance allows of it.
+
+    `level` is their share of `stated_level`, which readers are told.
+    """
+    tails = tallies.log_tails
+    beyond = int((tails < tallies.log_level(level)).sum())
+    order = np.argsort(tails, kind="stable")[: min(SHOWN, max(1, beyond))].tolist()
+    shares, worst = tallies.hits / tallies.records, order[0]
+    return Finding(
+        attacker=attacker,
+        question=question,
+        assumption=assumption,
+        measured=(
+            "the share of records in the count that chance explains least; the bound is the largest share that chance "
+            f"allows, but for {stated_level:g} of all releases"
+        ),
+        worst=float(shares[worst]),
+        mean=None,
+        records=records,
+        at_risk=records if beyond else 0,
+        promised=tallies.allowed(worst, level),
+        baseline=float(tallies.chance[worst]),
+        exposed=tuple(Exposed(tallies.told(k), int(tallies.records[k]), float(shares[k])) for k in order),
+        remark=f"{beyond:,} of {tallies.tests:,} counts are beyond chance. {seen}".strip(),
+        broken=beyond > 0,
+        about=about,
+        scale="chance",
+        who=tallies.told(worst),
+    )

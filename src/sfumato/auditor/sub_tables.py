@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,9 @@ from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.mechanism import Mechanism
+
+Quotas = Sequence[Sequence[int] | IntArray]
+"""Of each sub-table, how many records have each of its values."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +49,14 @@ def compositions(evidence: Evidence) -> Compositions:
     mechanism = evidence.mechanism
     shown = tuple(_counted(mechanism, evidence.published, evidence.sub_tables))
     if mechanism.label is None:
-        return Compositions((_of_table(mechanism, evidence.true),), shown)
+        held = np.bincount(evidence.true, minlength=mechanism.domain.size)
+        return Compositions((held[mechanism.tables[0].codes],), shown)
     if evidence.is_aligned:
         return Compositions(tuple(_counted(mechanism, evidence.true, evidence.sub_tables)), shown)
     made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement)
     if not isinstance(made, Plan) or not _same(made.mechanism, mechanism):
         raise DoesNotApply("how many records of each value a sub-table has is not known: rows were shuffled.")
     return Compositions(made.quotas, shown)
-
-
-def _of_table(mechanism: Mechanism, codes: CodeArray) -> IntArray:
-    return np.bincount(codes, minlength=mechanism.domain.size)[mechanism.tables[0].codes]
 
 
 def _counted(mechanism: Mechanism, codes: CodeArray, labels: CodeArray) -> Iterator[IntArray]:
@@ -73,6 +73,14 @@ def _same(one: Mechanism, other: Mechanism) -> bool:
     return len(one.tables) == len(other.tables) and all(
         np.array_equal(a.codes, b.codes) and a.matrix.integers == b.matrix.integers for a, b in pairs
     )
+
+
+def held_records(mechanism: Mechanism, quotas: Quotas) -> IntArray:
+    """Return the records of each value of the domain."""
+    held = np.zeros(mechanism.domain.size, dtype=np.int64)
+    for table, counts in zip(mechanism.tables, quotas, strict=True):
+        held[table.codes] += np.asarray(counts)
+    return held
 
 
 def has_sub_tables(manifest: Manifest) -> bool:

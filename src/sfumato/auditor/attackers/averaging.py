@@ -1,22 +1,353 @@
-"""The attacker who sees two releases of the same people, with fresh noise, and puts together what both tell."""
+"""The attacker who sees two releases of the same people, and puts together what both tell.
+
+Fresh noise: releases are independent given the true values. The odds of a value change by its factor in one release
+times the largest ratio of the matrix for the other one, and that is reached by someone for whom values may change
+(`sfumato.claims.second_release`).
+
+Record key: a value that stays is published alike, one that changes is drawn anew. If everybody knew that no value ever
+changes, two releases would tell what one tells. Someone who holds one value to last and others to change learns from
+equal published values, up to `Matrix.equal_twice`; different ones exclude with certainty a value that never changes.
+
+The likeliest value given published y_1 .. y_t is right with probability sum of max_x f_x prod_s P[y_s, x]. Where the
+matrix is made of retentions, P[y, x] = q_x + p_x [y = x] and d_x = P[x, x], with R_t = max_x f_x q_x^t that is
+
+    one release     sum_y max(f_y d_y, R_1)
+    two releases    sum_y max(f_y d_y^2, R_2)  +  sum over y != z of max(f_y d_y q_y, f_z d_z q_z, R_2)
+
+Of other matrices, and of sub-tables that are dealt anew, the sum is taken, or drawn from.
+
+Rows with randomized quasi-identifiers (AD) are independent given the true values, too, also column by column: with pi
+the true joint table,
+
+    belief in u     sum_a pi(a, u) prod_k P_k[b_k, a_k] P_k[b'_k, a_k], times P_s[v, u] P_s[v', u] if S is seen too
+
+Each column's factor does not depend on which of its two values is in which row: there are d (d+1)/2 pairs of a column
+with d values, and one of d where it is published untouched. All pairs are gone through where they are few enough; else
+people are drawn, each with two rows.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
 
 from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.averaging_groups import of_groups
-from sfumato.auditor.attackers.averaging_matrices import averaging_findings
-from sfumato.auditor.attackers.averaging_response import of_response
+from sfumato.auditor.attackers.linking import PRIOR, UNTOUCHED, RowBeliefs, attacked, row_beliefs
+from sfumato.auditor.attackers.linking import QUESTION as WHICH_SENSITIVE
+from sfumato.auditor.attackers.posterior import QUESTION, worst_prior_finding, worst_priors
 from sfumato.auditor.evidence import Evidence
-from sfumato.auditor.finding import Finding
-from sfumato.auditor.sub_tables import compositions
+from sfumato.auditor.finding import ROUNDING, Finding
+from sfumato.auditor.sub_tables import Quotas, compositions, held_records
+from sfumato.claims.second_release import with_fresh_noise
+from sfumato.methods.response.channels import Channel, Channels
+from sfumato.methods.response.joint import JointTable
+from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.randomness import simulation
+
+MOST_CELLS = 2 * 10**7
+"""What can be published of two releases times values, up to which all of it is enumerated."""
+SIMULATED, SIMULATED_ROWS = 20_000, 2_000
+"""Records, and people with rows, that are drawn where that is too much."""
+NORMAL_95 = 1.959964
+IF_VALUES_STAY = (
+    "Assumed, not proved, is that how long a value lasts tells nothing of which value it is: only then do two releases "
+    "with the record key tell what one tells."
+)
+OTHER_MATRICES = (
+    "The record key repeats draws only where the same matrices come out; where a changed table gives others, noise is "
+    "fresh, and these are the figures. Where they are the same, two releases tell what one tells only if how long a "
+    "value lasts tells nothing of which value it is: that is assumed, not proved."
+)
+
+
+# --- values that one mechanism randomized -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How often the likeliest value is right, and the largest belief in a protected one, at the table's shares.
+
+    Of a simulation `interval` has the 95% limits of the share, and `worst` is the largest belief that was drawn: there
+    may be larger ones.
+    """
+
+    share: float
+    worst: float
+    beyond: float | None = None  # share of the records with a belief in a protected value above its limit
+    interval: tuple[float, float] | None = None
+
+
+def exact_recovery(matrix: Matrix, shares: FloatArray, releases: Literal[1, 2], limits: FloatArray) -> Recovery:
+    """Return it for one release or two by a matrix that is made of retentions.
+
+    The largest belief in a value comes after it was published every time, which lowers all others most.
+
+    >>> from sfumato.values.matrix.retention import PerturbationMatrix
+    >>> flip = PerturbationMatrix.from_retention([0.5, 0.5])  # keeps a value with probability 3/4
+    >>> [exact_recovery(flip, np.array([0.9, 0.1]), t, np.ones(2)).share for t in (1, 2)]
+    [0.9, 0.9]
+    """
+    codes, d = np.arange(matrix.size, dtype=np.int32), matrix.diagonal
+    q = matrix.chances(np.roll(codes, 1), codes)
+    own, other = shares * d**releases, shares * q**releases
+    right = np.maximum(own, other.max()).sum()
+    if releases == 2:  # and where the two differ: each is the larger one of all that are smaller, in either order
+        right += 2 * np.sort(np.maximum(shares * d * q, other.max())) @ codes
+    beliefs = own / np.maximum(own + other.sum() - other, np.finfo(np.float64).tiny)
+    return Recovery(float(right), float(beliefs[np.isfinite(limits)].max(initial=0)))
+
+
+def dealt_channel(mechanism: Mechanism, quotas: Quotas) -> FloatArray:
+    """Return Pr(sub-table and published value | true value): a row for each value of each sub-table.
+
+        W[(j, y), x] = (records of x in sub-table j / records of x) P_j[y, x]
+
+    Values that no record has are left at 0.
+    """
+    held = held_records(mechanism, quotas)
+    rows = []
+    for table, counts in zip(mechanism.tables, quotas, strict=True):
+        block = np.zeros((table.codes.size, mechanism.domain.size))
+        block[:, table.codes] = table.matrix.dense() * (np.asarray(counts) / np.maximum(held[table.codes], 1))
+        rows.append(block)
+    return np.concatenate(rows)
+
+
+def enumerated_recovery(channel: FloatArray, shares: FloatArray, releases: int, limits: FloatArray) -> Recovery:
+    """Return it by going through all sequences of what can be published; limits are inf of values without one."""
+    joint = shares[None, :]
+    for _ in range(releases):
+        joint = (joint[:, None, :] * channel).reshape(-1, shares.size)
+    total = joint.sum(axis=1, keepdims=True)
+    beliefs = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
+    beyond = total[(beliefs > limits * (1 + ROUNDING)).any(axis=1)].sum()
+    worst = beliefs[:, np.isfinite(limits)].max(initial=0)
+    return Recovery(float(joint.max(axis=1).sum()), float(worst), float(beyond))
+
+
+def simulated_recovery(
+    channel: FloatArray,
+    shares: FloatArray,
+    releases: int,
+    limits: FloatArray,
+    seed: int | None = None,
+    records: int = SIMULATED,
+) -> Recovery:
+    """Return it from drawn records, with 95% limits of the share: the mean of their largest beliefs is its estimate."""
+    draw = simulation(seed)
+    steps = np.cumsum(channel, axis=0).T  # [x, outcome]
+    largest, beyond, worst, protected = np.empty(records), 0, 0.0, np.isfinite(limits)
+    for record, x in enumerate(draw.choice(shares.size, records, p=shares)):
+        outcomes = np.searchsorted(steps[x], draw.random(releases) * steps[x, -1], side="right")
+        beliefs = shares * channel[outcomes].prod(axis=0)
+        beliefs /= beliefs.sum()
+        largest[record] = beliefs.max()
+        beyond += int((beliefs > limits).any())
+        worst = max(worst, float(beliefs[protected].max(initial=0)))
+    return Recovery(float(largest.mean()), worst, beyond / records, _mean_limits(largest))
+
+
+def _mean_limits(drawn: FloatArray) -> tuple[float, float]:
+    """Return the 95% limits of a mean of shares."""
+    mean, off = float(drawn.mean()), NORMAL_95 * float(drawn.std(ddof=1)) / math.sqrt(drawn.size)
+    return max(0.0, mean - off), min(1.0, mean + off)
+
+
+def recovery(mechanism: Mechanism, quotas: Quotas, releases: Literal[1, 2], seed: int | None = None) -> Recovery:
+    """Return it at the table's shares; quotas are the records of each value of each sub-table."""
+    held = held_records(mechanism, quotas)
+    shares = held / held.sum()
+    limits = np.array([math.inf if bound.rho2 is None else float(bound.rho2) for bound in mechanism.bounds])
+    if mechanism.is_whole and mechanism.matrix.retention is not None:
+        protected = np.array([1.0 if bound.gamma is not None else math.inf for bound in mechanism.bounds])
+        return exact_recovery(mechanism.matrix, shares, releases, protected)
+    channel = dealt_channel(mechanism, quotas)
+    if len(channel) ** releases * shares.size <= MOST_CELLS:
+        return enumerated_recovery(channel, shares, releases, limits)
+    return simulated_recovery(channel, shares, releases, limits, seed)
+
+
+def averaging_findings(
+    mechanism: Mechanism, quotas: Quotas, keyed: bool = False, seed: int | None = None
+) -> Iterator[Finding]:
+    """Yield what two releases of the table tell; `keyed`: in which records keep their draws by a record key.
+
+    Over all priors within the requirement where one matrix is for all rows; where sub-tables are dealt anew, at the
+    table's shares, as a sub-table excludes values and the worst prior would be certain.
+    """
+    once = recovery(mechanism, quotas, 1, seed)
+    if keyed:
+        yield from _keyed_findings(mechanism, quotas, once.share)
+        return
+    found = recovery(mechanism, quotas, 2, seed)
+    if mechanism.is_whole:
+        worst = worst_priors(mechanism.tables[0], "upward", lambda m, i: with_fresh_noise(m.upward(i), m, 2))
+        finding = worst_prior_finding(mechanism, quotas, worst, "upward", False, "averaging")
+    else:
+        finding = _dealt_finding(mechanism, found, int(sum(sum(counts) for counts in quotas)))
+    limits = "" if found.interval is None else f" (95% limits {found.interval[0]:.4g} to {found.interval[1]:.4g})"
+    yield replace(
+        finding,
+        assumption=f"Sees 2 releases, and knows which rows are of one record. {finding.assumption}",
+        measured="worst: a belief; mean: how often the likeliest value is right at the table's shares",
+        mean=found.share,
+    ).with_remark(
+        f"The likeliest value is right for {found.share:.4g} of the records{limits}, after one for {once.share:.4g}."
+    )
+
+
+def _keyed_findings(mechanism: Mechanism, quotas: Quotas, once: float) -> Iterator[Finding]:
+    """Yield what equal and what different published values of a record tell, where values that stay repeat."""
+    worst = worst_priors(mechanism.tables[0], "upward", lambda matrix, code: matrix.equal_twice(code))
+    equal = worst_prior_finding(mechanism, quotas, worst, "upward", False, "averaging")
+    sees = "Sees two releases with the record key, and knows which rows are of one record."
+    yield replace(
+        equal,
+        assumption=f"{sees} Holds records with the value to keep it, and all others to change. {equal.assumption}",
+        measured=(
+            "worst: a belief, where both releases show the value; mean: how often the likeliest value is right at the "
+            "table's shares if no value changed"
+        ),
+        mean=once,
+        remark=f"{IF_VALUES_STAY} {equal.remark}",
+        about="published equal",
+    )
+    yield replace(
+        equal,
+        assumption=f"{sees} Holds all values but one never to change.",
+        measured="a belief, where the two releases show different values; exact",
+        worst=1.0,
+        mean=None,
+        baseline=None,
+        exposed=(),
+        remark="A published value that differs tells that the true value changed: values that never change are out.",
+        broken=None,
+        about="published different",
+    )
+
+
+def _dealt_finding(mechanism: Mechanism, found: Recovery, records: int) -> Finding:
+    return Finding(
+        attacker="averaging",
+        question=QUESTION,
+        assumption="Knows the matrices and quotas; sub-tables are dealt anew every time. Prior: the table's shares.",
+        measured="",
+        worst=found.worst,
+        mean=None,
+        records=records,
+        at_risk=round((found.beyond or 0.0) * records),
+        stated=max((float(bound.rho2) for bound in mechanism.bounds if bound.rho2 is not None), default=None),
+    )
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """Who sees two releases of the table."""
     keyed = evidence.table.policy.record_key is not None
-    yield from averaging_findings(evidence.mechanism, evidence.once(compositions).quotas, keyed, seed=evidence.seed)
+    yield from averaging_findings(evidence.mechanism, evidence.once(compositions).quotas, keyed, evidence.seed)
+
+
+# --- randomized rows --------------------------------------------------------------------------------------------------
+
+
+def pairs(channel: Channel, releases: int = 2) -> FloatArray:
+    """Return Pr(what is published | true value) of a column: a row for each value, or pair of values in any order."""
+    single = channel.matrix.dense() if channel.off_diagonal > 0 else np.eye(channel.size)
+    if releases == 1 or channel.off_diagonal == 0:
+        return single
+    first, second = np.triu_indices(channel.size)
+    times = np.where(first == second, 1, 2)
+    return np.asarray(times[:, None] * single[first] * single[second])
+
+
+def two_rows(
+    table: JointTable, channels: Channels, limit: float, whole: bool, releases: int = 2, seed: int | None = None
+) -> RowBeliefs:
+    """Return what the two rows tell; `whole`: of S too, not of quasi-identifiers only. releases = 1: what one tells."""
+    seen = channels if whole else channels[:-1]
+    factors = [pairs(channel, releases) for channel in seen]
+    if math.prod(len(factor) for factor in factors) * table.sizes[-1] > MOST_CELLS:
+        return _simulated(table, seen, releases, limit, seed)
+    joint = table.array.astype(np.float64)
+    for axis, factor in enumerate(factors[: len(table.sizes) - 1]):
+        joint = np.moveaxis(np.tensordot(factor, joint, axes=(1, axis)), 0, axis)
+    people = joint.reshape(-1, table.sizes[-1])  # [pairs of quasi-identifiers, u]: expected
+    return row_beliefs(people, factors[-1] if whole else np.ones((1, table.sizes[-1])), limit)
+
+
+def _simulated(table: JointTable, seen: Channels, releases: int, limit: float, seed: int | None) -> RowBeliefs:
+    """Draw people of the table, and rows of each."""
+    draw, whole = simulation(seed), len(seen) == len(table.sizes)
+    drawn = draw.choice(table.counts.size, SIMULATED_ROWS, p=table.counts.ravel() / table.records)
+    true, worst = np.empty(SIMULATED_ROWS), 0.0
+    for k, cell in enumerate(drawn.tolist()):
+        group, value = divmod(cell, table.sizes[-1])
+        weights = table.counts.astype(np.float64)
+        for axis, channel in enumerate(seen):
+            own = value if whole and axis == len(seen) - 1 else int(table.groups[group, axis])
+            chance = _chance(channel, own, releases, draw)  # of what was drawn, by true value
+            weights *= chance if whole and axis == len(seen) - 1 else chance[table.groups[:, axis]][:, None]
+        beliefs = weights.sum(axis=0) / weights.sum()
+        true[k], worst = beliefs[value], max(worst, float(beliefs.max()))
+    above = float((true > limit * (1 + ROUNDING)).mean())
+    return RowBeliefs(worst, float(true.mean()), above, _mean_limits(true))
+
+
+def _chance(channel: Channel, own: int, releases: int, draw: np.random.Generator) -> FloatArray:
+    """Publish a value so many times, and return the probability of that for each true value."""
+    kept = draw.random(releases) < channel.retention
+    shown: IntArray = np.where(kept, own, draw.integers(channel.size, size=releases))
+    chance = np.full((releases, channel.size), channel.off_diagonal)
+    chance[np.arange(releases), shown] += channel.retention
+    return np.asarray(chance.prod(axis=0))
+
+
+def of_response(evidence: Evidence) -> Iterator[Finding]:
+    """Who is told which two rows of two releases are one person's."""
+    found, claim = evidence.once(attacked), evidence.manifest.risk_claim
+    table, limit = found.axes.table, float(np.min(found.axes.limits(claim.limit)))
+    for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
+        once, twice = (two_rows(table, found.channels, limit, whole, times, evidence.seed) for times in (1, 2))
+        yield (
+            _two_rows_finding(table, once, twice, limit, whole)
+            .named(about)
+            .with_remark(
+                OTHER_MATRICES if evidence.table.policy.record_key else "",
+                UNTOUCHED if whole and found.channels[-1].off_diagonal == 0 else "",
+            )
+        )
+
+
+def _two_rows_finding(table: JointTable, once: RowBeliefs, twice: RowBeliefs, limit: float, whole: bool) -> Finding:
+    seen = "both rows" if whole else "the quasi-identifiers of both rows and nothing else of them"
+    exact, more = "exact, over all that can be published", ""
+    if twice.interval is not None:
+        low, high = twice.interval
+        exact = f"of {SIMULATED_ROWS:,} people who were drawn"
+        more = f" The mean of two has 95% limits {low:.4g} to {high:.4g}; larger beliefs than the worst may exist."
+    return Finding(
+        attacker="averaging",
+        question=WHICH_SENSITIVE,
+        assumption=(
+            "Is told which row of this release and which row of a second one, with fresh noise, are of one person: the "
+            f"rows themselves do not tell, if quasi-identifiers are randomized. Sees {seen}, and knows the matrices. "
+            f"{PRIOR}"
+        ),
+        measured=f"the belief in a value (worst), and in the true value (mean); {exact}",
+        worst=twice.worst,
+        mean=twice.mean,
+        records=table.records,
+        at_risk=round(twice.above * table.records),
+        stated=limit,
+        baseline=float(table.counts.sum(axis=0).max() / table.records),
+        remark=f"After one release the mean is {once.mean:.4g}, and the worst {once.worst:.4g}.{more}",
+    )
 
 
 ATTACKER = Attacker(

@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
-from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
-from sfumato.auditor.finding import Finding
+from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify.order import BLOCKS, LEVEL, RANGES, Classes

@@ -39,8 +39,7 @@ import numpy as np
 from scipy import special
 
 from sfumato.auditor.beliefs import Cases, observed_cases
-from sfumato.auditor.beyond_chance import chance_finding
-from sfumato.auditor.finding import Finding
+from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.release.verify.order import Classes
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.chance import Tallies, joined

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
-from sfumato.auditor.attackers.posterior import Quotas
 from sfumato.auditor.beliefs import bounds_of, limits_at, why_bound
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.auditor.sub_tables import compositions, has_sub_tables
+from sfumato.auditor.sub_tables import Quotas, compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.mechanism import Mechanism

@@ -1,13 +1,25 @@
-"""Attackers on randomized response, where quasi-identifiers are randomized too (AD)."""
+"""Attackers on randomized response, where quasi-identifiers are randomized too (AD).
+
+    posterior        sees the published quasi-identifiers of one row: h(b, u)
+    link             takes a row with the person's published quasi-identifiers: (P^T h)(a, u)
+    reconstruction   draws the true quasi-identifiers, then the true value, at random: AD Eq. (6)
+    row              sees the published sensitive value too: the odds of h times p_s/q_s
+    distribution     knows pi and the person's quasi-identifiers, and guesses the likeliest value: max_u pi(u | QI)
+    guesser          estimates pi from the release (`linking_guesser`)
+
+One of the first three is promised; no limit holds the others, which are told with their size. All but the last are
+exact, from the joint table of the true values and the matrices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from sfumato.auditor.attacker import Attacker, Listed, Role
+from sfumato.auditor.attacker import Attacker, Role, listed
 from sfumato.auditor.attackers.linking_guesser import (
     STOPS,
     Attacked,
@@ -17,18 +29,202 @@ from sfumato.auditor.attackers.linking_guesser import (
     guess_once,
     repeated_guesses,
 )
-from sfumato.auditor.attackers.linking_risks import QUESTION, response_findings
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import SHOWN, Exposed, Finding, named
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, named
+from sfumato.claims.linking_risk import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.errors import UsageError
 from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.channels import Channels
+from sfumato.methods.response.guessing import limit_success
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import Limit, pose
+from sfumato.methods.response.risks import Posterior, Risk, RiskName
 from sfumato.release.manifest import Manifest
-from sfumato.values.arrays import IntArray
+from sfumato.values.arrays import FloatArray, IntArray
 
+Tell = Callable[[IntArray], str]
+"""Gives the codes of a cell, or of a group, which has no sensitive value, in words."""
+QUESTION = "Which sensitive value does a person have?"
+OTHER_RISK = "The limit was asked for on another risk."
+UNTOUCHED = "The sensitive value is published untouched."
+PRIOR = "Prior: the table's own distribution, how many records have each combination of values."
+RISKS: dict[RiskName, tuple[str, str]] = {
+    "posterior": (
+        SEES_QUASI_IDENTIFIERS,
+        "the belief in a true value, given published quasi-identifiers; exact, by expected shares",
+    ),
+    "link": (LINKS, "the probability to hit a row with the person's true value; exact, by expected shares"),
+    "reconstruction": (RECONSTRUCTS, "AD Eq. (6); exact, and no bound on an inference"),
+}
+"""What each of the three knows, and what is measured."""
 MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
 """Releases that are drawn anew for the guesser."""
 CELLS_AT_ALL = 1_000_000
 """Cells of all these releases together, about: some seconds."""
+
+
+# --- the three risks --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CellRisks:
+    """The risk of every cell, its limit, and the (expected) records in it, flat. Codes: quasi-identifiers, then S."""
+
+    risks: FloatArray
+    limits: FloatArray  # inf where there is none
+    records: FloatArray
+    codes: IntArray
+
+    @property
+    def nearest(self) -> int:
+        """The cell whose risk is largest for its limit; without any limit, largest."""
+        limited = np.isfinite(self.limits).any()
+        return int((self.risks / self.limits if limited else self.risks).argmax())
+
+    @property
+    def worst(self) -> int:
+        """The cell whose risk is largest, of those with a limit, or without any limit of all."""
+        limited = np.isfinite(self.limits)
+        risks = np.where(limited, self.risks, -1.0) if limited.any() else self.risks
+        nearest = self.nearest
+        return nearest if risks[nearest] == risks.max() else int(risks.argmax())
+
+    @property
+    def above(self) -> float:
+        """The records in cells whose risk is above its limit."""
+        return float(self.records[self.risks > self.limits * (1 + ROUNDING)].sum())
+
+
+def cell_risks(table: JointTable, channels: Channels, limit: Limit, name: RiskName) -> CellRisks:
+    """Return a risk cell by cell; cells of `posterior` are published ones, with their expected records."""
+    untouched = [k for k, channel in enumerate(channels) if not channel.noise]
+    problem = pose(table, limit, name, "both", untouched, "kappa")
+    risk: Risk = problem.risk(table, channels)
+    records = risk.joint if isinstance(risk, Posterior) else table.counts
+    values = risk.values
+    limits = np.broadcast_to(problem.limits, (values.size // table.sizes[-1], table.sizes[-1])).ravel()
+    return CellRisks(values, limits, records.ravel(), risk.cell_codes(np.arange(values.size)))
+
+
+def risk_finding(
+    table: JointTable, channels: Channels, limit: Limit, name: RiskName, promised: bool, tell: Tell
+) -> Finding:
+    """Return the finding of one of the three risks."""
+    cells = cell_risks(table, channels, limit, name)
+    worst, nearest = cells.worst, cells.nearest
+    bound = float(cells.limits[worst]) if np.isfinite(cells.limits[worst]) else None
+    order = np.argsort(-np.where(cells.records > 0, cells.risks, 0.0), kind="stable")[:SHOWN]
+    knows, measured = RISKS[name]
+    return Finding(
+        attacker=name,
+        question=QUESTION,
+        assumption=f"{knows} {PRIOR}",
+        measured=measured,
+        worst=float(cells.risks[worst]),
+        mean=float(cells.records @ cells.risks / table.records),
+        records=table.records,
+        at_risk=round(cells.above),
+        promised=bound if promised else None,
+        stated=None if promised else bound,
+        baseline=float((table.counts.sum(axis=0) / table.records).max()),
+        exposed=tuple(
+            Exposed(tell(cells.codes[k]), round(float(cells.records[k])), float(cells.risks[k])) for k in order
+        ),
+        who=tell(cells.codes[worst]),
+        nearest=None
+        if worst == nearest
+        else Nearest(tell(cells.codes[nearest]), float(cells.risks[nearest]), float(cells.limits[nearest])),
+        why_bound="" if worst == nearest else "Groups have limits of their own.",
+        why_not_covered=OTHER_RISK,
+    )
+
+
+# --- whom no limit holds ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowBeliefs:
+    """Beliefs in true values of who sees rows: the largest, the mean, and the (expected) share of people above a limit.
+
+    Of a simulation `interval` has the 95% limits of the mean, and `worst` is the largest that was drawn.
+    """
+
+    worst: float
+    mean: float
+    above: float
+    interval: tuple[float, float] | None = None
+
+
+def row_beliefs(people: FloatArray, seen: FloatArray, limit: float) -> RowBeliefs:
+    """Return the beliefs people[b, u] seen[v, u] / sum_w people[b, w] seen[v, w], over all b, v and u.
+
+    people: expected, by published quasi-identifiers and true value; seen: Pr(what is seen of S | true value).
+    """
+    worst = mean = above = 0.0
+    for chance in seen:
+        records = people * chance
+        total = records.sum(axis=1, keepdims=True)
+        beliefs = np.divide(records, total, out=np.zeros_like(records), where=total > 0)
+        worst = max(worst, float(beliefs.max()))
+        mean += float((records * beliefs).sum())
+        above += float(records[beliefs > limit * (1 + ROUNDING)].sum())
+    return RowBeliefs(worst, mean / people.sum(), above / people.sum())
+
+
+def row_risk(table: JointTable, channels: Channels, limit: float) -> RowBeliefs:
+    """Return the beliefs of who sees a whole published row."""
+    size, sensitive = table.sizes[-1], channels[-1]
+    seen = sensitive.off_diagonal + sensitive.retention * np.eye(size)
+    return row_beliefs(Posterior(table, channels).joint.reshape(-1, size), seen, limit)
+
+
+def response_findings(
+    table: JointTable, channels: Channels, limit: Limit, promised: RiskName, tell: Tell
+) -> tuple[Finding, ...]:
+    """Return what the first five attackers reach.
+
+    The last guesses argmax pi(u | QI): in the limit of many records any release lets it be learnt.
+    """
+    strictest = float(np.min(np.asarray(limit, dtype=np.float64)))
+    row = row_risk(table, channels, strictest)
+    largest, sizes = table.shares.max(axis=1), table.group_sizes
+    return (
+        *(risk_finding(table, channels, limit, name, name == promised, tell) for name in RISKS),
+        Finding(
+            attacker="row",
+            question=QUESTION,
+            assumption=f"Sees the whole published row, and knows the matrices. {PRIOR}",
+            measured="the belief in a true value, given the published row; exact",
+            worst=row.worst,
+            mean=row.mean,
+            records=table.records,
+            at_risk=round(row.above * table.records),
+            stated=strictest,
+            remark=UNTOUCHED if channels[-1].off_diagonal == 0 else "",
+        ),
+        Finding(
+            attacker="distribution",
+            question=QUESTION,
+            assumption=(
+                "Knows a person's true quasi-identifiers, and the table's distribution, which can be estimated from "
+                "the release the better the more records there are; guesses the likeliest value there."
+            ),
+            measured="how often the guess is right; worst: in a group, mean: of all records; exact",
+            worst=float(largest.max()),
+            mean=limit_success(table),
+            records=table.records,
+            at_risk=int(sizes[largest > strictest * (1 + ROUNDING)].sum()),
+            stated=strictest,
+            exposed=tuple(
+                Exposed(tell(table.groups[k]), int(sizes[k]), float(largest[k]))
+                for k in np.lexsort((-sizes, -largest))[:SHOWN]
+            ),
+            remark="No mechanism helps against one who knows the distribution.",
+        ),
+    )
+
+
+# --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def attacked(evidence: Evidence) -> Attacked:
@@ -115,47 +311,43 @@ def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
         yield Exposed(tell(found.axes, codes), int(table.counts[group, value]), float(again.chances[group, value]))
 
 
-def _limited(line: int, risk: str, manifest: Manifest) -> Listed | None:
-    return Listed(line, covered=manifest.risk_claim.risk == risk) if manifest.kind == "response" else None
-
-
-def _unlimited(line: int, manifest: Manifest) -> Listed | None:
-    return Listed(line, covered=False) if manifest.kind == "response" else None
+def _is_promised(name: RiskName, manifest: Manifest) -> bool:
+    return manifest.risk_claim.risk == name
 
 
 ROLES = (
     Role(
         name="posterior",
         knows="takes the worst belief beforehand that the requirement speaks of",
-        public=partial(_limited, 2, "posterior"),
+        public=listed(2, partial(_is_promised, "posterior"), "response"),
     ),
     Role(
         name="link",
         knows="takes a row with the person's published quasi-identifiers",
-        public=partial(_limited, 3, "link"),
+        public=listed(3, partial(_is_promised, "link"), "response"),
     ),
     Role(
         name="reconstruction",
         knows="draws the true quasi-identifiers and the true value at random",
-        public=partial(_limited, 4, "reconstruction"),
+        public=listed(4, partial(_is_promised, "reconstruction"), "response"),
     ),
     Role(
         name="row",
         knows="sees the whole published row",
         why_not_covered="The limit is on what quasi-identifiers tell, not on what a whole row tells.",
-        public=partial(_unlimited, 5),
+        public=listed(5, False, "response"),
     ),
     Role(
         name="distribution",
         knows="knows the table's distribution and guesses the likeliest value",
         why_not_covered="No method keeps someone from knowing how values depend on other columns.",
-        public=partial(_unlimited, 6),
+        public=listed(6, False, "response"),
     ),
     Role(
         name="guesser",
         knows="learns the distribution from the release and guesses the likeliest value",
         why_not_covered="No method keeps a release from telling how values depend on other columns.",
-        public=partial(_unlimited, 7),
+        public=listed(7, False, "response"),
     ),
 )
 LINKED_OTHERWISE = "quasi-identifiers are not randomized: a register (--external) is linked with them"

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.release import Release
+from sfumato.auditor.evidence import another_table
 from sfumato.errors import UsageError
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels
@@ -78,40 +79,21 @@ class RepeatedGuesses:
     chances: FloatArray = field(compare=False)  # [group, value]: that share of the people with these values
 
 
-def guess_release(table: Table, release: Release) -> Guesses:
-    """Return how often the guesser is right about the people of a release, given the table it was made from.
+def guess_once(attacked: Attacked) -> Guesses:
+    """Return how often the guesser is right about the people of a release.
 
     The estimate is by iterative Bayes, stopped after so many steps of STOPS as guess most people right.
     """
-    return guess_once(attack(table, release))
-
-
-def guess_once(attacked: Attacked) -> Guesses:
-    """The same for what `attack` found."""
     truth, released = attacked.axes.table, attacked.released
     tried = zip(STOPS, guesses(truth, attacked.channels, released, STOPS), strict=True)
     steps, found = max(tried, key=lambda pair: pair[1].success)
     overall = found.estimate.reshape(-1, truth.sizes[-1]).sum(axis=0).argmax()
     return Guesses(
         people=truth.records,
-        right=_right(truth, found.values),
+        right=int(truth.counts[np.arange(len(found.values)), found.values].sum()),
         steps=steps,
         constant=int(truth.counts[:, overall].sum()),
         knowing=limit_success(truth),
-    )
-
-
-def guess_repeatedly(
-    table: Table, release: Release, *, repetitions: int = 100, seed: int | None = None, level: float = 0.95
-) -> RepeatedGuesses:
-    """Return how often the guesser is right over releases that are drawn anew, with the matrices of this one.
-
-    The attacker stops iterative Bayes after the same number of steps each time, of STOPS that with the most successes.
-    """
-    attacked = attack(table, release)
-    limits = attacked.axes.limits(release.manifest.risk_claim.limit)
-    return repeated_guesses(
-        attacked.axes.table, attacked.channels, limits, repetitions=repetitions, seed=seed, level=level
     )
 
 
@@ -124,8 +106,9 @@ def repeated_guesses(
     seed: int | None = None,
     level: float = 0.95,
 ) -> RepeatedGuesses:
-    """The same for a joint table and channels; `limits` broadcasts to [groups, d_s].
+    """Return how often the guesser is right over releases that are drawn anew; `limits` broadcasts to [groups, d_s].
 
+    The attacker stops iterative Bayes after the same number of steps each time, of STOPS that with the most successes.
     People with the same values are guessed alike. Of each such cell the number of releases in which it is guessed right
     is binomial; the limits of `above` count cells whose (Clopper and Pearson's) limit is above the limit of the risk,
     with the confidence shared among all cells. So the largest of these limits are those of the largest probability.
@@ -142,14 +125,7 @@ def repeated_guesses(
         for k, found in enumerate(guesses(table, channels, drawn(table, channels, rng), STOPS)):
             cells[k, np.arange(len(table.counts)), found.values] += 1
             successes[k, number] = found.success
-    return _summed_up(table, limits, cells, successes, level)
-
-
-def _summed_up(
-    table: JointTable, limits: FloatArray | float, cells: IntArray, successes: FloatArray, level: float
-) -> RepeatedGuesses:
-    """Return the figures of the stop with the largest success."""
-    taken, repetitions, error = int(successes.mean(axis=1).argmax()), successes.shape[1], (1 - level) / len(STOPS)
+    taken, error = int(successes.mean(axis=1).argmax()), (1 - level) / len(STOPS)
     held, hits = table.counts > 0, cells[taken]
     shares = (hits / repetitions, *_binomial_limits(hits, repetitions, error / int(held.sum())))
     above, at_least, at_most = (float(table.counts[share > limits].sum() / table.records) for share in shares)
@@ -168,10 +144,6 @@ def _summed_up(
         worst_limits=(worst_low, worst_high),
         chances=shares[0],
     )
-
-
-def _right(table: JointTable, values: IntArray) -> int:
-    return int(table.counts[np.arange(len(values)), values].sum())
 
 
 def drawn(table: JointTable, channels: Channels, rng: np.random.Generator) -> FloatArray:
@@ -215,20 +187,12 @@ class Attacked:
 
 def attack(table: Table, release: Release) -> Attacked:
     """Count the table and its release on the axes of the randomization."""
-    if release.manifest.kind != "response":
-        raise UsageError(
-            f"The release was made by {release.manifest.method}, which randomizes no quasi-identifiers.",
-            "This guesser is measured on releases of randomized-response.",
-        )
-    counted, claim = profile(table), release.manifest.risk_claim
-    named = counted.quasi_identifiers, counted.sensitive_domain.names
-    if counted.rows != release.manifest.data.rows or named != (claim.quasi_identifiers, claim.sensitive):
-        raise _another_table()
+    counted = profile(table)
     randomized = {mechanism.domain.name: mechanism for mechanism in release.manifest.mechanism_values}
     untouched = [name for name in counted.quasi_identifiers if name not in randomized]
     axes, published = (Axes.of(found, untouched) for found in (counted, _published(counted, release)))
     if axes.table.sizes != published.table.sizes:
-        raise _another_table()
+        raise another_table("It has other combinations of values.")
     if not axes.table.fits(dense=True):
         raise UsageError(
             f"The joint table has {axes.table.evaluated_cells(dense=True):,} cells: too many to be estimated at once.",
@@ -258,11 +222,4 @@ def _codes(part: Domain, values: list[Any]) -> CodeArray:
     try:
         return np.array([known[v] if v in known else known[label(v)] for v in values], dtype=np.int32)
     except KeyError:
-        raise _another_table() from None
-
-
-def _another_table() -> UsageError:
-    return UsageError(
-        "The release was not made from this table under this policy: columns, values or the number of rows differ.",
-        "Give the table that was published, with its policy.",
-    )
+        raise another_table(f"{part.name!r} has a value that the table does not have.") from None

@@ -8,10 +8,9 @@ import numpy as np
 
 from sfumato.auditor.attacker import Attacker, Listed
 from sfumato.auditor.attackers.order_guesses import groups_finding, rows_finding
-from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
 from sfumato.auditor.evidence import UNMATCHED, Evidence
-from sfumato.auditor.finding import Finding
+from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.release.verify.order import LEVEL, MOST_VALUES, Classes, published_order, same_place, thinned
 from sfumato.values.arrays import CodeArray
 from sfumato.values.chance import joined

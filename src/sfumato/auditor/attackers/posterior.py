@@ -23,28 +23,28 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attacker import Attacker, listed
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.grouped import GroupTables
-from sfumato.auditor.sub_tables import compositions
+from sfumato.auditor.sub_tables import Quotas, compositions, held_records
 from sfumato.claims.guarantee import BOTH
 from sfumato.claims.odds import OddsClaim
-from sfumato.release.manifest import Manifest
-from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.requirement import Bound
-
-Quotas = Sequence[Sequence[int] | IntArray]
-"""Of each sub-table, how many records have each of its values."""
 
 Factor = Callable[[Matrix, int], Fraction | None]
 """Gives the most by which the odds of a value change; None: without bound."""
 
 QUESTION = "Which true value does a record have, given its published one?"
 KNOWS = "Knows the matrix and the published value of the record; holds records to be independent. Prior: "
+PRIORS = {
+    "upward": "any with at most rho1 on the value; of bounds stated by gamma, even odds.",
+    "downward": "any with at least rho2 on the value; of bounds stated by gamma, odds of gamma to 1.",
+}
+SUB_TABLE_SEEN = " These are beliefs once the record's sub-table is seen, which excludes the values that it lacks."
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class WorstPrior:
         return self.factor is None or self.factor > self.gamma
 
     @property
-    def used(self) -> float:
+    def used(self) -> Fraction | float:
         """How much of its gamma is used up."""
-        return math.inf if self.factor is None else float(self.factor / self.gamma)
+        return math.inf if self.factor is None else self.factor / self.gamma
 
     def told(self, domain: SensitiveDomain) -> str:
         """Return it in words."""
@@ -96,26 +96,19 @@ def stated(bound: Bound) -> tuple[Fraction, Fraction] | None:
 
 def worst_priors(table: SubTable, direction: Direction, factor: Factor | None = None) -> tuple[WorstPrior, ...]:
     """Return the worst prior on each value that has a bound; `factor` gives that of a value, if not of one release."""
-    return tuple(_worst_priors(table, direction, factor or (_upward if direction == "upward" else _downward)))
+    return tuple(_worst_priors(table, direction, factor))
 
 
-def _upward(matrix: Matrix, code: int) -> Fraction | None:
-    return matrix.upward(code)
-
-
-def _downward(matrix: Matrix, code: int) -> Fraction | None:
-    return matrix.downward(code)
-
-
-def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor) -> Iterator[WorstPrior]:
+def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor | None) -> Iterator[WorstPrior]:
     matrix, upward = table.matrix, direction == "upward"
+    of_one_release = matrix.upward if upward else matrix.downward
     for place, bound in enumerate(table.bounds if matrix.size > 1 else ()):
         pair = stated(bound)
         if pair is None or bound.gamma is None:
             continue
         prior, limit = pair if upward else pair[::-1]
         published, rival = matrix.worst_case(place, direction)
-        factor = factor_of(matrix, place)
+        factor = factor_of(matrix, place) if factor_of else of_one_release(place)
         yield WorstPrior(
             code=int(table.codes[place]),
             direction=direction,
@@ -138,16 +131,6 @@ def moved(prior: Fraction, factor: Fraction | None, upward: bool) -> Fraction:
     return prior * factor / (1 - prior + prior * factor)
 
 
-def most_critical(found: Sequence[WorstPrior]) -> list[WorstPrior]:
-    """Return them by how much of their gamma is used up; ties go to the furthest belief."""
-
-    def used(worst: WorstPrior) -> tuple[bool, Fraction, Fraction]:
-        away = worst.posterior if worst.direction == "upward" else -worst.posterior
-        return worst.factor is None, (worst.factor or Fraction(0)) / worst.gamma, away
-
-    return sorted(found, key=used, reverse=True)
-
-
 def posterior_finding(mechanism: Mechanism, quotas: Quotas, direction: Direction, promised: bool = True) -> Finding:
     """Return what the worst prior within the requirement makes of the matrix.
 
@@ -165,87 +148,51 @@ def worst_prior_finding(
     promised: bool,
     attacker: str = "posterior",
 ) -> Finding:
-    """Return the finding of these worst priors."""
-    ranked = most_critical(found)
-    if not ranked:
-        return _nothing_required(mechanism, quotas, attacker)
-    critical, held = ranked[0], _held(mechanism, quotas)
-    furthest = sorted(found, key=lambda w: -w.posterior if direction == "upward" else w.posterior)
-    worst = furthest[0]
-    limit, seen = float(worst.limit), "" if mechanism.label is None else SUB_TABLE_SEEN
+    """Return the finding of these worst priors: the furthest belief, and the one that uses up most of its gamma."""
+    held, sign = held_records(mechanism, quotas), 1 if direction == "upward" else -1
+    if not found:
+        return Finding(
+            attacker=attacker,
+            question=QUESTION,
+            assumption=KNOWS + "any.",
+            measured="nothing is required of any value: a prior may be anything, up to certainty",
+            worst=1.0,
+            mean=None,
+            records=int(held.sum()),
+            at_risk=0,
+            baseline=1.0,
+            why_not_covered="No value has a bound.",
+        )
+    critical = max(found, key=lambda worst: (worst.used, sign * worst.posterior))
+    furthest = sorted(found, key=lambda worst: -sign * worst.posterior)
+    worst, domain = furthest[0], mechanism.domain
+    limit = float(worst.limit)
+    nearest = Nearest(critical.told(domain), *(float(x) for x in (critical.posterior, critical.limit, critical.prior)))
     return Finding(
         attacker=attacker,
         question=QUESTION,
-        assumption=KNOWS + PRIORS[direction] + seen,
-        measured=f"the {'largest' if direction == 'upward' else 'smallest'} belief in a value that has a bound; exact",
+        assumption=KNOWS + PRIORS[direction] + ("" if mechanism.label is None else SUB_TABLE_SEEN),
+        measured=f"the {'largest' if sign > 0 else 'smallest'} belief in a value that has a bound; exact",
         worst=float(worst.posterior),
         mean=None,
-        records=sum(held.values()),
-        at_risk=sum(held[code] for code in {w.code for w in ranked if w.is_broken}),
+        records=int(held.sum()),
+        at_risk=int(held[list({each.code for each in found if each.is_broken})].sum()),
         promised=limit if promised else None,
         stated=None if promised else limit,
         baseline=float(worst.prior),
-        direction="at most" if direction == "upward" else "at least",
-        exposed=tuple(Exposed(w.told(mechanism.domain), held[w.code], float(w.posterior)) for w in furthest[:SHOWN]),
-        remark=_remark(critical),
+        direction="at most" if sign > 0 else "at least",
+        exposed=tuple(Exposed(w.told(domain), int(held[w.code]), float(w.posterior)) for w in furthest[:SHOWN]),
+        remark="The odds can change without bound."
+        if critical.factor is None
+        else f"The odds change by a factor of {float(critical.factor):.6g}; allowed are {float(critical.gamma):.6g}.",
         broken=critical.is_broken,
-        who=worst.told(mechanism.domain),
-        nearest=_nearest(critical, worst, mechanism.domain),
+        who=worst.told(domain),
+        nearest=nearest if float(worst.used) < float(critical.used) - CLOSE else None,
         why_bound="" if worst.is_by_rho else "The requirement is by gamma: the bound is told from even odds.",
     )
 
 
-def _nearest(critical: WorstPrior, worst: WorstPrior, domain: SensitiveDomain) -> Nearest | None:
-    """Return the one that uses up most of its gamma, if the worst uses up less, beyond rounding."""
-    if worst.used >= critical.used - CLOSE:
-        return None
-    belief, bound, prior = (float(part) for part in (critical.posterior, critical.limit, critical.prior))
-    return Nearest(critical.told(domain), belief, bound, prior)
-
-
-PRIORS = {
-    "upward": "any with at most rho1 on the value; of bounds stated by gamma, even odds.",
-    "downward": "any with at least rho2 on the value; of bounds stated by gamma, odds of gamma to 1.",
-}
-
-
-SUB_TABLE_SEEN = " These are beliefs once the record's sub-table is seen, which excludes the values that it lacks."
-
-
-def _remark(worst: WorstPrior) -> str:
-    if worst.factor is None:
-        return "The odds can change without bound."
-    return f"The odds change by a factor of {float(worst.factor):.6g}; allowed are {float(worst.gamma):.6g}."
-
-
-def _held(mechanism: Mechanism, quotas: Quotas) -> dict[int, int]:
-    """Return the records of each value."""
-    held = dict.fromkeys(range(mechanism.domain.size), 0)
-    for table, counts in zip(mechanism.tables, quotas, strict=True):
-        for code, count in zip(table.codes.tolist(), counts, strict=True):
-            held[code] += int(count)
-    return held
-
-
-def _nothing_required(mechanism: Mechanism, quotas: Quotas, attacker: str) -> Finding:
-    records = sum(_held(mechanism, quotas).values())
-    return Finding(
-        attacker=attacker,
-        question=QUESTION,
-        assumption=KNOWS + "any.",
-        measured="nothing is required of any value: a prior may be anything, up to certainty",
-        worst=1.0,
-        mean=None,
-        records=records,
-        at_risk=0,
-        baseline=1.0,
-        why_not_covered="No value has a bound.",
-    )
-
-
 # --- groups -----------------------------------------------------------------------------------------------------------
-
-IN_GROUP = "Which true value does a record have, given its group?"
 
 
 def group_shares_finding(tables: GroupTables, at_most: Fraction, values: Sequence[str] = ()) -> Finding:
@@ -261,37 +208,34 @@ def group_shares_finding(tables: GroupTables, at_most: Fraction, values: Sequenc
     commonest = lines.ends - 1  # the line of each group: its most frequent value stands last
     largest = lines.counts[commonest]
     above = largest * at_most.denominator > sizes * at_most.numerator
-    order = np.lexsort((-sizes, -(largest / sizes)))
-    worst = int(order[0])
+    shares = largest / sizes
+    order = np.lexsort((-sizes, -shares))
     in_truth = float((lines.counts**2 / sizes[lines.groups]).sum())
+
+    def told(value: int) -> str:
+        return repr(values[value]) if values else f"value {value + 1}"
+
     return Finding(
         attacker="posterior",
-        question=IN_GROUP,
+        question="Which true value does a record have, given its group?",
         assumption=(
             "Knows the group of the record, and nothing that tells its members apart. Prior: every way to give the "
             "group's values to its members is equally likely."
         ),
         measured="the share of a value in a group (worst), and of a record's true value in its group (mean); exact",
-        worst=float(largest[worst] / sizes[worst]),
+        worst=float(shares.max()),
         mean=in_truth / tables.rows.size,
         records=tables.rows.size,
         at_risk=int(sizes[above].sum()),
         promised=float(at_most),
         baseline=float(np.bincount(tables.values, tables.counts).max() / tables.rows.size),
-        exposed=tuple(_exposed_groups(tables, order[:SHOWN], commonest, values)),
+        exposed=tuple(
+            Exposed(f"{tables.told(k)}: {told(int(lines.codes[commonest[k]]))}", int(sizes[k]), float(shares[k]))
+            for k in order[:SHOWN].tolist()
+        ),
         remark=f"{int(above.sum()):,} of {sizes.size:,} group(s) have a value with a larger share.",
         broken=bool(above.any()),
     )
-
-
-def _exposed_groups(
-    tables: GroupTables, groups: IntArray, commonest: IntArray, values: Sequence[str]
-) -> Iterator[Exposed]:
-    for group in groups.tolist():
-        code, count = (int(part[commonest[group]]) for part in (tables.lines.codes, tables.lines.counts))
-        name = repr(values[code]) if values else f"value {code + 1}"
-        size = int(tables.sizes[group])
-        yield Exposed(f"{tables.told(group)}: {name}", size, count / size)
 
 
 # --- the attacker -----------------------------------------------------------------------------------------------------
@@ -323,10 +267,6 @@ def _shares_promised(evidence: Evidence) -> Iterator[Finding]:
         yield replace(next(of_groups(evidence)), attacker="groups")
 
 
-def _public(manifest: Manifest) -> Listed | None:
-    return None if manifest.kind == "response" else Listed(2, covered=True)
-
-
 ATTACKER = Attacker(
     name="posterior",
     knows="takes the worst belief beforehand that the requirement speaks of",
@@ -337,6 +277,6 @@ ATTACKER = Attacker(
         "groups": of_groups,
     },
     promised={"randomized": of_randomized, "groups": _shares_promised},
-    public=_public,
+    public=listed(2, True, "randomized", "groups"),
     place=3,
 )

@@ -23,10 +23,9 @@ import numpy as np
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import IN_GROUPS, Attacker
-from sfumato.auditor.beyond_chance import chance_finding
 from sfumato.auditor.codes import ColumnCodes, release_codes, text_of
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import Finding
+from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.claims.second_release import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.verify.files import as_published
