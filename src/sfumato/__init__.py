@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sfumato.auditor.compare.record import MethodComparison as MethodComparison
     from sfumato.auditor.record import Audit as Audit
     from sfumato.auditor.report.reporting import report as report
-    from sfumato.claims.checks import Verification as Verification
     from sfumato.errors import CannotMeet as CannotMeet
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.errors import UsageError as UsageError
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from sfumato.publisher.table import Table as Table
     from sfumato.publisher.table import profile as profile
     from sfumato.publisher.table import scan as scan
+    from sfumato.release.verify.verification import Verification as Verification
     from sfumato.values.matrix.retention import PerturbationMatrix as PerturbationMatrix
     from sfumato.values.profile import Profile as Profile
     from sfumato.values.randomness import SecretKey as SecretKey
@@ -117,7 +117,7 @@ _HOMES = {
     "Uniform": "methods.uniform",
     "UsageError": "errors",
     "ValueRequirement": "values.requirement",
-    "Verification": "claims.checks",
+    "Verification": "release.verify.verification",
     "audit": "auditor.audit",
     "compare": "auditor.compare.compare",
     "estimate_risk": "methods.response.estimating",

@@ -14,7 +14,7 @@ from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst_priors
 from sfumato.auditor.beliefs import beliefs_in_truth, limits_at, record_beliefs
 from sfumato.auditor.worlds import exact_weights
-from sfumato.claims.guarantee import BOTH
+from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import violations
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain

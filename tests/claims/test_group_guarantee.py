@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from sfumato.claims.buckets import ALIKE_WHEN_MISSING, BucketClaim
-from sfumato.claims.claim import Shape
-from sfumato.claims.guarantee import Guarantee
+from sfumato.claims.claim import Guarantee, Shape
 
 
 def claim(method: Any, assurance: Any = "proved", **more: Any) -> BucketClaim:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.claims.guarantee import percent, rounded_up
+from sfumato.claims.claim import percent, rounded_up
 from sfumato.claims.odds import adversary_of_noise, exceeds_any_predicate
 from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.methods import Method

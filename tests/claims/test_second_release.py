@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sfumato.auditor.worlds import exact_weights
-from sfumato.claims.guarantee import BOTH, UPWARD, rounded_up
-from sfumato.claims.second_release import assumed, equal_twice, own_factor, with_fresh_noise
+from sfumato.claims.claim import BOTH, UPWARD, rounded_up
+from sfumato.claims.odds import assumed, equal_twice, own_factor, with_fresh_noise
 from sfumato.methods import plan
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.small_domain.planner import uniform_matrix

@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.claims import codec
 from sfumato.claims.claim import Shape
 from sfumato.errors import ReleaseError
 from sfumato.release.folder import file_sha256
@@ -204,7 +203,7 @@ def test_another_variant_than_was_published(copied: Callable[[str], sf.Release])
     def relabel(manifest: dict[str, Any]) -> None:
         manifest["groups"]["variant"] = "safe-d"
         claim = replace(release.manifest.bucket_claim, variant="safe-d")
-        manifest["guarantee"] = codec.guarantee(claim.guarantee(Shape(withheld=1)))
+        manifest["guarantee"] = claim.guarantee(Shape(withheld=1)).to_dict()
 
     assert failed(edited(release, relabel)) == {"manifest", "suppression"}
 
@@ -213,7 +212,7 @@ def test_another_variant_than_was_published(copied: Callable[[str], sf.Release])
 def test_t2_the_sentence_of_another_table(kind: str, other: bool, copied: Callable[[str], sf.Release]) -> None:
     """What is promised depends on whether records are withheld: neither release may carry the other's sentence."""
     release = copied(kind)
-    swapped = codec.guarantee(release.manifest.bucket_claim.guarantee(Shape(withheld=int(other))))
+    swapped = release.manifest.bucket_claim.guarantee(Shape(withheld=int(other))).to_dict()
     assert failed(edited(release, lambda m: m.update(guarantee=swapped))) == {"manifest", STATED}
 
 
@@ -224,7 +223,7 @@ def test_t2_a_release_that_does_not_always_hide(copied: Callable[[str], sf.Relea
     def relabel(manifest: dict[str, Any]) -> None:
         manifest["groups"]["always"] = True
         claim = replace(release.manifest.bucket_claim, always=True)
-        manifest["guarantee"] = codec.guarantee(claim.guarantee(Shape()))
+        manifest["guarantee"] = claim.guarantee(Shape()).to_dict()
 
     assert failed(edited(release, relabel)) == {"manifest", "suppression"}
 

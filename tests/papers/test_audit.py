@@ -20,7 +20,7 @@ from sfumato.auditor.finding import Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.sub_tables import Counts
-from sfumato.claims.guarantee import BOTH
+from sfumato.claims.claim import BOTH
 from sfumato.methods.response import solve
 from sfumato.methods.robustness import group_records, merge_records
 from sfumato.methods.small_domain.planner import uniform_matrix

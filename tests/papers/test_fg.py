@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.claims.guarantee import BOTH
+from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import counterexample, violations
 from sfumato.methods import named
 from sfumato.values.matrix.retention import amplification

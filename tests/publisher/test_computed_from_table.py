@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.claims.guarantee import STRENGTHS
+from sfumato.claims.claim import STRENGTHS
 from sfumato.claims.odds import adversary_of_noise
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.publisher.policy import Policy

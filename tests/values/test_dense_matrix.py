@@ -13,16 +13,14 @@ import pytest
 
 from sfumato.analyst.randomized.bayes import iterate
 from sfumato.analyst.randomized.inverse import estimate, is_usable, require_invertible, second_moment
-from sfumato.claims import codec
-from sfumato.claims.odds import counterexample, violations
-from sfumato.claims.second_release import equal_twice
+from sfumato.claims.odds import counterexample, equal_twice, violations
 from sfumato.errors import SingularMatrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix, alias_tables
 from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, domains, read_mechanism, sub_tables
 from sfumato.values.requirement import Bound
 
 STAIRS = DenseMatrix.from_shares([(4, 2, 2), (1, 6, 1), (1, 1, 2)])
@@ -327,10 +325,10 @@ def test_the_condition_number_of_a_large_one() -> None:
 def test_it_is_written_and_read_again() -> None:
     domain = SensitiveDomain((Domain("disease", ("flu", "HIV", "SARS")),))
     mechanism = Mechanism.single(domain, STAIRS, (Bound(Fraction(4)),) * 3)
-    written = codec.sub_tables(mechanism)
+    written = sub_tables(mechanism)
     assert written[0]["columns"][0] == ["9223372036854775808", "4611686018427387904", "4611686018427387904"]
     assert "noise" not in written[0]
-    read = codec.read_mechanism(codec.domains(domain), written, None)
+    read = read_mechanism(domains(domain), written, None)
     assert read.matrix.integers == STAIRS.integers
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.analyst.power import Power
     from sfumato.analyst.tables import JointTable
     from sfumato.analyst.two_way import Normaliser
-    from sfumato.claims.checks import Verification
+    from sfumato.release.verify.verification import Verification
 
 
 def open_release(folder: str | Path, spark: SparkSession | None = None) -> Release:

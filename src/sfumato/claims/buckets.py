@@ -14,14 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from sfumato.claims.checks import Check, needs_audit, outcome
-from sfumato.claims.claim import Claim, Published, Shape
-from sfumato.claims.guarantee import UPWARD, Guarantee, Strength, percent
-from sfumato.claims.second_release import SECOND_BUCKETS
+from sfumato.claims.claim import UPWARD, Check, Claim, Guarantee, Published, Shape, needs_audit, outcome, percent
 from sfumato.values.arrays import IntArray
 from sfumato.values.computed import BUCKET_COUNTS, BUCKET_NUMBER, WITHHELD, Facts
 
@@ -47,6 +44,10 @@ KNOWN_MEMBERS = "Who knows the values of j of the N records of a group is left w
 ALIKE_WHEN_MISSING = (
     "Most withheld records may have one value: who knows that of one missing person, his own for instance, can tell "
     "that of most others."
+)
+SECOND = (
+    "The key was discarded: a second release of the same people makes other groups. Together two releases by groups "
+    "can tell all: a record has one of the values that both its groups have, often one only, and no bound is kept."
 )
 REPEATED = (
     "Per row and for one release: two rows of a person with the same value, or his rows in two releases, narrow it "
@@ -98,6 +99,11 @@ class BucketClaim(Claim):
         return tuple(dict.fromkeys(name for names in self.attribute_sets for name in names))
 
     @property
+    def value(self) -> str:
+        """What a sensitive value is called."""
+        return " / ".join(self.sensitive)
+
+    @property
     def withholds(self) -> bool:
         """Whether the method withholds records, where values are too frequent."""
         return self.suppresses or self.is_robust
@@ -121,13 +127,34 @@ class BucketClaim(Claim):
         Whether records are withheld is public, and after suppression it tells whether a value is too frequent.
         """
         if self.suppresses:
-            return _of_suppression(self, withheld=shape.withheld > 0)
-        if not self.is_robust:
-            return _of_anatomy(self)
-        return _of_robust_anatomy(self) if self.assurance == "proved" else _of_merging(self)
+            words = _of_suppression(self, withheld=shape.withheld > 0)
+        else:
+            words = _of_robust_anatomy(self) if self.is_robust else _of_anatomy(self)
+        # Anatomy as published promises what is proved; the others, as published, are known to fail
+        holds = self.assurance == "proved" or not self.withholds
+        return Guarantee(
+            sentence=words.sentence,
+            adversary=words.adversary,
+            prior=words.prior,
+            scope="single values",
+            directions=UPWARD,
+            strength="one stated prior" if holds else "as published",
+            limits=(*words.limits, KNOWN_MEMBERS, ONE_BY_ONE, self._told_counts(), REPEATED),
+        )
+
+    def _told_counts(self) -> str:
+        columns = ", ".join(self.dealt_within)
+        joint = (
+            f"; and, as far as the records of a group agree in {columns}, how often it occurs together with each "
+            f"combination of {columns}, exactly"
+        )
+        return (
+            "Published are also all other columns that the policy does not drop, and how often each value occurs among "
+            f"the published records{joint if columns else ''}."
+        )
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
-        return SECOND_BUCKETS
+        return SECOND
 
     def fits(self, published: Published) -> dict[str, bool]:
         as_published = self.assurance == "as-published"
@@ -221,91 +248,78 @@ class BucketClaim(Claim):
             )
 
 
-def _guarantee(claim: BucketClaim, sentence: str, adversary: str, prior: str, limits: Iterator[str]) -> Guarantee:
-    common = (KNOWN_MEMBERS, ONE_BY_ONE, _told_counts(claim), REPEATED)
-    return Guarantee(sentence, adversary, prior, "single values", UPWARD, _strength(claim), (*limits, *common))
+# --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _strength(claim: BucketClaim) -> Strength:
-    """Anatomy as published promises what is proved; the others, as published, are known to fail."""
-    return "one stated prior" if claim.assurance == "proved" or not claim.withholds else "as published"
+class _Words(NamedTuple):
+    """What the guarantees of the methods differ in."""
 
-
-def _told_counts(claim: BucketClaim) -> str:
-    columns = ", ".join(claim.dealt_within)
-    joint = (
-        f"; and, as far as the records of a group agree in {columns}, how often it occurs together with each "
-        f"combination of {columns}, exactly"
-    )
-    return (
-        "Published are also all other columns that the policy does not drop, and how often each value occurs among the "
-        f"published records{joint if columns else ''}."
-    )
-
-
-def _value(claim: BucketClaim) -> str:
-    return " / ".join(claim.sensitive)
+    sentence: str
+    adversary: str
+    prior: str
+    limits: list[str]
 
 
 def _of_a_record(claim: BucketClaim) -> str:
     return (
-        f"For each published record and each {_value(claim)} x: who sees the release believes that the record has x by "
+        f"For each published record and each {claim.value} x: who sees the release believes that the record has x by "
         f"at most {percent(claim.at_most)}"
     )
 
 
-def _no_association(claim: BucketClaim) -> str:
-    return (
+def _of_anatomy(claim: BucketClaim) -> _Words:
+    prior = (
         "Beforehand every assignment of the table's values to its records is equally likely to him: he may know how "
-        f"often each {_value(claim)} occurs, but no association of it with other columns or with persons."
+        f"often each {claim.value} occurs, but no association of it with other columns or with persons."
     )
-
-
-# --- Anatomy --------------------------------------------------------------------------------------------------------
-
-
-def _of_anatomy(claim: BucketClaim) -> Guarantee:
-    return _guarantee(claim, f"{_of_a_record(claim)}.", KNOWS_HOW, _no_association(claim), _associations(claim))
-
-
-def _associations(claim: BucketClaim) -> Iterator[str]:
-    yield (
-        f"Who knows how {_value(claim)} depends on other columns, such as a disease on sex or age, can exceed the "
-        "bound: robust-anatomy is for him."
+    associations = (
+        f"Who knows how {claim.value} depends on other columns, such as a disease on sex or age, can exceed the bound: "
+        "robust-anatomy is for him."
     )
+    return _Words(f"{_of_a_record(claim)}.", KNOWS_HOW, prior, [associations])
 
 
-# --- suppression ----------------------------------------------------------------------------------------------------
+# --- suppression ------------------------------------------------------------------------------------------------------
 
 
-def _of_suppression(claim: BucketClaim, withheld: bool) -> Guarantee:
-    hidden = withheld or claim.always
-    return _guarantee(
-        claim,
-        f"{_of_a_record(claim)}. {_of_the_values(claim, withheld)}",
-        KNOWS_HOW,
-        f"{_no_association(claim)} {_alike(claim)}" if hidden else _no_association(claim),
-        _suppression_limits(claim, withheld),
-    )
+def _of_suppression(claim: BucketClaim, withheld: bool) -> _Words:
+    """What Anatomy promises, and what is promised of which values are frequent."""
+    words, prior = _of_anatomy(claim), ""
+    if hidden := withheld or claim.always:
+        prior = (
+            " Where the belief is about which values are frequent, every way to give the same counts to the values is "
+            "equally likely to them (any exchangeable prior)"
+            f"{'; they may know the sorted counts' if claim.assurance == 'proved' else ''}."
+        )
+    if withheld:
+        limits = _withheld_limits(claim)
+    elif claim.always:
+        limits = ["Nothing is withheld: all counts are exact, and which values share the first place is public."]
+    else:
+        limits = ["Nothing is promised of which value is the most frequent."]
+    if hidden:
+        limits.append("Someone who knows from elsewhere which values are frequent needs no release to believe it.")
+    sentence = f"{words.sentence} {_of_the_values(claim, withheld)}"
+    return words._replace(sentence=sentence, prior=words.prior + prior, limits=[*limits, *words.limits])
 
 
 def _of_the_values(claim: BucketClaim, withheld: bool) -> str:
     """What is promised of which values are frequent: nothing where the table is published as it is."""
     most, ell = percent(claim.at_most), claim.at_most.denominator
     dominant = (
-        f"That x is the most frequent value (of equally frequent ones, one drawn at random) is believed by at most "
+        f"hat x is the most frequent value (of equally frequent ones, one drawn at random) is believed by at most "
         f"{most}."
     )
     violating = (
         f"If k values have more than {most} of the table, that x is one of them is believed by at most k/{ell} by "
         f"someone who knows k; by someone who does not, by at most the k that they expect, divided by {ell}."
     )
-    if claim.always:
-        return f"For every table: {dominant[0].lower()}{dominant[1:]} {violating}"
     joint = (
         f"For every table, also one of which nothing is withheld: that x is the most frequent value and has more than "
         f"{most} of the table is believed by at most {most}."
     )
+    if claim.always:
+        return f"For every table: t{dominant} {violating}"
     if not withheld:
         public = (
             f"No value has more than {most} of the records. Nothing is withheld, all counts are exact, and which value "
@@ -318,133 +332,100 @@ def _of_the_values(claim: BucketClaim, withheld: bool) -> str:
             f"{skewed} That x is the most frequent value is not bounded by {most}: it is one of the {ell} most "
             "frequent published ones, and none of these is excluded for someone who does not know the table's counts."
         )
-    return f"{skewed} {dominant} {violating} {joint}"
+    return f"{skewed} T{dominant} {violating} {joint}"
 
 
-def _alike(claim: BucketClaim) -> str:
-    alike = (
-        "Where the belief is about which values are frequent, every way to give the same counts to the values is "
-        "equally likely to them (any exchangeable prior)"
-    )
-    return f"{alike}{'; they may know the sorted counts' if claim.assurance == 'proved' else ''}."
-
-
-def _suppression_limits(claim: BucketClaim, withheld: bool) -> Iterator[str]:
-    if withheld:
-        yield from _withheld_limits(claim)
-    elif claim.always:
-        yield "Nothing is withheld: all counts are exact, and which values share the first place is public."
-    else:
-        yield "Nothing is promised of which value is the most frequent."
-    if withheld or claim.always:
-        yield "Someone who knows from elsewhere which values are frequent needs no release to believe it."
-    yield from _associations(claim)
-
-
-def _withheld_limits(claim: BucketClaim) -> Iterator[str]:
+def _withheld_limits(claim: BucketClaim) -> list[str]:
     """What is not covered where records are withheld."""
-    ell, most = claim.at_most.denominator, percent(claim.at_most)
+    ell, most, limits = claim.at_most.denominator, percent(claim.at_most), []
     if claim.assurance == "as-published":
-        yield (
+        limits.append(
             f"SK Theorem 3 (the most frequent value is believed in by at most {most}) does not hold: with 8 records, 4 "
             "values and l = 3, the published counts 2, 2, 1, 1 let someone believe by 7/17 that one of the first two "
             "is the most frequent one; other counts let them believe it by nearly 1."
         )
-    yield (
-        f"A person known to be in the table and missing from the release has one of its {ell} most frequent values: "
-        + (
-            f"each is believed by at most {most} by someone to whom the values are alike, and who knows the value of "
-            "no missing person."
-            if claim.variant == "safe-d"
-            else f"one of them can be believed by more than {most}. The variant safe-d, which withholds more, bounds "
-            "that for someone who knows the value of no missing person."
-        )
+    bounded = (
+        f"each is believed by at most {most} by someone to whom the values are alike, and who knows the value of no "
+        "missing person."
     )
-    yield ALIKE_WHEN_MISSING
+    unbounded = (
+        f"one of them can be believed by more than {most}. The variant safe-d, which withholds more, bounds that for "
+        "someone who knows the value of no missing person."
+    )
+    limits += [
+        f"A person known to be in the table and missing from the release has one of its {ell} most frequent values: "
+        + (bounded if claim.variant == "safe-d" else unbounded),
+        ALIKE_WHEN_MISSING,
+    ]
     if claim.variant != "safe-d":
-        yield (
+        limits.append(
             "Nor is the belief bounded in a value of a person known to be in the table, of whom it is not known "
             "whether they are in the release."
         )
     if claim.variant == "spread":
-        yield "The bounds are on single values: that one of two given values is violating can be certain."
+        limits.append("The bounds are on single values: that one of two given values is violating can be certain.")
+    return limits
 
 
-# --- robust Anatomy -------------------------------------------------------------------------------------------------
+# --- robust Anatomy ---------------------------------------------------------------------------------------------------
 
 
-def _of_robust_anatomy(claim: BucketClaim) -> Guarantee:
+def _of_robust_anatomy(claim: BucketClaim) -> _Words:
+    value, columns = claim.value, ", ".join(claim.dealt_within)
+    missing = (
+        "A person known to be in the table and missing from the release has a value that is too frequent among the "
+        f"records with the same {columns}."
+    )
     if claim.prior == "none":
-        columns = ", ".join(claim.dealt_within)
-        sentence = f"{_of_a_record(claim)}, whatever he knew beforehand of how {_value(claim)} depends on {columns}."
+        sentence = f"{_of_a_record(claim)}, whatever he knew beforehand of how {value} depends on {columns}."
         prior = (
             f"Any that depends on {columns} alone, by themselves or together: records that agree in all of them are "
             "alike to him. He may know how many of them have each value."
         )
-        return _guarantee(claim, sentence, KNOWS_HOW, prior, _robust_limits(claim))
-    sentence = (
-        f"{_of_a_record(claim)}, if he knew beforehand how likely each value is given {_sets(claim)}: by PI Eqs. "
-        "(1)-(3), one set at a time."
-    )
-    return _guarantee(claim, sentence, LOOKS_AT_GROUPS, _known_shares(claim), _robust_limits(claim))
-
-
-def _sets(claim: BucketClaim) -> str:
-    return "; or given ".join(", ".join(names) for names in claim.attribute_sets)
-
-
-def _known_shares(claim: BucketClaim) -> str:
-    columns = " or ".join(f"({', '.join(names)})" for names in claim.attribute_sets)
-    shares = f"of each {_value(claim)} among the records with the same {columns}"
-    if claim.prior == "table":
-        return f"The table's own shares {shares}."
-    return f"The shares {shares} that the publisher's files give; records with other shares may be believed otherwise."
-
-
-def _robust_limits(claim: BucketClaim) -> Iterator[str]:
-    columns = ", ".join(claim.dealt_within)
-    if claim.prior != "none":
-        yield (
-            f"A record in a group of others with another {columns} is a guest: it has a value that is too frequent "
-            "among those like it, and who knows how groups are made knows that. With r = 2, and values 0, 0, 1 and "
-            "2, 3 of two kinds of records, the guest can only have 0. All other records keep the bound against him "
-            f"too, and whatever he knew of {columns}."
+        others = f"Who knows how {value} depends on other columns than {columns} is not bounded."
+        return _Words(sentence, KNOWS_HOW, prior, [missing, ALIKE_WHEN_MISSING, others])
+    together = ", or on several sets together," if len(claim.attribute_sets) > 1 else ""
+    limits = [
+        ALIKE_WHEN_MISSING,
+        f"Who knows how {value} depends on other columns than {columns}{together} is not bounded.",
+    ]
+    given = "; or given ".join(", ".join(names) for names in claim.attribute_sets)
+    alike = " or ".join(f"({', '.join(names)})" for names in claim.attribute_sets)
+    shares = f"of each {value} among the records with the same {alike}"
+    prior = f"The table's own shares {shares}."
+    if claim.prior == "file":
+        prior = (
+            f"The shares {shares} that the publisher's files give; records with other shares may be believed otherwise."
         )
-    yield (
-        "A person known to be in the table and missing from the release has a value that is too frequent among the "
-        f"records with the same {columns}."
-    )
-    yield ALIKE_WHEN_MISSING
-    yield _other_columns(claim)
-
-
-def _other_columns(claim: BucketClaim) -> str:
-    several = claim.prior != "none" and len(claim.attribute_sets) > 1
-    others = f"other columns than {', '.join(claim.dealt_within)}{', or on several sets together,' if several else ''}"
-    return f"Who knows how {_value(claim)} depends on {others} is not bounded."
-
-
-def _of_merging(claim: BucketClaim) -> Guarantee:
-    """PI's condition, as published: what holds under it is `published_supremum`."""
-    r = claim.at_most.denominator
+    if claim.assurance == "as-published":
+        return _Words(_of_merging(claim, given), LOOKS_AT_GROUPS, prior, [*_merging_limits(claim), *limits])
     sentence = (
+        f"{_of_a_record(claim)}, if he knew beforehand how likely each value is given {given}: by PI Eqs. (1)-(3), one "
+        "set at a time."
+    )
+    guests = (
+        f"A record in a group of others with another {columns} is a guest: it has a value that is too frequent among "
+        "those like it, and who knows how groups are made knows that. With r = 2, and values 0, 0, 1 and 2, 3 of two "
+        "kinds of records, the guest can only have 0. All other records keep the bound against him too, and whatever "
+        f"he knew of {columns}."
+    )
+    return _Words(sentence, LOOKS_AT_GROUPS, prior, [guests, missing, *limits])
+
+
+def _of_merging(claim: BucketClaim, given: str) -> str:
+    """PI's condition, as published: what holds under it is `published_supremum`."""
+    supremum = f"(N-1)/(N-1 + {(claim.at_most.denominator - 1) ** 2})"
+    return (
         f"No belief is bounded by {percent(claim.at_most)}. Each published group meets the Delta condition of PI Eq. "
-        f"(4) for {_value(claim)} given {_sets(claim)}; in a group of N records this keeps the belief that one of them "
-        f"has a value, by PI Eqs. (1)-(3), within {_supremum(r)}."
+        f"(4) for {claim.value} given {given}; in a group of N records this keeps the belief that one of them has a "
+        f"value, by PI Eqs. (1)-(3), within {supremum}."
     )
-    return _guarantee(claim, sentence, LOOKS_AT_GROUPS, _known_shares(claim), _merging_limits(claim))
 
 
-def _supremum(r: int) -> str:
-    return f"(N-1)/(N-1 + {(r - 1) ** 2})"
-
-
-def _merging_limits(claim: BucketClaim) -> Iterator[str]:
+def _merging_limits(claim: BucketClaim) -> list[str]:
     counterexample = percent(Fraction(361, 561))
-    yield (
+    return [
         f"PI Theorem 1 (at most {percent(claim.at_most)}) does not hold: for r = 2 a group of three records meets the "
-        f"condition, and one of them has a value with probability {counterexample}."
-    )
-    yield "Who knows how groups are made, or that a person of the table is missing from the release, may learn more."
-    yield ALIKE_WHEN_MISSING
-    yield _other_columns(claim)
+        f"condition, and one of them has a value with probability {counterexample}.",
+        "Who knows how groups are made, or that a person of the table is missing from the release, may learn more.",
+    ]

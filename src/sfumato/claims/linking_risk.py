@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from sfumato.claims.checks import Check, needs_audit
-from sfumato.claims.claim import Claim, Published, Shape
-from sfumato.claims.guarantee import NOT_OF, PER_ROW, UPWARD, Guarantee, percent
-from sfumato.claims.second_release import SECOND_RESPONSE, second_response_with_key
+from sfumato.claims.claim import (
+    NOT_OF,
+    PER_ROW,
+    UPWARD,
+    Check,
+    Claim,
+    Guarantee,
+    Published,
+    Shape,
+    needs_audit,
+    percent,
+)
+from sfumato.claims.odds import assumed
 from sfumato.values.computed import RESPONSE_MATRICES, Facts
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
@@ -67,7 +76,18 @@ class RiskClaim(Claim):
         )
 
     def second_release(self, shape: Shape, *, keyed: bool) -> str:
-        return second_response_with_key(shape.mechanisms) if keyed else SECOND_RESPONSE
+        if not keyed:
+            return (
+                "The key was discarded: a second release of the same people draws fresh noise, and the two add up: "
+                "rows that can be told to be of one person tell more of its true quasi-identifiers, and the limit is "
+                "for one release."
+            )
+        return (
+            "Records keep their draws in later releases of the same series with the same key file, domains and "
+            f"matrices. {assumed(shape.mechanisms)} The matrices are computed from the table: a change of it, such as "
+            "a new row or a corrected value, can give others. Then fresh noise is drawn for everybody, and the two add "
+            "up. The limit is for one release."
+        )
 
     def fits(self, published: Published) -> dict[str, bool]:
         """Return whether the matrices are those of the method, of columns in scope. The limit is the table's."""

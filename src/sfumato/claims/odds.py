@@ -5,27 +5,48 @@
 
 Both are equivalences: a matrix that fails one has a prior for which the bound is broken (`counterexample`). FG
 Theorem 1 claims both from the first alone; that is not so.
+
+Two releases of the same people: a person has the values (x_1, x_2), and (y_1, y_2) are published with probability
+K(y | x). Over all priors on such pairs, the odds of a statement about the person change by at most
+
+    max_y  max_{x for which it holds} K(y | x)  /  min_{x for which it does not} K(y | x)
+
+and by that much for some prior.
+
+    fresh noise   K(y | a, b) = P_1[y_1, a] P_2[y_2, b]
+        The odds of "x_1 = i" change by its factor in the first release, times the largest ratio of two entries of a row
+        of the second matrix. That is its own factor squared only where the matrix is uniform; or, at most, for someone
+        who knows that the value stayed.
+
+    record key    K(y | a, a) = P[y_1, a] if y_1 = y_2, else 0;   K(y | a, b) = P[y_1, a] P[y_2, b] for different a, b
+        Values that stay are published alike. Two equal published values raise the odds of a value that stays against
+        two that follow each other, by up to `equal_twice`. Two different ones exclude every value that never changes.
+
+So a record key tells nothing more only to someone for whom how long a value lasts tells nothing of which value it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.claims.checks import Check, outcome
-from sfumato.claims.claim import Claim, Published, Shape, as_stated
-from sfumato.claims.guarantee import (
+from sfumato.claims.claim import (
     BOTH,
     NOT_OF,
     PER_ROW,
+    Check,
+    Claim,
     Guarantee,
+    Published,
     Scope,
+    Shape,
     Strength,
+    as_stated,
+    outcome,
     percent,
     rounded_up,
 )
-from sfumato.claims.second_release import second_of
 from sfumato.claims.single_columns import worst_factor
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import OBSERVED_RHO1, Facts
@@ -166,14 +187,12 @@ class Violation:
 
 def violations(matrix: Matrix, bounds: Sequence[Bound], directions: Sequence[Direction]) -> Iterator[Violation]:
     """Yield every value and direction in which the integer matrix breaks its bound, exactly."""
-    factors = {"upward": matrix.upward, "downward": matrix.downward}
     for direction in directions if matrix.size > 1 else ():
         for code, bound in enumerate(bounds):
-            if bound.gamma is None:
-                continue
-            factor = factors[direction](code)
-            if factor is None or factor > bound.gamma:
-                yield Violation(code, direction, factor, bound.gamma)
+            if bound.gamma is not None:
+                factor = getattr(matrix, direction)(code)
+                if factor is None or factor > bound.gamma:
+                    yield Violation(code, direction, factor, bound.gamma)
 
 
 def exceeds_any_predicate(matrix: Matrix, bounds: Sequence[Bound]) -> bool:
@@ -297,3 +316,82 @@ def counterexample(matrix: Matrix, bounds: Sequence[Bound]) -> Counterexample | 
 
 def _share(x: Fraction) -> str:
     return f"{float(x):.4g}"
+
+
+# --- two releases -----------------------------------------------------------------------------------------------------
+
+
+def equal_twice(matrix: Matrix) -> Fraction | None:
+    """Return how much two equal published values raise the odds of a value that stays, with a record key; None: no end.
+
+        max_i max_y  P[y, i] / (the product of the two smallest entries of row y)
+
+    The value i that stays is published as (y, y) with P[y, i], two that follow each other with P[y, k] P[y, b].
+    Uniform: gamma (m - 1 + gamma) from three values on.
+
+    >>> from sfumato.values.matrix.retention import PerturbationMatrix
+    >>> round(float(equal_twice(PerturbationMatrix.from_retention([2 / 14] * 12))), 6)
+    42.0
+    """
+    return largest(matrix.equal_twice(code) for code in range(matrix.size))
+
+
+def own_factor(matrix: Matrix, code: int, directions: Iterable[Direction]) -> Fraction | None:
+    """Return by how much one release changes the odds of a value; None: without bound."""
+    return largest(getattr(matrix, direction)(code) for direction in directions)
+
+
+def with_fresh_noise(own: Fraction | None, other: Matrix, releases: int = 2) -> Fraction | None:
+    """Return what becomes of a value's own factor with so many releases in all, the others by this matrix.
+
+    own factor * (the largest ratio of two entries of a row of the other matrix)^(releases - 1)
+    """
+    ratio = other.largest_ratio
+    return None if own is None or ratio is None else own * ratio ** (releases - 1)
+
+
+def largest(factors: Iterable[Fraction | None]) -> Fraction | None:
+    """Return the largest factor, 1 of none; None: one is without bound."""
+    found = list(factors)
+    return None if None in found else max((factor for factor in found if factor is not None), default=Fraction(1))
+
+
+def told_factor(factor: Fraction | None) -> str:
+    """Return a factor in words, never below it."""
+    return "any factor" if factor is None else f"the factor {rounded_up(factor)}"
+
+
+def assumed(mechanisms: Sequence[Mechanism]) -> str:
+    """Return what is assumed of every release with a record key, with what it costs where it is not so."""
+    worst = largest(equal_twice(mechanism.matrix) for mechanism in mechanisms)
+    alone = " of one column" if len(mechanisms) > 1 else ""
+    return (
+        "ASSUMED, NOT PROVED: that how long a value lasts tells nothing of which value it is. Where some values last "
+        f"longer, equal published values{alone} in two releases raise their odds by up to {told_factor(worst)}, and "
+        "different ones exclude values that never change."
+    )
+
+
+def second_of(mechanisms: Sequence[Mechanism], directions: Sequence[Direction], keyed: bool) -> str:
+    """Return what a second release tells of values that were perturbed: by one matrix, or in sub-tables."""
+    if keyed:
+        return (
+            "Records keep their draws in later releases of the same series with the same key file, domain and matrix. "
+            f"{assumed(mechanisms)} With another matrix or domain fresh noise is drawn, and the two add up: the odds "
+            "of a value can change by its own factor times the largest ratio of the other release."
+        )
+    if mechanisms[0].label:
+        return (
+            "The key was discarded: a second release of the same people deals and draws anew. Together two releases "
+            "tell more than both alone: a record has one of the values that both its sub-tables hold, and the factors "
+            "by which the odds can rise are multiplied. No bound is promised for the two together."
+        )
+    only = mechanisms[0].tables[0]  # it may lack values of the domain that do not occur
+    strictest = min((bound.gamma, code) for code, bound in enumerate(only.bounds) if bound.gamma is not None)[1]
+    once = own_factor(only.matrix, strictest, directions)
+    return (
+        "The key was discarded: a second release of the same people draws fresh noise, and the two add up. The odds of "
+        f"the value with the strictest bound can {'change' if 'downward' in directions else 'rise'} by up to "
+        f"{told_factor(once)} in one release, and by up to {told_factor(with_fresh_noise(once, only.matrix))} in two "
+        "with this matrix: its own factor times the largest ratio of the other release."
+    )

@@ -6,11 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.claims.checks import Check, needs_audit
-from sfumato.claims.claim import Claim, Published, Shape
-from sfumato.claims.guarantee import NOT_OF, PER_ROW, UPWARD, Guarantee, percent
-from sfumato.claims.odds import bounds_checks, bounds_some
-from sfumato.claims.second_release import second_of
+from sfumato.claims.claim import (
+    NOT_OF,
+    PER_ROW,
+    UPWARD,
+    Check,
+    Claim,
+    Guarantee,
+    Published,
+    Shape,
+    needs_audit,
+    percent,
+)
+from sfumato.claims.odds import bounds_checks, bounds_some, second_of
 from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES, Facts
 from sfumato.values.mechanism import Mechanism, SubTable
 

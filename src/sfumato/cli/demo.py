@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.analyst.release import Release
-from sfumato.claims.checks import Verification
 from sfumato.errors import UsageError
 from sfumato.methods import plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
+from sfumato.release.verify.verification import Verification
 from sfumato.values.randomness import simulation
 
 POLICY = """\

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.claims import codec
 from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan_files import PLAN_VERSION, listed, read_shared, sealed
@@ -19,7 +18,7 @@ from sfumato.methods.planned import Planned
 from sfumato.show.results import columns_table
 from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, domains, read_domains
 from sfumato.values.profile import Profile
 from sfumato.values.steps import Assigned, Dealt, RowStep, Separate
 
@@ -206,11 +205,11 @@ class GroupPlan(Planned):
                 "groups": self.groups,
                 "suppression": None if self.suppression is None else listed(asdict(self.suppression)),
                 "robustness": None if self.robustness is None else listed(asdict(self.robustness)),
-                "guarantee": codec.guarantee(self.guarantee),
+                "guarantee": self.guarantee.to_dict(),
                 "shuffle": self.shuffle,
                 "seeded": self.seeded,
                 **self._told(),
-                "parts": codec.domains(self.domain),
+                "parts": domains(self.domain),
                 "priors": [_written(prior) for prior in self.priors],
                 "counts_hash": self.counts_hash,
                 **self._bound(),
@@ -231,7 +230,7 @@ class GroupPlan(Planned):
                 prior=raw["prior"],
                 always=raw["always"],
             ),
-            domain=codec.read_domains(raw["parts"]),
+            domain=read_domains(raw["parts"]),
             counts=np.array(raw["counts"], dtype=np.int64),
             withheld=np.array(raw["withheld"], dtype=np.int64),
             groups=raw["groups"],

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.values.computed import Facts, listed
 
 if TYPE_CHECKING:
-    from sfumato.claims.guarantee import Guarantee
+    from sfumato.claims.claim import Guarantee
     from sfumato.methods.plan import PartitionFigures, Plan
     from sfumato.values.profile import Uniqueness
 

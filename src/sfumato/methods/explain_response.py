@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.claims.guarantee import percent
+from sfumato.claims.claim import percent
 from sfumato.methods.explain import alone, guarantee_lines
 from sfumato.values.requirement import exact
 

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sfumato.claims.guarantee import BOTH, UPWARD
+from sfumato.claims.claim import BOTH, UPWARD
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
 from sfumato.methods.method import Probability
 from sfumato.methods.perturbing import Perturbing, Weights

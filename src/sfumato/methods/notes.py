@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from sfumato.claims.second_release import assumed
+from sfumato.claims.odds import assumed
 from sfumato.values.attributes import Value, label
 from sfumato.values.profile import RARE, Profile
 

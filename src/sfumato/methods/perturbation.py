@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sfumato.claims.claim import Shape
-from sfumato.claims.guarantee import BOTH
+from sfumato.claims.claim import BOTH, Shape
 from sfumato.claims.odds import OddsClaim, downward_limit
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods import uniform

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from sfumato.claims.guarantee import BOTH, Scope
+from sfumato.claims.claim import BOTH, Scope
 from sfumato.methods.method import Method, Probability, between
 from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.attributes import Schema

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.claims import codec
 from sfumato.claims.odds import OddsClaim, violations
 from sfumato.claims.single_columns import beliefs
 from sfumato.claims.sub_tables import SubTableClaim
@@ -28,7 +27,7 @@ from sfumato.show.results import columns_table
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, domains, finite, read_mechanism, sub_tables
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Bound
 from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
@@ -300,18 +299,18 @@ class Plan(Planned):
             "sensitive": list(self.domain.names),
             "rows": self.rows,
             "dropped": self.dropped,
-            "domain": [codec.value(v) for v in self.domain.values],
+            "domain": [list(v) if isinstance(v, tuple) else v for v in self.domain.values],
             "counts": self.counts.tolist(),
-            "retention": [codec.number(p) for p in self.retention.tolist()],
-            "diagonal": [codec.number(p) for p in self.diagonal.tolist()],
-            "gamma": [codec.number(g) for g in self.gamma],
+            "retention": [finite(p) for p in self.retention.tolist()],
+            "diagonal": [finite(p) for p in self.diagonal.tolist()],
+            "gamma": [finite(g) for g in self.gamma],
             "record_utility": self.record_utility,
             "aggregate_utility": self.aggregate_utility,
             "total_variation": self.total_variation,
             "standard_error": None if errors is None else errors.tolist(),
-            "epsilon": codec.number(self.mechanism.epsilon),
-            "condition_number": codec.number(self.mechanism.condition_number),
-            "guarantee": codec.guarantee(self.guarantee),
+            "epsilon": finite(self.mechanism.epsilon),
+            "condition_number": finite(self.mechanism.condition_number),
+            "guarantee": self.guarantee.to_dict(),
             "binding": [vars(b) for b in self.bindings],
             "loosening": [{**vars(x), "values": list(x.values)} for x in self.loosenings],
             "other_assurance": None
@@ -320,8 +319,8 @@ class Plan(Planned):
             "uniform": None if self.uniform is None else vars(self.uniform),
             "shuffle": self.shuffle,
             **self._told(),
-            "parts": codec.domains(self.domain),
-            "sub_tables": codec.sub_tables(self.mechanism),
+            "parts": domains(self.domain),
+            "sub_tables": sub_tables(self.mechanism),
             "sub_table_column": self.mechanism.label,
             "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
             "partition": None if self.partition is None else _listed(self.partition),
@@ -339,7 +338,7 @@ class Plan(Planned):
             method=raw["method"],
             assurance=raw["assurance"],
             counts=counts,
-            mechanism=codec.read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"]),
+            mechanism=read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"]),
             quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
             shuffle=raw["shuffle"],
             partition=None if partition is None else _read_partition(partition),

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sfumato.claims import codec
+from sfumato.claims.claim import Guarantee
 from sfumato.errors import PlanMismatch, UsageError
 from sfumato.values.profile import read_uniqueness
 
@@ -29,7 +29,7 @@ def listed(value: Any) -> Any:
 def read_shared(raw: dict[str, Any]) -> dict[str, Any]:
     """Return what plans of all methods have, of what `to_dict` gave."""
     return {
-        "guarantee": codec.read_guarantee(raw["guarantee"]),
+        "guarantee": Guarantee.read(raw["guarantee"]),
         "notes": tuple(raw["notes"]),
         "dropped": raw["dropped"],
         "observed": tuple(raw["observed"]),

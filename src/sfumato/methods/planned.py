@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from sfumato.claims.guarantee import Guarantee
+from sfumato.claims.claim import Guarantee
 from sfumato.methods.plan_files import require_same
 from sfumato.show.results import Drawn, Private
 from sfumato.values.computed import Facts

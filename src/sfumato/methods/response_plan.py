@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal
 
-from sfumato.claims import codec
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan_files import PLAN_VERSION, listed, read_shared, sealed
 from sfumato.methods.planned import Planned
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, domains, read_mechanism, sub_tables
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit
 from sfumato.values.steps import Perturb, RowStep, Shuffle
@@ -153,12 +152,10 @@ class ResponsePlan(Planned):
                 "rows": self.rows,
                 "dropped": self.dropped,
                 **figures,
-                "guarantee": codec.guarantee(self.guarantee),
+                "guarantee": self.guarantee.to_dict(),
                 "shuffle": self.shuffle,
                 **self._told(),
-                "mechanisms": [
-                    {"parts": codec.domains(m.domain), "sub_tables": codec.sub_tables(m)} for m in self.mechanisms
-                ],
+                "mechanisms": [{"parts": domains(m.domain), "sub_tables": sub_tables(m)} for m in self.mechanisms],
                 "counts_hash": self.counts_hash,
                 **self._bound(),
             }
@@ -177,7 +174,7 @@ class ResponsePlan(Planned):
             claim=RiskClaim(raw["risk"], tuple(raw["quasi_identifiers"]), tuple(raw["sensitive"]), limit, raw["scope"]),
             fixed=tuple(raw["fixed"]),
             objective=raw["objective"],
-            mechanisms=tuple(codec.read_mechanism(m["parts"], m["sub_tables"], None) for m in raw["mechanisms"]),
+            mechanisms=tuple(read_mechanism(m["parts"], m["sub_tables"], None) for m in raw["mechanisms"]),
             figures=_read_figures(raw),
             rows=raw["rows"],
             counts_hash=raw["counts_hash"],

@@ -9,9 +9,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from sfumato.claims import codec
-from sfumato.claims.claim import Shape
-from sfumato.claims.guarantee import Guarantee
+from sfumato.claims.claim import Guarantee, Shape
 from sfumato.engines.engine import BucketsWritten, FilesWritten, Written
 from sfumato.engines.rows.number_columns import holds
 from sfumato.methods.plan import AnyPlan
@@ -47,7 +45,7 @@ def manifest_of(table: Table, plan: AnyPlan, is_seeded: bool, written: Written, 
         status="not for release" if is_seeded else "release",
         method=plan.method,
         assurance=plan.assurance,  # type: ignore[arg-type]
-        guarantee=GuaranteePart(**codec.guarantee(_with_limits(table, plan, written))),
+        guarantee=GuaranteePart(**_with_limits(table, plan, written).to_dict()),
         data=_data(plan, written.data, format),
         columns=_columns(table, plan, written),
         merged=_merged(table),

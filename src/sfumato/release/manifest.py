@@ -15,17 +15,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sfumato.claims import codec
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.claim import Claim
-from sfumato.claims.guarantee import BOTH, UPWARD, Guarantee, Scope, Strength
+from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Strength
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.formats import FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, finite, read_domains, read_mechanism, sub_tables
 from sfumato.values.number_texts import Holds
 from sfumato.values.requirement import GroupLimit, RiskLimit
 
@@ -325,7 +323,7 @@ class Manifest(Part):
     def domain(self) -> SensitiveDomain:
         """The domain of the randomized columns, or of those that only groups have."""
         parts = [*self.only_in_buckets, *(part for mechanism in self.mechanisms for part in mechanism.domain)]
-        return codec.read_domains([part.model_dump() for part in parts])
+        return read_domains([part.model_dump() for part in parts])
 
     @property
     def claim(self) -> Claim:
@@ -415,7 +413,7 @@ class Manifest(Part):
     def mechanism_values(self) -> tuple[Mechanism, ...]:
         """The mechanisms as values of the model: sub-tables with their matrices in integers."""
         raw = [mechanism.model_dump() for mechanism in self.mechanisms]
-        return tuple(codec.read_mechanism(m["domain"], m["sub_tables"], m["sub_table_column"]) for m in raw)
+        return tuple(read_mechanism(m["domain"], m["sub_tables"], m["sub_table_column"]) for m in raw)
 
     @property
     def mechanism_value(self) -> Mechanism:
@@ -425,7 +423,7 @@ class Manifest(Part):
     @property
     def guarantee_value(self) -> Guarantee:
         """The guarantee as a value of the model."""
-        return codec.read_guarantee(self.guarantee.model_dump())
+        return Guarantee.read(self.guarantee.model_dump())
 
     @property
     def randomized(self) -> tuple[str, ...]:
@@ -490,6 +488,6 @@ def _mechanism_part(
         rho1=rho1,
         domain=tuple(DomainPart(name=part.name, values=part.values) for part in mechanism.domain.parts),
         sub_table_column=mechanism.label,
-        sub_tables=tuple(SubTablePart.model_validate(table) for table in codec.sub_tables(mechanism)),
-        epsilon=codec.number(mechanism.epsilon),
+        sub_tables=tuple(SubTablePart.model_validate(table) for table in sub_tables(mechanism)),
+        epsilon=finite(mechanism.epsilon),
     )

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.checks import Check
-from sfumato.claims.claim import Published
+from sfumato.claims.claim import Check, Published
 from sfumato.errors import UsageError
 from sfumato.release.manifest import Manifest
 from sfumato.values.computed import ROW_ORDER, left_out, observed_domain

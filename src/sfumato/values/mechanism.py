@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import CodeArray, FloatArray, WordArray
-from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.matrix.retention import SAMPLE_BLOCK
+from sfumato.values.matrix.dense import DenseMatrix
+from sfumato.values.matrix.retention import SAMPLE_BLOCK, PerturbationMatrix
 from sfumato.values.requirement import Bound
 
 LABEL = "sub_table"
@@ -151,3 +154,75 @@ class Mechanism:
             spread = table.matrix.inverse_squared_apply(table.matrix.apply(x)) - x
             total[table.codes] += np.maximum(0, spread)
         return total
+
+
+# --- in JSON, of plans and manifests alike: integers above 2^53 and fractions are strings -----------------------------
+
+
+def finite(x: float) -> float | None:
+    """Return the number, or None for an infinite or undefined one (JSON has neither)."""
+    return x if math.isfinite(x) else None
+
+
+def domains(domain: SensitiveDomain) -> list[dict[str, Any]]:
+    """Return each sensitive column with its values."""
+    return [{"name": part.name, "values": list(part.values)} for part in domain.parts]
+
+
+def read_domains(raw: list[dict[str, Any]]) -> SensitiveDomain:
+    """Return what `domains` gave."""
+    return SensitiveDomain(tuple(Domain(part["name"], tuple(part["values"])) for part in raw))
+
+
+def sub_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
+    """Return each sub-table: its values by their numbers in the domain (null: all), its matrix, and its bounds.
+
+    The matrix by its columns, or by its noise weights; one weight, or one bound, stands for all where they are equal.
+    """
+    return [
+        {
+            "values": None if mechanism.is_whole else table.codes.tolist(),
+            **_matrix(table.matrix),
+            "bounds": [_bound(b) for b in (table.bounds[:1] if len(set(table.bounds)) == 1 else table.bounds)],
+        }
+        for table in mechanism.tables
+    ]
+
+
+def _matrix(matrix: Matrix) -> dict[str, Any]:
+    if isinstance(matrix, DenseMatrix):
+        return {"columns": [list(map(str, column)) for column in matrix.columns.tolist()]}
+    assert isinstance(matrix, PerturbationMatrix)
+    weights = matrix.noise[:1] if matrix.is_uniform else matrix.noise
+    return {"noise": {"size": matrix.size, "weights": list(map(str, weights.tolist()))}}
+
+
+def _bound(bound: Bound) -> dict[str, str | None]:
+    fractions = {"gamma": bound.gamma, "rho1": bound.rho1, "rho2": bound.rho2}
+    return {**{key: None if x is None else str(x) for key, x in fractions.items()}, "given": bound.given}
+
+
+def read_mechanism(parts: list[dict[str, Any]], tables: list[dict[str, Any]], label: str | None) -> Mechanism:
+    """Return what `domains` and `sub_tables` gave."""
+    domain = read_domains(parts)
+    return Mechanism(domain, tuple(_read_sub_table(raw, domain.size) for raw in tables), label)
+
+
+def _read_sub_table(raw: dict[str, Any], size: int) -> SubTable:
+    codes = np.array(range(size) if raw["values"] is None else raw["values"], dtype=np.int32)
+    bounds = tuple(map(_read_bound, raw["bounds"]))
+    return SubTable(codes, _read_matrix(raw), bounds * codes.size if len(bounds) == 1 else bounds)
+
+
+def _read_bound(raw: dict[str, Any]) -> Bound:
+    gamma, rho1, rho2 = (None if raw[key] is None else Fraction(raw[key]) for key in ("gamma", "rho1", "rho2"))
+    return Bound(gamma, rho1, rho2, raw["given"])
+
+
+def _read_matrix(raw: dict[str, Any]) -> Matrix:
+    if (columns := raw.get("columns")) is not None:
+        return DenseMatrix(np.array([[int(weight) for weight in column] for column in columns], dtype=np.uint64))
+    size, weights = raw["noise"]["size"], np.array([int(q) for q in raw["noise"]["weights"]], dtype=np.uint64)
+    if weights.size not in (1, size):
+        raise ValueError(f"{weights.size} noise weights for {size} values")
+    return PerturbationMatrix(np.broadcast_to(weights, (size,)))

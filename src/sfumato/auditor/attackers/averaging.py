@@ -2,7 +2,7 @@
 
 Fresh noise: releases are independent given the true values. The odds of a value change by its factor in one release
 times the largest ratio of the matrix for the other one, and that is reached by someone for whom values may change
-(`sfumato.claims.second_release`).
+(`sfumato.claims.odds`).
 
 Record key: a value that stays is published alike, one that changes is drawn anew. If everybody knew that no value ever
 changes, two releases would tell what one tells. Someone who holds one value to last and others to change learns from
@@ -43,7 +43,7 @@ from sfumato.auditor.attackers.posterior import QUESTION, worst_prior_finding, w
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import ROUNDING, Finding
 from sfumato.auditor.sub_tables import Quotas, compositions, held_records
-from sfumato.claims.second_release import with_fresh_noise
+from sfumato.claims.odds import with_fresh_noise
 from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.joint import JointTable
 from sfumato.values.arrays import FloatArray, IntArray

@@ -27,7 +27,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.sub_tables import compositions, has_sub_tables
-from sfumato.claims.guarantee import BOTH
+from sfumato.claims.claim import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, IntArray

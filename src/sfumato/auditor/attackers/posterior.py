@@ -11,7 +11,7 @@ one other value, the belief grows with the prior, and with the factors of `matri
 exactly, in the integers that are sampled. A requirement stated by gamma (or epsilon) bounds the factor; it is told as a
 belief from even odds: prior 1/2 for rho1, gamma/(1 + gamma) for rho2.
 
-Several releases have other factors: `sfumato.claims.second_release`.
+Several releases have other factors: `sfumato.claims.odds`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.sub_tables import Quotas, compositions, held_records
-from sfumato.claims.guarantee import BOTH
+from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix

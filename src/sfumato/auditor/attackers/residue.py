@@ -46,7 +46,7 @@ LONGEST_RUN = 7
 AT_ONCE = 1 << 22
 """Bytes that are searched at a time."""
 WRITERS = (
-    "release/manifest.py", "release/parts.py", "release/readme.py", "claims/guarantee.py", "claims/buckets.py",
+    "release/manifest.py", "release/parts.py", "release/readme.py", "claims/claim.py", "claims/buckets.py",
     "publisher/publish.py",
 )  # fmt: skip
 """Where the words of a release stand."""

@@ -26,7 +26,7 @@ from sfumato.auditor.attacker import IN_GROUPS, Attacker
 from sfumato.auditor.codes import ColumnCodes, release_codes, text_of
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding, chance_finding
-from sfumato.claims.second_release import equal_twice, told_factor
+from sfumato.claims.odds import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.verify.files import as_published
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, table
-from sfumato.claims.guarantee import STRENGTHS
+from sfumato.claims.claim import STRENGTHS
 from sfumato.methods import title_of
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart

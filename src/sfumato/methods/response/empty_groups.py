@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sfumato.claims.guarantee import percent
+from sfumato.claims.claim import percent
 from sfumato.methods.response.axes import chosen_by
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit, exact

@@ -9,8 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.claims.claim import Shape
-from sfumato.claims.guarantee import Guarantee
+from sfumato.claims.claim import Guarantee, Shape
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.notes import domain_notes, some, with_draws_kept

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.claims.buckets import BucketCounts
-from sfumato.claims.checks import Check, needs_audit, outcome
+from sfumato.claims.claim import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import GroupsPart, Manifest
 from sfumato.release.published import claim_checks, published

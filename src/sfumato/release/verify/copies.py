@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.claims.checks import Check, outcome
+from sfumato.claims.claim import Check, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import connected, quoted
 from sfumato.values.attributes import label

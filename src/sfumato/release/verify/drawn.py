@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sfumato.claims.checks import Check, needs_audit, outcome
+from sfumato.claims.claim import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.published import UNREADABLE, claim_checks, published
 from sfumato.release.reading import connected, quoted

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sfumato.claims.checks import Check, outcome
+from sfumato.claims.claim import Check, outcome
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, ReleaseFolder, file_sha256, manifest_seal, value_type
 from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.claims.checks import Check, outcome
+from sfumato.claims.claim import Check, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import connected, quoted
 from sfumato.values.arrays import FloatArray, IntArray

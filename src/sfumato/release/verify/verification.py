@@ -6,7 +6,13 @@ depends on how values are hidden: drawn with matrices (`drawn`), or dealt to buc
 
 from __future__ import annotations
 
-from sfumato.claims.checks import Check, Verification, needs_audit
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import pyarrow as pa
+
+from sfumato.claims.claim import Check, Status, needs_audit
 from sfumato.errors import UsageError
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.published import UNREADABLE
@@ -14,6 +20,33 @@ from sfumato.release.verify import buckets, drawn
 from sfumato.release.verify.copies import no_copies
 from sfumato.release.verify.files import as_published, carried
 from sfumato.release.verify.order import random_order
+from sfumato.show.results import Result
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(Result):
+    """All checks of a release."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing failed. (What needs an audit is not covered.)"""
+        return all(check.status != "fails" for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the checks as JSON-ready values."""
+        return {"holds": self.holds, "checks": [vars(check) for check in self.checks]}
+
+    def to_arrow(self) -> Any:
+        """Return a row for each check."""
+        return pa.Table.from_pylist([vars(check) for check in self.checks])
+
+    def __repr__(self) -> str:
+        counted = Counter(check.status for check in self.checks)
+        told = ", ".join(f"{status}: {counted[status]}" for status in get_args(Status) if counted[status])
+        return f"Verification({told})"
+
 
 NEEDED_FOR_ORDER = ("columns", "rows", "data", "domain", "group")
 """Checks, by the beginning of their names, that must hold before the order of the rows can be looked at."""
