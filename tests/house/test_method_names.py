@@ -20,12 +20,10 @@ NAMES = {method.name for method in METHODS} | {"generalization"}
 OTHER_MEANINGS = {"auditor/attackers/eligibility.py"}
 """Where "uniform" is a prior."""
 LEFT: set[str] = {
-    "auditor/report/page_words.py",
     "auditor/compare/record.py",
     "auditor/compare/translating.py",
     "auditor/compare/trials.py",
     "auditor/sub_tables.py",
-    "cli/demo.py",
     "publisher/proposal/choosing.py",
 }
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfumato.auditor.report.page import Badge, Block, Drawing, Items, Page, Section, Text, html_of, table
-from sfumato.auditor.report.page_svg import figure
+from sfumato.auditor.report.page import Badge, Block, Items, Page, Section, Text, figure, html_of, table
 from sfumato_papers.accounts import ACCOUNTS
 from sfumato_papers.catalogue import PAPERS, experiments
 from sfumato_papers.charts import specification
@@ -243,7 +242,7 @@ def _blocks(result: Result) -> Iterator[Block]:
     if told:
         yield Items(told)
     caption = f"Data: {outcome.data}. {result.name}.csv has the numbers."
-    yield Drawing(figure(result.title, chart.alt, lambda size: specification(chart, size), caption, chart.keys))
+    yield figure(result.title, chart.alt, lambda size: specification(chart, size), caption, chart.keys)
 
 
 def _badge(c: Comparison) -> Badge:

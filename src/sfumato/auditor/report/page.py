@@ -1,19 +1,25 @@
 """A report as a value, sections of texts, tables and figures, and its page: one HTML file that loads nothing.
 
-Every text is escaped, wherever it comes from; drawings are where they are made. The page forbids itself scripts and all
-loading (its content security policy), is read on a phone and on paper, and follows the reader's light or dark theme.
+Every text is escaped, wherever it comes from. The page forbids itself scripts and all loading (its content security
+policy), is read on a phone and on paper, and follows the reader's light or dark theme: vl-convert writes colours as
+attributes, and rules of the page's style for these attributes replace them, so that one drawing serves both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import html
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
-from sfumato.auditor.report.page_svg import Figure, dark_rules, light_rules
+from sfumato.auditor.report.page_figures import ACCENT, FAINT, HEAT, INK, NARROW, QUIET, SECOND, WIDE, Key, Size
 from sfumato.errors import UsageError
+from sfumato.show.pictures import svg
 
+DARK = {INK: "#E8E6E1", QUIET: "#B4B2AC", FAINT: "#3A3D42", ACCENT: "#56B4E9", SECOND: "#F09B4A", HEAT: "#1F6FA8"}
+"""What each colour becomes on a dark page."""
+NAMESPACES = ('xmlns="http://www.w3.org/2000/svg', 'xmlns:xlink="http://www.w3.org/1999/xlink')
 STACKED_FROM = 4
 """Columns from which on the rows of a table stand one below the other on a phone."""
 
@@ -22,7 +28,6 @@ STACKED_FROM = 4
 class Text:
     """A paragraph."""
 
-    kind: ClassVar = "text"
     text: str
     style: str = ""
 
@@ -31,7 +36,6 @@ class Text:
 class Items:
     """A list."""
 
-    kind: ClassVar = "items"
     items: tuple[str, ...]
 
 
@@ -39,7 +43,6 @@ class Items:
 class Facts:
     """Terms, each with what it means here."""
 
-    kind: ClassVar = "facts"
     facts: tuple[tuple[str, str], ...]
 
 
@@ -56,7 +59,6 @@ class Badge:
 class Table:
     """A table; numbers stand to the right."""
 
-    kind: ClassVar = "table"
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str | Badge, ...], ...]
@@ -69,24 +71,27 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A figure."""
+class Figure:
+    """A picture with the words that stand for it: one drawing for phones and one for wider screens."""
 
-    kind: ClassVar = "figure"
-    figure: Figure
+    title: str
+    alt: str
+    narrow: str  # SVG
+    wide: str
+    caption: str = ""
+    keys: tuple[Key, ...] = ()
 
 
 @dataclass(frozen=True)
 class Card:
     """A part with a heading of its own."""
 
-    kind: ClassVar = "card"
     heading: str
     badge: Badge
     blocks: tuple[Text | Facts | Table, ...]
 
 
-Block = Text | Items | Facts | Table | Drawing | Card
+Block = Text | Items | Facts | Table | Figure | Card
 
 
 @dataclass(frozen=True)
@@ -123,10 +128,29 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str | Ba
     return Table(caption, tuple(columns), tuple(tuple(row) for row in rows), is_number)
 
 
+def first_rows(rows: Sequence[Any], most: int, of: str = "") -> str:
+    """Return in brackets that a table shows the first of many rows; nothing where it shows all."""
+    return f" (the first {most} of {len(rows):,}{of})" if len(rows) > most else ""
+
+
+def figure(
+    title: str, alt: str, spec: Callable[[Size], dict[str, Any]], caption: str = "", keys: tuple[Key, ...] = ()
+) -> Figure:
+    """Draw a figure in both widths; `keys` are told in words above it."""
+    return Figure(title, alt, _drawn(spec(NARROW), alt), _drawn(spec(WIDE), alt), caption, keys)
+
+
+def _drawn(spec: dict[str, Any], alt: str) -> str:
+    """Return the SVG element: one image with its words, whose parts readers of the page need not hear one by one."""
+    drawn = svg(spec)
+    for name in NAMESPACES:  # inside a page they go without saying
+        drawn = drawn.replace(f' {name}"', "", 1)
+    return drawn.replace("<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" ', 1)
+
+
 def html_of(page: Page) -> str:
     """Return the page."""
-    colours = {"light": "\n".join(light_rules()), "dark": "\n".join(dark_rules())}
-    return str(_templates().get_template("page.html").render(page=page, **colours))
+    return str(_templates().get_template("page.html").render(page=page, colours=DARK))
 
 
 @cache

@@ -1,21 +1,20 @@
 """What attackers reach, from the record of an audit (docs/json.md): with all figures, or as verdicts in words only.
 
 Of the record a public page uses which attackers are above the bound, each looked up among the known ones: nothing else
-of it, so no figure of the table, can get onto the page. All else is of the manifest (`page_coverage`).
+of it, so no figure of the table, can get onto the page. All else is of the manifest: an audit of the table knows more,
+that nobody was left out, say, or that no value has a share which the requirement speaks of.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.auditor.attackers import ROLES
-from sfumato.auditor.report.page import Badge, Block, Card, Drawing, Facts, Items, Section, Table, Text, table
-from sfumato.auditor.report.page_coverage import coverage
-from sfumato.auditor.report.page_figures import RISKS, Point, Risk, keys_of, risks, trade_off
-from sfumato.auditor.report.page_svg import figure
+from sfumato.auditor.attackers import ATTACKERS, ROLES
+from sfumato.auditor.report.page import Badge, Block, Card, Facts, Items, Section, Table, Text, figure, table
+from sfumato.auditor.report.page_figures import RISKS, Risk, keys_of, risks, trade_off
 from sfumato.auditor.report.page_words import percent
 from sfumato.errors import UsageError
 from sfumato.release.manifest import Manifest
@@ -23,6 +22,8 @@ from sfumato.release.manifest import Manifest
 Record = Mapping[str, Any]
 SHOWN = 5
 """The most exposed groups of a finding that are listed."""
+NEAREST = 4
+"""The column of the table of sizes that is left out where every risk is the nearest to its bound."""
 VISIBLE = 1e-3
 """Percentage points from which on a distance to a bound is told."""
 
@@ -44,12 +45,16 @@ VERDICTS = {
     "above the bound": Badge("above the bound", "above", "✗"),
     "not covered by the guarantee": Badge("not covered by the guarantee", "open", "○"),
 }
-IN_TABLES = {
-    "within the bound": Badge("within", "within", "✓"),
-    "above the bound": Badge("above", "above", "✗"),
-    "not covered by the guarantee": Badge("not covered", "open", "○"),
-}
+SHORT = dict(zip(VERDICTS, ("within", "above", "not covered"), strict=True))
+IN_TABLES = {verdict: replace(badge, text=SHORT[verdict]) for verdict, badge in VERDICTS.items()}
 """The verdicts where a table has little room; the cards have them in full."""
+KEY = Facts(
+    (
+        ("✓ within the bound", "The promise is about this attacker, and it was kept."),
+        ("✗ above the bound", "The promise is about this attacker, and it was not kept."),
+        ("○ not covered by the guarantee", "The promise says nothing of this attacker."),
+    )
+)
 
 
 def findings(audit: Record) -> Section:
@@ -57,13 +62,14 @@ def findings(audit: Record) -> Section:
     found = sorted(audit["findings"], key=_is_check)  # risks first
     named = list(zip(_names(found), found, strict=True))
     risky, checks = ([pair for pair in named if _is_check(pair[1]) == kind] for kind in (False, True))
-    blocks: list[Block] = [Text(_summary([finding for _, finding in risky])), _sizes(risky), *_size_key(risky)]
-    drawn = [_risk(name, finding) for name, finding in risky]
+    attacks = [finding for _, finding in risky]
+    blocks: list[Block] = [Text(_summary(attacks)), _sizes(risky), _size_key(attacks)]
+    drawn = [Risk(name, f["worst"], f["mean"], _some_bound(f), f["baseline"]) for name, f in risky]
     if drawn:
         alt = f"Risks of {len(drawn)} attackers, beside their bounds. The numbers are in the table above."
         caption = "The worst risk, its own bound, the mean, and what is believed or reached without the release."
         keys = keys_of(RISKS, drawn)
-        blocks.append(Drawing(figure("Risks beside their bounds", alt, lambda size: risks(drawn, size), caption, keys)))
+        blocks.append(figure("Risks beside their bounds", alt, lambda size: risks(drawn, size), caption, keys))
     blocks += [*_checks(checks), *(_card(name, finding) for name, finding in named), *_not_tried(audit)]
     return Section("attackers", "What attackers reach", tuple(blocks))
 
@@ -71,16 +77,17 @@ def findings(audit: Record) -> Section:
 def public_findings(manifest: Manifest, audit: Record) -> Section:
     """Return the verdicts in words, without any figure: from the manifest, but for those above the bound."""
     above = {_known(f)[0] for f in audit["findings"] if _known(f)[1] == "above the bound"}
-    about = coverage(manifest)
+    about = _coverage(manifest)
     listed = [*about, *sorted(above - set(about))]
-    rows = [(a, ROLES[a].knows, VERDICTS[_public_verdict(a in above, about.get(a, False))]) for a in listed]
+    covered = {a: "within the bound" if about.get(a) else "not covered by the guarantee" for a in listed}
+    rows = [(a, ROLES[a].knows, VERDICTS["above the bound" if a in above else covered[a]]) for a in listed]
     text = (
         "The publisher let attackers loose on the release, with the original table at hand to measure what they reach. "
         "Here are the verdicts; the figures would tell of the table. So would which attackers had something to work "
         "on: all that there are for such a release are listed, but for those who were given lists of people."
     )
     columns = ("attacker", "who", "verdict")
-    return Section("attackers", "What attackers reach", (Text(text), table("Verdicts", columns, rows, 3), *_key()))
+    return Section("attackers", "What attackers reach", (Text(text), table("Verdicts", columns, rows, 3), KEY))
 
 
 def _known(finding: Record) -> tuple[str, str]:
@@ -94,10 +101,11 @@ def _known(finding: Record) -> tuple[str, str]:
     return attacker, verdict
 
 
-def _public_verdict(is_above: bool, is_covered: bool) -> str:
-    if is_above:
-        return "above the bound"
-    return "within the bound" if is_covered else "not covered by the guarantee"
+def _coverage(manifest: Manifest) -> dict[str, bool]:
+    """Return the attackers on a release of this kind, and whether the guarantee is about each."""
+    roles = [role for attacker in ATTACKERS for role in (attacker, *attacker.roles)]
+    listed = [(line, role.name) for role in roles if (line := role.public(manifest)) is not None]
+    return {name: line.covered for line, name in sorted(listed)}
 
 
 def _summary(found: list[Record]) -> str:
@@ -107,16 +115,6 @@ def _summary(found: list[Record]) -> str:
         f"{number['above the bound']} are above the bound, and {number['not covered by the guarantee']} are by "
         "attackers whom the guarantee does not cover. A risk is the belief in a true value of a record, or the rate "
         "of success."
-    )
-
-
-def _key() -> Iterator[Block]:
-    yield Facts(
-        (
-            ("✓ within the bound", "The promise is about this attacker, and it was kept."),
-            ("✗ above the bound", "The promise is about this attacker, and it was not kept."),
-            ("○ not covered by the guarantee", "The promise says nothing of this attacker."),
-        )
     )
 
 
@@ -131,43 +129,40 @@ def _names(found: list[Record]) -> list[str]:
 
 
 def _is_check(finding: Record) -> bool:
-    """Whether a finding is of how the release was made; records of older audits do not say, and name them."""
-    return str(finding.get("scale", "chance" if finding["attacker"] == "draws" else "risk")) == "chance"
+    """Whether a finding is of how the release was made."""
+    return bool(finding["scale"] == "chance")
 
 
 def _sizes(named: Sequence[tuple[str, Record]]) -> Block:
-    differ = any(f.get("nearest") for _, f in named)
-    rows: list[tuple[str | Badge, ...]] = [
-        (
+    columns = ["attacker", "verdict", "worst risk", "its own bound", "nearest to its bound", "mean risk", "at risk"]
+    rows: list[list[str | Badge]] = [
+        [
             name,
             IN_TABLES[f["verdict"]],
             _worst(f),
             _bound(f),
-            *([_nearest(f)] if differ else []),
+            f"{risk(f['nearest']['risk'])} of {risk(f['nearest']['bound'])}" if f["nearest"] else "–",
             risk(f["mean"]),
             f"{f['at_risk']:,} of {f['records']:,}",
-        )
+        ]
         for name, f in named
     ]
-    nearest = ["nearest to its bound"] if differ else []
-    columns = ("attacker", "verdict", "worst risk", "its own bound", *nearest, "mean risk", "at risk")
-    return table("Verdicts", columns, rows, 2)
+    shown = [k for k in range(len(columns)) if k != NEAREST or any(f["nearest"] for _, f in named)]
+    return table("Verdicts", [columns[k] for k in shown], [[row[k] for k in shown] for row in rows], 2)
 
 
-def _size_key(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
+def _size_key(found: Sequence[Record]) -> Items:
     """Explain the table, as far as it shows something to explain."""
-    found = [finding for _, finding in named]
     lines = ["Worst risk: the largest belief in a value, or rate of success. Beside it stands its own bound."]
     if any(f["stated"] is not None for f in found):
         lines.append("A bound in brackets is for comparison: nothing is promised there.")
-    if any(f.get("why_bound") for f in found):
-        lines.append(
-            "A star: they were believed by more beforehand than the promise starts from. So the bound is higher."
-        )
-    if any(f.get("nearest") for f in found):
+    if any(f["why_bound"] for f in found):
+        star = "A star: they were believed by more beforehand than the promise starts from. So the bound is higher."
+        lines.append(star)
+    if any(f["nearest"] for f in found):
         lines.append("Nearest to its bound: another belief, with its own bound, that comes nearer to it.")
     lines.append("At risk are records whose risk is beyond their own bound.")
-    yield Items(tuple(lines))
+    return Items(tuple(lines))
 
 
 def _checks(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
@@ -178,16 +173,10 @@ def _checks(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
             "allows if it was."
         )
         rows = [
-            (name, IN_TABLES[f["verdict"]], f.get("who") or "–", risk(f["worst"]), risk(f["promised"]))
-            for name, f in named
+            (name, IN_TABLES[f["verdict"]], f["who"] or "–", risk(f["worst"]), risk(f["promised"])) for name, f in named
         ]
         columns = ("check", "verdict", "the count that chance explains least", "share", "chance allows")
         yield table("Was it made as it says?", columns, rows, 3)
-
-
-def _nearest(finding: Record) -> str:
-    nearest = finding.get("nearest")
-    return "–" if not nearest else f"{risk(nearest['risk'])} of {risk(nearest['bound'])}"
 
 
 def _worst(finding: Record) -> str:
@@ -195,10 +184,11 @@ def _worst(finding: Record) -> str:
 
 
 def _bound(finding: Record) -> str:
-    sign, star = "≥ " if finding["direction"] == "at least" else "≤ ", "*" if finding.get("why_bound") else ""
-    if finding["promised"] is not None:
-        return f"{sign}{risk(finding['promised'])}{star}"
-    return "none" if finding["stated"] is None else f"({sign}{risk(finding['stated'])}{star})"
+    if (bound := _some_bound(finding)) is None:
+        return "none"
+    star = "*" if finding["why_bound"] else ""
+    told = f"{'≥' if finding['direction'] == 'at least' else '≤'} {risk(bound)}{star}"
+    return f"({told})" if finding["promised"] is None else told
 
 
 def risk(number: float | None) -> str:
@@ -212,9 +202,10 @@ def risk(number: float | None) -> str:
     return percent(number) if number < 0.9995 or number >= 1 else f"{100 * number:.6g}%"
 
 
-def _risk(name: str, finding: Record) -> Risk:
-    bound = finding["stated"] if finding["promised"] is None else finding["promised"]
-    return Risk(name, finding["worst"], finding["mean"], bound, finding["baseline"])
+def _some_bound(finding: Record) -> float | None:
+    """Return what is promised, else the bound for comparison."""
+    bound: float | None = finding["stated"] if finding["promised"] is None else finding["promised"]
+    return bound
 
 
 def _card(name: str, finding: Record) -> Card:
@@ -224,7 +215,7 @@ def _card(name: str, finding: Record) -> Card:
         ("Measured", _measured(finding)),
         ("Chance allows" if _is_check(finding) else "Promised", _promised(finding)),
     ]
-    if nearest := finding.get("nearest"):
+    if nearest := finding["nearest"]:
         prior = "" if nearest["prior"] is None else f", believed by {risk(nearest['prior'])} beforehand"
         told = f"{nearest['who']}{prior}: {risk(nearest['risk'])}, where its bound is {risk(nearest['bound'])}."
         facts.append(("Nearest to its bound", told))
@@ -237,7 +228,7 @@ def _card(name: str, finding: Record) -> Card:
 
 
 def _measured(finding: Record) -> str:
-    who = finding.get("who")
+    who = finding["who"]
     parts = [f"worst {_worst(finding)} ({who})" if who else f"worst {_worst(finding)}"]
     if finding["interval"]:
         parts.append("confidence limits {} to {}".format(*map(risk, finding["interval"])))
@@ -250,19 +241,13 @@ def _measured(finding: Record) -> str:
 
 def _promised(finding: Record) -> str:
     points = 100 * (finding["excess"] or 0.0)
-    side, which = "beyond" if points > 0 else "inside", "The nearest one" if finding.get("nearest") else "It"
+    side, which = "beyond" if points > 0 else "inside", "The nearest one" if finding["nearest"] else "It"
     over = f"{which} is {abs(points):.3g} percentage points {side} its bound." if abs(points) > VISIBLE else ""
-    why = finding.get("why_bound", "")
-    if finding["promised"] is not None:
-        return _sentences(f"{finding['direction']} {risk(finding['promised'])}.", why, over)
-    nothing = _sentences("Nothing.", finding.get("why_not_covered", ""))
-    if finding["stated"] is not None:
-        compared = f"For comparison: {finding['direction']} {risk(finding['stated'])}."
-        return _sentences(nothing, compared, why, over)
-    return nothing
-
-
-def _sentences(*parts: str) -> str:
+    bound = f"{finding['direction']} {risk(_some_bound(finding))}."
+    parts = [bound, finding["why_bound"], over]
+    if finding["promised"] is None:
+        compared = [f"For comparison: {bound}", *parts[1:]] if finding["stated"] is not None else []
+        parts = ["Nothing.", finding["why_not_covered"], *compared]
     return " ".join(part for part in parts if part)
 
 
@@ -280,51 +265,39 @@ def _not_tried(audit: Record) -> Iterator[Block]:
 def utility(audit: Record) -> Section:
     """Return what the release is worth to analysts, as it was measured with the true table."""
     measured = audit["utility"]
-    facts = [
-        (words, risk(measured[key]))
-        for key, words in (
-            ("record_utility", "Records published with their own value, expected"),
-            ("aggregate_utility", "Aggregate utility of the counts (high by itself where there are many values)"),
-            ("published_share", "Published rows per record of the table"),
-        )
-        if measured[key] is not None
-    ]
-    blocks = [Facts(tuple(facts)), *_tables(measured), *_queries(measured), *_associations(measured)]
-    blocks += [Text(note, "note") for note in measured["notes"]]
+    facts = [(words, risk(measured[key])) for key, words in SHARES.items() if measured[key] is not None]
+    blocks = [Facts(tuple(facts)), *_useful(measured), *(Text(note, "note") for note in measured["notes"])]
     return Section("utility", "What it is worth", tuple(blocks))
 
 
-def _tables(measured: Record) -> Iterator[Block]:
+SHARES = {
+    "record_utility": "Records published with their own value, expected",
+    "aggregate_utility": "Aggregate utility of the counts (high by itself where there are many values)",
+    "published_share": "Published rows per record of the table",
+}
+
+
+def _useful(measured: Record) -> Iterator[Block]:
+    figures = ("total_variation", "naive_total_variation", "median_error", "covered")
     rows = [
-        (
-            " × ".join(t["columns"]), f"{t['cells']:,}", risk(t["total_variation"]), risk(t["naive_total_variation"]),
-            risk(t["median_error"]), risk(t["covered"]),
-        )
-        for t in measured["tables"]
-    ]  # fmt: skip
-    columns = ("table of", "cells", "total variation", "uncorrected", "median error", "intervals that hold")
+        (" × ".join(t["columns"]), f"{t['cells']:,}", *(risk(t[name]) for name in figures)) for t in measured["tables"]
+    ]
     if rows:
+        columns = ("table of", "cells", "total variation", "uncorrected", "median error", "intervals that hold")
         yield table("How near estimated tables come to the true ones", columns, rows)
-
-
-def _queries(measured: Record) -> Iterator[Block]:
-    asked = measured["queries"]
-    if asked:
+    if asked := measured["queries"]:
         yield Text(
             f"Of {asked['asked']:,} random counting queries half have a relative error of at most "
             f"{risk(asked['median_error'])} (uncorrected: {risk(asked['naive_median_error'])}); the mean is "
             f"{risk(asked['mean_error'])} (uncorrected: {risk(asked['naive_mean_error'])})."
         )
-
-
-def _associations(measured: Record) -> Iterator[Block]:
-    rows = [
-        (f"{a['first']}, {a['second']}", a["measure"], *map(_figure, (a["truth"], a["estimate"], a["naive"])))
+    strengths = [
+        (f"{a['first']}, {a['second']}", a["measure"], *(_figure(a[name]) for name in ("truth", "estimate", "naive")))
         for a in measured["associations"]
     ]
-    if rows:
-        columns = ("columns", "measure", "true", "estimated", "uncorrected")
-        yield table("How strongly columns go together", columns, rows, 2)
+    if strengths:
+        named = ("columns", "measure", "true", "estimated", "uncorrected")
+        yield table("How strongly columns go together", named, strengths, 2)
 
 
 def _figure(number: float | None) -> str:
@@ -338,16 +311,14 @@ def comparison(methods: Sequence[Compared]) -> Section:
     """Return what other methods would have given under the same requirement."""
     text = "Every method under the same requirement, on this table. Those that cannot meet it say why."
     blocks: list[Block] = [Text(text)]
-    points = [Point(m.method, m.risk, m.error) for m in methods if m.risk is not None and m.error is not None]
+    points = [(m.method, m.risk, m.error) for m in methods if m.risk is not None and m.error is not None]
     if points:
         alt = f"{len(points)} methods by people guessed right and error of counts. The numbers are in the table below."
         caption = "The lower left corner is the best: little risk and little error."
-        blocks.append(Drawing(figure("Risk and error", alt, lambda size: trade_off(points, size), caption)))
-    rows = [(m.method, risk(m.risk), risk(m.error), _seconds(m.seconds), m.reason or "–") for m in methods]
+        blocks.append(figure("Risk and error", alt, lambda size: trade_off(points, size), caption))
+    times = ["–" if m.seconds is None else f"{m.seconds:.1f} s" for m in methods]
+    lines = zip(methods, times, strict=True)
+    rows = [(m.method, risk(m.risk), risk(m.error), seconds, m.reason or "–") for m, seconds in lines]
     columns = ("method", "guessed right", "error", "run time", "why not")
     blocks.append(Table("Methods compared", columns, tuple(rows), (False, True, True, True, False)))
     return Section("comparison", "Other methods", tuple(blocks))
-
-
-def _seconds(number: float | None) -> str:
-    return "–" if number is None else f"{number:.1f} s"

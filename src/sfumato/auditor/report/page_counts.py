@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.report.page import Block, Drawing, Section, Text, table
+from sfumato.auditor.report.page import Block, Section, Text, figure, table
 from sfumato.auditor.report.page_figures import COUNTS, UNCORRECTED, Estimated, histogram, intervals, keys_of
 from sfumato.auditor.report.page_mechanism import group_counts, share_bars
-from sfumato.auditor.report.page_svg import figure
-from sfumato.auditor.report.page_words import and_list, percent
+from sfumato.auditor.report.page_words import TREATMENTS, and_list, percent
 from sfumato.errors import SingularMatrix
 from sfumato.release.manifest import Manifest, ReleaseKind
 from sfumato.values.arrays import FloatArray
@@ -45,20 +44,17 @@ def counts(release: Release, truth: Truth | None) -> Section:
     return Section("counts", "What can still be counted", (Text(first), *blocks))
 
 
-def _questions(release: Release) -> list[tuple[str, ...]]:
-    """Return which columns are counted: those that were randomized; of groups the sensitive ones by another column."""
+def _questions(release: Release) -> Iterator[tuple[str, ...]]:
+    """Give the columns that are counted: those that were randomized; of groups also the sensitive one by another,
+    the first of few values that stayed as it was."""
     manifest = release.manifest
-    by = _splitter(release) if manifest.in_buckets else None
     names = list(dict.fromkeys((*manifest.randomized, *manifest.sensitive)))[:MOST_QUESTIONS]
-    found: list[tuple[str, ...]] = [(name,) for name in names]
-    return [*found, (manifest.sensitive[0], by)] if by else found
-
-
-def _splitter(release: Release) -> str | None:
-    """Return the first column of few values that stayed as it was."""
-    rows = release.to_arrow()
-    plain = [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned", "merged")]
-    return next((name for name in plain if len(rows.column(name).unique()) in FEW), None)
+    yield from ((name,) for name in names)
+    if manifest.in_buckets:
+        rows = release.to_arrow()
+        plain = (column.name for column in manifest.columns if column.treatment in TREATMENTS)
+        by = next((name for name in plain if len(rows.column(name).unique()) in FEW), None)
+        yield from [] if by is None else [(manifest.sensitive[0], by)]
 
 
 def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) -> Iterator[Block]:
@@ -67,26 +63,34 @@ def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) ->
     shown = _chosen(found)
     name = " and ".join(columns)
     title = f"Records by {name}" + (f", the {SHOWN} most frequent of {len(found):,}" if len(found) > SHOWN else "")
-    true = ["true count"] if truth else []
+    true = [(_number(count.truth),) if truth else () for count in shown]
+    heading = ("true count",) if truth else ()
     if all(count.lower is not None and count.lower == count.upper for count in found):
-        rows = [(c.label, _number(c.estimate), *([_number(c.truth)] if truth else [])) for c in shown]
-        yield table(f"{title}: exact for the published ones", (name, "published", *true), rows)
+        exact = [(c.label, _number(c.estimate), *also) for c, also in zip(shown, true, strict=True)]
+        yield table(f"{title}: exact for the published ones", (name, "published", *heading), exact)
         return
     naive = "classical estimate" if release.manifest.in_buckets else "published rows"
     if told := [count for count in shown if not math.isnan(count.estimate)]:
         keys = tuple(replace(key, words=naive) if key.words == UNCORRECTED else key for key in keys_of(COUNTS, told))
-        caption = _caption(release.manifest, found)
-        yield Drawing(figure(title, _alt(name, found), lambda size: intervals(told, size), caption, keys))
-    rows = [(c.label, _number(c.estimate), _interval(c), _number(c.published), *_true(c)) for c in shown]
-    yield table(
-        f"The same in numbers: {name}" if told else title, (name, "estimate", "95% interval", naive, *true), rows
-    )
+        top = max(found, key=_size)
+        alt = (
+            f"Estimated records of {len(found):,} values of {name}, with intervals; most: {top.label}, "
+            f"{top.estimate:,.0f}. The numbers are in the table below."
+        )
+        yield figure(title, alt, lambda size: intervals(told, size), _caption(release.manifest, found), keys)
+    rows = [
+        (c.label, _number(c.estimate), _interval(c), _number(c.published), *also)
+        for c, also in zip(shown, true, strict=True)
+    ]
+    caption = f"The same in numbers: {name}" if told else title
+    yield table(caption, (name, "estimate", "95% interval", naive, *heading), rows)
 
 
 def _chosen(found: list[Estimated]) -> list[Estimated]:
-    """Return the most frequent, by their counts; numbers and bins in their own order."""
+    """Return the most frequent, by their counts; numbers and bins, written with a sign before, in their own order."""
     order = sorted(found, key=_size, reverse=True)[:SHOWN]
-    return [count for count in found if count in order] if all(_is_ordered(count.label) for count in found) else order
+    is_ordered = all(count.label.lstrip("[<>=- ")[:1].isdigit() for count in found)
+    return [count for count in found if count in order] if is_ordered else order
 
 
 def _size(count: Estimated) -> float:
@@ -94,35 +98,18 @@ def _size(count: Estimated) -> float:
     return -math.inf if math.isnan(count.estimate) else count.estimate
 
 
-def _is_ordered(text: str) -> bool:
-    """Whether a label is a number or a bin, which `recoding.Bins` writes with a sign before."""
-    return text.lstrip("[<>=- ")[:1].isdigit()
-
-
-def _alt(name: str, found: list[Estimated]) -> str:
-    top = max(found, key=_size)
-    text = (
-        f"Estimated records of {len(found):,} values of {name}, with intervals; most: {top.label}, {top.estimate:,.0f}"
-    )
-    return f"{text}. The numbers are in the table below."
-
-
 def _caption(manifest: Manifest, found: list[Estimated]) -> str:
-    bounded = [c for c in found if c.truth is not None and c.lower is not None and c.upper is not None]
-    if not bounded:
+    ends = [(c.lower, c.truth, c.upper) for c in found if None not in (c.lower, c.truth, c.upper)]
+    if not ends:
         return "Of 100 such intervals about 95 hold the true count."
     if manifest.withheld:
         return "The estimates are about the published records. The true counts are about all, also those withheld."
-    held = sum(c.lower <= c.truth <= c.upper for c in bounded)  # type: ignore[operator]
-    return f"{held} of {len(bounded)} intervals hold the true count; about 95% do on average."
+    held = sum(lower <= true <= upper for lower, true, upper in ends)  # type: ignore[operator]
+    return f"{held} of {len(ends)} intervals hold the true count; about 95% do on average."
 
 
 def _interval(count: Estimated) -> str:
     return "none" if count.lower is None or count.upper is None else f"{count.lower:,.0f} to {count.upper:,.0f}"
-
-
-def _true(count: Estimated) -> tuple[str, ...]:
-    return () if count.truth is None else (_number(count.truth),)
 
 
 def _number(number: float | None) -> str:
@@ -131,31 +118,16 @@ def _number(number: float | None) -> str:
 
 def estimated(release: Release, columns: Sequence[str], truth: Truth | None) -> list[Estimated]:
     """Return the estimate of every cell of a joint table, beside the truth if that is given."""
-    joint = _joint(release, columns)
-    values = [axis.values for axis in joint.axes]
-    lower, upper = joint.interval()
-    numbers = zip(*(a.ravel().tolist() for a in (joint.value, lower, upper, joint.published)), strict=True)
-    labels = [", ".join(map(label, cell)) for cell in product(*values)]
-    found = [
-        Estimated(name, estimate, _finite(low), _finite(high), published)
-        for name, (estimate, low, high, published) in zip(labels, numbers, strict=True)
-    ]
-    if truth is None:
-        return found
-    true = truth(columns, values).ravel().tolist()
-    return [replace(count, truth=number) for count, number in zip(found, true, strict=True)]
-
-
-def _joint(release: Release, columns: Sequence[str]) -> Any:
-    """Return the estimated table; without intervals where the matrix has no inverse."""
     try:
-        return release.table(columns)
-    except SingularMatrix:
-        return release.table(columns, method="em")
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+        joint = release.table(columns)
+    except SingularMatrix:  # then without intervals
+        joint = release.table(columns, method="em")
+    values = [axis.values for axis in joint.axes]
+    true = np.full(joint.value.size, None) if truth is None else truth(columns, values).ravel()
+    lower, upper = ([end if math.isfinite(end) else None for end in ends.ravel()] for ends in joint.interval())
+    labels = [", ".join(map(label, cell)) for cell in product(*values)]
+    cells = zip(labels, joint.value.ravel(), lower, upper, joint.published.ravel(), true, strict=True)
+    return [Estimated(*cell) for cell in cells]
 
 
 # --- how sure a reader can be -----------------------------------------------------------------------------------------
@@ -168,7 +140,7 @@ def certainty(release: Release) -> Section | None:
         return None
     shares, records = found
     total = records.sum()
-    bars = [replace(bar, height=100 * bar.height / total) for bar in share_bars(shares, records)]
+    bars = {label: 100 * height / total for label, height in share_bars(shares, records).items()}
     mean, largest = float(shares @ records / total), float(shares.max())
     name = and_list(release.manifest.sensitive)
     text = (
@@ -176,11 +148,13 @@ def certainty(release: Release) -> Section | None:
         f"at one record: by how much does he believe in its likeliest {name}? {EXPLAINED[release.manifest.kind]} On "
         f"average by {percent(mean)}, at most by {percent(largest)}."
     )
-    ends = f"mean {percent(mean)}, largest {percent(largest)}"
-    alt = f"Bars: share of the records by the belief in the likeliest value; {ends}."
+    alt = (
+        "Bars: share of the records by the belief in the likeliest value; "
+        f"mean {percent(mean)}, largest {percent(largest)}."
+    )
     axis = "belief in the likeliest value, at most"
     drawn = figure("Belief in the likeliest value", alt, lambda size: histogram(bars, axis, "percent of records", size))
-    return Section("certainty", "How sure a reader can be of one record", (Text(text), Drawing(drawn)))
+    return Section("certainty", "How sure a reader can be of one record", (Text(text), drawn))
 
 
 EXPLAINED: dict[ReleaseKind, str] = {

@@ -1,13 +1,13 @@
 """The figures of a report, as plain Vega-Lite specifications: a narrow one for phones, a wide one for all else.
 
-Colours are names of roles: the page's style gives each of them a light and a dark value (`page_svg`). Nothing is told
+Colours are names of roles: the page's style gives each of them a light and a dark value (`page.DARK`). Nothing is told
 by colour alone: marks differ in shape, heat maps have numbers beside them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,6 @@ from sfumato.show.plots import FONT
 
 INK, QUIET, FAINT = "#222222", "#595959", "#DDDDDD"
 ACCENT, SECOND, HEAT = "#0072B2", "#B34700", "#0071B1"
-COLOURS = (INK, QUIET, FAINT, ACCENT, SECOND, HEAT)
-"""All that a figure may use."""
 
 NUMBERED_CELLS = 14  # values, up to which a wide heat map has numbers in its cells
 LEGIBLE = 14  # pixels of a cell with a label
@@ -90,23 +88,6 @@ def keys_of(kinds: Sequence[tuple[str, Key]], shown: Sequence[object]) -> tuple[
     return tuple(key for name, key in kinds if any(getattr(each, name) is not None for each in shown))
 
 
-@dataclass(frozen=True)
-class Point:
-    """A method by what attackers reach and how far estimates are off."""
-
-    label: str
-    risk: float
-    error: float
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A bar of a histogram."""
-
-    label: str
-    height: float
-
-
 def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Size) -> dict[str, Any]:
     """Return the matrix P[j, i]: a row for each published value, a column for each original one."""
     shown = [shorten(label, min(size.letters, size.width // 24)) for label in labels]
@@ -125,61 +106,67 @@ def heat_map(labels: Sequence[str], matrix: Sequence[Sequence[float]], size: Siz
         "y": _nominal("published", shown, "published value", minExtent=letters),
     }
     shade = {"field": "p", "type": "quantitative", "legend": None, "scale": {"domain": [0, most], "range": [0, 0.8]}}
-    layers = [
-        {
-            "mark": {"type": "rect", "color": HEAT, "stroke": FAINT, "strokeWidth": 0.5},
-            "encoding": {"fillOpacity": shade},
-        }
-    ]
+    heat = {"type": "rect", "color": HEAT, "stroke": FAINT, "strokeWidth": 0.5}
+    layers: list[dict[str, Any]] = [{"mark": heat, "encoding": {"fillOpacity": shade}}]
     if size.roomy and len(labels) <= NUMBERED_CELLS:
         layers.append({"mark": {"type": "text", "color": INK}, "encoding": {"text": {"field": "text"}}})
-    return _spec(
-        width=cell * len(labels),
-        height=max(cell, LEGIBLE) * len(labels),
-        data={"values": cells},
-        encoding=places,
-        layer=layers,
-    )
+    height = max(cell, LEGIBLE) * len(labels)
+    return _spec(cell * len(labels), height, layers, data={"values": cells}, encoding=places)
 
 
 def intervals(counts: Sequence[Estimated], size: Size) -> dict[str, Any]:
     """Return estimates with intervals, beside the published and the true counts where these are told."""
-    shown = [shorten(count.label, size.letters) for count in counts]
-    y = _nominal("line", shown, None, minExtent=_label_room(shown))
-    rule = {
-        "data": {
-            "values": [{"line": k, "lower": _drawn(c.lower), "upper": _drawn(c.upper)} for k, c in enumerate(counts)]
-        },
+    ends = [{"line": k, "lower": _drawn(c.lower), "upper": _drawn(c.upper)} for k, c in enumerate(counts)]
+    bars = {
+        "data": {"values": ends},
         "mark": {"type": "rule", "strokeWidth": 2, "color": ACCENT},
-        "encoding": {"x": _number("lower", "records", size), "x2": {"field": "upper"}, "y": y},
+        "encoding": {"x": _number("lower", "records", size), "x2": {"field": "upper"}},
     }
-    marks = [
-        _points(key, [getattr(c, name) for c in counts], _number("value", "records", size), y) for name, key in COUNTS
-    ]
-    return _spec(width=_beside(shown, size), height=BAR * len(counts), layer=[rule, *marks])
+    return _lines(counts, COUNTS, _number("value", "records", size), size, [bars])
 
 
 def risks(found: Sequence[Risk], size: Size) -> dict[str, Any]:
     """Return what attackers reached, between 0 and 1, beside the bounds."""
-    shown = [shorten(risk.label, size.letters) for risk in found]
-    y = _nominal("line", shown, None, minExtent=_label_room(shown))
-    x = _number("value", "risk", size, domain=[0, 1], percent=True)
-    marks = [_points(key, [getattr(risk, name) for risk in found], x, y) for name, key in RISKS]
-    return _spec(width=_beside(shown, size), height=BAR * len(found), layer=marks)
+    return _lines(found, RISKS, _number("value", "risk", size, domain=[0, 1], percent=True), size, [])
 
 
-def _points(key: Key, values: Sequence[float | None], x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+def _lines(
+    found: Sequence[Estimated | Risk],
+    kinds: Sequence[tuple[str, Key]],
+    x: dict[str, Any],
+    size: Size,
+    below: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Return a line for each, with a mark of each kind that it has."""
+    shown = [shorten(each.label, size.letters) for each in found]
+    room = _label_room(shown)
+    marks = [_points(key, [getattr(each, name) for each in found], x) for name, key in kinds]
+    y = {"y": _nominal("line", shown, None, minExtent=room)}
+    return _spec(size.width - room - 30, BAR * len(found), [*below, *marks], encoding=y)
+
+
+def _points(key: Key, values: Sequence[float | None], x: dict[str, Any]) -> dict[str, Any]:
     """Return one kind of marks; values that do not exist are left out."""
-    mark = {"type": "point", "filled": True, "opacity": 1, "size": 55, "shape": key.shape, "color": key.colour}
+    mark: dict[str, Any] = {
+        "type": "point",
+        "filled": True,
+        "opacity": 1,
+        "size": 55,
+        "shape": key.shape,
+        "color": key.colour,
+    }
     if key.shape == "tick":
         mark = {"type": "tick", "thickness": 3, "size": BAR - 4, "color": key.colour, "opacity": 1}
     data = [{"line": k, "value": _drawn(value)} for k, value in enumerate(values) if value is not None]
-    return {"data": {"values": data}, "mark": mark, "encoding": {"x": x, "y": y}}
+    return {"data": {"values": data}, "mark": mark, "encoding": {"x": x}}
 
 
-def trade_off(points: Sequence[Point], size: Size) -> dict[str, Any]:
-    """Return points by risk and error, each with its name; the lower left corner is the best."""
-    data = [{"risk": _drawn(p.risk), "error": _drawn(p.error), "name": shorten(p.label, size.letters)} for p in points]
+def trade_off(points: Sequence[tuple[str, float, float]], size: Size) -> dict[str, Any]:
+    """Return names by risk and error; the lower left corner is the best."""
+    data = [
+        {"risk": _drawn(risk), "error": _drawn(error), "name": shorten(name, size.letters)}
+        for name, risk, error in points
+    ]
     places = {
         "x": _number("risk", "people guessed right", size, domain=[0, 1], percent=True),
         "y": _number("error", "error of counts", size, percent=True),
@@ -189,36 +176,25 @@ def trade_off(points: Sequence[Point], size: Size) -> dict[str, Any]:
         "mark": {"type": "text", "color": INK, "baseline": "bottom", "dy": -6},
         "encoding": {"text": {"field": "name"}},
     }
-    return _spec(
-        width=size.width - 90,
-        height=260,
-        data={"values": data},
-        encoding=places,
-        layer=[dots, names],
-    )
+    return _spec(size.width - 90, 260, [dots, names], data={"values": data}, encoding=places)
 
 
 def histogram(
-    bars: Sequence[Bar], x_title: str, y_title: str, size: Size, bound: float | None = None
+    bars: Mapping[str, float], x_title: str, y_title: str, size: Size, bound: float | None = None
 ) -> dict[str, Any]:
     """Return bars side by side. `bound`: a line between them, at so many bars from the left."""
-    shown = [bar.label for bar in bars]
     width = size.width - 90
     step = width / max(1, len(bars))
-    every = -(-int(LETTER * (max(map(len, shown)) + 1)) // max(1, int(step)))
-    labels = [label if k % every == 0 else "" for k, label in enumerate(shown)]
+    every = -(-int(LETTER * (max(map(len, bars)) + 1)) // max(1, int(step)))
+    labels = [label if k % every == 0 else "" for k, label in enumerate(bars)]
     x = _nominal("place", labels, x_title, labelAngle=0)
     x["scale"]["paddingInner"] = 0.15
-    layers: list[dict[str, Any]] = [
-        {
-            "data": {"values": [{"place": k, "height": _drawn(bar.height)} for k, bar in enumerate(bars)]},
-            "mark": {"type": "bar", "color": ACCENT},
-            "encoding": {"x": x, "y": _number("height", y_title, size)},
-        }
-    ]
-    if bound is not None:
-        layers.append(_line_at(bound * step))
-    return _spec(width=width, height=150, layer=layers)
+    drawn = {
+        "data": {"values": [{"place": k, "height": _drawn(height)} for k, height in enumerate(bars.values())]},
+        "mark": {"type": "bar", "color": ACCENT},
+        "encoding": {"x": x, "y": _number("height", y_title, size)},
+    }
+    return _spec(width, 150, [drawn, *([] if bound is None else [_line_at(bound * step)])])
 
 
 def _line_at(x: float) -> dict[str, Any]:
@@ -252,11 +228,6 @@ def _label_room(labels: Sequence[str]) -> int:
     return int(LETTER * max((len(label) for label in labels), default=0)) + 6
 
 
-def _beside(labels: Sequence[str], size: Size) -> int:
-    """Return the width that labels leave."""
-    return size.width - _label_room(labels) - 30
-
-
 def _drawn(number: float | None) -> float | None:
     """Return a number in as many digits as can be seen: sums come out in other last digits from run to run."""
     return None if number is None else float(f"{number:.6g}")
@@ -287,7 +258,7 @@ def _number(
     return {"field": field, "type": "quantitative", "axis": axis, "scale": scale}
 
 
-def _spec(**content: Any) -> dict[str, Any]:
+def _spec(width: int, height: int, layers: list[dict[str, Any]], **content: Any) -> dict[str, Any]:
     text = {
         "labelColor": INK,
         "labelFontSize": 12,
@@ -298,7 +269,10 @@ def _spec(**content: Any) -> dict[str, Any]:
     }
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": width,
+        "height": height,
         **content,
+        "layer": layers,
         "config": {
             "aria": False,
             "font": FONT,

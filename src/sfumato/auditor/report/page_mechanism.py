@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.report.page import Block, Drawing, Section, Text, table
-from sfumato.auditor.report.page_figures import Bar, heat_map, histogram
-from sfumato.auditor.report.page_svg import figure
-from sfumato.auditor.report.page_words import and_list, percent
+from sfumato.auditor.report.page import Block, Figure, Section, Text, figure, first_rows, table
+from sfumato.auditor.report.page_figures import heat_map, histogram
+from sfumato.auditor.report.page_words import alike, percent
 from sfumato.release.manifest import GroupsPart, Manifest
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.requirement import Bound
 
 MOST_DRAWN = 24
 """Values up to which a matrix is drawn whole; of more the columns are summarised."""
-MOST_MAPS = 3
-SHOWN = 25
+MOST_MAPS, SHOWN, BINS = 3, 25, 20
 TIGHT = Fraction(1, 10**9)
 """A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
 SIZES = 16
@@ -55,7 +53,7 @@ def _matrices(manifest: Manifest) -> Iterator[Block]:
             yield _values(mechanism)
 
 
-def _map(mechanism: Mechanism) -> Drawing:
+def _map(mechanism: Mechanism) -> Figure:
     matrix, labels = mechanism.matrix, mechanism.domain.labels
     name, dense = mechanism.domain.name, mechanism.matrix.dense().tolist()
     low, high = float(matrix.diagonal.min()), float(matrix.diagonal.max())
@@ -71,27 +69,30 @@ def _map(mechanism: Mechanism) -> Drawing:
         f"Columns sum to 100%. A value is published as itself with a probability of {stays}. On wide screens the "
         "numbers are percent."
     )
-    return Drawing(figure(f"The matrix of {name}", alt, lambda size: heat_map(labels, dense, size), caption))
+    return figure(f"The matrix of {name}", alt, lambda size: heat_map(labels, dense, size), caption)
 
 
 def _columns(mechanisms: tuple[Mechanism, ...]) -> Block:
-    rows = []
-    for mechanism in mechanisms:
-        matrix = mechanism.matrix
-        ends = percent(float(matrix.diagonal.min())), percent(matrix.noise_range[1])
-        epsilon = "none" if np.isinf(mechanism.epsilon) else f"{mechanism.epsilon:.3g}"
-        rows.append((mechanism.domain.name, f"{matrix.size:,}", *ends, epsilon))
+    rows = [
+        (m.domain.name, *_ends(m.matrix), "none" if np.isinf(m.epsilon) else f"{m.epsilon:.3g}") for m in mechanisms
+    ]
     columns = ("column", "values", "published as itself", "as any one other", "local epsilon")
     return table("Each column was blurred by itself", columns, rows)
 
 
+def _ends(matrix: Matrix) -> tuple[str, str, str]:
+    """Return the size, how often a value is published as itself at least, and as any one other at most."""
+    return f"{matrix.size:,}", percent(float(matrix.diagonal.min())), percent(matrix.noise_range[1])
+
+
+def _gamma(bound: Bound) -> str:
+    return "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
+
+
 def _values(mechanism: Mechanism) -> Block:
     """Return the columns of a matrix; values with the same figures share a row."""
-    matrix, alike = mechanism.matrix, dict[tuple[str, ...], list[str]]()
-    for k, (name, bound) in enumerate(zip(mechanism.domain.labels, mechanism.bounds, strict=True)):
-        gamma = "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
-        alike.setdefault((*_of_value(matrix, k), gamma), []).append(name)
-    rows = [(and_list(names), *figures) for figures, names in alike.items()]
+    lines = zip(mechanism.domain.labels, mechanism.bounds, strict=True)
+    rows = alike((name, (*_of_value(mechanism.matrix, k), _gamma(b))) for k, (name, b) in enumerate(lines))
     columns = ("true value", "kept (retention)", "published as itself", "as any one other", "bound on the odds")
     return table("Value by value", columns, rows)
 
@@ -108,9 +109,9 @@ def _large(mechanism: Mechanism) -> Block:
     """Return a summary of a matrix with too many values to draw: its columns by how often a value is kept."""
     matrix, labels = mechanism.matrix, mechanism.domain.labels
     if matrix.is_uniform:
-        diagonal, other = percent(float(matrix.diagonal[0])), percent(matrix.noise_range[1])
+        size, diagonal, other = _ends(matrix)
         return Text(
-            f"{mechanism.domain.name} has {matrix.size:,} values, too many to draw its matrix. All its columns are "
+            f"{mechanism.domain.name} has {size} values, too many to draw its matrix. All its columns are "
             f"alike: a value is published as itself with a probability of {diagonal}, and as each other with {other}."
         )
     kept = matrix.diagonal if matrix.retention is None else matrix.retention
@@ -124,8 +125,8 @@ def _large(mechanism: Mechanism) -> Block:
 
 
 def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
-    bars = [Bar(str(k), 100 * float(t.matrix.diagonal[0])) for k, t in enumerate(mechanism.tables, 1)]
-    kept = [bar.height / 100 for bar in bars]
+    kept = [float(t.matrix.diagonal[0]) for t in mechanism.tables]
+    bars = {str(k): 100 * share for k, share in enumerate(kept, 1)}
     name = mechanism.domain.name
     yield Text(
         "Fewer values need less noise for the same bound. So every sub-table has only some of the "
@@ -137,23 +138,16 @@ def _sub_tables(mechanism: Mechanism) -> Iterator[Block]:
             f"{percent(min(kept))} and {percent(max(kept))}."
         )
         title = f"How often {name} is published as itself, by sub-table"
-        yield Drawing(figure(title, alt, lambda size: histogram(bars, "sub-table", "percent", size)))
-    yield _sub_table_rows(mechanism)
-
-
-def _sub_table_rows(mechanism: Mechanism) -> Block:
-    """Return the figures of sub-tables; those with the same ones share a row."""
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for k, sub_table in enumerate(mechanism.tables, 1):
-        matrix, bound = sub_table.matrix, next((b for b in sub_table.bounds if b.gamma is not None), Bound(None))
-        rho1 = "none" if bound.rho1 is None else percent(float(bound.rho1))
-        gamma = "none" if bound.gamma is None else f"{float(bound.gamma):.4g}"
-        ends = percent(float(matrix.diagonal[0])), percent(matrix.noise_range[1])
-        alike.setdefault((f"{matrix.size:,}", *ends, rho1, gamma), []).append(str(k))
-    rows = [(and_list(numbers), *figures) for figures, numbers in alike.items()]
-    more = f" (the first {SHOWN} of {len(rows):,} kinds)" if len(rows) > SHOWN else ""
+        yield figure(title, alt, lambda size: histogram(bars, "sub-table", "percent", size))
+    rows = alike(zip(bars, map(_of_sub_table, mechanism.tables), strict=True))  # those with the same figures share one
     itself = ("values", "published as itself", "as any one other", "largest share (rho1)", "bound on the odds")
-    return table(f"Sub-tables{more}", ("sub-table", *itself), rows[:SHOWN])
+    yield table(f"Sub-tables{first_rows(rows, SHOWN, ' kinds')}", ("sub-table", *itself), rows[:SHOWN])
+
+
+def _of_sub_table(sub_table: SubTable) -> tuple[str, ...]:
+    bound = next((b for b in sub_table.bounds if b.gamma is not None), Bound(None))
+    rho1 = "none" if bound.rho1 is None else percent(float(bound.rho1))
+    return *_ends(sub_table.matrix), rho1, _gamma(bound)
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -182,32 +176,29 @@ def _groups(release: Release, groups: GroupsPart) -> Iterator[Block]:
     bars = size_bars(sizes)
     if len(bars) > 1:
         alt = f"Bars: how many groups have each number of records, {_range(sizes)}; {_tallest(bars)}."
-        drawn = figure("Sizes of groups", alt, lambda size: histogram(bars, "records of a group", "groups", size))
-        yield Drawing(drawn)
+        yield figure("Sizes of groups", alt, lambda size: histogram(bars, "records of a group", "groups", size))
     shares = share_bars(largest / sizes, np.ones(sizes.size))
     bound = None if groups.prior else float(Fraction(groups.at_most)) * BINS
     alt = f"Bars: groups by the share of their commonest value; {_tallest(shares)}; largest {percent(worst)}."
     title, axis = "Largest share of one value in a group", "share of the commonest value, at most"
-    yield Drawing(figure(title, alt, lambda size: histogram(shares, axis, "groups", size, bound)))
+    yield figure(title, alt, lambda size: histogram(shares, axis, "groups", size, bound))
 
 
-BINS = 20
-
-
-def share_bars(shares: FloatArray, weights: FloatArray) -> list[Bar]:
+def share_bars(shares: FloatArray, weights: FloatArray) -> dict[str, float]:
     """Return a histogram of shares between 0 and 1, in steps of 5%: (0, 5%], (5%, 10%], ..."""
     place = np.clip(np.ceil(shares * BINS - 1e-9).astype(np.int64) - 1, 0, BINS - 1)
     heights = np.bincount(place, weights=weights, minlength=BINS)
-    return [Bar(f"{100 * (k + 1) // BINS}%", float(height)) for k, height in enumerate(heights)]
+    return {f"{100 * (k + 1) // BINS}%": float(height) for k, height in enumerate(heights)}
 
 
-def size_bars(sizes: IntArray) -> list[Bar]:
+def size_bars(sizes: IntArray) -> dict[str, float]:
     """Return how many groups have each size; many sizes are put together in ranges."""
     low, high = int(sizes.min()), int(sizes.max())
     step = -(-(high - low + 1) // SIZES)
     heights = np.bincount((sizes - low) // step)
-    starts = [low + k * step for k in range(heights.size)]
-    return [Bar(str(a) if step == 1 else f"{a}–{a + step - 1}", float(h)) for a, h in zip(starts, heights, strict=True)]
+    starts = range(low, low + heights.size * step, step)
+    labels = [str(first) if step == 1 else f"{first}–{first + step - 1}" for first in starts]
+    return dict(zip(labels, heights.astype(float).tolist(), strict=True))
 
 
 def _range(sizes: IntArray) -> str:
@@ -215,9 +206,9 @@ def _range(sizes: IntArray) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _tallest(bars: list[Bar]) -> str:
-    best = max(bars, key=lambda bar: bar.height)
-    return f"the most, {best.height:,.0f}, at {best.label}"
+def _tallest(bars: dict[str, float]) -> str:
+    label, height = max(bars.items(), key=lambda bar: bar[1])
+    return f"the most, {height:,.0f}, at {label}"
 
 
 # --- what binds -------------------------------------------------------------------------------------------------------
@@ -232,11 +223,9 @@ def binding(manifest: Manifest) -> Section | None:
         "These bounds are met with equality: keeping the value, or its rival, more often would break them. To blur "
         "less, loosen one of them."
     )
-    more = f" (the first {SHOWN} of {len(rows):,})" if len(rows) > SHOWN else ""
     columns = ("value", "rival", "direction", "bound on the odds")
-    return Section(
-        "binding", "What binds", (Text(first), table(f"Bounds without slack{more}", columns, rows[:SHOWN], 3))
-    )
+    listed = table(f"Bounds without slack{first_rows(rows, SHOWN)}", columns, rows[:SHOWN], 3)
+    return Section("binding", "What binds", (Text(first), listed))
 
 
 def _bindings(mechanism: Mechanism, manifest: Manifest) -> Iterator[tuple[str, str, str, str]]:
@@ -246,11 +235,7 @@ def _bindings(mechanism: Mechanism, manifest: Manifest) -> Iterator[tuple[str, s
     factors = {"upward": matrix.upward, "downward": matrix.downward}
     for direction in manifest.guarantee.directions:
         for code, bound in enumerate(mechanism.bounds):
-            factor = factors[direction](code) if bound.gamma is not None else None
+            factor = None if bound.gamma is None else factors[direction](code)
             if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
-                yield (
-                    labels[code],
-                    labels[matrix.worst_case(code, direction)[1]],
-                    direction,
-                    f"{float(bound.gamma):.4g}",
-                )
+                rival = matrix.worst_case(code, direction)[1]
+                yield labels[code], labels[rival], direction, _gamma(bound)

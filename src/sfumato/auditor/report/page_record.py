@@ -22,6 +22,13 @@ class _Exposed(_Part):
     risk: float
 
 
+class _Nearest(_Part):
+    who: str
+    risk: float
+    bound: float
+    prior: Number
+
+
 class _Finding(_Part):
     attacker: str
     about: str
@@ -29,6 +36,10 @@ class _Finding(_Part):
     assumption: str
     measured: str
     remark: str
+    who: str
+    why_bound: str
+    why_not_covered: str
+    scale: Literal["risk", "chance"]
     verdict: Literal["within the bound", "above the bound", "not covered by the guarantee"]
     worst: float
     is_bound: bool
@@ -42,6 +53,7 @@ class _Finding(_Part):
     records: int
     at_risk: int
     exposed: list[_Exposed]
+    nearest: _Nearest | None
 
 
 class _NotApplicable(_Part):

@@ -1,4 +1,4 @@
-"""The words of a report that the manifest alone gives: the story, the promise, its limits, how to cite."""
+"""The words of a report that the release alone gives: the story, the promise, its limits, how to cite."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
+import pyarrow.compute as pc
+
 from sfumato.analyst.release import Release
-from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, table
+from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, first_rows, table
 from sfumato.claims.claim import STRENGTHS
 from sfumato.methods import title_of
 from sfumato.release.folder import MANIFEST_NAME
@@ -20,8 +22,16 @@ ASSURANCES = {
     "as-published": "The method was carried out to the letter of its paper. What is stated below is the weaker claim "
     "that really holds.",
 }
+TREATMENTS = {
+    "untouched": "as collected",
+    "binned": "in bins, otherwise as collected",
+    "merged": "with some values merged, otherwise as collected",
+}
+"""What is published as it is."""
 DIRECTIONS = {"upward": "a low belief does not rise too far", "downward": "a high belief does not fall too far"}
 SHOWN_BOUNDS = 25
+MOST_ROWS = 2_000_000
+"""Records above which it is not counted who is alone."""
 
 
 def story(manifest: Manifest) -> Section:
@@ -36,14 +46,9 @@ def _what(manifest: Manifest) -> Iterator[str]:
         f"{manifest.data.rows:,} records were published on {manifest.created}, so that others can count and compare. "
         f"What a single person's {hidden} is shall stay uncertain: how uncertain is promised below, and was measured."
     )
-    kept = [column.name for column in manifest.columns if column.treatment == "untouched"]
-    binned = [column.name for column in manifest.columns if column.treatment == "binned"]
-    if kept:
-        yield f"Published as collected: {and_list(kept)}."
-    if binned:
-        yield f"Published in bins, otherwise as collected: {and_list(binned)}."
-    if merged := [column.name for column in manifest.columns if column.treatment == "merged"]:
-        yield f"Published with some values merged, otherwise as collected: {and_list(merged)}."
+    for treatment, words in TREATMENTS.items():
+        if names := [column.name for column in manifest.columns if column.treatment == treatment]:
+            yield f"Published {words}: {and_list(names)}."
     yield "The rows are in random order." if manifest.data.shuffled else "The rows are in the order of the table."
 
 
@@ -66,26 +71,26 @@ def _how(manifest: Manifest) -> Iterator[str]:
 
 def _blurred(part: MechanismPart, mechanism: Mechanism) -> str:
     name, size = mechanism.domain.name, mechanism.domain.size
-    retentions = [table.matrix.retention for table in mechanism.tables]
-    if (any_matrix := mechanism.tables[0].matrix).retention is None:
-        low, high = float(any_matrix.diagonal.min()), float(any_matrix.diagonal.max())
+    matrices = [table.matrix for table in mechanism.tables]
+    if matrices[0].retention is None:
+        diagonal = matrices[0].diagonal
         return (
-            f"Each record was published with its own {name} with a probability of {percent(low)} to {percent(high)}, "
-            f"depending on its value, and otherwise with another of the {size:,} values, drawn with probabilities that "
-            "the manifest states for each pair of values."
+            f"Each record was published with its own {name} with a probability of {percent(float(diagonal.min()))} to "
+            f"{percent(float(diagonal.max()))}, depending on its value, and otherwise with another of the {size:,} "
+            "values, drawn with probabilities that the manifest states for each pair of values."
         )
-    kept = [float(p) for of_table in retentions if of_table is not None for p in of_table]
-    chance = percent(min(kept)) if max(kept) - min(kept) < 5e-5 else f"{percent(min(kept))} to {percent(max(kept))}"
-    if part.kind == "small-domain":
+    kept = [float(p) for matrix in matrices if matrix.retention is not None for p in matrix.retention]
+    low, high, differ = percent(min(kept)), percent(max(kept)), max(kept) - min(kept) >= 5e-5
+    chance = f"{low} to {high}" if differ else low
+    if part.sub_table_column is not None:
         return (
             f"The records were dealt at random to {len(mechanism.tables):,} sub-tables, which the column "
             f"{part.sub_table_column} tells. Each record then kept its {name} with a probability of {chance}, the same "
             "in a sub-table, and otherwise got one that was drawn at random from the values of its sub-table."
         )
-    depends = ", depending on its value," if max(kept) - min(kept) >= 5e-5 else ""
     return (
-        f"Each record kept its {name} with a probability of {chance}{depends} and otherwise got one that was drawn at "
-        f"random from all {size:,} values."
+        f"Each record kept its {name} with a probability of {chance}{', depending on its value,' if differ else ''} "
+        f"and otherwise got one that was drawn at random from all {size:,} values."
     )
 
 
@@ -123,25 +128,21 @@ def promise(manifest: Manifest) -> Section:
         ("Strength", STRENGTHS[stated.strength]),
         ("A second release", manifest.second_release),
     ]
-    return Section(
-        "promise", "What is promised", (Text(stated.sentence, "quote"), Facts(tuple(facts)), *_bounds(manifest))
-    )
+    blocks = (Text(stated.sentence, "quote"), Facts(tuple(facts)), *_bounds(manifest))
+    return Section("promise", "What is promised", blocks)
 
 
 def _bounds(manifest: Manifest) -> Iterator[Block]:
     """Give the bounds on values, those with the same ones in one row; sub-tables tell theirs with their matrices."""
     for part, mechanism in zip(manifest.mechanisms, manifest.mechanism_values, strict=True):
-        stated: dict[tuple[str, ...], list[str]] = {}
         bounds = part.sub_tables[0].bounds if mechanism.is_whole else ()
         bounds *= mechanism.domain.size if len(bounds) == 1 else 1
-        for name, bound in zip(mechanism.domain.labels, bounds, strict=False):
-            if bound.gamma is not None:
-                stated.setdefault(_bound(bound), []).append(name)
-        rows = [(and_list(names, 6), *bound) for bound, names in stated.items()]
+        stated = zip(mechanism.domain.labels, bounds, strict=False)
+        rows = alike(((name, _bound(bound)) for name, bound in stated if bound.gamma is not None), 6)
         if rows:
-            more = f" (the first {SHOWN_BOUNDS} of {len(rows):,})" if len(rows) > SHOWN_BOUNDS else ""
+            caption = f"Bounds on the belief in a value{first_rows(rows, SHOWN_BOUNDS)}"
             columns = (mechanism.domain.name, "belief before (rho1)", "belief after (rho2)", "odds change (gamma)")
-            yield table(f"Bounds on the belief in a value{more}", columns, rows[:SHOWN_BOUNDS])
+            yield table(caption, columns, rows[:SHOWN_BOUNDS])
 
 
 def _bound(bound: BoundPart) -> tuple[str, ...]:
@@ -149,26 +150,40 @@ def _bound(bound: BoundPart) -> tuple[str, ...]:
     return rho1, rho2 if bound.rho2 else "by gamma", f"at most {float(Fraction(bound.gamma or 0)):.4g}-fold"
 
 
-def limits(manifest: Manifest, further: Iterable[Block] = ()) -> Section:
-    """Return what the guarantee does not cover, and what else belongs to it."""
+def limits(release: Release) -> Section:
+    """Return what the guarantee does not cover, what the release tells whatever the noise is, and who is alone."""
+    manifest = release.manifest
     first = (
         "No release makes it impossible to learn something of a person. The promise is about one adversary, with the "
         "knowledge and the beliefs that are stated. It does not cover these:"
     )
-    return Section("limits", "Limits", (Text(first), Items(manifest.guarantee.limits), *_disclosed(manifest), *further))
+    blocks: list[Block] = [Text(first), Items(manifest.guarantee.limits)]
+    if computed := manifest.computed_from_table:
+        told = "These facts of the release were computed from the table, and tell of it whatever the noise is:"
+        blocks += [Text(told), Items(computed)]
+    return Section("limits", "Limits", (*blocks, *_alone(release)))
 
 
-def _disclosed(manifest: Manifest) -> Iterator[Block]:
-    if manifest.computed_from_table:
-        yield Text("These facts of the release were computed from the table, and tell of it whatever the noise is:")
-        yield Items(manifest.computed_from_table)
+def _alone(release: Release) -> Iterator[Block]:
+    """Give the share of the records that can be found by what is published as it is: anybody can count that."""
+    names = [column.name for column in release.manifest.columns if column.treatment in TREATMENTS]
+    if not names or release.manifest.data.rows > MOST_ROWS:
+        return
+    rows = release.to_arrow().select(names).unify_dictionaries()
+    sizes = rows.group_by(names).aggregate([([], "count_all")])["count_all"]
+    alone = pc.sum(pc.equal(sizes, 1)).as_py() or 0
+    yield Text(
+        f"Anybody who has the release can count that {alone:,} of the {rows.num_rows:,} published records "
+        f"({alone / max(1, rows.num_rows):.1%}) are alone with their ({', '.join(names)}). Someone who knows these of "
+        "a person finds their record, and only what is hidden above protects it."
+    )
 
 
 # --- citing -----------------------------------------------------------------------------------------------------------
 
 
-def citing(release: Release, made: str, software: str) -> Section:
-    """Return how the release is cited and checked: versions, dates, checksums."""
+def citing(release: Release, made: str) -> Section:
+    """Return how the release is cited and checked: versions, dates, checksums. made: when the page was, and by what."""
     manifest = release.manifest
     cited = (
         f"Release {manifest.release_id}, {manifest.created}, {title_of(manifest.method)} "
@@ -182,7 +197,7 @@ def citing(release: Release, made: str, software: str) -> Section:
         ("README.md", manifest.readme_sha256),
         ("policy", manifest.policy_sha256),
     ]
-    facts = Facts((("This page", f"{made}, {software}"), ("The release", f"{manifest.created}, {manifest.software}")))
+    facts = Facts((("This page", made), ("The release", f"{manifest.created}, {manifest.software}")))
     checked = "Whoever has the release can check it: sfumato verify compares the checksums and re-computes the bounds."
     blocks = (Text(cited, "mono"), facts, Text(checked), table("SHA-256", ("file", "checksum"), hashes, 2))
     return Section("citing", "How to cite and check", blocks)
@@ -206,6 +221,18 @@ def and_list(names: Sequence[object], most: int = 12) -> str:
     if len(shown) > most:
         return f"{', '.join(shown[:most])} and {len(shown) - most:,} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def alike(lines: Iterable[tuple[str, tuple[str, ...]]], most: int = 12) -> list[tuple[str, ...]]:
+    """Return rows of a name and its figures; names with the same figures share one.
+
+    >>> alike([("a", ("1%",)), ("b", ("2%",)), ("c", ("1%",))])
+    [('a and c', '1%'), ('b', '2%')]
+    """
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, figures in lines:
+        found.setdefault(figures, []).append(name)
+    return [(and_list(names, most), *figures) for figures, names in found.items()]
 
 
 def percent(number: float) -> str:

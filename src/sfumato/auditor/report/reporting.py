@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from sfumato.analyst.release import Release, open_release
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.report.page import Notice, Page, Section, html_of
-from sfumato.auditor.report.page_alone import found_alone
 from sfumato.auditor.report.page_audit import Compared, comparison, findings, public_findings, utility
 from sfumato.auditor.report.page_counts import Truth, certainty, counts
 from sfumato.auditor.report.page_mechanism import binding, blurring
 from sfumato.auditor.report.page_record import what_is_wrong
 from sfumato.auditor.report.page_words import citing, limits, promise, story
+from sfumato.auditor.utility.truth import true_counts
 from sfumato.errors import UsageError
 from sfumato.methods import title_of
 from sfumato.publisher.table import Table
@@ -41,6 +41,15 @@ PRIVATE = Notice(
     is_grave=True,
 )
 TEST = Notice("Warning", "Not for release: drawn from a test seed, which anyone can repeat.", is_grave=True)
+
+INSIDE = {
+    True: ("verify holds every file that is not of the release to be a stranger there", "Write it beside the release."),
+    False: (
+        "this page holds figures of the original table, and would be handed out with the release",
+        "Write it beside the release, where the table is kept; or make a public page.",
+    ),
+}
+"""Why a page, public or not, does not lie inside a release, and what to do."""
 
 
 def report(
@@ -65,7 +74,8 @@ def report(
     check_record(record, opened)
     if table is not None:
         Evidence(table, opened).check()
-    page = public_page(opened, record) if public else private_page(opened, record, _truth(opened, table), methods)
+    truth = None if table is None else partial(true_counts, opened, table)
+    page = public_page(opened, record) if public else private_page(opened, record, truth, methods)
     with new_file(path) as partial_file:
         partial_file.write_text(html_of(page), encoding="utf-8")
 
@@ -90,14 +100,12 @@ def _about(release: Release, truth: Truth | None) -> list[Section]:
 
 def _page(release: Release, public: bool, sections: Sequence[Section]) -> Page:
     manifest = release.manifest
-    made = datetime.now(UTC).date().isoformat()
-    software = f"sfumato {version('sfumato')}"
-    method, is_test = title_of(manifest.method), manifest.status != "release"
+    made = f"{datetime.now(UTC).date().isoformat()}, sfumato {version('sfumato')}"
     return Page(
         title=f"Release {manifest.release_id}",
-        subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {method}",
-        notices=(PUBLIC if public else PRIVATE, *((TEST,) if is_test else ())),
-        sections=(*sections, limits(manifest, found_alone(release)), citing(release, made, software)),
+        subtitle=f"{manifest.data.rows:,} records, published {manifest.created} by {title_of(manifest.method)}",
+        notices=(PUBLIC if public else PRIVATE, *((TEST,) if manifest.status != "release" else ())),
+        sections=(*sections, limits(release), citing(release, made)),
     )
 
 
@@ -109,18 +117,9 @@ def check_place(path: Path, public: bool) -> None:
     check_new(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"The report is a page in HTML; {path.name!r} has another suffix.", "Name it report.html.")
-    folder = release_around(path)
-    if folder is None:
-        return
-    reason = (
-        "verify holds every file that is not of the release to be a stranger there"
-        if public
-        else "this page holds figures of the original table, and would be handed out with the release"
-    )
-    raise UsageError(
-        f"{str(path)!r} lies inside the release {str(folder)!r}: {reason}.",
-        "Write it beside the release" + ("." if public else ", where the table is kept; or make a public page."),
-    )
+    if folder := release_around(path):
+        reason, hint = INSIDE[public]
+        raise UsageError(f"{str(path)!r} lies inside the release {str(folder)!r}: {reason}.", hint)
 
 
 def check_record(record: Record, release: Release) -> None:
@@ -171,9 +170,3 @@ def _compared(outcome: Outcome) -> Compared:
         return Compared(outcome.method, reason=outcome.reason)
     seconds = [s for s in (figures.plan_seconds, figures.publish_seconds) if s is not None]
     return Compared(outcome.method, figures.guessed.mean, figures.mean_error.mean, sum(seconds) if seconds else None)
-
-
-def _truth(release: Release, table: Table | None) -> Truth | None:
-    from sfumato.auditor.utility.truth import true_counts
-
-    return None if table is None else partial(true_counts, release, table)
