@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.auditor.foreign.attackers import linking_finding as linking
-from sfumato.auditor.foreign.attackers import reidentification_finding as reidentification
+from sfumato.auditor.foreign.audit import linking_finding as linking
+from sfumato.auditor.foreign.audit import reidentification_finding as reidentification
 from sfumato.auditor.foreign.labels import meant
 from sfumato.auditor.foreign.linked import Linked
 

@@ -1,9 +1,9 @@
-"""Tables that other tools published: whom a person can be linked with, and what that tells of the sensitive value.
+"""The true table and one that another tool published: whom a person can be linked with, and what that tells.
 
 The attacker knows the quasi-identifiers of a person, and takes all published rows whose labels may stand for these
 (`labels`). Rows with the same labels form an equivalence class.
 
-    belief in a value     its share among the rows that the person may be and that show a value (`shown_values`)
+    belief in a value     its share among the rows that the person may be and that show a value
     linking               1 / the number of these rows: how likely a row taken at random among them is the person's
     known members         are taken out of their class, with their values, before that
 """
@@ -13,14 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.auditor.finding import named
-from sfumato.auditor.foreign.labels import meant
-from sfumato.auditor.foreign.shown_values import UNKNOWN, match
-from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.auditor.foreign.labels import UNKNOWN, match, meant
+from sfumato.auditor.knowledge import not_a_member, open_known
+from sfumato.engines.base import Source
+from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.errors import TableError
+from sfumato.publisher.table import Table
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
+from sfumato.values.attributes import Attribute
 from sfumato.values.attributes import label as written
 
 AT_ONCE = 1 << 24
@@ -154,3 +161,77 @@ def _left(found: Combinations, gone: IntArray) -> Combinations:
     some = counts.sum(axis=1) + found.hidden > 0
     hidden = found.hidden[some]
     return replace(found, codes=found.codes[some], counts=counts[some], hidden=hidden, rows=nobody, held=nobody)
+
+
+# --- the two tables ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class ForeignEvidence:
+    """The true table and the published one, linked by quasi-identifiers."""
+
+    table: Table
+    source: Source
+    priors: tuple[Path, ...]
+    known: Any = None
+    external: Any = None
+
+    @property
+    def quasi_identifiers(self) -> list[str]:
+        """The columns with this role."""
+        return self.table.schema.names("quasi_identifier")
+
+    @property
+    def ell(self) -> int | None:
+        """The l that the policy asks for."""
+        return self.table.policy.requirement_rule.l
+
+    @property
+    def promised(self) -> float | None:
+        """1/l."""
+        return None if self.ell is None else 1 / self.ell
+
+    @cached_property
+    def linked(self) -> Linked:
+        """Who may be which row."""
+        if not self.quasi_identifiers:
+            raise TableError("No column is a quasi-identifier.", "Say in the policy by what people can be linked.")
+        names = self.table.schema.names("quasi_identifier", "sensitive")
+        for name in names:
+            if name not in self.source.names:
+                raise TableError(
+                    f"The published table has no column {name!r}, only {', '.join(map(repr, self.source.names))}.",
+                    "Columns must have the names that the policy gives them. A CSV file is read with the policy's "
+                    "delimiter.",
+                )
+        own, shown = self.of_table(names), plain("published table", self.source, names)
+        return Linked.of(own, shown, self.quasi_identifiers, self.table.schema.names("sensitive"))
+
+    @cached_property
+    def is_known(self) -> BoolArray:
+        """Which rows of the true table are those of known members."""
+        source, names = open_known(self.known, self.table)
+        tables = plain("list of known members", source, names), self.of_table(names)
+        listed, own = (
+            list(zip(*(map(written, column.to_pylist()) for column in rows.columns), strict=True)) for rows in tables
+        )
+        members = set(listed)
+        if not members <= set(own):
+            raise not_a_member()
+        return np.array([values in members for values in own])
+
+    def of_table(self, names: Sequence[str]) -> Any:
+        """Return columns of the true table, without the rows that the policy leaves out."""
+        return plain("original table", self.table.source, names, dropping(self.table.schema))
+
+
+def plain(called: str, source: Source, names: Sequence[str], drops: Iterable[Attribute] = ()) -> Any:
+    """Return columns as plain Arrow, without the rows in which one of `drops` is missing. called: what has no rows."""
+    drops, batches = list(drops), []
+    for batch in source.batches(list(dict.fromkeys([*names, *(a.name for a in drops)]))):
+        keep = complete_rows(batch.rows, drops)
+        batches.append(batch.rows if keep is None else batch.rows.filter(pa.array(keep)))
+    if not sum(batch.num_rows for batch in batches):
+        raise TableError(f"The {called} has no rows.", "Give one with a row for each person.")
+    rows = pa.Table.from_batches(batches).select(list(names))
+    return rows.cast(pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in rows.schema]))
