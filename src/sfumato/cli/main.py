@@ -186,8 +186,7 @@ def publish(
 ) -> None:
     """Publish a table: a folder with data, manifest and README, whole or not at all."""
     from sfumato.methods import load_plan
-    from sfumato.publisher.publish import publish, rows_read
-    from sfumato.publisher.whole_or_absent import check_new
+    from sfumato.publisher.publish import check_new, publish, rows_read
     from sfumato.values.randomness import SecretKey
 
     if seed is not None and key_file is not None:

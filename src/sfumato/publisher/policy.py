@@ -73,10 +73,7 @@ class Policy(Section):
     def _names_fit(self) -> Policy:
         if not any(rule.role == "sensitive" for rule in self.columns.values()):
             raise ValueError('no column is sensitive: give at least one column role = "sensitive"')
-        for what, name in (
-            ("person.column", self.person and self.person.column),
-            ("record_key", self.record_key),
-        ):
+        for what, name in self._told_apart_by():
             if name and name not in self.columns:
                 raise ValueError(
                     f"{what} names {name!r}, which is not among the columns{did_you_mean(name, self.columns)}"
@@ -101,6 +98,9 @@ class Policy(Section):
         _ = self.attributes
         return self
 
+    def _told_apart_by(self) -> tuple[tuple[str, str | None], ...]:
+        return ("person.column", self.person.column if self.person else None), ("record_key", self.record_key)
+
     def _check_series(self) -> None:
         """Draws repeat within a series: tables that are no releases of one another must not share them."""
         if self.record_key and not (self.series and self.series.strip()):
@@ -118,7 +118,7 @@ class Policy(Section):
         method.check(self.attributes)
         if self.record_key and method.drawn_anew:
             raise ValueError(f"a record_key does not go with {name}: {method.drawn_anew} is drawn anew")
-        for what, column in (("person.column", self.person and self.person.column), ("record_key", self.record_key)):
+        for what, column in self._told_apart_by():
             if column in method.randomized(self.attributes):
                 raise ValueError(f"{what} names {column!r}, which may be randomized; it must be another column")
         if self.person and self.person.repeated == "keep-one" and method.why_not_one:
@@ -203,7 +203,7 @@ class Policy(Section):
         try:
             return cls.model_validate(raw)
         except ValidationError as problem:
-            raise PolicyError(f"{source} is not a valid policy:\n" + explained(problem, _SECTIONS)) from None
+            raise PolicyError(f"{source} is not a valid policy:\n" + explained(problem, _sections())) from None
         except UsageError as problem:
             raise PolicyError(f"{source} is not a valid policy: {problem.message}", problem.hint) from None
 
@@ -217,7 +217,7 @@ class Policy(Section):
         try:
             policy = type(self).model_validate({**kept, "method": method, "requirement": requirement})
         except ValidationError as problem:
-            reasons = dict.fromkeys(reason(error, _SECTIONS) for error in problem.errors())
+            reasons = dict.fromkeys(reason(error, _sections()) for error in problem.errors())
             raise PolicyError(f"The policy does not fit: {'; '.join(reasons)}.") from None
         policy.method.named_in(self.method.folder)
         return policy
@@ -272,19 +272,21 @@ def _undecided(raw: Any, place: str = "") -> Iterator[str]:
         yield f"{place}: {raw.removeprefix(UNDECIDED).lstrip(': ')}"
 
 
-def _keys(section: type[Section]) -> tuple[str, ...]:
-    return tuple(field.alias or name for name, field in section.model_fields.items())
+def _sections() -> dict[str, tuple[str, ...]]:
+    """Return the keys of each section of a policy, by its heading."""
 
+    def keys(section: type[Section]) -> tuple[str, ...]:
+        return tuple(field.alias or name for name, field in section.model_fields.items())
 
-_SECTIONS: dict[str, tuple[str, ...]] = {
-    "": _keys(Policy),
-    "[columns.NAME]": _keys(ColumnRule),
-    "bins = { ... }": _keys(BinRule),
-    "[person]": _keys(PersonRule),
-    "[method]": ("name", *dict.fromkeys(option for option, _ in options())),
-    "[requirement]": _keys(RequirementRule),
-    "[[requirement.values]]": _keys(ValueRule),
-    "[[requirement.groups]]": _keys(GroupRule),
-    "[output]": _keys(OutputRule),
-    "[input]": _keys(InputRule),
-}
+    return {
+        "": keys(Policy),
+        "[columns.NAME]": keys(ColumnRule),
+        "bins = { ... }": keys(BinRule),
+        "[person]": keys(PersonRule),
+        "[method]": ("name", *dict.fromkeys(option for option, _ in options())),
+        "[requirement]": keys(RequirementRule),
+        "[[requirement.values]]": keys(ValueRule),
+        "[[requirement.groups]]": keys(GroupRule),
+        "[output]": keys(OutputRule),
+        "[input]": keys(InputRule),
+    }

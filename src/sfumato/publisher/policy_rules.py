@@ -31,11 +31,12 @@ from sfumato.values.requirement import (
 )
 from sfumato.values.section import Section
 
-Repeated = Literal["error", "keep-one", "per-row"]
+Listed = Annotated[tuple[str | bool | int, ...], Field(strict=False)]
+Limit = Annotated[int, Field(ge=2)] | None
 
 
 def _is_none(value: object) -> bool:
-    return value is None
+    return value is None  # a key that is left out is not hashed: policies without it keep their hashes
 
 
 class BinRule(Section):
@@ -44,7 +45,7 @@ class BinRule(Section):
     The unit may be written by itself: bins = "year".
     """
 
-    unit: Annotated[DateUnit | None, Field(exclude_if=_is_none)] = None  # left out: other bins are hashed as before
+    unit: Annotated[DateUnit | None, Field(exclude_if=_is_none)] = None
     width: float | None = None
     origin: float = 0
     breaks: Annotated[tuple[float, ...], Field(strict=False)] | Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -83,12 +84,9 @@ class ColumnRule(Section):
     """What a column is."""
 
     role: Role
-    domain: Literal["observed"] | Annotated[tuple[str | bool | int, ...], Field(strict=False)] = "observed"
+    domain: Literal["observed"] | Listed = "observed"
     bins: BinRule | None = None
-    merge: Annotated[
-        dict[str, Annotated[tuple[str | bool | int, ...], Field(strict=False)]] | None,
-        Field(exclude_if=_is_none),  # a policy without it is hashed as before
-    ] = None
+    merge: Annotated[dict[str, Listed] | None, Field(exclude_if=_is_none)] = None
     missing: Missing = "error"
     publish_as_is: str | None = None
     from_table: bool = False
@@ -142,13 +140,9 @@ class ColumnRule(Section):
         return reason
 
     @model_validator(mode="after")
-    def _is_published_as_it_is(self) -> ColumnRule:
+    def _keys_go_together(self) -> ColumnRule:
         if self.publish_as_is is not None and self.role not in ("quasi_identifier", "other"):
             raise ValueError(f"publish_as_is goes with the role quasi_identifier or other, not with {self.role}")
-        return self
-
-    @model_validator(mode="after")
-    def _what_is_left_out_has_no_values(self) -> ColumnRule:
         if self.role in LEFT_OUT_ROLES and (self.bins or self.merge or self.domain != "observed"):
             what = "an identifier is dropped" if self.role == "identifier" else "the column is dropped"
             raise ValueError(f"{what}: it takes no domain, no bins and no merge; leave them out")
@@ -163,16 +157,14 @@ class ColumnRule(Section):
 
     def facts_from_table(self, name: str) -> Iterator[str]:
         """Give what the rule says that was read off the table, until somebody confirms it."""
-        if not self.from_table:
-            return
-        if self.bins:
-            yield f"the bins of {name}"
-        if self.merge:
-            yield f"which values of {name} are merged"
-        if self.domain != "observed":  # an observed one is read off the table in any case, and listed as such
-            yield f"the domain of {name}, as the policy lists it"
-        if self.missing != "error":
-            yield f"that {name} has missing values"
+        facts = {
+            f"the bins of {name}": self.bins,
+            f"which values of {name} are merged": self.merge,
+            # an observed one is read off the table in any case, and listed as such
+            f"the domain of {name}, as the policy lists it": self.domain != "observed",
+            f"that {name} has missing values": self.missing != "error",
+        }
+        return (fact for fact, stated in facts.items() if stated and self.from_table)
 
     def attribute(self, name: str) -> Attribute:
         """Return the rule as a value of the model."""
@@ -191,7 +183,7 @@ class ColumnRule(Section):
                 raise PolicyError(
                     f"merge: {MISSING_LABEL!r} is how a missing value is written.", "Choose another name."
                 )
-            return Merge(tuple((name, tuple(map(written, values))) for name, values in self.merge.items()))
+            return Merge(tuple((name, tuple(map(_written, values))) for name, values in self.merge.items()))
         return self.bins.recoding() if self.bins else None
 
     def _declared(self, recoding: Recoding | None) -> tuple[Value, ...] | None:
@@ -200,7 +192,7 @@ class ColumnRule(Section):
             return recoding.all_labels() if recoding else None
         if recoding is None or isinstance(recoding, Bins):
             return tuple(self.domain)
-        labels = tuple(map(written, self.domain))
+        labels = tuple(map(_written, self.domain))
         if isinstance(recoding, Merge):
             recoding.check_domain(labels)
         else:
@@ -209,7 +201,7 @@ class ColumnRule(Section):
         return labels
 
 
-def written(value: str | bool | int) -> str:
+def _written(value: str | bool | int) -> str:
     """Return a value as a text file has it: 7 as "7", true as "true"."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -230,13 +222,13 @@ class PersonRule(Section):
     """Which column tells persons apart, and what to do about several rows of one person."""
 
     column: str
-    repeated: Repeated = "error"
+    repeated: Literal["error", "keep-one", "per-row"] = "error"
 
 
 class ValueRule(Section):
     """(rho1, rho2) of one value; `given` names the background knowledge that it is for."""
 
-    value: str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]
+    value: str | int | bool | Listed
     rho1: Probability
     rho2: Probability
     given: str = ""
@@ -245,8 +237,8 @@ class ValueRule(Section):
 class GroupRule(Section):
     """A risk limit of its own for the records with these values: `l` or `risk_limit`."""
 
-    where: dict[str, str | int | bool | Annotated[tuple[str | int | bool, ...], Field(strict=False)]]
-    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
+    where: dict[str, str | int | bool | Listed]
+    l: Limit = None  # noqa: E741
     risk_limit: Probability | None = None
 
     @model_validator(mode="after")
@@ -285,24 +277,16 @@ class RequirementRule(Section):
     tolerance: Probability | None = None
     gamma: Probability | None = None
     epsilon: Probability | None = None
-    l: Annotated[int, Field(ge=2)] | None = None  # noqa: E741
-    r: Annotated[int, Field(ge=2)] | None = None
+    l: Limit = None  # noqa: E741
+    r: Limit = None
     risk_limit: Probability | None = None
     groups: Annotated[tuple[GroupRule, ...], Field(strict=False)] = ()
     from_table: bool = False
 
     @model_validator(mode="after")
     def _one_kind(self) -> RequirementRule:
-        kinds = {
-            "tolerance": self.tolerance is not None,
-            "gamma": self.gamma is not None,
-            "epsilon": self.epsilon is not None,
-            "l": self.l is not None,
-            "r": self.r is not None,
-            "risk_limit": self.risk_limit is not None,
-            "rho2 or values": self.rho2 is not None or bool(self.values),
-        }
-        stated = [kind for kind, given in kinds.items() if given]
+        stated = [key for key in LIMITS if key not in ("rho1", "rho2") and getattr(self, key) is not None]
+        stated += ["rho2 or values"] if self.rho2 is not None or self.values else []
         if not stated and self.rho1 is not None:
             raise ValueError(
                 "rho1 and rho2 go together: rho1 is the highest belief beforehand that is protected, and rho2, above "
@@ -313,21 +297,22 @@ class RequirementRule(Section):
                 f"state one requirement; this states {' and '.join(stated) if stated else 'none'} "
                 "(choose rho1 and rho2, values, tolerance with rho1, gamma, epsilon, l, r, or risk_limit)"
             )
-        if self.tolerance is not None and not (self.rho1 == "observed" or isinstance(self.rho1, dict)):
+        is_table = self.rho1 == "observed" or isinstance(self.rho1, dict)
+        if stated == ["tolerance"] and not is_table:
             raise ValueError(
                 'a tolerance needs rho1: a table of public probabilities, or rho1 = "observed" in words, '
                 "because publishing the matrix then discloses the table's own frequencies"
             )
-        if self.tolerance is None and (isinstance(self.rho1, dict) or self.rho1 == "observed"):
+        if stated != ["tolerance"] and is_table:
             raise ValueError(
                 'rho1 = "observed" or a table of rho1 goes with a tolerance: add tolerance = 3, or write one number, '
                 "such as rho1 = 0.2"
             )
-        if stated[0] in ("gamma", "epsilon", "l", "r", "risk_limit") and self.rho1 is not None:
+        if stated[0] not in ("tolerance", "rho2 or values") and self.rho1 is not None:
             raise ValueError("gamma or epsilon stand alone, without rho1; so do l, r and risk_limit")
         if self.groups and stated[0] not in ("l", "risk_limit"):
             raise ValueError("groups go with an l or a risk_limit for all other records")
-        if self.tolerance is None and (self.rho1 is None) != (self.rho2 is None):
+        if stated != ["tolerance"] and (self.rho1 is None) != (self.rho2 is None):
             raise ValueError("rho1 and rho2 go together: add rho1, the highest belief beforehand that is protected")
         if self.others and (self.rho2 is not None or not self.values):
             raise ValueError('others = "unprotected" goes with values, without a rho1 and rho2 for all')

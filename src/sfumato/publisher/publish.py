@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
+import datetime
+import errno
+import glob
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from sfumato.analyst.release import Release, open_release
-from sfumato.errors import PlanMismatch, UsageError
+from sfumato.claims.claim import Guarantee, Shape
+from sfumato.engines.engine import BucketsWritten, FilesWritten, Written
+from sfumato.engines.rows.number_columns import holds
+from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
 from sfumato.methods import named
 from sfumato.methods.plan import AnyPlan
-from sfumato.publisher.describing import manifest_of
-from sfumato.publisher.table import Table, check_identities, no_progress, profile
-from sfumato.publisher.whole_or_absent import new_folder
-from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal
+from sfumato.publisher.table import Table, check_identities, declared_order, held_by_domain, no_progress, profile
+from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal, value_type
 from sfumato.release.formats import FormatName
+from sfumato.release.manifest import (
+    Column,
+    DataFile,
+    DomainPart,
+    GroupsPart,
+    GuaranteePart,
+    Manifest,
+    Treatment,
+    bucket_keys,
+    mechanism_parts,
+    response_part,
+)
+from sfumato.release.parts import FilePart
 from sfumato.release.readme import readme
 from sfumato.values.arrays import Progress
+from sfumato.values.attributes import Domain
+from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
-from sfumato.values.randomness import SecretKey
+from sfumato.values.randomness import SecretKey, release_id
+from sfumato.values.recoding import Merge
 
 
 def publish(
@@ -39,14 +67,13 @@ def publish(
     refuse(table.stops)
     if plan.table_hash:  # a plan that was signed off
         plan.require(table.hash(), table.policy.hash())
-    _check_asked(table, plan)
     kind = format or table.policy.output.format
-    _check_engine(table, plan, kind)
-    with new_folder(Path(folder)) as partial:
+    _check(table, plan, kind)
+    with _new_folder(Path(folder)) as partial:
         steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
         written = table.engine.write(table.rows, steps, key, partial, kind, progress, reads)
-        manifest = manifest_of(table, plan, key.seeded or plan.seeded, written, kind)
+        manifest = _manifest(table, plan, key.seeded or plan.seeded, written, kind)
         text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
         (partial / README_NAME).write_text(text, encoding="utf-8")
         manifest = manifest.model_copy(update={"readme_sha256": file_sha256(partial / README_NAME)})
@@ -71,14 +98,20 @@ def rehearse(table: Table, plan: AnyPlan, progress: Progress = no_progress) -> N
     or a line that cannot be read, is found by reading. `sfumato plan` rehearses.
     """
     refuse(table.stops)
-    _check_asked(table, plan)
-    _check_engine(table, plan, table.policy.output.format)
+    _check(table, plan, table.policy.output.format)
     table.engine.rehearse(table.rows, progress)
 
 
-def _check_engine(table: Table, plan: AnyPlan, format: FormatName) -> None:
-    keeps_order, draws_each_row = not plan.shuffle, plan.draws_each_row
-    table.engine.check(table.rows, format, keeps_order=keeps_order, draws_each_row=draws_each_row)
+def _check(table: Table, plan: AnyPlan, format: FormatName) -> None:
+    """Raise unless the plan is for what the policy asks: the release names the policy by its hash."""
+    policy, method = table.policy, table.policy.method
+    asked = (method.name, method.assurance) == (plan.method, plan.assurance)
+    if not asked or not method.meets(plan, policy.requirement, policy.attributes):
+        raise PlanMismatch(
+            "The plan is not for the method, the assurance and the requirement that the policy states.",
+            "Plan with sf.plan(profile, policy.method, policy.requirement), or change the policy.",
+        )
+    table.engine.check(table.rows, format, keeps_order=not plan.shuffle, draws_each_row=plan.draws_each_row)
 
 
 def rows_read(plan: AnyPlan) -> int:
@@ -89,17 +122,6 @@ def rows_read(plan: AnyPlan) -> int:
 
 def _rows_counted(plan: AnyPlan) -> int:
     return plan.rows + plan.dropped if named(plan.method).rechecks else 0
-
-
-def _check_asked(table: Table, plan: AnyPlan) -> None:
-    """Raise unless the plan is for what the policy asks: the release names the policy by its hash."""
-    policy, method = table.policy, table.policy.method
-    asked = (method.name, method.assurance) == (plan.method, plan.assurance)
-    if not asked or not method.meets(plan, policy.requirement, policy.attributes):
-        raise PlanMismatch(
-            "The plan is not for the method, the assurance and the requirement that the policy states.",
-            "Plan with sf.plan(profile, policy.method, policy.requirement), or change the policy.",
-        )
 
 
 def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
@@ -117,3 +139,188 @@ def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
             "Name the column in the policy (record_key = ...), or leave the key file out.",
         )
     return key or SecretKey.fresh()
+
+
+# --- what the manifest says -------------------------------------------------------------------------------------------
+
+
+def _manifest(table: Table, plan: AnyPlan, is_seeded: bool, written: Written, format: FormatName) -> Manifest:
+    """Return the manifest; the README's checksum is still to be filled in."""
+    recodings = {a.name: a.recoding for a in table.schema.attributes}
+    data = written.data
+    return Manifest(
+        release_id=release_id(),
+        created=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        software=f"sfumato {version('sfumato')}",
+        status="not for release" if is_seeded else "release",
+        method=plan.method,
+        assurance=plan.assurance,  # type: ignore[arg-type]
+        guarantee=GuaranteePart(**_with_limits(table, plan, written).to_dict()),
+        data=DataFile(
+            file=data.file,
+            format=format,
+            rows=data.rows,
+            sha256=data.sha256,
+            shuffled=plan.shuffle,
+            parts=_parts(data),
+        ),
+        columns=_columns(table, plan, written),
+        # what the policy merges, whatever the table has of it
+        merged={name: dict(merge.values) for name, merge in recodings.items() if isinstance(merge, Merge)} or None,
+        mechanisms=mechanism_parts(plan.claim, plan.mechanisms),
+        groups=None if written.buckets is None else _groups(table, plan, written.buckets, data.rows),
+        response=response_part(plan.claim),
+        discloses_frequencies=plan.discloses_frequencies,
+        computed_from_table=plan.computed_from_table,
+        from_table=plan.from_table,
+        observed_domains=plan.observed,
+        second_release=plan.claim.second_release(Shape(plan.mechanisms), keyed=table.policy.record_key is not None),
+        policy_sha256=table.policy.hash(),
+        readme_sha256="",
+    )
+
+
+def _parts(files: FilesWritten) -> tuple[FilePart, ...] | None:
+    return None if files.parts is None else tuple(FilePart(**part._asdict()) for part in files.parts)
+
+
+def _groups(table: Table, plan: AnyPlan, buckets: BucketsWritten, rows: int) -> GroupsPart:
+    """Return what the manifest says of the buckets, which share `rows` records."""
+    return GroupsPart(
+        file=buckets.files.file,
+        lines=buckets.files.rows,
+        sha256=buckets.files.sha256,
+        domain=tuple(_shown_domain(table, plan, buckets)),
+        group_column=GROUP,
+        count_column=COUNT,
+        number=buckets.number,
+        withheld=plan.rows - rows,
+        parts=_parts(buckets.files),
+        **bucket_keys(plan.claim),
+    )
+
+
+def _shown_domain(table: Table, plan: AnyPlan, buckets: BucketsWritten) -> Iterator[DomainPart]:
+    """Give the sensitive columns. Of a domain that was read off the table only values of published records are told."""
+    codes = buckets.domain.split(np.flatnonzero(buckets.published).astype(np.int32))
+    for part, of_part in zip(buckets.domain.parts, codes, strict=True):
+        used = set(of_part.tolist()) if part.name in plan.observed else range(len(part.values))
+        shown = Domain(part.name, tuple(v for code, v in enumerate(part.values) if code in used))
+        yield DomainPart(name=part.name, values=shown.values, holds=held_by_domain(table, shown))
+
+
+def _columns(table: Table, plan: AnyPlan, written: Written) -> tuple[Column, ...]:
+    randomized = {part.name: part for mechanism in plan.mechanisms for part in mechanism.domain.parts}
+
+    def treatment(name: str) -> Treatment:
+        if name in randomized:
+            return "randomized"
+        if name in {mechanism.label for mechanism in plan.mechanisms}:
+            return "sub-table"
+        if name == GROUP and written.buckets:
+            return "group"
+        recoding = table.schema[name].recoding
+        return "untouched" if recoding is None else "merged" if isinstance(recoding, Merge) else "binned"
+
+    return tuple(
+        Column(
+            name=f.name,
+            type=value_type(f.type),
+            treatment=treatment(f.name),
+            holds=held_by_domain(table, randomized[f.name]) if f.name in randomized else holds(f),
+            order=None if f.name in randomized else declared_order(table, f.name),
+        )
+        for f in written.data.schema
+    )
+
+
+def _with_limits(table: Table, plan: AnyPlan, written: Written) -> Guarantee:
+    """Return the guarantee with the limits that come of how this table is published."""
+    limits = list(plan.guarantee.limits)
+    if not plan.shuffle:
+        limits.append(
+            "Rows are in the table's order: a test found no dependence of the sensitive value on it, which is no proof."
+        )
+        if written.data.parts:
+            limits.append(
+                "The files of the data are pieces of the table's files: they tell which rows were in one file."
+            )
+    if table.policy.person and table.policy.person.repeated == "per-row":
+        limits.append("Several rows of one person may be published: what is learned of a person adds up over them.")
+    hidden = {*table.schema.names("sensitive"), *table.policy.method.randomized(table.schema)}
+    dropped = [a.name for a in table.schema.attributes if a.name in hidden and a.missing == "drop"]
+    if dropped:
+        withheld = written.buckets is not None and plan.rows > written.data.rows
+        limits.append(
+            f"Rows without a value of {', '.join(dropped)} were left out: who is known to be in the table and is not "
+            f"in the release has none{', or is withheld' if withheld else ''}."
+        )
+    return replace(plan.guarantee, limits=tuple(limits))
+
+
+# --- whole or absent --------------------------------------------------------------------------------------------------
+
+
+def check_new(folder: Path) -> None:
+    """Raise unless a release can be put there."""
+    if os.path.lexists(folder):
+        raise UsageError(
+            f"{str(folder)!r} exists already; a release never overwrites anything.", "Choose another name."
+        )
+    if not folder.parent.is_dir():
+        raise UsageError(f"There is no folder {str(folder.parent)!r} to put the release in.", "Make the folder first.")
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """Give a hidden folder to write into, and rename it to its name when everything is on the disk."""
+    check_new(folder)
+    prefix = f".{folder.name}.partial-"
+    _remove_abandoned(folder.parent, prefix)
+    partial = folder.parent / f"{prefix}{os.getpid()}-{release_id()}"
+    try:
+        partial.mkdir()
+        yield partial
+        for file in (*partial.rglob("*"), partial):
+            _to_disk(file)
+        os.rename(partial, folder)
+        _to_disk(folder.parent)
+    except BaseException as problem:
+        shutil.rmtree(partial, ignore_errors=True)
+        if not isinstance(problem, OSError):
+            raise
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(problem):
+            raise OutOfSpace(
+                f"No room is left on the disk of {str(folder.parent)!r}; nothing was published.",
+                "Free some space and publish again; a shuffle needs room for the table uncompressed.",
+            ) from None
+        raise UsageError(
+            f"The release cannot be written to {str(folder.parent)!r}: {problem.strerror or problem}.",
+            "Nothing was published.",
+        ) from None
+
+
+def _remove_abandoned(folder: Path, prefix: str) -> None:
+    """Remove what a killed run left: hidden folders whose process is gone."""
+    for left in folder.glob(f"{glob.escape(prefix)}*"):
+        process = left.name.removeprefix(prefix).split("-")[0]
+        if process.isdigit() and not _is_alive(int(process)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

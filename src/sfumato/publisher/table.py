@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from sfumato.engines.rows.encoding import fitted
 from sfumato.engines.rows.number_columns import no_number
 from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
 from sfumato.errors import PolicyError, TableError
-from sfumato.publisher.column_names import check_columns
+from sfumato.publisher import toml
 from sfumato.publisher.policy import Policy
 from sfumato.release.folder import MANIFEST_NAME, value_type
 from sfumato.show.results import Private, Result
@@ -32,13 +33,25 @@ from sfumato.values.number_texts import Holds, any_spelling_of, held_by
 from sfumato.values.profile import Profile, Uniqueness
 from sfumato.values.profile import uniqueness as summary
 from sfumato.values.randomness import SecretKey
+from sfumato.values.text import nearest
 
 NUMBERS = ("int", "uint", "halffloat", "float", "double", "decimal")
 """How the names of Arrow's types of numbers begin."""
+OPAQUE = (
+    pa.types.is_nested,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_duration,
+    pa.types.is_interval,
+)
+"""Types that are not published."""
 RESULT_NAMES = ("estimate", "standard_error", "lower", "upper")
 """What an answer puts beside the columns; a column of that name would be overwritten."""
-
-
+DELIMITERS = {";": ";", "\t": "\\t", "|": "|"}
+"""Marks that stand between names where no comma does, as TOML writes them."""
+ROLES_HINT = "identifier or drop (both leave it out), quasi_identifier, sensitive or other (kept)"
+PER_ROW = '"per-row" (publish all; what is learned of a person adds up over the rows)'
 SMALL_TABLE = 1_000_000
 SMALL_FILE = 50_000_000
 """Rows, or bytes of a CSV file, up to which records that are alone are counted unasked."""
@@ -59,30 +72,27 @@ class Table(Private, Result):
     @cached_property
     def rows(self) -> Rows:
         """The rows as they are to be published: what engines work on."""
-        person, linked = self.policy.person, tuple(self.policy.linked)
+        policy, person = self.policy, self.policy.person
+        # by what records keep their draws in later releases
+        key = RecordKey(policy.record_key, policy.series) if policy.record_key and policy.series else None
         drawn = person.column if person and person.repeated == "keep-one" else None
-        return Rows(self.source, self.schema, self.record_key, drawn, linked)
+        return Rows(self.source, self.schema, key, drawn, policy.linked)
 
     @cached_property
     def schema(self) -> Schema:
         """The stated attributes."""
         return self.policy.attributes
 
-    @property
-    def record_key(self) -> RecordKey | None:
-        """By what records keep their draws in later releases, if the policy asks for it."""
-        policy = self.policy
-        return RecordKey(policy.record_key, policy.series) if policy.record_key and policy.series else None
-
     @cached_property
     def stops(self) -> tuple[Stop, ...]:
         """The columns that must not be published as they are, unless the policy says why."""
-        judged = [a for a in self.schema.attributes if self._is_judged(a)]
+        rules = self.policy.columns
+        judged = [
+            a
+            for a in self.schema.attributes
+            if a.role in ("quasi_identifier", "other") and rules[a.name].publish_as_is is None
+        ]
         return tuple(Stop(s.name, look) for s in self.engine.look(self.rows, judged) if (look := look_at(s)))
-
-    def _is_judged(self, attribute: Attribute) -> bool:
-        as_is = attribute.role in ("quasi_identifier", "other")
-        return as_is and self.policy.columns[attribute.name].publish_as_is is None
 
     @property
     def is_small(self) -> bool:
@@ -142,10 +152,73 @@ def _opened(source: Source, policy: Policy, engine: Engine) -> Table:
     check_columns(policy.attributes.names(), source.names)
     _check_names([name for name in source.names if policy.attributes[name].is_published])
     _check_kinds(source, policy.attributes)
-    _check_types(source, policy.attributes)
     if isinstance(source, CsvSource):
         source.coded = frozenset([*policy.linked, *policy.attributes.names("sensitive")])
     return Table(source, policy, engine)
+
+
+# --- columns: those of the policy, and fit to be published ------------------------------------------------------------
+
+
+def check_columns(stated: Sequence[str], present: Sequence[str]) -> None:
+    """Raise unless the table has exactly the stated columns, each once."""
+    twice = sorted({name for name in present if list(present).count(name) > 1})
+    if twice:
+        raise TableError(f"The table has a column more than once: {_quoted(twice)}.", "Rename or drop one.")
+    if unnamed := [i for i, name in enumerate(present, start=1) if not name.strip()]:
+        raise TableError(f"Column {unnamed[0]} of the table has no name.", "Name it in the first line of the file.")
+    unstated = [name for name in present if name not in set(stated)]
+    absent = [name for name in stated if name not in set(present)]
+    if not unstated and not absent:
+        return
+    _check_header(present, unstated, absent)
+    if pairs := {name: near for name in absent if (near := nearest(name, unstated))}:
+        name, near = next(iter(pairs.items()))
+        if near.strip() == name:
+            raise TableError(
+                f"The name of the column {near!r} has spaces around it.",
+                "Remove the spaces beside the commas of the table: values would have them, too.",
+            )
+        raise PolicyError(
+            f"The policy names the column {name!r}, which the table does not have; the table has {near!r}, which the "
+            "policy does not name.",
+            f"Did you mean {_heading(near)}?",
+        )
+    if unstated:
+        raise PolicyError(
+            f"The policy states no role for {_quoted(unstated)}.",
+            f"Add {_heading(unstated[0])} with a role: {ROLES_HINT}."
+            if len(unstated) == 1
+            else f"Give each column a section, such as {_heading(unstated[0])}, with a role: {ROLES_HINT}.",
+        )
+    raise TableError(
+        f"The table has no column {_quoted(absent)}, which the policy names.",
+        f"It has {_quoted(present)}. Take the section of {absent[0]!r} out of the policy, or give the table that the "
+        "policy is for.",
+    )
+
+
+def _check_header(present: Sequence[str], unstated: Sequence[str], absent: Sequence[str]) -> None:
+    """Raise if the first line was not taken apart, or holds no names."""
+    mark = next((mark for mark in DELIMITERS if mark in present[0]), None) if len(present) == 1 else None
+    if mark and unstated:
+        raise TableError(
+            f"The table has one column only, {present[0]!r}: its first line holds no comma.",
+            f'Say in the policy what stands between values:\n[input]\ndelimiter = "{DELIMITERS[mark]}"',
+        )
+    if len(unstated) == len(present) and absent:
+        raise TableError(
+            f"The table has none of the columns that the policy names. Its first line is {_quoted(present)}.",
+            "The first line of a file must hold the names of the columns: add it, or give the policy of this table.",
+        )
+
+
+def _heading(name: str) -> str:
+    return f"[columns.{toml.key(name)}]"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)
 
 
 def _check_names(published: list[str]) -> None:
@@ -171,43 +244,33 @@ def _check_names(published: list[str]) -> None:
 
 
 def _check_kinds(source: Source, schema: Schema) -> None:
+    """Raise if a column cannot be published, or is not of the type that its bins, its domain or the policy take."""
     for attribute in schema.attributes:
         kind = source.column_type(attribute.name)
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if attribute.is_published and (pa.types.is_nested(kind) or _is_opaque(kind)):
+        if attribute.is_published and (isinstance(kind, pa.BaseExtensionType) or any(is_a(kind) for is_a in OPAQUE)):
             raise TableError(
                 f"{attribute.name!r} is of type {kind}, which is not published.",
                 "Turn it into plain columns, or give it the role drop: it is then left out.",
             )
         if attribute.is_published and (attribute.recoding or attribute.declared):
             fitted(attribute, kind)
+        if attribute.type is not None and not isinstance(source, CsvSource):  # whose text has no type
+            _check_type(attribute, value_type(kind))
 
 
-def _check_types(source: Source, schema: Schema) -> None:
-    """Raise if a declared type is not the column's own: only text of a CSV file has none."""
-    for attribute in schema.attributes:
-        if attribute.type is None or isinstance(source, CsvSource):
-            continue
-        kind = value_type(source.column_type(attribute.name))
-        is_number = kind.startswith(NUMBERS)
-        if is_number != (attribute.type == "number") or (not is_number and kind != "string"):
-            raise PolicyError(
-                f"{attribute.name!r} is declared to be {'a number' if attribute.type == 'number' else 'text'}, and the "
-                f"table has it as {kind}.",
-                "A declared type is for CSV files, which hold text only. Change the column's type in the table, or "
-                "leave `type` out.",
-            )
+def _check_type(attribute: Attribute, kind: str) -> None:
+    is_number = kind.startswith(NUMBERS)
+    if is_number != (attribute.type == "number") or (not is_number and kind != "string"):
+        raise PolicyError(
+            f"{attribute.name!r} is declared to be {'a number' if attribute.type == 'number' else 'text'}, and the "
+            f"table has it as {kind}.",
+            "A declared type is for CSV files, which hold text only. Change the column's type in the table, or "
+            "leave `type` out.",
+        )
 
 
-def _is_opaque(kind: Any) -> bool:
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_duration(kind)
-        or pa.types.is_interval(kind)
-        or isinstance(kind, pa.BaseExtensionType)
-    )
+# --- counting ---------------------------------------------------------------------------------------------------------
 
 
 def profile(
@@ -221,7 +284,10 @@ def profile(
     is published, `key` draws those that are counted; on Spark they are drawn anew each time.
     """
     check_identities(table)
-    counted = table.engine.count(table.rows, _checked(table), key or SecretKey.fresh(), progress)
+    shown = {*table.policy.linked, *table.schema.names("sensitive")}
+    others = [a for a in table.schema.attributes if a.is_published and a.name not in shown]
+    checked = [a.name for a in others if a.recoding or a.declared]  # publishing may refuse values of these
+    counted = table.engine.count(table.rows, checked, key or SecretKey.fresh(), progress)
     _check_declared_numbers(table, counted)
     alone = count_alone(table) if table.is_small or uniqueness else None
     return replace(
@@ -238,9 +304,7 @@ def profile(
 def count_alone(table: Table) -> Uniqueness | None:
     """Return how many records are alone with their quasi-identifiers, as they would be published; None without any."""
     names = tuple(table.schema.names("quasi_identifier"))
-    if not names:
-        return None
-    return summary(names, table.engine.sizes(table.rows, names))
+    return summary(names, table.engine.sizes(table.rows, names)) if names else None
 
 
 def read_off(policy: Policy) -> Facts:
@@ -248,16 +312,6 @@ def read_off(policy: Policy) -> Facts:
     hidden = {*policy.attributes.names("sensitive"), *policy.linked}
     dropping = [a.name for a in policy.attributes.attributes if a.name in hidden and a.missing == "drop"]
     return (*policy.facts_from_table, *([left_out(dropping)] if dropping else []))
-
-
-def _checked(table: Table) -> list[str]:
-    """Return the columns that are not counted, and have values that publishing may refuse."""
-    counted = {*table.policy.linked, *table.schema.names("sensitive")}
-    return [
-        a.name
-        for a in table.schema.attributes
-        if a.is_published and a.name not in counted and (a.recoding or a.declared)
-    ]
 
 
 def declared_order(table: Table, name: str) -> tuple[str | bool | int, ...] | None:
@@ -307,12 +361,7 @@ def check_identities(table: Table) -> None:
             raise TableError(
                 f"{rows:,} rows belong to {persons:,} persons ({policy.person.column!r}); "
                 "the guarantee is for one row per person.",
-                _on_repeated(policy),
+                f'Say what to do: person.repeated = "keep-one" (one row of each, at random) or {PER_ROW}.'
+                if not policy.method.why_not_one
+                else f"Keep one row of each person in the table, drawn at random, or say person.repeated = {PER_ROW}.",
             )
-
-
-def _on_repeated(policy: Policy) -> str:
-    per_row = '"per-row" (publish all; what is learned of a person adds up over the rows)'
-    if not policy.method.why_not_one:
-        return f'Say what to do: person.repeated = "keep-one" (one row of each, at random) or {per_row}.'
-    return f"Keep one row of each person in the table, drawn at random, or say person.repeated = {per_row}."

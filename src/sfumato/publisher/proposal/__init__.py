@@ -16,9 +16,10 @@ from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.duck import rough_median
 from sfumato.engines.rows.looking import see
 from sfumato.errors import TableError
+from sfumato.publisher import toml
 from sfumato.publisher.policy import UNDECIDED
 from sfumato.publisher.policy_rules import BinRule, ColumnRule
-from sfumato.publisher.proposal import figures, toml
+from sfumato.publisher.proposal import figures
 from sfumato.publisher.proposal.choosing import Choice, choose
 from sfumato.publisher.proposal.roles import (
     AMOUNT_WORDS,

@@ -23,14 +23,13 @@ from sfumato.engines.embedded.counting import count_sensitive
 from sfumato.engines.embedded.duck import group_sizes, shared
 from sfumato.engines.rows.published import PublishedRows
 from sfumato.errors import TableError
-from sfumato.publisher.column_names import check_columns
 from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.feasibility import survey_feasibility
 from sfumato.publisher.survey.model import Persons, RareValue, RowOrder, Sensitive, ValueShare
 from sfumato.publisher.survey.predictors import find_predictors
 from sfumato.publisher.survey.text import Survey
 from sfumato.publisher.survey.warnings import column_warnings, policy_warnings
-from sfumato.publisher.table import Table, no_progress
+from sfumato.publisher.table import Table, check_columns, no_progress
 from sfumato.values.arrays import Progress
 from sfumato.values.looks import REMEDY
 from sfumato.values.profile import Profile, Uniqueness, uniqueness
