@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.composition import composition_finding, published_risks
-from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
+from sfumato.auditor.attackers.composition import composition_beliefs, composition_finding
 from sfumato.auditor.sub_tables import Counts
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, exact_weights
 from sfumato.errors import UsageError
@@ -185,11 +184,11 @@ def test_the_finding_names_the_excess_and_covers_nothing() -> None:
 
 def test_a_value_without_a_bound_and_an_empty_sub_table_are_no_risk() -> None:
     mechanism, counts = example()
-    risks = published_risks(1, mechanism.tables[1], counts[1], counts[1])
-    assert {risk.believed for risk in (*risks.nearest, *risks.largest)} <= {3, 4, 5}
-    assert risks.error < 1e-11
     none = Counts((0, 0, 0), (0, 0, 0))
-    assert composition_finding(mechanism, [none, counts[1]]).records == 6
+    found = composition_finding(mechanism, [none, counts[1]])
+    assert found.records == 6
+    assert {each.who[-3:] for each in found.exposed} <= {"'d'", "'e'", "'f'"}
+    assert float(found.remark.split()[-1].rstrip(".")) < 1e-11
 
 
 def one_table(bounds: tuple[Bound, ...]) -> Mechanism:
@@ -219,9 +218,9 @@ def test_bounded_sub_tables_go_before_others() -> None:
     free = SubTable(mechanism.tables[0].codes, mechanism.tables[0].matrix, (NO_BOUND,) * 3)
     mixed = Mechanism(mechanism.domain, (free, mechanism.tables[1]), LABEL)
     found = composition_finding(mixed, counts)
-    alone = published_risks(1, mixed.tables[1], counts[1], counts[1]).nearest
-    assert found.worst == max(risk.belief for risk in alone)
-    assert found.mean == pytest.approx(np.average([r.belief for r in alone], weights=[r.records for r in alone]))
+    beliefs = composition_beliefs(mixed.tables[1].matrix, counts[1].published, counts[1].true).beliefs
+    assert found.worst == beliefs[:, 1:].max()
+    assert found.mean == pytest.approx(np.average(beliefs[:, 1:].max(axis=1), weights=counts[1].published))
 
 
 def test_where_all_records_have_one_value_nothing_is_to_be_learnt() -> None:

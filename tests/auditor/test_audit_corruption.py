@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
+from sfumato.auditor.attackers.composition import composition_beliefs
 from sfumato.auditor.attackers.corruption import (
     composition_corruption_finding,
     demonstrate,

@@ -11,8 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.auditor.attackers.background import background_finding
-from sfumato.auditor.attackers.composition import composition_finding
-from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
+from sfumato.auditor.attackers.composition import composition_beliefs, composition_finding
 from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.linking import response_findings
 from sfumato.auditor.attackers.posterior import posterior_finding

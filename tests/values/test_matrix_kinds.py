@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.auditor.attackers.averaging import recovery
 from sfumato.auditor.attackers.background import prior_beliefs
-from sfumato.auditor.attackers.column_beliefs import column_views, known_shares
+from sfumato.auditor.attackers.column import column_views, known_shares
 from sfumato.auditor.attackers.corruption import demonstrate
 from sfumato.auditor.attackers.draws_counts import Drawn, Margin, margins, neighbours, transitions
 from sfumato.auditor.attackers.order_guesses import Estimator

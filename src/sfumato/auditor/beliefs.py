@@ -12,12 +12,15 @@ is expected to be published as y, and the weights n P[y, x] give the expected fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.finding import ROUNDING
+from sfumato.auditor.finding import ROUNDING, Finding, Nearest, nearer
+from sfumato.methods.robustness import Prior
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
@@ -79,9 +82,8 @@ def expected_cases(mechanism: Mechanism, true: CodeArray, groups: IntArray, quot
                 np.repeat(records[here] * dealt[value[here]], size) * chance,
             )
         )
-    joined = Cases(*(np.concatenate([getattr(part, name) for part in parts]) for name in Cases.__annotations__))
-    possible = joined.weights > 0
-    return Cases(*(getattr(joined, name)[possible] for name in Cases.__annotations__))
+    possible = np.concatenate([part.weights for part in parts]) > 0
+    return Cases(*(np.concatenate([getattr(part, f.name) for part in parts])[possible] for f in fields(Cases)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +107,6 @@ class RecordBeliefs:
     def numbers(self) -> FloatArray:
         """How many records each line stands for."""
         return np.ones(self.priors.size) if self.weights is None else self.weights
-
-    @property
-    def records(self) -> int:
-        """All records."""
-        return round(float(self.numbers.sum()))
-
-    def mean(self, of_records: FloatArray) -> float:
-        """Return the mean over the records."""
-        return float(of_records @ self.numbers / self.numbers.sum())
 
     @property
     def above(self) -> BoolArray:
@@ -181,11 +174,13 @@ def record_beliefs(
     labels: CodeArray | None = None,
     groups: IntArray | None = None,
     weights: FloatArray | None = None,
+    prior: Prior | None = None,
 ) -> RecordBeliefs:
     """Return the beliefs about all records, in their order.
 
     Codes are of the mechanism's domain; `labels` number the sub-table of each record from 0; `groups` number, from 0,
-    the groups whose shares inside a sub-table the attacker knows.
+    the groups whose shares inside a sub-table the attacker knows. Or those of a `prior` on groups: in a sub-table that
+    of one who excludes the values which it does not have.
     """
     found = RecordBeliefs(np.empty(true.size), np.empty(true.size), np.empty(true.size), weights)
     labels = np.zeros(true.size, dtype=np.int32) if labels is None else labels
@@ -195,12 +190,50 @@ def record_beliefs(
         if not here.size:
             continue
         own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
-        priors, beliefs = beliefs_in_truth(
-            table.matrix, own, shown, groups[here], None if weights is None else weights[here]
-        )
+        if prior is None:
+            own_weights = None if weights is None else weights[here]
+            priors, beliefs = beliefs_in_truth(table.matrix, own, shown, groups[here], own_weights)
+        else:
+            chances, group = prior.probabilities[:, table.codes], groups[here]
+            priors = chances[group, own] / chances.sum(axis=1)[group]
+            joint = table.matrix.chances(shown, own) * chances[group, own]
+            beliefs = joint / table.matrix.apply_at(chances, group, shown)
         found.priors[here], found.beliefs[here] = priors, beliefs
         found.limits[here] = limits_at(table.bounds, own, priors)
     return found
+
+
+def worst_finding(
+    beliefs: FloatArray,
+    priors: FloatArray,
+    limits: FloatArray,
+    pool: BoolArray,
+    told: Callable[..., str],
+    bounds: Iterable[Bound],
+    promised: bool,
+    shares: FloatArray | None = None,
+    **others: Any,
+) -> Finding:
+    """Return the finding of the largest belief of a pool, with its bound, and the one that is nearest to its own bound.
+
+    Arrays of one shape, one dimension or more; limits are inf where there is none, and in a pool all or none are.
+    told: a place in words. shares: from which limits are stated, where these are not the priors. others: the other
+    fields of the finding.
+    """
+    worst = np.unravel_index(int(np.where(pool, beliefs, -1.0).argmax()), beliefs.shape)
+    belief, limit, prior = (float(part[worst]) for part in (beliefs, limits, priors))
+    found = Finding(worst=belief, baseline=prior, who=told(*map(int, worst)), **others)
+    if math.isinf(limit):
+        return found
+    near = np.unravel_index(int(np.where(pool, beliefs - limits, -2.0).argmax()), beliefs.shape)
+    figures = (float(part[near]) for part in (beliefs, limits, priors))
+    return replace(
+        found,
+        promised=limit if promised else None,
+        stated=None if promised else limit,
+        nearest=nearer(Nearest(told(*map(int, near)), *figures), belief, limit),
+        why_bound=why_bound(bounds, limit, prior if shares is None else float(shares[worst])),
+    )
 
 
 def bounds_of(mechanism: Mechanism) -> set[Bound]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.attackers.composition_beliefs import composition_beliefs
+from sfumato.auditor.attackers.composition import composition_beliefs
 from sfumato.methods.small_domain import Partition, partition
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.arrays import Assurance

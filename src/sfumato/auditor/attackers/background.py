@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
-from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attacker import Attacker, listed
 from sfumato.auditor.attackers.frequencies import EXPECTED, beliefs_finding, cases_of
 from sfumato.auditor.attackers.posterior import PI_CLAIM
-from sfumato.auditor.beliefs import RecordBeliefs, limits_at
+from sfumato.auditor.beliefs import RecordBeliefs, record_beliefs
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, from_file, from_table
 from sfumato.auditor.sub_tables import has_sub_tables
-from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group
+from sfumato.methods.robustness import Composition, breaches, posteriors_by_group
 from sfumato.methods.robustness.check import CLOSE
 from sfumato.methods.robustness.posterior import MOST_STATES
 from sfumato.methods.robustness.prior import check_prior
@@ -57,7 +58,10 @@ class GroupBeliefs:
 def group_beliefs(tables: GroupTables, known: Knowledge, r: int, true: IntArray | None = None) -> GroupBeliefs:
     """Return the beliefs under one attribute set's prior; `true` are the values of the rows."""
     groups, signed = tables.compositions(known.signatures), tables.signed(known.signatures)
-    beliefs = _of_groups(groups, known.prior)  # of each group, [signature, value]
+    by_group: dict[Composition, FloatArray] = {}
+    for batch, tables_of_batch in posteriors_by_group(groups, known.prior):
+        by_group |= zip(batch, tables_of_batch, strict=True)
+    beliefs = [by_group[group] for group in groups]  # of each group, [signature, value]
     line = signed.find(tables.rows, known.signatures)
     likeliest = np.concatenate([table.argmax(axis=1) for table in beliefs]) + tables.lines.starts[signed.groups]
     largest = np.concatenate([table.max(axis=1) for table in beliefs])
@@ -72,13 +76,6 @@ def group_beliefs(tables: GroupTables, known: Knowledge, r: int, true: IntArray 
         broken=bool(beyond.any()),
         bounded=np.array([group.states > MOST_STATES for group in groups])[tables.rows],
     )
-
-
-def _of_groups(groups: Sequence[Composition], prior: Prior) -> list[FloatArray]:
-    found: dict[Composition, FloatArray] = {}
-    for batch, beliefs in posteriors_by_group(groups, prior):
-        found |= zip(batch, beliefs, strict=True)
-    return [found[group] for group in groups]
 
 
 def _in_truth(tables: GroupTables, beliefs: Sequence[FloatArray], place: IntArray, true: IntArray) -> FloatArray:
@@ -117,12 +114,19 @@ def background_finding(
     worst = max(found, key=lambda beliefs: float(beliefs.largest.max()))
     row = int(worst.largest.argmax())
     prior = worst.knowledge.prior.probabilities[worst.knowledge.signatures[row], worst.likeliest[row]]
-    bounded = np.logical_or.reduce([beliefs.bounded for beliefs in found])
+    bounded = int(np.logical_or.reduce([beliefs.bounded for beliefs in found]).sum())
+    sets = "; ".join(each.name for each in known)
+    which = "the probability of each value given" if len(known) == 1 else "it given one of these, the worst is shown:"
+    mean = "in the likeliest value of each record" if true is None else "in a record's true value"
+    exact = f"exact but for {bounded:,} record(s) in large groups, where it is an upper bound" if bounded else "exact"
     return Finding(
         attacker="background",
         question=QUESTION,
-        assumption=_assumption(known),
-        measured=_measured(true is not None, int(bounded.sum())),
+        assumption=(
+            f"Knows the group and the signature of every record, and as a prior {which} {sets}. Records are "
+            "independent."
+        ),
+        measured=f"the belief in a value of a record (worst), and {mean} (mean, of the set with the largest); {exact}",
         worst=float(worst.largest[row]),
         mean=max(beliefs.mean for beliefs in found),
         records=tables.rows.size,
@@ -131,28 +135,13 @@ def background_finding(
         stated=None if promised else 1 / r,
         baseline=float(prior),
         exposed=tuple(_exposed(tables, found, values)),
-        remark=" ".join(map(_told, found)),
+        remark=" ".join(
+            f"{each.knowledge.name}: worst {each.largest.max():.4g}, mean {each.mean:.4g}, "
+            f"{int(each.above.sum()):,} record(s) above."
+            for each in found
+        ),
         broken=any(beliefs.broken for beliefs in found),
         is_bound=bool(worst.bounded[row]),
-    )
-
-
-def _assumption(known: Sequence[Knowledge]) -> str:
-    sets = "; ".join(each.name for each in known)
-    which = "the probability of each value given" if len(known) == 1 else "it given one of these, the worst is shown:"
-    return f"Knows the group and the signature of every record, and as a prior {which} {sets}. Records are independent."
-
-
-def _measured(truth: bool, bounded: int) -> str:
-    mean = "in a record's true value" if truth else "in the likeliest value of each record"
-    exact = f"exact but for {bounded:,} record(s) in large groups, where it is an upper bound" if bounded else "exact"
-    return f"the belief in a value of a record (worst), and {mean} (mean, of the set with the largest); {exact}"
-
-
-def _told(found: GroupBeliefs) -> str:
-    return (
-        f"{found.knowledge.name}: worst {found.largest.max():.4g}, mean {found.mean:.4g}, "
-        f"{int(found.above.sum()):,} record(s) above."
     )
 
 
@@ -181,23 +170,9 @@ def prior_beliefs(
     labels: CodeArray | None = None,
     weights: FloatArray | None = None,
 ) -> RecordBeliefs:
-    """Return the beliefs in the true values of randomized records; labels number their sub-tables from 0.
-
-    In a sub-table the prior is that of one who excludes the values which it does not have.
-    """
+    """Return the beliefs in the true values of randomized records; labels number their sub-tables from 0."""
     check_prior(known.prior, known.signatures, true.astype(np.int64))
-    labels = np.zeros(true.size, dtype=np.int32) if labels is None else labels
-    found = RecordBeliefs(np.empty(true.size), np.empty(true.size), np.empty(true.size), weights)
-    for number, table in enumerate(mechanism.tables):
-        here = np.flatnonzero(labels == number)
-        chances, matrix = known.prior.probabilities[:, table.codes], table.matrix
-        own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
-        signature = known.signatures[here]
-        priors = chances[signature, own] / chances.sum(axis=1)[signature]
-        joint = matrix.chances(shown, own) * chances[signature, own]
-        found.priors[here], found.beliefs[here] = priors, joint / matrix.apply_at(chances, signature, shown)
-        found.limits[here] = limits_at(table.bounds, own, priors)
-    return found
+    return record_beliefs(mechanism, true, published, labels, known.signatures, weights, known.prior)
 
 
 def randomized_finding(
@@ -243,35 +218,27 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_prior(evidence: Evidence, known: Knowledge) -> Finding:
     cases = cases_of(evidence, known.signatures)
+    known = replace(known, signatures=cases.groups)
     found = randomized_finding(
-        evidence.mechanism,
-        cases.true,
-        cases.published,
-        replace(known, signatures=cases.groups),
-        cases.labels,
-        cases.weights,
+        evidence.mechanism, cases.true, cases.published, known, cases.labels, cases.weights
     ).named(known.name)
     return found if evidence.is_aligned else found.with_remark(EXPECTED)
 
 
 def of_groups(evidence: Evidence) -> Iterator[Finding]:
     """Who knows how values depend on columns: first what the guarantee is about, then other sets and priors."""
-    promised = list(evidence.once(promised_sets))
     yield from promised_background(evidence)
-    stated = {known.name for known in promised}
+    stated = {known.name for known in evidence.once(promised_sets)}
     others = [names for names in evidence.attribute_sets if ", ".join(names) not in stated]
-    alone = [_of_table(evidence, names) for names in others if len(names) == 1]
-    if alone:
+    if not (stated or others or evidence.priors):
+        raise DoesNotApply("no column is a quasi-identifier.")
+    if alone := [_of_table(evidence, names) for names in others if len(names) == 1]:
         yield _background(evidence, alone, False)
     for names in others:
         if len(names) > 1:
             yield _background(evidence, [_of_table(evidence, names)], False)
     for path in evidence.priors:
-        yield _background(
-            evidence, [from_file(evidence, path, evidence.values.table, evidence.values.labels, True)], False
-        )
-    if not (promised or others or evidence.priors):
-        raise DoesNotApply("no column is a quasi-identifier.")
+        yield _background(evidence, [_of_file(evidence, path)], False)
 
 
 def promised_background(evidence: Evidence) -> Iterator[Finding]:
@@ -286,13 +253,15 @@ def promised_sets(evidence: Evidence) -> tuple[Knowledge, ...]:
     if claim.prior != "file" or not prior:
         return tuple(_of_table(evidence, names) for names in claim.attribute_sets)
     pairs = zip(claim.attribute_sets, prior, strict=True)
-    return tuple(
-        from_file(evidence, path, evidence.values.table, evidence.values.labels, True, names) for names, path in pairs
-    )
+    return tuple(_of_file(evidence, path, names) for names, path in pairs)
 
 
 def _of_table(evidence: Evidence, names: Sequence[str]) -> Knowledge:
     return from_table(evidence, names, evidence.values.table, evidence.values.labels, of_release=True)
+
+
+def _of_file(evidence: Evidence, path: Path, names: Sequence[str] = ()) -> Knowledge:
+    return from_file(evidence, path, evidence.values.table, evidence.values.labels, True, names)
 
 
 def _background(evidence: Evidence, known: Sequence[Knowledge], promised: bool) -> Finding:
@@ -304,13 +273,10 @@ def _background(evidence: Evidence, known: Sequence[Knowledge], promised: bool) 
     return found.with_remark(PI_CLAIM) if promised and not evidence.is_proved else found
 
 
-def _public(manifest: Manifest) -> Listed | None:
-    match manifest.kind:
-        case "randomized":
-            return Listed(6, covered=not has_sub_tables(manifest))
-        case "groups":
-            return Listed(6, covered=bool(manifest.bucket_claim.attribute_sets))
-    return None
+def _is_covered(manifest: Manifest) -> bool:
+    if manifest.in_buckets:
+        return bool(manifest.bucket_claim.attribute_sets)
+    return not has_sub_tables(manifest)
 
 
 ATTACKER = Attacker(
@@ -323,6 +289,6 @@ ATTACKER = Attacker(
         "groups": of_groups,
     },
     promised={"groups": promised_background},
-    public=_public,
+    public=listed(6, _is_covered, "randomized", "groups"),
     place=6,
 )

@@ -1,70 +1,197 @@
-"""The attacker who asks for one of several sensitive columns: methods bound combinations of them, not each column."""
+"""The attacker who asks for one of several sensitive columns: a bound on combinations of them is none on each column.
+
+A value a of a column is the set A of all combinations that have it. With c_x records that have x, a share d_jx of them
+dealt to sub-table j, and P_j[y, x] = q_x + p_x [y = x], someone who sees sub-table j and a published y believes in a by
+
+    sum over x in A of c_x d_jx P_j[y, x]  /  sum over all x of the same
+
+and before by the share of A among the records. Of n records with x, n d_jx P_j[y, x] are published so: figures are
+expected ones over all releases, exactly. With one matrix for all rows, the worst prior on A within the requirement is
+moved by the factor
+
+    upward     max over x in A of P[x, x]  /  min over k not in A of q_k
+    downward   max over k not in A of P[k, k]  /  min over x in A of q_x
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.auditor.attacker import Attacker, Listed, Role
 from sfumato.auditor.attackers.background import ATTACKER as BACKGROUND
-from sfumato.auditor.attackers.column_beliefs import (
-    ColumnBeliefs,
-    ColumnView,
-    column_views,
-    known_composition,
-    known_shares,
-)
 from sfumato.auditor.attackers.composition import ATTACKER as COMPOSITION
-from sfumato.auditor.attackers.composition import MOST_VALUES
+from sfumato.auditor.attackers.composition import MOST_VALUES, composition_beliefs
 from sfumato.auditor.attackers.label import ATTACKER as LABEL
 from sfumato.auditor.attackers.posterior import moved, stated
-from sfumato.auditor.beliefs import why_bound
+from sfumato.auditor.beliefs import limits_at, worst_finding
 from sfumato.auditor.codes import Signatures
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.knowledge import MOST_SHARES
-from sfumato.auditor.sub_tables import compositions, has_sub_tables
+from sfumato.auditor.sub_tables import Counts, Quotas, compositions, has_sub_tables, held_records
 from sfumato.claims.claim import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.manifest import Manifest
-from sfumato.values.arrays import BoolArray, IntArray
-from sfumato.values.matrix.base import Direction
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
+from sfumato.values.attributes import SensitiveDomain, label
+from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.requirement import NO_BOUND, Bound
 
 QUESTION = "Which value of one sensitive column does a record have?"
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnView:
+    """One column of several sensitive ones: its values, which of them each combination has, and their bounds."""
+
+    name: str
+    labels: tuple[str, ...]
+    value_of: IntArray  # of each combination of the domain
+    bounds: tuple[Bound, ...]  # of each value: the strictest of all combinations that have it
+    promised: bool  # whether the guarantee is about any statement, and so about this column
+
+    @property
+    def size(self) -> int:
+        """How many values the column has."""
+        return len(self.labels)
+
+    def only_rare(self, held: IntArray) -> ColumnView:
+        """Return the view of sub-tables: of values with a larger share than their rho1 nothing is required.
+
+        held: the records of each combination.
+        """
+        records = np.bincount(self.value_of, held, self.size).astype(np.int64).tolist()
+        rare = [b.rho1 is None or n <= b.rho1 * sum(records) for b, n in zip(self.bounds, records, strict=True)]
+        kept = (bound if is_rare else NO_BOUND for bound, is_rare in zip(self.bounds, rare, strict=True))
+        return replace(self, bounds=tuple(kept))
+
+    def told(self, value: int) -> str:
+        """Return a value of the column in words."""
+        return f"{self.name} = {self.labels[value]}"
+
+
+def column_views(domain: SensitiveDomain, bounds: Sequence[Bound], any_predicate: bool) -> tuple[ColumnView, ...]:
+    """Return the columns of a domain of several; none where there is one only. bounds: as asked for."""
+    if len(domain.parts) < 2:
+        return ()
+    codes = domain.split(np.arange(domain.size, dtype=np.int32))
+    return tuple(
+        ColumnView(
+            part.name,
+            tuple(map(label, part.values)),
+            own.astype(np.int64),
+            tuple(_strictest(bounds, own == value) for value in range(len(part.values))),
+            any_predicate,
+        )
+        for part, own in zip(domain.parts, codes, strict=True)
+    )
+
+
+def _strictest(bounds: Sequence[Bound], inside: BoolArray) -> Bound:
+    own = [bound for bound, is_own in zip(bounds, inside.tolist(), strict=True) if is_own and bound.gamma is not None]
+    return min(own, key=lambda bound: bound.gamma or 0, default=NO_BOUND)
 
 
 # --- with the shares of the table, or of records that share other columns ---------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnBeliefs:
+    """Cases, each with its records: the belief in every value of the column, and that beforehand: [case, value]."""
+
+    records: FloatArray
+    beliefs: FloatArray
+    priors: FloatArray
+    names: Sequence[str]
+
+
+def known_shares(
+    mechanism: Mechanism,
+    quotas: Quotas,
+    view: ColumnView,
+    counts: IntArray,
+    groups: Sequence[str],
+    seen: bool = True,
+) -> ColumnBeliefs:
+    """Return the beliefs of someone who knows the shares of combinations: counts [group, combination].
+
+    `seen`: whether they look at the published value, or at the sub-table alone.
+    """
+    held = np.maximum(held_records(mechanism, quotas), 1)
+    onehot = np.eye(view.size)[view.value_of]  # [combination, value]
+    prior = (counts @ onehot) / np.maximum(counts.sum(axis=1), 1)[:, None]
+    parts, priors, names = [], [], []
+    for j, (table, quota) in enumerate(zip(mechanism.tables, quotas, strict=True)):
+        own = onehot[table.codes]
+        weight = counts[:, table.codes] * (np.asarray(quota) / held[table.codes])  # [group, place]
+        where, shown = f"sub-table {j + 1}" if mechanism.label else "", [""]
+        if seen:
+            shown = [f"published {mechanism.domain.labels[code]!r}" for code in table.codes.tolist()]
+        joint = _joint(table.matrix, weight, own) if seen else (weight @ own)[:, None, :]  # [group, shown, value]
+        parts.append(joint.reshape(-1, view.size))
+        priors.append(np.repeat(prior, len(shown), axis=0))
+        names += [", ".join(part for part in (group, where, y) if part) for group in groups for y in shown]
+    whole = np.concatenate(parts)
+    records = whole.sum(axis=1)
+    use = np.flatnonzero(records > 0)
+    beliefs = whole[use] / records[use, None]
+    return ColumnBeliefs(records[use], beliefs, np.concatenate(priors)[use], [names[k] for k in use.tolist()])
+
+
+def _joint(matrix: Matrix, weight: FloatArray, own: FloatArray) -> FloatArray:
+    """Return the records of each group by published combination and value: [group, published, value]."""
+    if matrix.retention is None or matrix.size == 1:
+        return np.moveaxis(matrix.apply(weight[:, None, :] * own.T), 1, 2)
+    codes = np.arange(matrix.size)
+    noise, kept = weight * matrix.chances(np.roll(codes, 1), codes), weight * matrix.retention
+    return np.asarray((noise @ own)[:, None, :] + kept[:, :, None] * own)
+
+
+def known_composition(mechanism: Mechanism, counts: Sequence[Counts], view: ColumnView) -> ColumnBeliefs:
+    """Return the beliefs of someone who knows how many records of each sub-table have each combination."""
+    total = np.bincount(view.value_of, held_records(mechanism, [own.true for own in counts]), view.size)
+    records, beliefs, names = [], [], []
+    for j, (table, own) in enumerate(zip(mechanism.tables, counts, strict=True)):
+        if not sum(own.true):
+            continue
+        shown = np.flatnonzero(own.published)
+        found = composition_beliefs(table.matrix, own.published, own.true).beliefs
+        beliefs.append(np.minimum(found[shown] @ np.eye(view.size)[view.value_of[table.codes]], 1.0))
+        records += [float(own.published[y]) for y in shown.tolist()]
+        where = f"sub-table {j + 1}, " if mechanism.label else ""
+        names += [f"{where}published {mechanism.domain.labels[table.codes[y]]!r}" for y in shown.tolist()]
+    whole = np.concatenate(beliefs)
+    return ColumnBeliefs(np.array(records), whole, np.broadcast_to(total / total.sum(), whole.shape), names)
+
+
 def column_finding(view: ColumnView, found: ColumnBeliefs, about: str, knows: str, expected: bool = True) -> Finding:
     """Return the largest belief in a value of the column, beside the one nearest to its bound."""
-    limits = view.limits(found.priors)
-    covered = np.isfinite(limits) & (found.priors < 1) & (found.priors > 0)
-    bounded = covered.any()
-    pool = covered if bounded else found.priors < 1
-    beliefs = np.where(pool, found.beliefs, -1.0)
-    worst = np.unravel_index(int(beliefs.argmax()), beliefs.shape)
-    near = np.unravel_index(int(np.where(pool, beliefs - np.where(bounded, limits, 0.0), -2.0).argmax()), beliefs.shape)
-    above = covered & (found.beliefs > limits * (1 + ROUNDING))
-    baseline = found.priors if not bounded else limits
-    at_risk = above if bounded else found.beliefs > baseline
-    limit = float(limits[worst]) if bounded else None
+    records, beliefs, priors = found.records, found.beliefs, found.priors
+    limits = limits_at(view.bounds, np.arange(view.size, dtype=np.int32), priors)
+    covered = np.isfinite(limits) & (priors < 1) & (priors > 0)
+    pool = covered if covered.any() else priors < 1
+    above = covered & (beliefs > limits * (1 + ROUNDING))
+    at_risk = above if covered.any() else beliefs > priors
 
-    def who(cell: tuple[np.intp, ...]) -> str:
-        case, value = map(int, cell)
+    def who(case: int, value: int) -> str:
         return f"{view.told(value)}, {found.names[case]}" if found.names[case] else view.told(value)
 
-    order = np.argsort(-beliefs.max(axis=1), kind="stable")[:SHOWN]
-    cells = [(case, beliefs[case].argmax()) for case in order]
-    nearest = None
-    if limit is not None:
-        figures = (float(array[near]) for array in (found.beliefs, limits, found.priors))
-        nearest = nearer(Nearest(who(near), *figures), float(found.beliefs[worst]), limit)
-    return Finding(
+    largest = np.where(pool, beliefs, -1.0)
+    cells = [(k, int(largest[k].argmax())) for k in np.argsort(-largest.max(axis=1), kind="stable")[:SHOWN].tolist()]
+    return worst_finding(
+        beliefs,
+        priors,
+        np.where(covered, limits, np.inf),
+        pool,
+        who,
+        view.bounds,
+        view.promised,
         attacker="column",
         question=QUESTION,
         assumption=f"{knows} Asks for {view.name} alone, whatever the other sensitive columns are.",
@@ -72,21 +199,12 @@ def column_finding(view: ColumnView, found: ColumnBeliefs, about: str, knows: st
             "the belief in a value of the column (worst), and in a record's true one (mean); exact"
             + (", expected over all releases" if expected else "")
         ),
-        worst=float(found.beliefs[worst]),
-        mean=float(found.records @ (found.beliefs**2).sum(axis=1) / found.records.sum()),
-        records=round(float(found.records.sum())),
-        at_risk=round(float(found.records[at_risk.any(axis=1)].sum())),
-        promised=limit if view.promised else None,
-        stated=None if view.promised else limit,
-        baseline=float(found.priors[worst]),
-        exposed=tuple(
-            Exposed(who(cell), round(float(found.records[cell[0]])), float(found.beliefs[cell])) for cell in cells
-        ),
+        mean=float(records @ (beliefs**2).sum(axis=1) / records.sum()),
+        records=round(float(records.sum())),
+        at_risk=round(float(records[at_risk.any(axis=1)].sum())),
+        exposed=tuple(Exposed(who(*cell), round(float(records[cell[0]])), float(beliefs[cell])) for cell in cells),
         remark=_remark(view, found, above, pool),
         about=f"{view.name}, {about}",
-        who=who(worst),
-        nearest=nearest,
-        why_bound="" if limit is None else why_bound(view.bounds, limit, float(found.priors[worst])),
     )
 
 
@@ -112,12 +230,11 @@ def worst_prior_findings(mechanism: Mechanism, view: ColumnView, held: IntArray)
             yield _worst_prior_finding(view, found, direction, held)
 
 
-@dataclass(frozen=True)
-class _Moved:
+class _Moved(NamedTuple):
     value: int
-    prior: Fraction
     posterior: Fraction
     limit: Fraction
+    prior: Fraction
 
 
 def _worst_priors(mechanism: Mechanism, view: ColumnView, direction: Direction) -> Iterator[_Moved]:
@@ -128,18 +245,19 @@ def _worst_priors(mechanism: Mechanism, view: ColumnView, direction: Direction) 
         upward = direction == "upward"
         factor = mechanism.matrix.raised(inside if upward else ~inside)
         prior, limit = pair if upward else pair[::-1]
-        yield _Moved(value, prior, moved(prior, factor, upward), limit)
+        yield _Moved(value, moved(prior, factor, upward), limit, prior)
 
 
 def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: Direction, held: IntArray) -> Finding:
     upward = direction == "upward"
-    sign = 1 if upward else -1
-    ranked = sorted(found, key=lambda each: -sign * each.posterior)
-    worst, near = ranked[0], max(found, key=lambda each: sign * (each.posterior - each.limit))
+
+    def excess(each: _Moved) -> Fraction:
+        return each.posterior - each.limit if upward else each.limit - each.posterior
+
+    ranked = sorted(found, key=lambda each: -each.posterior if upward else each.posterior)
+    worst, near = ranked[0], max(found, key=excess)
     records = np.bincount(view.value_of, held, view.size).astype(np.int64)
-    broken = [each for each in found if sign * (each.posterior - each.limit) > 0]
-    limit = float(worst.limit)
-    closer = sign * (near.posterior - near.limit) > sign * (worst.posterior - worst.limit)
+    broken = [each.value for each in found if excess(each) > 0]
     return Finding(
         attacker="column",
         question=QUESTION,
@@ -151,9 +269,9 @@ def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: D
         worst=float(worst.posterior),
         mean=None,
         records=int(records.sum()),
-        at_risk=int(sum(records[each.value] for each in broken)),
-        promised=limit if view.promised else None,
-        stated=None if view.promised else limit,
+        at_risk=int(records[broken].sum()),
+        promised=float(worst.limit) if view.promised else None,
+        stated=None if view.promised else float(worst.limit),
         baseline=float(worst.prior),
         direction="at most" if upward else "at least",
         exposed=tuple(
@@ -162,9 +280,7 @@ def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: D
         broken=bool(broken),
         about=f"{view.name}, {direction}",
         who=view.told(worst.value),
-        nearest=Nearest(view.told(near.value), *(float(x) for x in (near.posterior, near.limit, near.prior)))
-        if closer
-        else None,
+        nearest=Nearest(view.told(near.value), *map(float, near[1:])) if excess(near) > excess(worst) else None,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, Listed
+from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, listed
 from sfumato.auditor.attackers.posterior import QUESTION
 from sfumato.auditor.beliefs import (
     Cases,
@@ -15,13 +15,12 @@ from sfumato.auditor.beliefs import (
     expected_cases,
     observed_cases,
     record_beliefs,
-    why_bound,
+    worst_finding,
 )
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import SHOWN, Exposed, Finding, Nearest, nearer
+from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.sub_tables import compositions
-from sfumato.release.manifest import Manifest
-from sfumato.values.arrays import CodeArray, FloatArray, IntArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism
 
@@ -54,24 +53,27 @@ def beliefs_finding(
     promised: bool,
 ) -> Finding:
     """Return the finding of these beliefs; the arguments are those of `frequencies_finding`."""
-    covered = found.covered
-    pool = np.flatnonzero(covered) if covered.any() else np.arange(true.size)
-    excess = found.beliefs - np.where(covered, found.limits, 0.0)
-    nearest = int(pool[excess[pool].argmax()])
-    worst = int(pool[found.beliefs[pool].argmax()])
-    limit = float(found.limits[worst]) if covered[worst] else None
-    shown = true.astype(np.int64) * mechanism.domain.size + published if groups is None else groups
+    covered, domain, numbers = found.covered, mechanism.domain, found.numbers
+    pool = covered if covered.any() else np.ones_like(covered)
+    pairs = true.astype(np.int64) * domain.size + published
 
     def told(group: int) -> str:
         if groups is None:
-            return _pair(mechanism.domain, group)
+            return _pair(domain, group)
         return names[group] if names else f"group {group + 1}"
 
     def who(line: int) -> str:
-        pair = _pair(mechanism.domain, int(true[line]) * mechanism.domain.size + int(published[line]))
+        pair = _pair(domain, int(pairs[line]))
         return pair if groups is None else f"{told(int(groups[line]))}: {pair}"
 
-    return Finding(
+    return worst_finding(
+        found.beliefs,
+        found.priors,
+        np.where(covered, found.limits, np.inf),
+        pool,
+        who,
+        bounds_of(mechanism),
+        promised,
         attacker="frequencies",
         question=QUESTION,
         assumption=_assumption(mechanism, groups is not None),
@@ -79,26 +81,11 @@ def beliefs_finding(
             "the belief in the record's true value: the largest (worst), and on average (mean), over the records that "
             "have a bound; exact"
         ),
-        worst=float(found.beliefs[worst]),
-        mean=float(np.average(found.beliefs[pool], weights=found.numbers[pool])),
-        records=found.records,
-        at_risk=round(float(found.numbers[found.above if covered.any() else found.beliefs > found.priors].sum())),
-        promised=limit if promised else None,
-        stated=None if promised else limit,
-        baseline=float(found.priors[worst]),
-        exposed=tuple(_most_exposed(shown, told, found, pool)),
+        mean=float(np.average(found.beliefs[pool], weights=numbers[pool])),
+        records=round(float(numbers.sum())),
+        at_risk=round(float(numbers[found.above if covered.any() else found.beliefs > found.priors].sum())),
+        exposed=tuple(_most_exposed(pairs if groups is None else groups, told, found, pool)),
         remark=_remark(found, who),
-        who=who(worst),
-        nearest=None
-        if limit is None
-        else nearer(
-            Nearest(
-                who(nearest), float(found.beliefs[nearest]), float(found.limits[nearest]), float(found.priors[nearest])
-            ),
-            float(found.beliefs[worst]),
-            limit,
-        ),
-        why_bound=why_bound(bounds_of(mechanism), limit, float(found.priors[worst])) if limit is not None else "",
     )
 
 
@@ -117,7 +104,8 @@ def _pair(domain: SensitiveDomain, number: int) -> str:
 
 
 def _remark(found: RecordBeliefs, who: Callable[[int], str]) -> str:
-    text = f"Before the release it believes in the true value by {found.mean(found.priors):.4g} on average."
+    before = float(found.priors @ found.numbers / found.numbers.sum())
+    text = f"Before the release it believes in the true value by {before:.4g} on average."
     free = ~found.covered
     if free.any():
         records = round(float(found.numbers[free].sum()))
@@ -130,7 +118,7 @@ def _remark(found: RecordBeliefs, who: Callable[[int], str]) -> str:
 
 
 def _most_exposed(
-    groups: IntArray, told: Callable[[int], str], found: RecordBeliefs, pool: IntArray
+    groups: IntArray, told: Callable[[int], str], found: RecordBeliefs, pool: BoolArray
 ) -> Iterator[Exposed]:
     """Yield the groups with the largest beliefs, of those that `worst` is taken from."""
     numbers, place = np.unique(groups, return_inverse=True)
@@ -169,16 +157,12 @@ def cases_of(evidence: Evidence, groups: IntArray) -> Cases:
     return expected_cases(evidence.mechanism, evidence.true, groups, evidence.once(compositions).quotas)
 
 
-def _public(manifest: Manifest) -> Listed | None:
-    return Listed(3, covered=True) if manifest.kind == "randomized" else None
-
-
 ATTACKER = Attacker(
     name="frequencies",
     knows="knows the shares of the values in the table",
     why_not_covered="Nothing is required of any value of which something can be learnt.",
     on={"randomized": of_randomized, "response": ONE_MATRIX, "groups": IN_GROUPS},
     promised={"randomized": of_randomized},
-    public=_public,
+    public=listed(3, True, "randomized"),
     place=5,
 )

@@ -13,25 +13,39 @@ from collections.abc import Iterator
 import numpy as np
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
-from sfumato.auditor.beliefs import bounds_of, limits_at, why_bound
+from sfumato.auditor.beliefs import limits_at, worst_finding
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, nearer
-from sfumato.auditor.sub_tables import Quotas, compositions, has_sub_tables
-from sfumato.release.manifest import Manifest
-from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.sub_tables import Quotas, compositions, has_sub_tables, held_records
 from sfumato.values.mechanism import Mechanism
 
 
 def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
     """Return what the sub-table of a record tells of its true value; quotas: the records of each value in each."""
-    records, beliefs, priors, limits = _told(mechanism, quotas)
-    protected = np.isfinite(limits)
-    pool = np.flatnonzero((records > 0) & (protected | (not protected[records > 0].any())))
-    nearest = int(pool[(beliefs - np.where(protected, limits, 0.0))[pool].argmax()])
-    worst = int(pool[beliefs[pool].argmax()])
-    names = _names(mechanism)
-    above = beliefs > np.where(protected, limits, priors) * (1 + ROUNDING)
-    return Finding(
+    held, tables = held_records(mechanism, quotas), mechanism.tables
+    shares = held / held.sum()
+    # of each value of each sub-table, one after another
+    codes = np.concatenate([table.codes for table in tables])
+    number = np.repeat(np.arange(len(tables)), [table.codes.size for table in tables])
+    records, priors = np.concatenate([np.asarray(quota) for quota in quotas]), shares[codes]
+    beliefs = records / np.maximum(np.bincount(number, records), 1)[number]
+    bounds = [bound for table in tables for bound in table.bounds]
+    limits = limits_at(bounds, np.arange(codes.size, dtype=np.int32), priors)
+    pool = (records > 0) & (np.isfinite(limits) | np.isinf(limits[records > 0]).all())
+    above = pool & (beliefs > np.where(np.isfinite(limits), limits, priors) * (1 + ROUNDING))
+
+    def told(line: int) -> str:
+        return f"sub-table {number[line] + 1}: {mechanism.domain.labels[codes[line]]!r}"
+
+    order = np.argsort(np.where(pool, -beliefs, 1.0), kind="stable")[: min(SHOWN, int(pool.sum()))]
+    return worst_finding(
+        beliefs,
+        priors,
+        limits,
+        pool,
+        told,
+        bounds,
+        promised=False,
         attacker="label",
         question="Which true value does a record have, given its sub-table?",
         assumption=(
@@ -42,50 +56,12 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
             "the belief in a record's true value: the largest (worst), and on average (mean), over records whose "
             "value has a bound; exact"
         ),
-        worst=float(beliefs[worst]),
         mean=float(np.average(beliefs[pool], weights=records[pool])),
         records=int(records.sum()),
-        at_risk=int(records[pool][above[pool]].sum()),
-        stated=float(limits[worst]) if protected[worst] else None,
-        baseline=float(priors[worst]),
-        exposed=tuple(
-            Exposed(names[k], int(records[k]), float(beliefs[k]))
-            for k in pool[np.argsort(-beliefs[pool], kind="stable")][:SHOWN].tolist()
-        ),
+        at_risk=int(records[above].sum()),
+        exposed=tuple(Exposed(told(k), int(records[k]), float(beliefs[k])) for k in order.tolist()),
         remark=_remark(mechanism),
-        who=names[worst],
-        nearest=nearer(
-            Nearest(names[nearest], float(beliefs[nearest]), float(limits[nearest]), float(priors[nearest])),
-            float(beliefs[worst]),
-            float(limits[worst]),
-        )
-        if protected[worst]
-        else None,
-        why_bound=why_bound(bounds_of(mechanism), limits[worst], priors[worst]) if protected[worst] else "",
     )
-
-
-def _told(mechanism: Mechanism, quotas: Quotas) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """Return of each value of each sub-table, one after another: records, belief, prior and bound from that prior."""
-    held = np.zeros(mechanism.domain.size, dtype=np.int64)
-    for table, quota in zip(mechanism.tables, quotas, strict=True):
-        held[table.codes] += np.asarray(quota)
-    shares = held / held.sum()
-    records = np.concatenate([np.asarray(quota, dtype=np.int64) for quota in quotas])
-    beliefs = np.concatenate([np.asarray(quota) / max(int(np.sum(quota)), 1) for quota in quotas])
-    priors = np.concatenate([shares[table.codes] for table in mechanism.tables])
-    limits = np.concatenate(
-        [limits_at(t.bounds, np.arange(t.codes.size, dtype=np.int32), shares[t.codes]) for t in mechanism.tables]
-    )
-    return records, beliefs, priors, limits
-
-
-def _names(mechanism: Mechanism) -> list[str]:
-    return [
-        f"sub-table {number + 1}: {mechanism.domain.labels[code]!r}"
-        for number, table in enumerate(mechanism.tables)
-        for code in table.codes.tolist()
-    ]
 
 
 def _remark(mechanism: Mechanism) -> str:
@@ -112,10 +88,6 @@ def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:
     yield label_finding(evidence.mechanism, evidence.once(compositions).quotas)
 
 
-def _public(manifest: Manifest) -> Listed | None:
-    return Listed(5, covered=False) if has_sub_tables(manifest) else None
-
-
 ATTACKER = Attacker(
     name="label",
     knows="sees which sub-table a record is in",
@@ -123,6 +95,6 @@ ATTACKER = Attacker(
         "The guarantee bounds beliefs once a record's sub-table is seen, not what the sub-table itself tells."
     ),
     on={"randomized": of_sub_tables, "response": NO_SUB_TABLES, "groups": NO_SUB_TABLES},
-    public=_public,
+    public=lambda manifest: Listed(5, covered=False) if has_sub_tables(manifest) else None,
     place=4,
 )
