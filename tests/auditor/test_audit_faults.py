@@ -17,7 +17,7 @@ import sfumato as sf
 from sfumato.analyst.release import Release
 from sfumato.auditor.finding import Finding
 from sfumato.engines.deal import buckets as grouping
-from sfumato.engines.embedded.sorting import stable_order
+from sfumato.engines.embedded.shuffle import stable_order
 from sfumato.errors import ReleaseError
 from sfumato.publisher.policy import Policy
 from sfumato.release.manifest import Column

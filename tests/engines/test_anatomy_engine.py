@@ -24,8 +24,7 @@ from sfumato.engines.deal import buckets as grouping
 from sfumato.engines.deal.anatomy import anatomized, dealing_word, regrouped, sensitive_codes, sensitive_values
 from sfumato.engines.deal.buckets import DealtRows, Groups, order_by_word, random_order
 from sfumato.engines.embedded import shuffle, sources
-from sfumato.engines.embedded.sorting import stable_order
-from sfumato.engines.embedded.spill import SpillFile
+from sfumato.engines.embedded.shuffle import SpillFile, stable_order
 from sfumato.engines.rows.mapping import WORD, RowMapper, integer_types
 from sfumato.errors import PlanMismatch
 from sfumato.publisher.table import profile, scan

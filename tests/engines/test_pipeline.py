@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sfumato.engines.embedded.pipeline import ahead
+from sfumato.engines.base import ahead
 
 
 class Item:

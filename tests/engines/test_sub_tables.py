@@ -17,7 +17,7 @@ from scipy.stats import binom, chi2
 from sfumato.analyst.randomized.figures import FEW
 from sfumato.analyst.release import Release
 from sfumato.engines.deal import allocation
-from sfumato.engines.deal.labels import dealt, table_rows
+from sfumato.engines.deal.allocation import dealt, table_rows
 from sfumato.engines.embedded import sources
 from sfumato.errors import PlanMismatch, TableError
 from sfumato.methods.plan import Plan
@@ -141,7 +141,7 @@ def test_equal_words_at_a_boundary_are_dealt_again(monkeypatch: pytest.MonkeyPat
             raise allocation.EqualWords
         return honest(stream, quotas)
 
-    monkeypatch.setattr("sfumato.engines.deal.labels.find_deal", unlucky)
+    monkeypatch.setattr("sfumato.engines.deal.allocation.find_deal", unlucky)
     key = SecretKey.from_seed(1)
     labels_of = dealt(table_rows(opened.source, opened.schema, made.mechanism, key), made.mechanism, made.quotas, key)
     batch = next(iter(opened.source.batches(["job"])))

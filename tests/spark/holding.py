@@ -1,6 +1,6 @@
 """Tasks in other hands: they say that they run, wait, fail, or go on writing, as a test wants.
 
-The driver sends these instead of what `running.mapped` makes. A task leaves a file "kind-partition-attempt" in the
+The driver sends these instead of what `tasks.mapped` makes. A task leaves a file "kind-partition-attempt" in the
 folder of markers, in which stands where its executor runs.
 
     with held(markers, "WriteFiles"):                tasks of that kind wait for a file `go` in the folder of markers
@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sfumato.engines.spark import running
-from sfumato.engines.spark.running import NO_KEY, _Sent
+from sfumato.engines.spark import tasks
+from sfumato.engines.spark.tasks import NO_KEY, _Sent
 from sfumato.engines.spark.writing import WriteFiles
 from sfumato.values.randomness import SecretKey, release_id
 
@@ -142,11 +142,11 @@ def _wait_for(path: Path) -> None:
 def held(markers: Path, kind: str, by: type[_Marked] = Late) -> Iterator[None]:
     """Send tasks in other hands; those of one kind have trouble."""
     markers.mkdir(parents=True, exist_ok=True)
-    running._Sent = partial(by, str(markers), kind)  # type: ignore[assignment, misc]
+    tasks._Sent = partial(by, str(markers), kind)  # type: ignore[assignment, misc]
     try:
         yield
     finally:
-        running._Sent = _Sent  # type: ignore[misc]
+        tasks._Sent = _Sent  # type: ignore[misc]
 
 
 def ran(markers: Path, kind: str) -> list[tuple[int, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.engines.spark import running
+from sfumato.engines.spark import tasks
 from sfumato.errors import UsageError
 from sfumato.values.randomness import SecretKey
 from tests.spark.secrecy import forms, found
@@ -33,9 +33,9 @@ def test_calls_to_java_are_not_logged_with_the_key(
 ) -> None:
     """At whatever logger DEBUG is switched on. Other calls are: the same one in plain Spark shows the key."""
     with caplog.at_level(logging.DEBUG, logger):
-        running.mapped(spark.range(3), unchanged, "id long", KEY)
+        tasks.mapped(spark.range(3), unchanged, "id long", KEY)
         assert found(caplog.text.encode(), forms(KEY.secret)) == []
-        spark.range(3).mapInArrow(running._Sent(unchanged, KEY, ["id"]), "id long")  # type: ignore[arg-type]
+        spark.range(3).mapInArrow(tasks._Sent(unchanged, KEY, ["id"]), "id long")  # type: ignore[arg-type]
         assert found(caplog.text.encode(), forms(KEY.secret)) == ["base64"]
 
 
@@ -44,4 +44,4 @@ def test_what_spark_would_write_to_a_file_is_refused(spark: SparkSession) -> Non
 
     schema = StructType([StructField(f"column {k}", LongType()) for k in range(40_000)])
     with pytest.raises(UsageError, match="the secret key to disks"):
-        running.mapped(spark.range(3), unchanged, schema, KEY)
+        tasks.mapped(spark.range(3), unchanged, schema, KEY)

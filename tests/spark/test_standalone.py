@@ -190,7 +190,7 @@ WATCHED = """
 import sys
 from pathlib import Path
 from pyspark.sql.classic.dataframe import DataFrame
-from sfumato.engines.spark import running
+from sfumato.engines.spark import tasks
 from sfumato.errors import JobFailed
 from sfumato.publisher.publish import publish
 from sfumato.values.randomness import SecretKey
@@ -219,7 +219,7 @@ def told(batches):
 with session(sys.argv[1], {"spark.planted": in_conf.hex()}) as spark:
     DataFrame.toArrow = shown
     for name, key_of, small in (("uniform", key, 1 << 18), ("anatomy", in_deal, 1 << 18), ("fine-grain", key, 1)):
-        running.SMALL = small
+        tasks.SMALL = small
         opened = scan_on_spark(table, METHODS[name], spark)
         plan = planned(opened)
         publish(opened, plan, folder / name, key=key_of)

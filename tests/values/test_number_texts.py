@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engines.rows.number_columns import NumberColumns
+from sfumato.engines.rows.looking import NumberColumns
 from sfumato.errors import TableError
 from sfumato.values.number_texts import held_by
 

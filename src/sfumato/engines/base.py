@@ -1,12 +1,16 @@
-"""What an engine reads: batches of rows, each with its address (file, first row)."""
+"""What an engine reads: batches of rows, each with its address (file, first row), one stage ahead of the next."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
@@ -82,3 +86,75 @@ def hash_files(files: Sequence[Path]) -> str:
         with open(file, "rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()
+
+
+T = TypeVar("T")
+U = TypeVar("U")
+_END = object()
+
+
+def ahead(items: Iterable[T], depth: int = 1, stopped: threading.Event | None = None) -> Generator[T, None, None]:
+    """Make the items in a thread, at most `depth` ahead of their use, besides the one in use.
+
+    A slot is taken before an item is made (a bounded queue alone would let one more live), so memory is bounded by
+    `depth` + 1 items. What the maker raises is raised here; leaving early ends the thread, at the latest with the next
+    item: one that takes long to make can look at `stopped`.
+    """
+    ready: queue.SimpleQueue[tuple[object, BaseException | None]] = queue.SimpleQueue()
+    slots = threading.Semaphore(depth)
+    stopped = stopped or threading.Event()
+    thread = threading.Thread(target=_make, args=(items, ready, slots, stopped), daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, problem = ready.get()
+            slots.release()
+            if problem is not None:
+                raise problem
+            if item is _END:
+                return
+            yield cast(T, item)
+            del item
+    finally:
+        stopped.set()
+        slots.release()
+        thread.join()
+
+
+def side_by_side(function: Callable[[T], U], items: Iterable[T], workers: int = 2) -> Generator[U, None, None]:
+    """Apply the function to the items in several threads, and give the results in the items' order.
+
+    At most one item more than there are workers is under way or waiting.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        under_way: deque[Future[U]] = deque()
+        try:
+            for item in items:
+                under_way.append(pool.submit(function, item))
+                del item
+                if len(under_way) > workers:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for future in under_way:
+                future.cancel()
+
+
+def _make(
+    items: Iterable[T],
+    ready: queue.SimpleQueue[tuple[object, BaseException | None]],
+    slots: threading.Semaphore,
+    stopped: threading.Event,
+) -> None:
+    try:
+        slots.acquire()
+        for item in items:
+            if stopped.is_set():
+                return
+            ready.put((item, None))
+            del item  # else it stays alive while the next one is made
+            slots.acquire()
+        ready.put((_END, None))
+    except BaseException as problem:
+        ready.put((_END, problem))

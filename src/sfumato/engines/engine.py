@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.rows.by_record import RecordKey
+from sfumato.engines.rows.selection import RecordKey
 from sfumato.release.formats import FormatName
 from sfumato.values.arrays import Progress
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain

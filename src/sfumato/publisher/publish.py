@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Guarantee, Shape
 from sfumato.engines.engine import BucketsWritten, FilesWritten, Written
-from sfumato.engines.rows.number_columns import holds
+from sfumato.engines.rows.looking import holds
 from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
 from sfumato.methods import named
 from sfumato.methods.plan import AnyPlan

@@ -14,12 +14,12 @@ import pyarrow as pa
 from sfumato.engines.base import RESERVED, Source
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.engine import EmbeddedEngine, watched_numbers
-from sfumato.engines.embedded.sources import open_source
+from sfumato.engines.embedded.sources import is_frame, open_source
 from sfumato.engines.engine import Engine, Rows
-from sfumato.engines.rows.by_record import RecordKey
 from sfumato.engines.rows.encoding import fitted
-from sfumato.engines.rows.number_columns import no_number
-from sfumato.engines.spark.source import SparkSource, is_frame, open_frame
+from sfumato.engines.rows.looking import no_number
+from sfumato.engines.rows.selection import RecordKey
+from sfumato.engines.spark.source import SparkSource, open_frame
 from sfumato.errors import PolicyError, TableError
 from sfumato.publisher import toml
 from sfumato.publisher.policy import Policy

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.base import Source
+from sfumato.engines.base import Source, ahead
 from sfumato.engines.deal.buckets import (
     Composition,
     DealtRows,
@@ -30,13 +30,10 @@ from sfumato.engines.deal.buckets import (
     compositions,
     random_order,
 )
-from sfumato.engines.embedded.pipeline import ahead
-from sfumato.engines.embedded.shuffle import Spill
-from sfumato.engines.embedded.sorting import Order, stable_order
-from sfumato.engines.embedded.spill import SpillFile
+from sfumato.engines.embedded.shuffle import Order, Spill, SpillFile, stable_order
 from sfumato.engines.rows.encoding import Encoder
-from sfumato.engines.rows.mapping import WORD, Beside, changed_table, decoded, positioned
-from sfumato.engines.rows.sensitive import SensitiveRows
+from sfumato.engines.rows.mapping import WORD, Beside, decoded, positioned
+from sfumato.engines.rows.selection import SensitiveRows, changed_table
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, WordArray
 from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain

@@ -21,10 +21,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.embedded.pipeline import ahead, side_by_side
-from sfumato.engines.embedded.sorting import stable_order
-from sfumato.engines.embedded.spill import Place, SpillFile
-from sfumato.engines.rows.mapping import changed_table
+from sfumato.engines.base import ahead, side_by_side
+from sfumato.engines.embedded.shuffle import Place, SpillFile, stable_order
+from sfumato.engines.rows.selection import changed_table
 from sfumato.values.arrays import CodeArray, IntArray, WordArray
 from sfumato.values.bucket_deal import Deal, Runs
 from sfumato.values.randomness import SecretKey, Step

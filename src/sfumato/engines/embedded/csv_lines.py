@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.embedded.pipeline import side_by_side
+from sfumato.engines.base import side_by_side
 from sfumato.values.arrow import from_numpy, take, with_nulls
 
 STRETCH = 1 << 23

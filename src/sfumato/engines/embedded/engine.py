@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.engines.base import Source
+from sfumato.engines.deal.allocation import dealt, table_rows
 from sfumato.engines.deal.anatomy import (
     TwoTables,
     anatomized,
@@ -22,22 +23,16 @@ from sfumato.engines.deal.anatomy import (
     sensitive_codes,
     sensitive_values,
 )
-from sfumato.engines.deal.labels import dealt, table_rows
-from sfumato.engines.embedded.counting import count_sensitive
+from sfumato.engines.embedded.counting import count_sensitive, group_sizes
 from sfumato.engines.embedded.csv_source import CsvSource
-from sfumato.engines.embedded.duck import group_sizes
-from sfumato.engines.embedded.memory import kept_memory
 from sfumato.engines.embedded.shuffle import shuffled
 from sfumato.engines.embedded.writing import Written as FileWritten
-from sfumato.engines.embedded.writing import reported, write_file
+from sfumato.engines.embedded.writing import kept_memory, reported, write_file
 from sfumato.engines.engine import BucketsWritten, FilesWritten, Rows, Written
-from sfumato.engines.rows.identity import index_column
-from sfumato.engines.rows.looking import see
+from sfumato.engines.rows.looking import NumberColumns, PublishedRows, see
 from sfumato.engines.rows.mapping import CountedValues, RowMapper, integer_types
 from sfumato.engines.rows.mapping import Dealt as LabelOf
-from sfumato.engines.rows.number_columns import NumberColumns
-from sfumato.engines.rows.published import PublishedRows
-from sfumato.engines.rows.selection import complete_columns, draw_persons
+from sfumato.engines.rows.selection import complete_columns, draw_persons, index_column
 from sfumato.errors import UsageError
 from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS, FormatName

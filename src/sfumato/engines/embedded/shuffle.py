@@ -7,6 +7,8 @@ the process.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.embedded.sorting import Order, order_of_words, stable_order
-from sfumato.engines.embedded.spill import Place, SpillFile
 from sfumato.values.arrays import WordArray
 from sfumato.values.arrow import codes_of, from_numpy, from_text, nulls_of, take
 from sfumato.values.randomness import SecretKey, Step
@@ -216,3 +216,78 @@ class _Dictionary:
     def decoded(self, codes: Any) -> Any:
         """Return the values of the codes."""
         return pa.DictionaryArray.from_arrays(codes, from_text(list(self._codes)))
+
+
+Order = npt.NDArray[np.uint32]
+"""Numbers of rows, in the order in which these are to be."""
+
+
+def stable_order(keys: npt.NDArray[np.integer]) -> Order:
+    """Return the order by keys, none of them negative; rows of one key stay as they are."""
+    most = int(keys.max(initial=0))
+    if most < 1 << 16:
+        return np.argsort(keys.astype(np.min_scalar_type(most)), kind="stable").astype(np.uint32)
+    return _packed_order(keys, most)
+
+
+def _packed_order(keys: npt.NDArray[np.integer], most: int) -> Order:
+    """Return the order by a plain sort of (key, row), packed in as few bits as hold them."""
+    row_bits = max(keys.size - 1, 1).bit_length()
+    packed: npt.NDArray[Any] = keys.astype(np.uint64 if (most + 1) << row_bits > 1 << 32 else np.uint32)
+    packed <<= packed.dtype.type(row_bits)
+    packed |= np.arange(keys.size, dtype=packed.dtype)
+    packed.sort()
+    packed &= packed.dtype.type((1 << row_bits) - 1)
+    return packed.astype(np.uint32, copy=False)
+
+
+def order_of_words(words: WordArray) -> Order:
+    """Return the order by words of 64 bits: by 32 of them, 16 at a time.
+
+    The few words that agree in these are next to each other then, and are compared whole.
+    """
+    leading = (words >> np.uint64(32)).astype(np.uint32)
+    order = stable_order(leading & np.uint32(0xFFFF))
+    order = order.take(stable_order((leading >> np.uint32(16)).take(order)))
+    leading = leading.take(order)
+    same = np.flatnonzero(leading[1:] == leading[:-1])
+    if same.size:
+        places = np.union1d(same, same + 1)
+        undecided = order[places]
+        order[places] = undecided[np.argsort(words[undecided], kind="stable")]
+    return order
+
+
+Place = tuple[int, int]
+"""Offset and length of a message."""
+
+
+class SpillFile:
+    """Messages, appended one after another and read back by their places."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder, prefix=".spill-", buffering=0)  # noqa: SIM115
+        self._end = 0
+
+    def append(self, message: Any) -> Place:
+        """Write a message; return its place."""
+        view = memoryview(message)
+        place = (self._end, len(view))
+        while view:
+            written = os.pwrite(self._file.fileno(), view, self._end)
+            self._end += written
+            view = view[written:]
+        return place
+
+    def read_into(self, place: Place, view: memoryview) -> None:
+        """Read the message at a place into memory of its length."""
+        offset = place[0]
+        while view:
+            got = os.preadv(self._file.fileno(), [view], offset)
+            if not got:
+                raise OSError("a temporary file was cut short")
+            offset, view = offset + got, view[got:]
+
+    def close(self) -> None:
+        """Give the space back."""
+        self._file.close()

@@ -53,6 +53,13 @@ def open_source(table: Any, rule: InputRule | None = None) -> Source:
     )
 
 
+def is_frame(table: Any) -> bool:
+    """Whether it is a Spark DataFrame. (It speaks Arrow too, and would come to this process whole.)"""
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(table).__mro__
+    )
+
+
 def no_table(path: str | Path) -> UsageError:
     """Return the error of a table that is not there."""
     return UsageError(f"There is no table {str(path)!r}.", near_file(path) or "Give the path of a file or folder.")

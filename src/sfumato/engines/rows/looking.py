@@ -1,25 +1,35 @@
-"""What is seen of columns that would be published as they are: counts of values, for `looks` to judge.
+"""What is seen of a table's rows as they would be published: of values, and of text that holds numbers.
 
-Contents are looked at in a sample of the first rows. A column that is nearly unique among the first rows is counted
+Columns are looked at in a sample of the first rows, for `looks` to judge. One that is nearly unique there is counted
 whole: a sample of rows has, for its size, at least as many different values as all of them.
+
+Which columns of text hold numbers is found as rows are written. Almost every batch is settled by one regular expression
+for each column (for a run of columns that is copied as one, one for all of it): it fits the numbers that are written
+like those before. Only rows that it does not fit are looked into.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.engines.base import BATCH_ROWS, Source
-from sfumato.engines.embedded.duck import not_nan, plain_kind, run, salt
-from sfumato.engines.rows.encoding import fitted, new_encoder
+from sfumato.engines.embedded.counting import not_nan, plain_kind, recoding_notes, run, salt
+from sfumato.engines.rows.encoding import LEFT_OUT, Encoder, fitted, new_encoder
+from sfumato.engines.rows.mapping import positioned
+from sfumato.errors import TableError
+from sfumato.values.arrays import Progress
 from sfumato.values.arrow import from_numpy, is_text
-from sfumato.values.attributes import Attribute
+from sfumato.values.attributes import Attribute, Schema
 from sfumato.values.looks import PATTERNS, Seen, is_id, words
+from sfumato.values.number_texts import AnySpelling, ColumnType, Holds, Spelling, any_spelling_of, spelling_of
+from sfumato.values.randomness import simulation
 
 FIRST_ROWS = BATCH_ROWS
 """Rows from the beginning of the table that are looked at: what the engine reads at a time."""
@@ -137,3 +147,215 @@ def _counted(source: Source, seen: Seen) -> Seen:
     values = f"(SELECT {not_nan('c0', plain_kind(kind))} AS v FROM rows) WHERE v IS NOT NULL"
     present, distinct = run(f"{counts} {values}", (batch.rows for batch in source.batches([seen.name])), [kind])[0]
     return replace(seen, present=present, distinct=distinct)
+
+
+SURVEYED = 200_000
+"""Rows of a survey, at most."""
+SEED = 1  # the sample is the same at every call: a survey can be repeated
+
+
+class PublishedRows:
+    """Streams some columns of the rows that would be published, recoded ones as the codes of their labels."""
+
+    def __init__(self, source: Source, schema: Schema, columns: Sequence[str]) -> None:
+        self._source, self._columns = source, list(columns)
+        attributes = [a for a in schema.attributes if a.is_published]
+        self._dropping = [a.name for a in attributes if a.missing == "drop"]
+        needed = {*columns, *self._dropping}
+        coded = [a for a in attributes if a.name in needed and (a.recoding or a.declared)]
+        self._encoders = {a.name: _encoder(a, source) for a in coded}
+
+    @property
+    def kinds(self) -> list[Any]:
+        """The Arrow types of the columns."""
+        return [pa.int32() if name in self._encoders else self._source.column_type(name) for name in self._columns]
+
+    def batches(self, progress: Progress) -> Iterator[Any]:
+        """Yield all rows."""
+        for rows, _ in self._mapped(progress):
+            yield rows
+
+    def sample(self, rows: int, progress: Progress) -> Any:
+        """Return at most `SURVEYED` rows, a random one of each of so many equal stretches, as an Arrow table.
+
+        Every k-th row would be simpler, but could fall in step with a table that has a period.
+        """
+        stride = max(1, -(-rows // SURVEYED))
+        starts = np.arange(0, rows, stride)
+        places = starts + simulation(SEED).integers(0, np.minimum(stride, rows - starts))
+        kept = [batch.take(pa.array(hits)) for batch, hits in self._picked(places, progress) if hits.size]
+        schema = pa.schema([(name, plain_kind(kind)) for name, kind in zip(self._columns, self.kinds, strict=True)])
+        return pa.Table.from_batches([_cast(batch, schema) for batch in kept], schema)
+
+    def _picked(self, places: npt.NDArray[np.int64], progress: Progress) -> Iterator[tuple[Any, Any]]:
+        """Yield each batch with the numbers of those of its rows whose original place was picked."""
+        for rows, originals in self._mapped(progress):
+            if originals.size:
+                first, last = np.searchsorted(places, [originals[0], originals[-1] + 1])
+                yield rows, np.flatnonzero(np.isin(originals, places[first:last], assume_unique=True))
+
+    def _mapped(self, progress: Progress) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
+        """Yield the published rows of each batch, and their places in the table."""
+        wanted = list(dict.fromkeys([*self._columns, *self._dropping]))
+        for batch, position in positioned(self._source, wanted):
+            progress(batch.rows.num_rows)
+            codes = {name: self._codes(name, batch.rows, position) for name in self._encoders}
+            columns = [codes[name] if name in codes else batch.rows.column(name) for name in self._columns]
+            rows = pa.RecordBatch.from_arrays(columns, names=self._columns)
+            keep = self._keep(batch.rows, codes)
+            places = np.arange(position, position + batch.rows.num_rows)
+            yield (rows, places) if keep.all() else (rows.filter(pa.array(keep)), places[keep])
+
+    def _codes(self, name: str, rows: Any, position: int) -> Any:
+        return pa.array(self._encoders[name].encode(rows.column(name), position))
+
+    def _keep(self, rows: Any, codes: dict[str, Any]) -> npt.NDArray[np.bool_]:
+        keep = np.ones(rows.num_rows, dtype=np.bool_)
+        for name in self._dropping:
+            if name in codes:
+                keep &= codes[name].to_numpy() != LEFT_OUT
+            else:
+                keep &= rows.column(name).is_valid().to_numpy(zero_copy_only=False)
+        return keep
+
+    def problems(self) -> list[str]:
+        """Return, after a pass, which values publishing would refuse."""
+        found = []
+        for encoder in self._encoders.values():
+            try:
+                encoder.check()
+            except TableError as problem:
+                found.append(f"Publishing would stop: {problem.message} {problem.hint}")
+        return found
+
+    def recoding_notes(self) -> tuple[str, ...]:
+        """Return, after a pass, what to know of how columns are recoded."""
+        unseen = {name: encoder.unseen for name, encoder in self._encoders.items()}
+        return recoding_notes(self._source, [encoder.attribute for encoder in self._encoders.values()], unseen)
+
+
+def _encoder(attribute: Attribute, source: Source) -> Encoder:
+    return new_encoder(fitted(attribute, source.column_type(attribute.name)))
+
+
+def _cast(batch: Any, schema: Any) -> Any:
+    columns = [
+        (c.storage if isinstance(c, pa.ExtensionArray) else c).cast(field.type)
+        for c, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+HOLDS = b"sfumato.holds"
+"""Under which a field of an Arrow schema has what numbers its text holds; no file has it."""
+ANYTHING = "[^,]*"
+"""A field of a run that nobody looks into any more."""
+NOTHING = "(?:[^\\x00-\\x{10FFFF}])"
+"""Fits no text."""
+
+
+class NumberColumns:
+    """Watches rows on their way to the file. `declared` has the columns to watch, and what the policy says of them."""
+
+    def __init__(
+        self, declared: Mapping[str, ColumnType | None], wide: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        self._columns = {name: _Column(name, kind == "number") for name, kind in declared.items() if kind != "text"}
+        self._wide = wide or {}
+
+    def watches(self, name: str) -> bool:
+        """Whether a column is one of those that are watched."""
+        return name in self._columns
+
+    @property
+    def held(self) -> dict[str, Holds]:
+        """The columns that hold numbers, of the rows so far."""
+        held = {name: column.holds for name, column in self._columns.items()}
+        return {name: holds for name, holds in held.items() if holds is not None}
+
+    def watched(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Give the batches as they are, and look at each."""
+        for rows in batches:
+            for name, texts in zip(rows.schema.names, rows.columns, strict=True):
+                run = [self._columns.get(part) for part in self._wide.get(name, (name,))]
+                if any(column is not None and column.is_open for column in run):
+                    _look(run, texts)
+            yield rows
+
+    def noted(self, schema: Any) -> Any:
+        """Return the schema of the file with what its columns hold, for `holds`."""
+        fields = [_noted(field, self.held.get(field.name)) for field in schema]
+        return pa.schema(fields, metadata=schema.metadata)
+
+
+def _noted(field: Any, holds: Holds | None) -> Any:
+    return field if holds is None else field.with_metadata({**(field.metadata or {}), HOLDS: holds.encode()})
+
+
+def holds(field: Any) -> Holds | None:
+    """Return what numbers a column of a noted schema holds."""
+    noted = (field.metadata or {}).get(HOLDS)
+    return None if noted is None else noted.decode()
+
+
+def no_number(name: str, text: str) -> TableError:
+    """Return what is raised where a column that is declared to be a number holds something else."""
+    return TableError(
+        f"{name!r} is declared to be a number, and holds {text!r}.",
+        'Mend the table, name the texts that mean "missing" ([input] missing_values), or declare type = "text".',
+    )
+
+
+class _Column:
+    """A column of text that may hold numbers; one that is declared to hold them must."""
+
+    def __init__(self, name: str, is_declared: bool) -> None:
+        self._name, self._is_declared = name, is_declared
+        self._spelling: Any = None  # of the numbers so far; all of them are of one of the two kinds
+        self.is_open = True  # whether it may hold numbers, for all that was seen
+
+    @property
+    def holds(self) -> Holds | None:
+        spelling: Spelling | AnySpelling | None = self._spelling
+        return spelling.holds if spelling is not None and self.is_open else None
+
+    @property
+    def pattern(self) -> str:
+        """What fits the values that change nothing."""
+        return NOTHING if self._spelling is None else f"(?:{self._spelling.pattern})"
+
+    def see(self, text: str) -> None:
+        """Take note of a value."""
+        if not self.is_open:
+            return
+        one: Any = any_spelling_of(text) if self._is_declared else spelling_of(text)
+        if one is None and self._is_declared:
+            raise no_number(self._name, text)
+        if one is not None:
+            one = one if self._spelling is None else self._spelling.joined(one)
+        self._spelling, self.is_open = one, one is not None and one.holds is not None
+
+
+def _look(run: list[_Column | None], texts: Any) -> None:
+    """Take note of the values of a column of text, or of a run of columns, until nothing new is left."""
+    texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    if pa.types.is_dictionary(texts.type):
+        texts = texts.unique().cast(pa.string())  # a dictionary may have values that no row has
+    while len(texts := _unlike(run, texts)):
+        fields = texts[0].as_py().split(",") if len(run) > 1 else [texts[0].as_py()]
+        for column, text in zip(run, fields, strict=True):
+            if column is not None and (text or len(run) == 1):  # an empty field of a run is a missing value
+                column.see(text)
+
+
+def _unlike(run: list[_Column | None], texts: Any) -> Any:
+    """Return the texts that do not fit what is known so far, none of them missing."""
+    patterns = [column.pattern if column is not None and column.is_open else None for column in run]
+    while patterns and patterns[-1] is None:
+        patterns.pop()
+    if not patterns:
+        return texts.slice(0, 0)
+    end = "$" if len(patterns) == len(run) else ","  # nobody looks into the fields after the last open one
+    fields = ",".join(ANYTHING if pattern is None else f"{pattern}?" for pattern in patterns)
+    fits = pc.match_substring_regex(texts, f"^{fields if len(run) > 1 else patterns[0]}{end}")
+    return texts.filter(pc.invert(fits))  # without the missing ones

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.base import RESERVED, Batch, Source
-from sfumato.engines.embedded.pipeline import ahead
-from sfumato.engines.rows.by_record import RecordKey
+from sfumato.engines.base import RESERVED, Batch, Source, ahead
 from sfumato.engines.rows.encoding import Encoder, Refusal, first_row, fitted, new_encoder, number_type
-from sfumato.engines.rows.selection import complete_rows, dropping
-from sfumato.errors import PlanMismatch, TableError
+from sfumato.engines.rows.selection import RecordKey, changed_table, complete_rows, dropping
+from sfumato.errors import TableError
 from sfumato.values.arrays import BoolArray, WordArray
 from sfumato.values.arrow import first_null, from_numpy, from_text
 from sfumato.values.attributes import Attribute, Domain, Schema
@@ -193,14 +191,6 @@ def missing_values(name: str, lacking: Refusal) -> TableError:
     return TableError(
         f"{name!r} is missing in {lacking.rows:,} row(s){first_row(',', lacking.first)}.",
         'Say what a missing value means: missing = "category" (it stays empty) or "drop" (leave the row out).',
-    )
-
-
-def changed_table() -> PlanMismatch:
-    """Return what is raised where a plan depends on the table's counts, and these are others."""
-    return PlanMismatch(
-        "The table is not the one that was planned: it has other values, or other numbers of them.",
-        "Plan again with the table as it is now.",
     )
 
 

@@ -1,12 +1,10 @@
 """Rows on a Spark cluster: counted, perturbed, dealt and written where they lie.
 
     source      a DataFrame under a policy, and the address of each row (file, number in the file)
-    tasks       what runs in Spark's Python workers: batches with addresses, and the same steps as on one machine
-    running     jobs: a function over all batches, its results, and its failures as errors of ours
-    counting    the profile, by partial counts and a groupBy
-    refusing    what is wrong with a column, looked at as a whole when a worker refused a value
-    identity    repeated record keys and persons; which row of a person is drawn
-    dealing     sub-tables: thresholds from counts of words
+    tasks       jobs, and what runs in Spark's Python workers: batches with addresses, the same steps as on one machine
+    counting    the profile, by partial counts and a groupBy; what is seen of columns
+    selection   what is wrong with a column, when a worker refused a value; which row of a person is drawn
+    mapping     the map, and the deal to sub-tables
     writing     rows to the files of a release: in their order, shuffled, or by group
     grouping    Anatomy's deal: ranks in parts by secret word
 

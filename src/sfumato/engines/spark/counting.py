@@ -1,7 +1,8 @@
 """The profile of a table on Spark: every partition is counted by itself, and Spark adds up (a groupBy).
 
 What comes to the driver are the combinations of values that occur, with their counts: as many as the domain has, not
-as the table has rows. And for the test of the row order a table of 64 blocks, and at most 10,000 codes.
+as the table has rows. And for the test of the row order a table of 64 blocks, and at most 10,000 codes; of the looks of
+columns what is seen of them, and of quasi-identifiers how many records share them.
 """
 
 from __future__ import annotations
@@ -9,24 +10,25 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sfumato.engines.embedded.counting import WATCHED, Tally, profile_of, recoding_notes
+from sfumato.engines.embedded.counting import WATCHED, Tally, plain_kind, profile_of, recoding_notes, salt
 from sfumato.engines.rows.encoding import Encoder, fitted, in_order, new_encoder, sources
+from sfumato.engines.rows.looking import SAMPLE, PublishedRows, seen_in
 from sfumato.engines.rows.selection import complete_rows, dropping
-from sfumato.engines.spark.identity import with_drawn
-from sfumato.engines.spark.refusing import complain, complete
-from sfumato.engines.spark.running import collected, mapped, told
-from sfumato.engines.spark.source import SparkSource
-from sfumato.engines.spark.tasks import DRAWN, Addressed, AnyBatch, TaskSource
+from sfumato.engines.spark.selection import complain, complete, with_drawn
+from sfumato.engines.spark.source import SparkSource, quoted
+from sfumato.engines.spark.tasks import DRAWN, Addressed, AnyBatch, TaskSource, collected, mapped, told
 from sfumato.errors import TableError
 from sfumato.values.arrays import BoolArray, CodeArray, Progress
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
+from sfumato.values.looks import Seen
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.row_order import SEGMENT, SEGMENTS, OrderTest, block_size, tested
@@ -269,3 +271,74 @@ def _watched(codes: Sequence[CodeArray], domain: SensitiveDomain) -> npt.NDArray
     if domain.size > WATCHED:
         joined = joined * SPREADING >> np.uint64(64 - (WATCHED - 1).bit_length())
     return joined.astype(np.int64)
+
+
+BETWEEN, NOTHING = "\x1f", "\x00"
+
+
+def group_sizes(source: SparkSource, schema: Schema, names: Sequence[str]) -> dict[int, int]:
+    """Return how many groups of records with equal values there are of each size: size -> groups."""
+    from pyspark.sql import functions as f
+
+    columns = list(dict.fromkeys([*names, *(a.name for a in dropping(schema))]))
+    keyed = _Keyed(schema, tuple(names), source.in_task(columns))
+    rows = mapped(source.addressed(columns), keyed.keys, "shared string")
+    marks = rows.select(f.xxhash64(f.lit(salt() % 2**63), f.col("shared")).alias("mark"))
+    sizes = marks.groupBy("mark").agg(f.count("*").alias("size"))
+    found = collected(sizes.groupBy("size").agg(f.count("*").alias("groups")))
+    return {line["size"]: line["groups"] for line in found.to_pylist()}
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """Joins the published quasi-identifiers of each row of a partition to one text."""
+
+    schema: Schema
+    names: tuple[str, ...]
+    source: TaskSource
+
+    def keys(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+        """Yield the texts."""
+        published = PublishedRows(self.source.of(given), self.schema, self.names)
+        for rows in published.batches(lambda _: None):
+            texts = [column.cast(plain_kind(column.type)).cast(pa.string()) for column in rows.columns]
+            joined = pc.binary_join_element_wise(*texts, BETWEEN, null_handling="replace", null_replacement=NOTHING)
+            yield pa.RecordBatch.from_arrays([joined], names=["shared"])
+
+
+def see(source: SparkSource, attributes: Sequence[Attribute]) -> list[Seen]:
+    """Return what is seen of columns: contents of the first rows that Spark gives, near uniqueness of all rows."""
+    if not attributes:
+        return []
+    from pyspark.sql import functions as f
+
+    chosen = source.frame.select(*(f.col(quoted(a.name)) for a in attributes))
+    lines = collected(mapped(chosen.limit(SAMPLE).coalesce(1), _See(tuple(attributes)).look, "seen string"))
+    found = [Seen(**json.loads(line)) for line in lines.column(0).to_pylist()]
+    return [seen if seen.is_coarse or not seen.nearly_unique else _counted(source, seen) for seen in found]
+
+
+@dataclass(frozen=True)
+class _See:
+    """Looks at rows in a worker."""
+
+    attributes: tuple[Attribute, ...]
+
+    def look(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+        """Yield what is seen of each column."""
+        names = [a.name for a in self.attributes]
+        batches = [pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in given]
+        if batches:
+            first = pa.Table.from_batches(batches).unify_dictionaries()
+            lines = [json.dumps(asdict(seen_in(first, a))) for a in self.attributes]
+            yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["seen"])
+
+
+def _counted(source: SparkSource, seen: Seen) -> Seen:
+    """Count the whole column; about, and exactly where it is in doubt."""
+    from pyspark.sql import functions as f
+
+    column = f.col(quoted(seen.name))
+    line = collected(source.frame.agg(f.count(column).alias("present"), f.count_distinct(column).alias("distinct")))
+    counted = line.to_pylist()[0]
+    return replace(seen, present=counted["present"], distinct=counted["distinct"])

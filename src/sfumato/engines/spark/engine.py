@@ -11,22 +11,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sfumato.engines.deal.allocation import dealt
 from sfumato.engines.deal.anatomy import for_once
 from sfumato.engines.deal.buckets import Groups
-from sfumato.engines.deal.labels import dealt
 from sfumato.engines.engine import BucketsWritten, FilesWritten, PartWritten, Rows, Written
 from sfumato.engines.rows.encoding import Refusal
-from sfumato.engines.rows.mapping import changed_table, integer_types, missing_values
-from sfumato.engines.spark.alone import group_sizes
-from sfumato.engines.spark.counting import count_sensitive
-from sfumato.engines.spark.dealing import spark_rows
+from sfumato.engines.rows.mapping import integer_types, missing_values
+from sfumato.engines.rows.selection import changed_table
+from sfumato.engines.spark.counting import count_sensitive, group_sizes, see
 from sfumato.engines.spark.grouping import TwoParts, write_assigned, write_dealt
-from sfumato.engines.spark.identity import repeated
-from sfumato.engines.spark.looking import see
-from sfumato.engines.spark.mapping import FoundDeal, MapRows, Order, hash_of_counts, write_in_order, write_shuffled
-from sfumato.engines.spark.refusing import complete, explained
-from sfumato.engines.spark.running import collected, told
+from sfumato.engines.spark.mapping import (
+    FoundDeal,
+    MapRows,
+    Order,
+    hash_of_counts,
+    spark_rows,
+    write_in_order,
+    write_shuffled,
+)
+from sfumato.engines.spark.selection import complete, explained, repeated
 from sfumato.engines.spark.source import quoted
+from sfumato.engines.spark.tasks import collected, told
 from sfumato.engines.spark.writing import Parts
 from sfumato.errors import UsageError
 from sfumato.release.formats import FormatName

@@ -24,13 +24,11 @@ from sfumato.engines.base import RESERVED
 from sfumato.engines.deal.anatomy import Types, in_arrow
 from sfumato.engines.deal.buckets import Groups, part_of, parts_of, ranked, value_hash
 from sfumato.engines.rows.encoding import Encoder
-from sfumato.engines.rows.mapping import WORD, changed_table
-from sfumato.engines.rows.selection import complete_columns
-from sfumato.engines.rows.sensitive import SensitiveRows
+from sfumato.engines.rows.mapping import WORD
+from sfumato.engines.rows.selection import SensitiveRows, changed_table, complete_columns
 from sfumato.engines.spark.mapping import NUMBER, MapRows
-from sfumato.engines.spark.running import NO_KEY, collected, mapped
 from sfumato.engines.spark.source import SparkSource
-from sfumato.engines.spark.tasks import TaskSource, at_once, joined
+from sfumato.engines.spark.tasks import NO_KEY, TaskSource, at_once, collected, joined, mapped
 from sfumato.engines.spark.writing import (
     PART,
     Parts,

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.base import Batch
-from sfumato.engines.spark.running import collected, mapped, reason
-from sfumato.engines.spark.tasks import FILE, ROW, Files, TaskSource, file_sums
+from sfumato.engines.spark.tasks import FILE, ROW, Files, TaskSource, collected, file_sums, mapped, reason
 from sfumato.errors import TableError, UsageError
 
 if TYPE_CHECKING:
@@ -157,13 +156,6 @@ class SparkSource:
         ).first()
         content = repr([self.frame.schema.simpleString(), *(str(number) for number in sums or ())])
         return hashlib.sha256(content.encode()).hexdigest()
-
-
-def is_frame(table: Any) -> bool:
-    """Whether it is a Spark DataFrame. (It speaks Arrow too, and would come to this process whole.)"""
-    return any(
-        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(table).__mro__
-    )
 
 
 def open_frame(session: SparkSession, path: str | Path) -> SparkSource:

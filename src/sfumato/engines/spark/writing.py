@@ -24,12 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.engines.base import RESERVED
-from sfumato.engines.embedded.memory import kept_memory
-from sfumato.engines.embedded.writing import Written, write_file
+from sfumato.engines.embedded.writing import Written, kept_memory, write_file
 from sfumato.engines.rows.mapping import WORD
-from sfumato.engines.spark.running import collected, mapped
 from sfumato.engines.spark.source import quoted
-from sfumato.engines.spark.tasks import at_once
+from sfumato.engines.spark.tasks import at_once, collected, mapped
 from sfumato.errors import TableError
 from sfumato.release.formats.parquet import Parquet
 from sfumato.values.arrays import WordArray

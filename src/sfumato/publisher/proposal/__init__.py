@@ -11,9 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sfumato.engines.base import Source
-from sfumato.engines.embedded.counting import count_sensitive
+from sfumato.engines.embedded.counting import count_sensitive, rough_median
 from sfumato.engines.embedded.csv_source import CsvSource
-from sfumato.engines.embedded.duck import rough_median
 from sfumato.engines.rows.looking import see
 from sfumato.errors import TableError
 from sfumato.publisher import toml

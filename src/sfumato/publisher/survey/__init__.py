@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.engines.base import Source
-from sfumato.engines.embedded.counting import count_sensitive
-from sfumato.engines.embedded.duck import group_sizes, shared
-from sfumato.engines.rows.published import PublishedRows
+from sfumato.engines.embedded.counting import count_sensitive, group_sizes, shared
+from sfumato.engines.rows.looking import PublishedRows
 from sfumato.errors import TableError
 from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.feasibility import survey_feasibility

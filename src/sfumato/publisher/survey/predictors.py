@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.engines.rows.encoding import Encoder
-from sfumato.engines.rows.published import SEED, PublishedRows
+from sfumato.engines.rows.looking import SEED, PublishedRows
 from sfumato.publisher.survey.model import Column, Prediction, Predictor
 from sfumato.publisher.table import Table
 from sfumato.values.arrays import IntArray, Progress
