@@ -13,8 +13,7 @@ import pytest
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.compare.guessing import FLOOR, SHARE_STEPS, STEPS, Guessed, guess, guess_classes
-from sfumato.auditor.compare.original import Original
-from sfumato.auditor.compare.queries import of_release
+from sfumato.auditor.compare.original import Original, of_release
 from sfumato.publisher.table import scan
 from sfumato.values.attributes import label as written
 from tests.conftest import make_policy

@@ -11,7 +11,8 @@ from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodC
 
 def outcome(method: str, low: float, high: float, *, share: float = 1.0, own: bool = False) -> Outcome:
     error = Spread((low + high) / 2, low, high)
-    figures = Figures(Spread(0.3, 0.3, 0.3), "rows", 0.5, error, error, 0.0, 0.01, share, 0.1, 0.2)
+    seconds = None if method == "generalization" else 0.2  # a baseline publishes no release
+    figures = Figures(Spread(0.3, 0.3, 0.3), "rows", 0.5, error, error, 0.0, 0.01, share, 0.1, seconds)
     return Outcome(method, "l = 3", "a promise", own, figures)
 
 

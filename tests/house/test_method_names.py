@@ -20,9 +20,6 @@ NAMES = {method.name for method in METHODS} | {"generalization"}
 OTHER_MEANINGS = {"auditor/attackers/eligibility.py"}
 """Where "uniform" is a prior."""
 LEFT: set[str] = {
-    "auditor/compare/record.py",
-    "auditor/compare/translating.py",
-    "auditor/compare/trials.py",
     "auditor/sub_tables.py",
     "publisher/proposal/choosing.py",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -11,12 +11,11 @@ from time import perf_counter
 import numpy as np
 
 from sfumato.auditor.compare import translating
-from sfumato.auditor.compare.original import Original
-from sfumato.auditor.compare.queries import Pool
+from sfumato.auditor.compare.original import Original, Pool
 from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome
-from sfumato.auditor.compare.searching import REFUSALS, Nearest, nearest
+from sfumato.auditor.compare.searching import REFUSALS, nearest
 from sfumato.auditor.compare.translating import Translated, grid, limit_of, translations
-from sfumato.auditor.compare.trials import Bench, Trial
+from sfumato.auditor.compare.trials import Bench
 from sfumato.auditor.running import Progress, no_progress, now, software
 from sfumato.errors import UsageError
 from sfumato.methods.generalization import read_hierarchy
@@ -51,9 +50,11 @@ def compare(
     known = _known(bench.original)
     limit = _limit(table, known, bench.counting)
     asked = translations(table.policy, known, limit)
-    methods = tuple(_outcomes(bench, asked, progress, 2 if equal_risk or target else 1))
+    steps = len(asked) * (2 if equal_risk or target else 1)
+    methods = tuple(_outcome(bench, each, progress, done, steps) for done, each in enumerate(asked))
     notes = list(_notes(table))
-    target = target if target is not None else _own_risk(methods) if equal_risk else None
+    if equal_risk and target is None:
+        target = next((m.figures.guessed.mean for m in methods if m.own and m.figures), None)
     if equal_risk and target is None:
         notes.append("Not compared at equal risk: the policy's own method was not measured. Give a target.")
     equal = () if target is None else tuple(_at_equal_risk(bench, asked, methods, known, target, progress))
@@ -73,8 +74,8 @@ def compare(
         counts_asked=bench.pool.size,
         methods=methods,
         references=(
-            _reference(INDEPENDENCE, "Values depend on nothing.", bench.independence()),
-            _reference(PLAIN, "Nothing is hidden.", plain),
+            Outcome(INDEPENDENCE, "-", "Values depend on nothing.", False, Figures.of([bench.independence()])),
+            Outcome(PLAIN, "-", "Nothing is hidden.", False, Figures.of([plain])),
         ),
         target=target,
         at_equal_risk=equal,
@@ -138,14 +139,9 @@ def _limit(table: Table, known: translating.Table, key: SecretKey) -> Fraction:
 # --- the same requirement ---------------------------------------------------------------------------------------------
 
 
-def _outcomes(bench: Bench, asked: tuple[Translated, ...], progress: Progress, rounds: int) -> Iterator[Outcome]:
-    for done, each in enumerate(asked):
-        progress(each.name, done, rounds * len(asked))
-        yield _outcome(bench, each)
-
-
-def _outcome(bench: Bench, asked: Translated) -> Outcome:
+def _outcome(bench: Bench, asked: Translated, progress: Progress, done: int, steps: int) -> Outcome:
     """Return what the method gives, or the reason why it does not."""
+    progress(asked.name, done, steps)
     try:
         return _told(asked, figures=Figures.of(bench.trials(asked)))
     except REFUSALS as problem:
@@ -154,14 +150,6 @@ def _outcome(bench: Bench, asked: Translated) -> Outcome:
 
 def _told(asked: Translated, figures: Figures | None = None, reason: str = "") -> Outcome:
     return Outcome(asked.name, asked.asked, asked.promise, asked.own, figures, reason)
-
-
-def _reference(name: str, promise: str, trial: Trial) -> Outcome:
-    return Outcome(name, "-", promise, False, Figures.of([trial]))
-
-
-def _own_risk(methods: tuple[Outcome, ...]) -> float | None:
-    return next((m.figures.guessed.mean for m in methods if m.own and m.figures), None)
 
 
 def _notes(table: Table) -> Iterator[str]:
@@ -178,8 +166,8 @@ def _notes(table: Table) -> Iterator[str]:
 
 def _at_equal_risk(
     bench: Bench,
-    asked: tuple[Translated, ...],
-    methods: tuple[Outcome, ...],
+    asked: Sequence[Translated],
+    methods: Sequence[Outcome],
     known: translating.Table,
     target: float,
     progress: Progress,
@@ -194,22 +182,19 @@ def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Trans
     risk = asked.figures.guessed.mean if asked.figures else None
     if risk == target:
         return asked
-    found = nearest(points, bench.first().risk, partial(_measured, bench), target)
+    found = nearest(points, bench.risk, partial(_measured, bench), target)
     if risk is not None and risk <= target and (found.result is None or found.result.guessed.mean <= risk):
         return asked
     if found.parameter is not None:
         return _told(found.parameter, figures=found.result)
-    return _told(like, reason=_unreached(found, risk, target) or asked.reason)  # a grid may be empty
+    if least := [each for each in (found.risk, risk) if each is not None]:  # as it was asked for, or otherwise
+        told = (
+            f"Of {found.tried} parameters tried none leaves {target:.1%} guessed right: the least is {min(least):.1%}."
+        )
+        return _told(like, reason=told)
+    return _told(like, reason=found.reason or asked.reason)  # a grid may be empty
 
 
 def _measured(bench: Bench, parameter: Translated) -> tuple[float, Figures]:
     figures = Figures.of(bench.trials(parameter))
     return figures.guessed.mean, figures
-
-
-def _unreached(found: Nearest[Translated, Figures], as_asked: float | None, target: float) -> str:
-    """Return how near the method comes, as it was asked for or with another parameter; or why it cannot be had."""
-    risks = [risk for risk in (found.risk, as_asked) if risk is not None]
-    if not risks:
-        return found.reason
-    return f"Of {found.tried} parameters tried none leaves {target:.1%} guessed right: the least is {min(risks):.1%}."

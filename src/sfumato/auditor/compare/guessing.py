@@ -29,8 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attackers.linking_guesser import attack
-from sfumato.auditor.compare.original import Original
-from sfumato.auditor.compare.queries import Estimates, pair_tables
+from sfumato.auditor.compare.original import Estimates, Original, pair_tables
 from sfumato.auditor.evidence import Evidence
 from sfumato.errors import SfumatoError
 from sfumato.methods.response.channels import Mix, product
@@ -80,11 +79,8 @@ def measured(counts: FloatArray, beliefs: Mapping[str, Sequence[FloatArray]]) ->
 
 def guess(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
     """Let the guessers loose on a release of the table."""
-    return (
-        _on_response(evidence, original, estimates)
-        if evidence.kind == "response"
-        else _on_rows(evidence, original, estimates)
-    )
+    on = _on_response if evidence.kind == "response" else _on_rows
+    return on(evidence, original, estimates)
 
 
 def guess_classes(classes: FloatArray) -> Guessed:

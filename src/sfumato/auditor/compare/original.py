@@ -1,9 +1,14 @@
-"""The table that is compared on, as arrays of codes; read once, for all releases."""
+"""The table that is compared on, as arrays of codes; and what analysts keep of it, measured alike for all methods.
+
+Errors of the same random counts, and distances of tables. The pool is drawn as in SDR Appendix 10.9: conditions on one
+to three quasi-identifiers, each with every sensitive value; those that are true of a thousandth of the records at least
+are asked. Estimates are those that an analyst gets by default (`release.table`), which may be negative.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,10 +18,14 @@ from sfumato.analyst.release import Release
 from sfumato.analyst.tables import JointTable
 from sfumato.auditor.codes import ColumnCodes, table_codes
 from sfumato.auditor.evidence import Evidence, another_table
-from sfumato.errors import TableError, UsageError
+from sfumato.auditor.utility.distances import distances
+from sfumato.auditor.utility.measuring import MOST_VALUES, SELECTIVITY, conditions
+from sfumato.errors import SingularMatrix, TableError, UsageError
 from sfumato.publisher.table import Table
+from sfumato.release.reading import as_written
 from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import label as written
+from sfumato.values.randomness import simulation
 
 MOST_CELLS = 3_000_000
 """Of a table that is compared."""
@@ -108,10 +117,14 @@ class Original:
         cells = place * size + self.numbers(self.sensitive)
         return np.bincount(cells, minlength=number * size).reshape(-1, size)
 
+    def fits(self, names: Sequence[str]) -> bool:
+        """Whether the table of some columns is small enough to be compared."""
+        return math.prod(self.shape(names)) <= MOST_CELLS
+
     def counts(self, names: Sequence[str]) -> FloatArray:
         """Return the records of every combination of values, an axis for each column."""
         shape = self.shape(names)
-        if math.prod(shape) > MOST_CELLS:
+        if not self.fits(names):
             raise UsageError(
                 f"The table of {', '.join(names)} has {math.prod(shape):,} cells, too many to compare.",
                 "Bin or leave out some of the columns.",
@@ -140,3 +153,135 @@ def _seeded(column: ColumnCodes) -> ColumnCodes:
     for value in column.attribute.declared or ():
         column.index.setdefault(written(value), len(column.index))
     return column
+
+
+# --- what analysts keep -----------------------------------------------------------------------------------------------
+
+Names = tuple[str, ...]
+Estimates = Callable[[Names], FloatArray]
+"""Gives the estimated table of some columns, on the axes of `Original.counts`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Counts of one table: places in it, and the true numbers."""
+
+    columns: Names  # the sensitive ones last
+    places: IntArray
+    true: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The counts that all methods are asked for."""
+
+    asked: tuple[Asked, ...]
+
+    @property
+    def size(self) -> int:
+        """How many counts there are."""
+        return sum(of_table.true.size for of_table in self.asked)
+
+    @classmethod
+    def drawn(cls, original: Original, seed: int | None) -> Pool:
+        """Draw conditions with equal probability of columns and of values; conditions on the same columns together."""
+        draw = simulation(seed)
+        allowed = [n for n in original.quasi_identifiers if len(original.columns[n].index) <= MOST_VALUES]
+        sets = conditions(draw, allowed, lambda names: original.fits((*names, *original.sensitive)))
+        if not sets:
+            raise UsageError(
+                f"Every table of a quasi-identifier with the {original.values:,} possible sensitive values is too "
+                "large to compare methods by.",
+                "Bin the columns, or give fewer of them these roles.",
+            )
+        parts = [_drawn(original, (*names, *original.sensitive), number, draw) for names, number in sets.items()]
+        pool = cls(tuple(part for part in parts if part.true.size))
+        if not pool.size:
+            raise UsageError(
+                "No random count of quasi-identifiers and a sensitive value has a thousandth of the records.",
+                "Bin the columns, or give fewer of them these roles: there is nothing to compare methods by.",
+            )
+        return pool
+
+    def errors(self, estimates: Estimates) -> FloatArray:
+        """Return |estimated - true| / true of every count."""
+        return np.concatenate([np.abs(estimates(a.columns).ravel()[a.places] - a.true) / a.true for a in self.asked])
+
+
+def _drawn(original: Original, columns: Names, number: int, draw: np.random.Generator) -> Asked:
+    true, values = original.counts(columns).ravel(), original.values
+    where = np.unique(draw.integers(0, true.size // values, number))
+    places = (where[:, None] * values + np.arange(values)).ravel()
+    places = places[true[places] >= max(1.0, SELECTIVITY * original.rows)]
+    return Asked(columns, places, true[places])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What analysts keep of a release."""
+
+    median_error: float
+    mean_error: float
+    sensitive_distance: float  # total variation of the sensitive columns
+    pair_distance: float  # the mean over the tables with one quasi-identifier; NaN without one
+
+
+def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
+    """Measure estimates against the table; raise what a method raises that has none."""
+    errors = pool.errors(estimates)
+    alone, *pairs = (
+        distances(original.counts(names), estimates(names)).total_variation
+        for names in (original.sensitive, *pair_tables(original))
+    )
+    return Kept(float(np.median(errors)), float(errors.mean()), alone, float(np.mean(pairs)) if pairs else math.nan)
+
+
+def pair_tables(original: Original) -> Iterator[Names]:
+    """Yield each quasi-identifier with the sensitive columns, but for too large tables."""
+    for name in original.quasi_identifiers:
+        if original.fits((name, *original.sensitive)):
+            yield (name, *original.sensitive)
+
+
+# --- estimates --------------------------------------------------------------------------------------------------------
+
+
+def of_release(original: Original, release: Release) -> Estimates:
+    """Return the estimates of an analyst who has the release; each table is estimated once."""
+    made: dict[Names, FloatArray] = {}
+
+    def estimates(names: Names) -> FloatArray:
+        if names not in made:
+            made[names] = original.placed(as_written(release).table(names))
+            if untold := int(np.count_nonzero(~np.isfinite(made[names]))):
+                raise SingularMatrix(
+                    f"The release does not tell {untold:,} of the {made[names].size:,} counts of {', '.join(names)}: "
+                    "too few of its groups differ in their values.",
+                    "Groups can differ more with a smaller l or r, or with more records.",
+                )
+        return made[names]
+
+    return estimates
+
+
+def of_independence(original: Original) -> Estimates:
+    """Return the table in which sensitive values do not depend on anything: true numbers of both sides, multiplied."""
+
+    def estimates(names: Names) -> FloatArray:
+        known = names[: len(names) - len(original.sensitive)]
+        people = original.counts(known) if known else np.array(float(original.rows))
+        values = original.shares.reshape(original.shape(original.sensitive))
+        return np.multiply.outer(people, values)
+
+    return estimates
+
+
+def of_joint(original: Original, joint: FloatArray) -> Estimates:
+    """Return the margins of a table of all quasi-identifiers and the sensitive columns."""
+    axes = (*original.quasi_identifiers, *original.sensitive)
+
+    def estimates(names: Names) -> FloatArray:
+        others = tuple(k for k, name in enumerate(axes) if name not in names)
+        return np.asarray(joint.sum(axis=others))
+
+    return estimates

@@ -11,9 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sfumato.auditor.compare.promised import Promised
-from sfumato.auditor.compare.translating import GENERALIZATION
-from sfumato.auditor.compare.trials import Trial
+from sfumato.auditor.compare.trials import Promised, Trial
 from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
 from sfumato.methods.fine_grain import FineGrain
@@ -27,6 +25,11 @@ SHORT = 0.01
 
 CLEARLY = 0.9
 """Of two means over a few releases, one is clearly smaller if it is below this part of the other."""
+
+SHARES = (
+    "guessed", "worst", "mean_error", "median_error", "sensitive_distance", "pair_distance", "published_share",
+)  # fmt: skip
+"""The shares and errors of a method, as rows of a table have them."""
 
 INDEPENDENCE, PLAIN = "(independence table)", "(the table itself)"
 
@@ -64,14 +67,15 @@ class Figures:
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Figures:
         """Return the figures of some releases."""
+        guessed, kept = [t.guessed for t in trials], [t.kept for t in trials]
         return cls(
-            guessed=Spread.of([t.guessed.success for t in trials]),
-            guesser=trials[0].guessed.guesser,
-            worst=max(t.guessed.worst for t in trials),
-            median_error=Spread.of([t.kept.median_error for t in trials]),
-            mean_error=Spread.of([t.kept.mean_error for t in trials]),
-            sensitive_distance=Spread.of([t.kept.sensitive_distance for t in trials]).mean,
-            pair_distance=_known(Spread.of([t.kept.pair_distance for t in trials]).mean),
+            guessed=Spread.of([g.success for g in guessed]),
+            guesser=guessed[0].guesser,
+            worst=max(g.worst for g in guessed),
+            median_error=Spread.of([k.median_error for k in kept]),
+            mean_error=Spread.of([k.mean_error for k in kept]),
+            sensitive_distance=Spread.of([k.sensitive_distance for k in kept]).mean,
+            pair_distance=_known(Spread.of([k.pair_distance for k in kept]).mean),
             published_share=Spread.of([t.published_share for t in trials]).mean,
             plan_seconds=_known(max(t.plan_seconds for t in trials)),
             publish_seconds=_known(Spread.of([t.publish_seconds for t in trials]).mean),
@@ -93,6 +97,11 @@ class Outcome:
     own: bool  # whether it is what the policy asks for
     figures: Figures | None = None
     reason: str = ""
+
+    @property
+    def published(self) -> bool:
+        """Whether its releases were measured. A baseline publishes none: it bounds no belief, and draws nothing."""
+        return self.figures is not None and self.figures.publish_seconds is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,14 +147,9 @@ class MethodComparison(Private, Drawn):
             ) from None
 
     @property
-    def bounding(self) -> tuple[Outcome, ...]:
-        """The methods that bound a belief: all but the baseline."""
-        return tuple(each for each in self.methods if each.method != GENERALIZATION)
-
-    @property
     def measured(self) -> bool:
         """Whether a method that bounds a belief was measured, at the requirement or at equal risk."""
-        return any(each.figures for each in (*self.methods, *self.at_equal_risk) if each.method != GENERALIZATION)
+        return any(each.published for each in (*self.methods, *self.at_equal_risk))
 
     def to_arrow(self) -> Any:
         """Return a row for each method and reference, and again at equal risk; figures are means over the releases."""
@@ -153,7 +157,8 @@ class MethodComparison(Private, Drawn):
 
         compared = {"at the requirement": (*self.methods, *self.references), "at equal risk": self.at_equal_risk}
         rows = [
-            {"compared": when, "method": o.method, "asked": o.asked, "reason": o.reason, **_means(o.figures)}
+            {"compared": when, "method": o.method, "asked": o.asked, "reason": o.reason}
+            | {name: None if o.figures is None else _mean(getattr(o.figures, name)) for name in SHARES}
             for when, outcomes in compared.items()
             for o in outcomes
         ]
@@ -176,17 +181,21 @@ class MethodComparison(Private, Drawn):
 
     def _placed(self, outcomes: Sequence[Outcome]) -> tuple[Placed, ...]:
         """Return what can be drawn, and the references."""
-        methods = [each for each in (*outcomes, *self.references) if each.figures]
-        return tuple(_point(each, each.figures, each in self.references) for each in methods if each.figures)
+        kinds: list[tuple[Outcome, Kind]] = [(each, "own" if each.own else "method") for each in outcomes]
+        kinds += [(each, "reference") for each in self.references]
+        found = [(each.method, each.figures, kind) for each, kind in kinds if each.figures]
+        return tuple(
+            Placed(name, of.guessed.mean, of.mean_error.mean, of.mean_error.low, of.mean_error.high, kind)
+            for name, of, kind in found
+        )
 
     # --- in words -----------------------------------------------------------------------------------------------------
 
     def explain(self) -> str:
         """Return the comparison in plain words."""
+        promises = ["What each promises, to whom; the promises are not the same:", *_promises(self.methods)]
         parts = ["\n".join(self._head()), _table([*self.methods, *self.references]), *_reasons(self.methods)]
-        parts.append(
-            "\n".join(["What each promises, to whom; the promises are not the same:", *_promises(self.methods)])
-        )
+        parts.append("\n".join(promises))
         if self.target is not None:
             right = f"At equal measured risk: {self.target:.1%} of the people guessed right, or the nearest below."
             parts += [f"{right}\n\n{_table(self.at_equal_risk)}", *_reasons(self.at_equal_risk)]
@@ -207,8 +216,8 @@ class MethodComparison(Private, Drawn):
 
     def conclusions(self) -> Iterator[str]:
         """Yield what the comparison comes to: no winner is named where the releases of two methods overlap."""
-        yield _winner("At this requirement", self.bounding, self.repeat)
-        if any(each.method == GENERALIZATION and each.figures for each in self.methods):
+        yield _winner("At this requirement", [each for each in self.methods if each.published], self.repeat)
+        if any(each.figures and not each.published for each in self.methods):
             yield "Generalization is left out there: it bounds no belief, and is what others are compared with."
         if self.target is not None:
             yield _winner(f"At equal measured risk ({self.target:.1%})", self.at_equal_risk, self.repeat)
@@ -223,28 +232,13 @@ class MethodComparison(Private, Drawn):
         yield (
             f"With the independence table one is right about {nothing.guessed.mean:.1%} of the people, with the table "
             f"itself about {everything.guessed.mean:.1%}. A guess by association is as good as the association is that "
-            "a release keeps for its analysts. How sure one can be of a single "
-            'person is another question: see "exposed".'
+            "a release keeps for its analysts. How sure one can be of a single person is another question: see "
+            '"exposed".'
         )
 
 
-def _means(figures: Figures | None) -> dict[str, float | None]:
-    """Return the shares and errors of a method; None for all of them if it was not measured."""
-    return {
-        "guessed": figures.guessed.mean if figures else None,
-        "worst": figures.worst if figures else None,
-        "mean_error": figures.mean_error.mean if figures else None,
-        "median_error": figures.median_error.mean if figures else None,
-        "sensitive_distance": figures.sensitive_distance if figures else None,
-        "pair_distance": figures.pair_distance if figures else None,
-        "published_share": figures.published_share if figures else None,
-    }
-
-
-def _point(outcome: Outcome, figures: Figures, is_reference: bool) -> Placed:
-    error = figures.mean_error
-    kind: Kind = "reference" if is_reference else "own" if outcome.own else "method"
-    return Placed(outcome.method, figures.guessed.mean, error.mean, error.low, error.high, kind)
+def _mean(figure: Spread | float | None) -> float | None:
+    return figure.mean if isinstance(figure, Spread) else figure
 
 
 def _winner(when: str, outcomes: Sequence[Outcome], repeat: int) -> str:
@@ -260,14 +254,15 @@ def _winner(when: str, outcomes: Sequence[Outcome], repeat: int) -> str:
         )
     close = [other for other, figures in measured if other != name and figures.mean_error.low <= error.high]
     told = f"{error.mean:.1%}"
-    if name != GENERALIZATION:  # it draws nothing: there is one table
+    if best.publish_seconds is not None:  # else there is one table: it draws nothing
         told += f" ({error.low:.1%} to {error.high:.1%} over {repeat} releases)"
-    least = (
-        f"{when}, the least mean error is {told}, of {name}, with a belief of up to {best.worst:.1%} in a true value"
+    others = (
+        f"; {', '.join(close)} cannot be told from it" if close else ". All releases of the others have larger ones"
     )
-    if close:
-        return f"{least}; {', '.join(close)} cannot be told from it."
-    return f"{least}. All releases of the others have larger ones."
+    return (
+        f"{when}, the least mean error is {told}, of {name}, with a belief of up to {best.worst:.1%} in a true value"
+        f"{others}."
+    )
 
 
 def _short_of(outcomes: Sequence[Outcome], target: float) -> Iterator[str]:
@@ -295,8 +290,7 @@ def _uniform_better(outcomes: Sequence[Outcome]) -> Iterator[str]:
     if plain is not None and plain < CLEARLY * fine:
         yield (
             "Plain uniform perturbation estimates the values better than fine-grain: a total variation of "
-            f"{plain:.2%} against {fine:.2%}. Give fine-grain a retention_floor, or choose "
-            "uniform."
+            f"{plain:.2%} against {fine:.2%}. Give fine-grain a retention_floor, or choose uniform."
         )
 
 
@@ -331,8 +325,7 @@ def _row(outcome: Outcome, figures: Figures) -> list[str]:
         f"{figures.sensitive_distance:.2%}",
         "-" if figures.pair_distance is None else f"{figures.pair_distance:.2%}",
         f"{figures.published_share:.0%}" if figures.published_share in (0, 1) else f"{figures.published_share:.1%}",
-        _seconds(figures.plan_seconds),
-        _seconds(figures.publish_seconds),
+        *("-" if t is None else f"{t:.2f}" for t in (figures.plan_seconds, figures.publish_seconds)),
     ]
 
 
@@ -340,10 +333,6 @@ def _percents(spread: Spread) -> str:
     """Return the mean, and how far single releases are from it."""
     off = max(spread.high - spread.mean, spread.mean - spread.low)
     return f"{spread.mean:.1%} ±{100 * off:.1f}" if off >= 5e-4 else f"{spread.mean:.1%}"
-
-
-def _seconds(number: float | None) -> str:
-    return "-" if number is None else f"{number:.2f}"
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
@@ -358,11 +347,10 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _promises(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for each in outcomes:
-        own = each.figures.promised if each.figures else None
-        held = (
-            f" Measured {own.worst:.4g} ({own.attacker}), promised {own.direction} {own.bound:.4g}: {own.verdict}."
-            if own
-            else ""
-        )
-        if each.figures:
-            yield indented(f"{each.method}: {each.promise}{held}")
+        if each.figures and (own := each.figures.promised):
+            held = (
+                f"Measured {own.worst:.4g} ({own.attacker}), promised {own.direction} {own.bound:.4g}: {own.verdict}."
+            )
+            yield indented(f"{each.method}: {each.promise} {held}")
+        elif each.figures:
+            yield indented(f"{each.method}: {each.promise}")

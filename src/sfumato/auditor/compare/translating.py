@@ -64,6 +64,11 @@ class Translated:
     promise: str  # in words: what is bounded, against whom
     own: bool = field(default=False)  # whether it is what the policy itself asks for
 
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is what methods are compared with, and publishes no release."""
+        return not self.method
+
     def policy(self, policy: Policy) -> Policy:
         """Return the policy that asks for it, without a record key; raise `PolicyError` if it does not go together."""
         is_whole = self.own and not policy.record_key
@@ -203,7 +208,7 @@ def grid(like: Translated, table: Table) -> tuple[Translated, ...]:
     """Return the method with other parameters, all else alike: from the strictest to the loosest."""
     steps = [Fraction(k, POINTS) for k in range(1, POINTS)]
     shares = range(min(table.values, POINTS), 1, -1)
-    if like.name == GENERALIZATION:
+    if like.is_baseline:
         return tuple(generalized(1 + (table.values - 1) * float(step)) for step in reversed(steps))
     taken = named(like.method["name"]).takes
     if Amplification in taken:

@@ -5,25 +5,36 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
 from sfumato.analyst.release import Release
+from sfumato.auditor.attackers import ATTACKERS
 from sfumato.auditor.compare.guessing import Guessed, guess, guess_classes
-from sfumato.auditor.compare.original import Original
-from sfumato.auditor.compare.promised import Promised, promised
-from sfumato.auditor.compare.queries import Kept, Pool, kept, of_independence, of_joint, of_release
-from sfumato.auditor.compare.translating import GENERALIZATION, Translated
+from sfumato.auditor.compare.original import Kept, Original, Pool, kept, of_independence, of_joint, of_release
+from sfumato.auditor.compare.translating import Translated
+from sfumato.auditor.evidence import DoesNotApply, Evidence
+from sfumato.auditor.finding import Finding
 from sfumato.methods import plan
 from sfumato.methods.generalization import Generalization, Hierarchy, generalize
 from sfumato.methods.plan import AnyPlan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile
-from sfumato.values.arrays import FloatArray
 from sfumato.values.randomness import SecretKey
+
+
+@dataclass(frozen=True)
+class Promised:
+    """The promise that comes nearest to its bound."""
+
+    attacker: str
+    bound: float
+    worst: float
+    verdict: str
+    direction: str = "at most"  # or "at least": on which side of the bound `worst` must be
 
 
 @dataclass(frozen=True)
@@ -50,19 +61,18 @@ class Bench:
 
     def trials(self, translated: Translated) -> list[Trial]:
         """Make and measure the releases of a method; raise what it raises if it does not fit the table."""
-        if translated.name == GENERALIZATION:
+        if translated.is_baseline:
             return [self._generalized(translated.requirement["l"])]
         return [self._measured(*made, number == 0) for number, made in enumerate(self._made(translated))]
 
-    def first(self) -> Bench:
-        """Return the bench for one release of each method, the first one."""
-        return replace(self, keys=self.keys[:1])
-
     def risk(self, translated: Translated) -> float:
-        """Return the mean success of the guesser alone, over the same releases as `trials`."""
-        if translated.name == GENERALIZATION:
-            return guess_classes(self._classes(self._general(translated.requirement["l"]))).success
-        return float(np.mean([self._guessed(table, release).success for table, release, *_ in self._made(translated)]))
+        """Return the success of the guesser alone, on the first release."""
+        if translated.is_baseline:
+            return self._classes_guessed(self._general(translated.requirement["l"])).success
+        made = self._made(translated)  # held until the end: the release is gone with it
+        table, release, *_ = next(made)
+        estimates = of_release(self.original, release)
+        return guess(self.original.evidence(table, release), self.original, estimates).success
 
     def _made(self, translated: Translated) -> Iterator[tuple[Table, Release, float, float]]:
         """Yield each release, with the seconds of planning and of publishing; it is gone when the next one is made."""
@@ -78,9 +88,6 @@ class Bench:
                 start = perf_counter()
                 release = publish(table, made, Path(folder) / "release", key=key)
                 yield table, release, planned, perf_counter() - start
-
-    def _guessed(self, table: Table, release: Release) -> Guessed:
-        return guess(self.original.evidence(table, release), self.original, of_release(self.original, release))
 
     def _measured(self, table: Table, release: Release, planned: float, published: float, first: bool) -> Trial:
         estimates, evidence = of_release(self.original, release), self.original.evidence(table, release)
@@ -102,21 +109,19 @@ class Bench:
         names = (*self.original.quasi_identifiers, *self.original.sensitive)
         joint = found.estimate().reshape(self.original.shape(names))
         measured = kept(self.original, self.pool, of_joint(self.original, joint))
-        return Trial(guess_classes(self._classes(found)), measured, 1.0, seconds, math.nan)
+        return Trial(self._classes_guessed(found), measured, 1.0, seconds, math.nan)
 
     def _general(self, asked: float) -> Generalization:
+        """Generalize; a column without a hierarchy is kept as it is, or left out."""
         original = self.original
         names = original.quasi_identifiers
         counts = original.counts((*names, *original.sensitive))
-        ways = [self._hierarchy(name, original.labels(name)) for name in names]
+        whole = {name: Hierarchy(name, (labels := original.labels(name), ("*",) * len(labels))) for name in names}
+        ways = [self.hierarchies.get(name, whole[name]) for name in names]
         return generalize(counts.reshape(*original.shape(names), -1), ways, asked)
 
-    def _hierarchy(self, name: str, labels: tuple[str, ...]) -> Hierarchy:
-        """Return a column's hierarchy; without one it is kept as it is, or left out."""
-        return self.hierarchies.get(name) or Hierarchy(name, (labels, ("*",) * len(labels)))
-
-    def _classes(self, found: Generalization) -> FloatArray:
-        return found.table.reshape(-1, self.original.values)
+    def _classes_guessed(self, found: Generalization) -> Guessed:
+        return guess_classes(found.table.reshape(-1, self.original.values))
 
     # --- what methods are measured by ---------------------------------------------------------------------------------
 
@@ -131,3 +136,23 @@ class Bench:
         original = self.original
         guessed = guess_classes(original.together().astype(np.float64))
         return Trial(guessed, kept(original, self.pool, original.counts), 1.0, math.nan, math.nan)
+
+
+def promised(evidence: Evidence) -> Promised | None:
+    """Return the worst of the attackers whom the guarantee is about; None where the audit has no such attacker."""
+    found = [finding for finding in _findings(evidence) if finding.promised is not None]
+    if not found:
+        return None
+    worst = max(found, key=lambda finding: (round(finding.excess, 9), finding.worst))
+    assert worst.promised is not None
+    risk, bound = (worst.worst, worst.promised) if worst.nearest is None else (worst.nearest.risk, worst.nearest.bound)
+    return Promised(worst.attacker, bound, risk, worst.verdict, worst.direction)
+
+
+def _findings(evidence: Evidence) -> Iterator[Finding]:
+    for attacker in ATTACKERS:
+        try:
+            if attack := attacker.promised.get(evidence.kind):
+                yield from attack(evidence)
+        except DoesNotApply:
+            continue

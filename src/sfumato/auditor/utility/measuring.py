@@ -151,18 +151,26 @@ def _queries(evidence: Evidence, names: Sequence[str], notes: list[str]) -> Quer
     if not names:
         return None
     draw = simulation(evidence.seed)
-    sets: dict[tuple[str, ...], int] = {}
-    for _ in range(CONDITIONS):
-        size = int(draw.integers(1, min(MOST_COLUMNS, len(names)) + 1))
-        chosen = tuple(sorted(draw.choice(len(names), size, replace=False).tolist()))
-        columns = tuple(names[k] for k in chosen)
-        if columns in sets or len(sets) < MOST_TABLES:
-            sets[columns] = sets.get(columns, 0) + 1
+    sets = conditions(draw, names)
     parts = [_asked(evidence, columns, number, draw, notes) for columns, number in sets.items()]
     answers = [part for part in parts if part is not None]
     if not answers:
         return None
     return _pooled(evidence, answers, sum(sets.values()))
+
+
+def conditions(
+    draw: np.random.Generator, names: Sequence[str], fits: Callable[[tuple[str, ...]], bool] = bool
+) -> dict[tuple[str, ...], int]:
+    """Draw columns of conditions with equal probability, and return how many conditions are on the same ones."""
+    sets: dict[tuple[str, ...], int] = {}
+    for _ in range(CONDITIONS if names else 0):
+        size = int(draw.integers(1, min(MOST_COLUMNS, len(names)) + 1))
+        chosen = sorted(draw.choice(len(names), size, replace=False).tolist())
+        columns = tuple(names[k] for k in chosen)
+        if fits(columns) and (columns in sets or len(sets) < MOST_TABLES):
+            sets[columns] = sets.get(columns, 0) + 1
+    return sets
 
 
 @dataclass(frozen=True, eq=False)
