@@ -21,7 +21,6 @@ OTHER_MEANINGS = {"auditor/attackers/eligibility.py"}
 """Where "uniform" is a prior."""
 LEFT: set[str] = {
     "auditor/sub_tables.py",
-    "publisher/proposal/choosing.py",
 }
 
 

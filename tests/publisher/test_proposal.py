@@ -21,8 +21,9 @@ from sfumato.engines.base import RESERVED
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import PolicyError, TableError
 from sfumato.methods import plan
+from sfumato.publisher import toml
 from sfumato.publisher.policy import Policy
-from sfumato.publisher.proposal import figures, propose, toml
+from sfumato.publisher.proposal import choosing, propose
 from sfumato.publisher.survey import survey
 from sfumato.publisher.table import RESULT_NAMES, Table, profile, scan
 from tests.conftest import slow
@@ -370,11 +371,11 @@ def test_any_names_and_values_give_a_policy_that_fits(names: list[str], values: 
 
 @given(st.floats(1e-9, 1))
 def test_requirements_are_valid_and_moderate(share: float) -> None:
-    asked = figures.requirement(share)
+    asked = choosing.requirement(share)
     assert 0 < asked.rho1 < asked.rho2 < 1000
     assert asked.rho1 >= min(1000 * share, 990)
     assert asked.rho2 <= 3 * asked.rho1
-    assert 1 < asked.gamma <= figures.ODDS
+    assert 1 < asked.gamma <= choosing.ODDS
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.floats(0, 1))
@@ -382,8 +383,8 @@ def test_breaks_are_ascending_few_and_inside(low: float, spread: float, where: f
     high = low + spread
     if not high > low:
         return
-    found = figures.breaks(low, low + where * (high - low), high)
-    assert 1 <= len(found) <= 2 * figures.CLASSES
+    found = choosing.round_breaks(low, low + where * (high - low), high)
+    assert 1 <= len(found) <= 2 * choosing.CLASSES
     assert found == sorted(set(found))
 
 

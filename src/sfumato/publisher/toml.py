@@ -39,6 +39,16 @@ def value(x: Value) -> str:
     return quote(str(x)) if isinstance(x, str) else str(x)
 
 
+def number(x: float) -> str:
+    """Return a number, a whole one without a point."""
+    return str(int(x)) if x == int(x) and abs(x) < 2**53 else repr(x)
+
+
+def numbers(xs: Iterable[float]) -> str:
+    """Return an array of numbers."""
+    return "[" + ", ".join(map(number, xs)) + "]"
+
+
 def comment(text: str) -> str:
     """Return comment lines; what is not printable is escaped, so that a comment ends where its line does."""
     safe = "".join(c if c.isprintable() else quote(c)[1:-1] for c in text)

@@ -18,8 +18,7 @@ from sfumato.errors import TableError
 from sfumato.publisher import toml
 from sfumato.publisher.policy import UNDECIDED
 from sfumato.publisher.policy_rules import BinRule, ColumnRule
-from sfumato.publisher.proposal import figures
-from sfumato.publisher.proposal.choosing import Choice, choose
+from sfumato.publisher.proposal.choosing import Choice, choose, requirement, round_breaks, round_width
 from sfumato.publisher.proposal.roles import (
     AMOUNT_WORDS,
     MANY_NUMBERS,
@@ -31,7 +30,7 @@ from sfumato.publisher.proposal.roles import (
 )
 from sfumato.publisher.survey import check_names
 from sfumato.publisher.survey.counting import describe_columns
-from sfumato.publisher.survey.model import Column
+from sfumato.publisher.survey.found import Column
 from sfumato.publisher.table import no_progress
 from sfumato.release.formats import FORMATS
 from sfumato.values.attributes import LEFT_OUT_ROLES, Attribute, Schema
@@ -65,16 +64,16 @@ def propose(source: Source) -> str:
     choice = choose(profile)
     sections = [
         _head(source, rows),
-        *_top_level(source, guesses),
-        *_input(source, delimiter, columns),
+        _top_level(source, guesses),
+        _input(source, delimiter, columns),
         *(_column(g) if g is not sensitive else _sensitive(g, bins, breaks, profile) for g in guesses),
-        *_person(guesses),
+        _person(guesses),
         _method(profile, choice, _known(guesses)),
-        _requirement(profile, choice),
-        *_linking(guesses, profile),
+        _requirement(choice),
+        _linking(guesses, profile),
         _output(profile),
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
 def _known(guesses: Sequence[Guess]) -> list[str]:
@@ -135,33 +134,24 @@ def _head(source: Source, rows: int) -> list[str]:
     ]
 
 
-def _top_level(source: Source, guesses: Sequence[Guess]) -> list[list[str]]:
-    unique = next((g.column.name for g in guesses if g.unique_id), None)
+def _top_level(source: Source, guesses: Sequence[Guess]) -> list[str]:
+    unique = next((toml.quote(g.column.name) for g in guesses if g.unique_id), None)
     if unique is None:
         return []
+    series = Path(source.description).name.split(".")[0] or "table"  # the name of the file
     return [
-        [
-            toml.comment(
-                f"{toml.quote(unique)} is different in every row. As record key (with a key file) it makes a record "
-                "keep its noise in later releases of the same series while its value stays. "
-                "ASSUMED, NOT PROVED, is then that how long a value lasts tells nothing of which value it is; the plan "
-                "says how much equal and different published values tell where that is not so. "
-                "The name of the series must be the same in every release, and another one for every other table:"
-            ),
-            *toml.commented([f"record_key = {toml.quote(unique)}", f"series = {toml.quote(_series(source))}"]),
-        ]
+        toml.comment(
+            f"{unique} is different in every row. As record key (with a key file) it makes a record keep its noise in "
+            "later releases of the same series while its value stays. "
+            "ASSUMED, NOT PROVED, is then that how long a value lasts tells nothing of which value it is; the plan "
+            "says how much equal and different published values tell where that is not so. "
+            "The name of the series must be the same in every release, and another one for every other table:"
+        ),
+        *toml.commented([f"record_key = {unique}", f"series = {toml.quote(series)}"]),
     ]
 
 
-def _series(source: Source) -> str:
-    """Return a name for the releases of a table: that of its file."""
-    return Path(source.description).name.split(".")[0] or "table"
-
-
-def _input(source: Source, delimiter: str, columns: Sequence[Column]) -> list[list[str]]:
-    if not isinstance(source, CsvSource):
-        return []
-    texts = sorted({text for c in columns for text in c.missing_texts})
+def _input(source: Source, delimiter: str, columns: Sequence[Column]) -> list[str]:
     lines = []
     if delimiter != ",":
         lines += [
@@ -169,15 +159,15 @@ def _input(source: Source, delimiter: str, columns: Sequence[Column]) -> list[li
             "[input]",
             f"delimiter = {toml.quote(delimiter)}",
         ]
-    if texts:
+    texts = sorted({text for c in columns for text in c.missing_texts})
+    if texts and isinstance(source, CsvSource):
         where = ", ".join(toml.quote(c.name) for c in columns if c.missing_texts)
+        missing = f"missing_values = [{', '.join(map(toml.quote, ['', *texts]))}]"
         lines += [
             toml.comment(f"Texts in {where} look like missing values, but are taken as they are. If they are missing:"),
-            *toml.commented(
-                [*([] if lines else ["[input]"]), f"missing_values = [{', '.join(map(toml.quote, ['', *texts]))}]"]
-            ),
+            *toml.commented([missing] if lines else ["[input]", missing]),
         ]
-    return [lines] if lines else []
+    return lines
 
 
 def _column(guess: Guess) -> list[str]:
@@ -200,25 +190,25 @@ def _bins(column: Column) -> list[str]:
         return []
     if "age" in words(column.name) and column.whole:
         return [f"bins = {{ width = 10 }}    # {column.distinct:,} exact ages would single people out"]
-    step = figures.width(column.low, column.high)
+    step = round_width(column.low, column.high)
     if step is None or (column.whole and step < 2):
         return []
     return [
         toml.comment("Exact numbers single people out. Coarser, if they are amounts and not codes:"),
-        *toml.commented([f"bins = {{ width = {figures.number(step)} }}"]),
+        *toml.commented([f"bins = {{ width = {toml.number(step)} }}"]),
     ]
 
 
 def _missing(column: Column) -> list[str]:
-    texts = ", ".join(toml.quote(text) for text in column.missing_texts)
-    doubt = toml.comment(f"{column.looks_missing:,} rows say {texts}: taken as a value, not as missing.")
-    lines = [doubt] if texts else []
-    if not column.missing:
-        return lines
-    return [
-        *lines,
-        f'missing = "category"    # missing in {column.missing:,} rows: stays so; "drop" leaves these rows out',
-    ]
+    lines = []
+    if column.missing_texts:
+        texts = ", ".join(map(toml.quote, column.missing_texts))
+        lines = [toml.comment(f"{column.looks_missing:,} rows say {texts}: taken as a value, not as missing.")]
+    if column.missing:
+        lines.append(
+            f'missing = "category"    # missing in {column.missing:,} rows: stays so; "drop" leaves these rows out'
+        )
+    return lines
 
 
 def _breaks(source: Source, column: Column) -> tuple[float, ...]:
@@ -229,7 +219,7 @@ def _breaks(source: Source, column: Column) -> tuple[float, ...]:
     middle = rough_median(batches, source.column_type(column.name))
     if column.low is None or column.high is None or middle is None:
         return ()
-    return tuple(figures.breaks(column.low, middle, column.high))
+    return tuple(round_breaks(column.low, middle, column.high))
 
 
 def _needs_bins(column: Column) -> bool:
@@ -244,7 +234,7 @@ def _sensitive(guess: Guess, bins: Bins | None, breaks: tuple[float, ...], profi
     if bins is not None:
         lines += [
             toml.comment("Numbers are randomized in bins; these are round and mine: put yours. They are the domain."),
-            f"bins = {{ breaks = {figures.numbers(bins.breaks)} }}",
+            f"bins = {{ breaks = {toml.numbers(bins.breaks)} }}",
         ]
     else:
         lines += _domain(breaks, profile)
@@ -265,29 +255,26 @@ def _domain(breaks: tuple[float, ...], profile: Profile) -> list[str]:
         lines += toml.commented([f"domain = [{', '.join(toml.value(v) for v in values)}]"])
     if breaks:
         lines.append(toml.comment("If these are amounts and not codes, bins retain more of each record:"))
-        lines += toml.commented([f"bins = {{ breaks = {figures.numbers(breaks)} }}"])
+        lines += toml.commented([f"bins = {{ breaks = {toml.numbers(breaks)} }}"])
     return lines
 
 
-def _person(guesses: Sequence[Guess]) -> list[list[str]]:
-    repeated = [g for g in guesses if g.repeated_id]
+def _person(guesses: Sequence[Guess]) -> list[str]:
+    repeated = [g.column.name for g in guesses if g.repeated_id]
     if not repeated:
         return []
-    best = max(repeated, key=lambda g: any(word.startswith(tuple(PERSON_WORDS)) for word in words(g.column.name)))
+    best = max(repeated, key=lambda name: any(word.startswith(tuple(PERSON_WORDS)) for word in words(name)))
     return [
-        [
-            toml.comment(
-                f"{toml.quote(best.column.name)} looks like the number of a person or a case, and it is "
-                'repeated. The guarantee is for one row per person. DECIDE: "error" stops before anything '
-                "is published; "
-                '"keep-one" publishes one row of each, drawn at random (only with uniform and fine-grain; for '
-                'other methods keep one row of each in the table first); "per-row" publishes all, and what is '
-                "learned of a person adds up. If it does not tell persons apart, remove this section."
-            ),
-            "[person]",
-            f"column = {toml.quote(best.column.name)}",
-            'repeated = "error"',
-        ]
+        toml.comment(
+            f"{toml.quote(best)} looks like the number of a person or a case, and it is repeated. The guarantee is for "
+            'one row per person. DECIDE: "error" stops before anything is published; '
+            '"keep-one" publishes one row of each, drawn at random (only with uniform and fine-grain; for '
+            'other methods keep one row of each in the table first); "per-row" publishes all, and what is '
+            "learned of a person adds up. If it does not tell persons apart, remove this section."
+        ),
+        "[person]",
+        f"column = {toml.quote(best)}",
+        'repeated = "error"',
     ]
 
 
@@ -312,51 +299,44 @@ def _method(profile: Profile, choice: Choice, known: Sequence[str]) -> list[str]
     ]
 
 
-def _requirement(profile: Profile, choice: Choice) -> list[str]:
+def _requirement(choice: Choice) -> list[str]:
     lines = [*map(toml.comment, choice.about_requirement()), "[requirement]"]
     if choice.asked is None:
         advice = "rho1 = 0.1 and rho2 = 0.3 protect rare values only; or other breaks, or another column"
-        return [*lines, f"rho1 = {toml.quote(f'{UNDECIDED}: {advice}')}", "rho2 = 0.3", *_alternatives()]
-    rho1, rho2 = figures.number(choice.asked.rho1 / 1000), figures.number(choice.asked.rho2 / 1000)
-    return [*lines, f"rho1 = {rho1}", f"rho2 = {rho2}", FROM_TABLE, *_alternatives()]
-
-
-def _alternatives() -> list[str]:
+        lines += [f"rho1 = {toml.quote(f'{UNDECIDED}: {advice}')}", "rho2 = 0.3"]
+    else:
+        rho1, rho2 = toml.number(choice.asked.rho1 / 1000), toml.number(choice.asked.rho2 / 1000)
+        lines += [f"rho1 = {rho1}", f"rho2 = {rho2}", FROM_TABLE]
     return [
+        *lines,
         toml.comment("Instead of rho1 and rho2, one of these:"),
-        *toml.commented(
-            [
-                "epsilon = 1    # local differential privacy: odds change by at most e",
-                "gamma = 3      # odds change by at most 3",
-            ]
-        ),
+        "# epsilon = 1    # local differential privacy: odds change by at most e",
+        "# gamma = 3      # odds change by at most 3",
         toml.comment(
-            'or, with [method] name = "fine-grain", for each value at most three times its own share (the '
-            "matrix then "
+            'or, with [method] name = "fine-grain", for each value at most three times its own share (the matrix then '
             "discloses the shares in this table; a table of public shares as rho1 does not):"
         ),
-        *toml.commented(["tolerance = 3", 'rho1 = "observed"']),
+        "# tolerance = 3",
+        '# rho1 = "observed"',
     ]
 
 
-def _linking(guesses: Sequence[Guess], profile: Profile) -> list[list[str]]:
+def _linking(guesses: Sequence[Guess], profile: Profile) -> list[str]:
     """Offer to blur the quasi-identifiers instead, if there are any."""
     names = ", ".join(map(toml.quote, _known(guesses)))
     if not names:
         return []
-    limit = figures.requirement(float(profile.frequency.max())).rho2 / 1000
+    limit = requirement(float(profile.frequency.max())).rho2 / 1000
     return [
-        [
-            toml.comment(
-                "Another way, in place of both sections above, if the danger is that rows are linked to people by "
-                f"{names}: these are randomized instead, just so much that someone who sees the published "
-                "quasi-identifiers believes no sensitive value of a row by more than risk_limit. The sensitive column "
-                "is then published AS IT IS. For few quasi-identifiers with few values."
-            ),
-            *toml.commented(
-                ["[method]", 'name = "randomized-response"', "[requirement]", f"risk_limit = {figures.number(limit)}"]
-            ),
-        ]
+        toml.comment(
+            "Another way, in place of both sections above, if the danger is that rows are linked to people by "
+            f"{names}: these are randomized instead, just so much that someone who sees the published "
+            "quasi-identifiers believes no sensitive value of a row by more than risk_limit. The sensitive column "
+            "is then published AS IT IS. For few quasi-identifiers with few values."
+        ),
+        *toml.commented(
+            ["[method]", 'name = "randomized-response"', "[requirement]", f"risk_limit = {toml.number(limit)}"]
+        ),
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sfumato.errors import TableError
-from sfumato.publisher.survey.model import Column
+from sfumato.publisher.survey.found import Column
 from sfumato.values.attributes import LEFT_OUT_ROLES, Role
 from sfumato.values.looks import HOUSEHOLD_WORDS, Look, is_id, words
 

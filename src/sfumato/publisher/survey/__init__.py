@@ -12,7 +12,7 @@ feasibility    what each method would make of each requirement
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,16 +22,25 @@ from sfumato.engines.base import Source
 from sfumato.engines.embedded.counting import count_sensitive, group_sizes, shared
 from sfumato.engines.rows.looking import PublishedRows
 from sfumato.errors import TableError
+from sfumato.publisher.policy import Policy
 from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.feasibility import survey_feasibility
-from sfumato.publisher.survey.model import Persons, RareValue, RowOrder, Sensitive, ValueShare
+from sfumato.publisher.survey.found import (
+    Column,
+    Persons,
+    Predictor,
+    RareValue,
+    RowOrder,
+    Sensitive,
+    Survey,
+    ValueShare,
+)
 from sfumato.publisher.survey.predictors import find_predictors
-from sfumato.publisher.survey.text import Survey
-from sfumato.publisher.survey.warnings import column_warnings, policy_warnings
-from sfumato.publisher.table import Table, check_columns, no_progress
+from sfumato.publisher.table import Table, check_columns, count_alone, no_progress
 from sfumato.values.arrays import Progress
+from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.looks import REMEDY
-from sfumato.values.profile import Profile, Uniqueness, uniqueness
+from sfumato.values.profile import Profile, Uniqueness
 
 __all__ = ["Survey", "survey"]
 
@@ -39,6 +48,9 @@ FREQUENT = 10
 """So many of the most frequent values are listed."""
 FEW = 5
 """A value that fewer records have is rare."""
+MANY_UNIQUE = 0.05
+SHOWN = 5
+"""So many names are listed in a warning."""
 
 
 def survey(source: Source, table: Table | None = None, progress: Progress = no_progress) -> Survey:
@@ -46,8 +58,8 @@ def survey(source: Source, table: Table | None = None, progress: Progress = no_p
     check_names(source)
     if table is None:
         rows, columns = describe_columns(source, progress)
-        return Survey(source.description, rows, columns, tuple(column_warnings(columns)))
-    passes = 4 + (table.policy.person is not None) + bool(table.policy.linked)
+        return Survey(source.description, rows, columns, tuple(_column_warnings(columns)))
+    passes = 3 + (table.policy.person is not None) + bool(table.policy.linked)
     return _under_policy(table, shared(progress, passes))
 
 
@@ -65,7 +77,6 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
     profile = count_sensitive(table.source, table.schema, progress)
     linked = table.policy.linked
     joint = count_sensitive(table.source, table.schema, progress, None, linked) if linked else profile
-    uniqueness = _uniqueness(table, progress)
     published = PublishedRows(table.source, table.schema, table.schema.names("other", "quasi_identifier", "sensitive"))
     prediction = find_predictors(published, table, profile, columns, rows, progress)
     found = Survey(
@@ -73,7 +84,7 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         rows=rows,
         columns=columns,
         warnings=(),
-        uniqueness=uniqueness,
+        uniqueness=count_alone(table),
         sensitive=_sensitive(profile),
         row_order=RowOrder(profile.order.dependent, profile.order.p_value, profile.order.statement),
         prediction=prediction,
@@ -82,18 +93,8 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
     )
     stops = [f"Publishing would stop: {stop} {REMEDY}" for stop in table.stops]
     told = [*stops, *published.problems(), *published.recoding_notes()]
-    warnings = [*column_warnings(columns), *told, *policy_warnings(found, table.policy)]
+    warnings = [*_column_warnings(columns), *told, *_policy_warnings(found, table.policy)]
     return replace(found, warnings=tuple(warnings))
-
-
-def _uniqueness(table: Table, progress: Progress) -> Uniqueness | None:
-    """Return how the quasi-identifiers are shared."""
-    names = table.schema.names("quasi_identifier")
-    if not names:
-        return None
-    published = PublishedRows(table.source, table.schema, names)
-    sizes = group_sizes(published.batches(progress), published.kinds)
-    return uniqueness(tuple(names), sizes)
 
 
 def _sensitive(profile: Profile) -> Sensitive:
@@ -150,4 +151,111 @@ def _persons(table: Table, progress: Progress) -> Persons | None:
         with_several_rows=persons - sizes.get(1, 0),
         mean_rows=rows / max(1, persons),
         most_rows=max(sizes, default=0),
+    )
+
+
+# --- what should make the publisher stop and think, each with what to do about it -------------------------------------
+
+
+def _column_warnings(columns: Sequence[Column]) -> Iterator[str]:
+    """Yield what the columns alone tell."""
+    if len(columns) == 1 and any(mark in columns[0].name for mark in ";\t|"):
+        yield (
+            f"The table has one column, {columns[0].name!r}: the file seems to have another delimiter. "
+            'State it in the policy: [input] delimiter = ";".'
+        )
+    if doubtful := [c for c in columns if c.role not in LEFT_OUT_ROLES and c.looks_missing]:
+        shown = [f"{c.name!r} ({', '.join(map(repr, c.missing_texts))}: {c.looks_missing:,})" for c in doubtful]
+        yield (
+            f"Texts that look missing are taken as values, in {', '.join(shown)}. If they are missing, say so (CSV: "
+            "[input] missing_values), or empty them."
+        )
+
+
+def _policy_warnings(survey: Survey, policy: Policy) -> Iterator[str]:
+    """Yield what matters for publishing under this policy."""
+    for column in survey.columns:
+        if column.missing and column.role not in LEFT_OUT_ROLES and policy.columns[column.name].missing == "error":
+            yield (
+                f"Publishing would stop: {column.name!r} is missing in {column.missing:,} row(s). "
+                'Say what that means: missing = "category" or "drop".'
+            )
+    own = next((case for case in survey.feasibility or () if case.from_policy), None)
+    if own and own.reason:
+        yield f"The policy's own requirement cannot be met: {own.reason}"
+    elif own and own.invertible is False:
+        yield (
+            "Under the policy's own requirement counts can only be estimated without error bars: the matrix has no "
+            "inverse."
+        )
+    if survey.persons and survey.persons.with_several_rows:
+        yield from _repeated(survey.persons, policy)
+    if survey.uniqueness and survey.uniqueness.unique_share >= MANY_UNIQUE:
+        yield _unique(survey.uniqueness, policy)
+    if survey.prediction and survey.sensitive:
+        clear = [p for p in survey.prediction.predictors if p.clear]
+        tells = _associated if policy.method.publishes_buckets else _predicted
+        yield from tells(clear, " / ".join(survey.sensitive.columns), policy)
+        if survey.sensitive.rare:
+            yield _rare_values(survey.sensitive)
+    if survey.row_order and survey.row_order.dependent:
+        yield f"{survey.row_order.statement} A release in this order would tell it; it will be shuffled."
+
+
+def _repeated(p: Persons, policy: Policy) -> Iterator[str]:
+    fact = f"{p.with_several_rows:,} of {p.persons:,} persons ({p.column!r}) have several rows, up to {p.most_rows:,}."
+    if p.repeated == "error":
+        remedy = (
+            'Keep one row of each in the table, or say person.repeated = "per-row".'
+            if policy.method.why_not_one
+            else 'Say what to do: person.repeated = "keep-one" or "per-row".'
+        )
+        yield f"Publishing would stop: {fact} The guarantee is for one row per person. {remedy}"
+    if p.repeated == "per-row":
+        yield f"{fact} The guarantee is per row: what is learned of a person adds up over the rows."
+
+
+def _unique(u: Uniqueness, policy: Policy) -> str:
+    if policy.method.publishes_buckets:
+        why = "whoever knows these finds the record and its group, and only the other records of the group protect it"
+    elif policy.linked:
+        why = (
+            "a group of one record has one sensitive value, and it takes much noise in the quasi-identifiers to hide it"
+        )
+    else:
+        why = "whoever knows these finds the record, and only the noise on the sensitive value protects it"
+    alone = f"{u.unique_share:.1%} of the records are alone with their quasi-identifiers"
+    return f"{alone}: {why}. Coarser bins or merged values help."
+
+
+def _associated(clear: Sequence[Predictor], secret: str, policy: Policy) -> Iterator[str]:
+    """What the bound of groups does not cover: it does cover the columns of attribute sets."""
+    if telling := [p.column for p in clear if p.column not in policy.method.known_columns]:
+        shown = ", ".join(map(repr, telling[:SHOWN])) + (", ..." if len(telling) > SHOWN else "")
+        yield (
+            f"{len(telling)} column(s) tell of {secret!r}: {shown}. Groups hide who of them has which value only from "
+            "one who does not know that. The method robust-anatomy, with the columns of which it may be known in its "
+            "attribute_sets, is for who does."
+        )
+
+
+def _predicted(clear: Sequence[Predictor], secret: str, policy: Policy) -> Iterator[str]:
+    """All columns in one warning: what to do about them is the same."""
+    if telling := [p for p in clear if p.role == "other"]:
+        shown = ", ".join(f"{p.column!r} ({p.hit_rate:.1%}, {p.information:.2f} bits)" for p in telling)
+        yield (
+            f"{len(telling)} `other` column(s) tell {secret!r}: {shown}. So often a guess by the column is right (by "
+            f"the most common value: {telling[0].baseline:.1%}), and so much it shifts the odds. They are published as "
+            'they are, and undo the blur. Drop them (role = "drop"), coarsen them (bins, merge), or make them '
+            "sensitive too; if attackers know them anyway, they are quasi-identifiers."
+        )
+
+
+def _rare_values(sensitive: Sensitive) -> str:
+    shown = ", ".join(f"{r.value!r} ({r.records})" for r in sensitive.rare[:SHOWN])
+    more = f" and {len(sensitive.rare) - SHOWN:,} more" if len(sensitive.rare) > SHOWN else ""
+    return (
+        f"{len(sensitive.rare):,} value(s) of {' / '.join(sensitive.observed)!r} have fewer than 5 records: "
+        f"{shown}{more}. The domain is read off the table, so it tells that somebody has them. Declare the "
+        "domain, or merge them (merge = { NAME = [VALUES] })."
     )

@@ -12,7 +12,7 @@ from sfumato.engines.base import Source
 from sfumato.engines.embedded.counting import is_numeric, not_nan, number_of, plain_kind, run, salt, shared
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.rows.looking import NumberColumns
-from sfumato.publisher.survey.model import Column
+from sfumato.publisher.survey.found import Column
 from sfumato.values.arrays import Progress
 from sfumato.values.arrow import is_text
 

@@ -17,7 +17,7 @@ from sfumato.methods.suppression.method import Suppression
 from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.policy_rules import RequirementRule
-from sfumato.publisher.survey.model import Feasible
+from sfumato.publisher.survey.found import Feasible
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import Diversity, LocalPrivacy, Requirement, RhoPrivacy, tolerance
 

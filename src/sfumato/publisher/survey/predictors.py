@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.looking import SEED, PublishedRows
-from sfumato.publisher.survey.model import Column, Prediction, Predictor
+from sfumato.publisher.survey.found import Column, Prediction, Predictor
 from sfumato.publisher.table import Table
 from sfumato.values.arrays import IntArray, Progress
 from sfumato.values.arrow import is_text

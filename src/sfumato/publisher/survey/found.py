@@ -1,17 +1,130 @@
-"""A survey, and how it is told in plain words."""
+"""What a survey found, and how it is told. The names of the fields are the keys of `sfumato profile --json`."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfumato.publisher.survey.model import Column, Feasible, Persons, Prediction, RowOrder, Sensitive
+from sfumato.values.attributes import Role
 from sfumato.values.profile import Uniqueness
 
 WIDTH = 110
 SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as it stands in the table. Numbers are told of text too: a CSV file holds nothing else."""
+
+    name: str
+    type: str
+    role: Role | None  # None without a policy
+    distinct: int  # different values, the missing one not counted
+    missing: int  # null or NaN
+    looks_missing: int  # texts such as "?" or "NA", which the policy does not call missing
+    missing_texts: tuple[str, ...]  # and which ones
+    numbers: int  # values that are finite numbers, or texts that can be read as one
+    whole: bool  # these are whole numbers, all of them
+    low: float | None  # of the numbers
+    high: float | None
+
+
+@dataclass(frozen=True)
+class ValueShare:
+    """A sensitive value and how frequent it is."""
+
+    value: str
+    records: int
+    share: float
+
+
+@dataclass(frozen=True)
+class RareValue:
+    """A value of an observed domain that few records have: the domain itself tells that it occurs."""
+
+    column: str
+    value: str
+    records: int
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """The skew of the sensitive attribute, and what it allows."""
+
+    columns: tuple[str, ...]
+    records: int
+    dropped: int  # rows without a value, left out by the policy
+    values: int  # m
+    observed: tuple[str, ...]  # the columns whose domain is read off the table
+    unused: int  # values (or combinations) of the domain that no record has
+    most_frequent: tuple[ValueShare, ...]
+    largest_share: float
+    entropy: float  # 0: one value has all records; 1: all values are equally frequent
+    eligible_l: int  # the largest l such that no value exceeds a share of 1/l
+    rare: tuple[RareValue, ...]
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """The test of the row order."""
+
+    dependent: bool
+    p_value: float
+    statement: str
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """How well one published column tells the sensitive value of records that were not learned from."""
+
+    column: str
+    role: Role
+    hit_rate: float
+    baseline: float  # by the overall most common value
+    z: float  # of the difference, McNemar's
+    information: float  # bits per record that the column tells of the value; about 0 or below: none
+    information_z: float
+    clear: bool  # z and the gain are both large, of the hit rate or of the information
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """All predictors, best first, and on how many records they were tried."""
+
+    learned: int
+    tried: int
+    predictors: tuple[Predictor, ...]
+
+
+@dataclass(frozen=True)
+class Persons:
+    """How many rows a person has."""
+
+    column: str
+    repeated: str  # what the policy says of persons with several rows
+    persons: int
+    with_several_rows: int
+    mean_rows: float
+    most_rows: int
+
+
+@dataclass(frozen=True)
+class Feasible:
+    """What a method makes of a requirement on this table; `reason` says why it can't be met, "" if it can."""
+
+    method: str
+    assurance: str
+    requirement: str
+    from_policy: bool
+    retention_low: float | None
+    retention_high: float | None
+    record_utility: float | None  # expected share of unchanged records
+    invertible: bool | None  # whether unbiased estimates with error bars exist
+    total_variation: float | None  # expected, of the estimated distribution
+    published_share: float | None  # of the records, where they are published in groups, with true values
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -31,38 +144,22 @@ class Survey:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the survey as JSON-ready values; the keys are the names of the fields."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
+        return asdict(self)
 
     def explain(self) -> str:
-        """Return the survey in plain words."""
-        return explain_survey(self)
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
-def explain_survey(survey: Survey) -> str:
-    """Return the survey as text: what to look at first, then all figures."""
-    parts = [
-        [f"{survey.table}: {survey.rows:,} rows, {len(survey.columns):,} columns. Private: not for release."],
-        _section("Look at this first", [_item(w) for w in survey.warnings]),
-        _columns(survey.columns),
-        _uniqueness(survey.uniqueness) if survey.uniqueness else [],
-        _sensitive(survey.sensitive) if survey.sensitive else [],
-        _section("Row order", [_indented(survey.row_order.statement)]) if survey.row_order else [],
-        _prediction(survey.prediction) if survey.prediction else [],
-        _persons(survey.persons) if survey.persons else [],
-        _feasibility(survey) if survey.feasibility else [],
-    ]
-    return "\n\n".join("\n".join(part) for part in parts if part)
-
-
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return [title, *lines] if lines else []
+        """Return the survey in plain words: what to look at first, then all figures."""
+        parts = [
+            [f"{self.table}: {self.rows:,} rows, {len(self.columns):,} columns. Private: not for release."],
+            ["Look at this first", *map(_item, self.warnings)] if self.warnings else [],
+            _columns(self.columns),
+            _uniqueness(self.uniqueness) if self.uniqueness else [],
+            _sensitive(self.sensitive) if self.sensitive else [],
+            ["Row order", _indented(self.row_order.statement)] if self.row_order else [],
+            _prediction(self.prediction) if self.prediction and self.prediction.predictors else [],
+            _persons(self.persons) if self.persons else [],
+            _feasibility(self.feasibility) if self.feasibility else [],
+        ]
+        return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def _indented(text: str) -> str:
@@ -142,8 +239,6 @@ def _eligibility(s: Sensitive) -> str:
 
 
 def _prediction(p: Prediction) -> list[str]:
-    if not p.predictors:
-        return []
     return [
         "Columns that tell the sensitive value",
         _indented(
@@ -190,15 +285,14 @@ def _persons(p: Persons) -> list[str]:
     ]
 
 
-def _feasibility(survey: Survey) -> list[str]:
-    assert survey.feasibility is not None
+def _feasibility(cases: Sequence[Feasible]) -> list[str]:
     head = ["requirement", "method", "retention", "record utility", "inverse", "total variation"]
-    lines = [
+    return [
         "What is feasible",
-        *_table(head, [_case(case) for case in survey.feasibility], 2),
-        *(_indented(f"{_name(c)}, {c.method}: {c.reason}") for c in survey.feasibility if c.reason),
+        *_table(head, [_case(case) for case in cases], 2),
+        *(_indented(f"{_name(case)}, {case.method}: {case.reason}") for case in cases if case.reason),
+        _indented(_LEGEND),
     ]
-    return [*lines, _indented(_LEGEND)]
 
 
 _LEGEND = (
@@ -216,12 +310,6 @@ def _name(case: Feasible) -> str:
     return f"{case.requirement} (policy)" if case.from_policy else case.requirement
 
 
-def _distance(total_variation: float | None) -> str:
-    if total_variation is None:
-        return "-"
-    return f"{total_variation:.4f}" if total_variation < 1 else "above 1"
-
-
 def _case(case: Feasible) -> list[str]:
     method = case.method + ("" if case.assurance == "proved" else f", {case.assurance}")
     if case.published_share is not None:
@@ -229,11 +317,12 @@ def _case(case: Feasible) -> list[str]:
     if case.retention_low is None or case.retention_high is None:
         return [_name(case), method, "cannot be met", "", "", ""]
     low, high = f"{case.retention_low:.1%}", f"{case.retention_high:.1%}"
+    distance = "-" if case.total_variation is None else f"{case.total_variation:.4f}"
     return [
         _name(case),
         method,
         low if low == high else f"{low} - {high}",
         f"{case.record_utility:.3f}",
         "yes" if case.invertible else "no",
-        _distance(case.total_variation),
+        distance if case.total_variation is None or case.total_variation < 1 else "above 1",
     ]
