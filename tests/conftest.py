@@ -14,6 +14,7 @@ from hypothesis import settings
 from sfumato.analyst.randomized import inverse
 from sfumato.publisher.policy import Policy
 from sfumato.values.arrays import FloatArray
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 
 settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing
@@ -23,6 +24,16 @@ settings.load_profile("untimed")
 def slow(*values: Any) -> Any:
     """Return a case that is left to `pytest -m slow`: a quicker one like it stays in every run."""
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def exact_weights(matrix: Matrix) -> list[list[int]]:
+    """Return 2^64 P[y, x], exactly."""
+    return [[matrix.weight(y, x) for x in range(matrix.size)] for y in range(matrix.size)]
+
+
+def same_chance(world: tuple[int, ...]) -> int:
+    """Return 1: a release that tells nothing beyond which worlds there are, such as a table of groups."""
+    return 1
 
 
 @pytest.fixture

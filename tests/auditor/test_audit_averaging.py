@@ -20,13 +20,13 @@ from sfumato.auditor.attackers.averaging import (
     simulated_recovery,
 )
 from sfumato.auditor.attackers.posterior import Factor, worst_priors
-from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.odds import with_fresh_noise
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.requirement import Bound
+from tests.conftest import exact_weights
 
 RHO = Bound.of_rho("1/10", "1/4")
 NOT_COVERED = "not covered by the guarantee"

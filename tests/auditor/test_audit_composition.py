@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sfumato.auditor.attackers.composition import composition_beliefs, composition_finding
 from sfumato.auditor.sub_tables import Counts
-from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, exact_weights
+from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors
 from sfumato.errors import UsageError
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
@@ -20,6 +20,7 @@ from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.requirement import NO_BOUND, Bound
 from sfumato_papers.sdr.composition import exact_belief
+from tests.conftest import exact_weights
 
 
 def weights(matrix: PerturbationMatrix) -> tuple[list[int], list[int]]:

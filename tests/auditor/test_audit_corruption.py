@@ -14,20 +14,18 @@ from sfumato.auditor.attackers.composition import composition_beliefs
 from sfumato.auditor.attackers.corruption import (
     composition_corruption_finding,
     demonstrate,
+    groups_finding,
     known_taken_out,
     randomized_finding,
     randomized_movement,
 )
-from sfumato.auditor.attackers.corruption_groups import groups_finding, worst_group_posterior
 from sfumato.auditor.sub_tables import Counts
 from sfumato.auditor.worlds import (
     arrangements,
     chance_of,
     enumerate_posteriors,
-    exact_weights,
     in_groups,
     independent,
-    same_chance,
 )
 from sfumato.errors import UsageError
 from sfumato.methods.small_domain.planner import uniform_matrix
@@ -35,6 +33,7 @@ from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.requirement import Bound
+from tests.conftest import exact_weights, same_chance
 
 # --- worlds -----------------------------------------------------------------------------------------------------------
 
@@ -161,12 +160,7 @@ def test_groups_move_as_over_all_worlds(counts: list[int], data: st.DataObject) 
         left = [count - list(known.values()).count(x) for x, count in enumerate(counts)]
         assert beliefs == tuple(Fraction(count, sum(left)) for count in left)
         worst = max(worst, *beliefs)
-    assert worst == worst_group_posterior(counts, t)
-
-
-def test_groups_refuse_what_cannot_be() -> None:
-    with pytest.raises(UsageError, match="nobody is left"):
-        worst_group_posterior([1, 1], 2)
+    assert float(worst) == groups_finding([counts], t).worst
 
 
 def test_the_finding_of_groups() -> None:

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers import corruption_groups
-from sfumato.auditor.attackers.corruption_groups import (
+from sfumato.auditor.attackers import corruption
+from sfumato.auditor.attackers.corruption import (
     groups_finding,
     known_members_finding,
     robust_groups_finding,
-    worst_group_posterior,
     worst_when_known,
 )
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
-from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, in_groups, same_chance
+from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, in_groups
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Composition, Prior
+from tests.conftest import same_chance
 
 EVEN = Prior(np.ones((1, 4), dtype=np.int64), np.array([4]))
 
@@ -89,7 +89,7 @@ def test_with_one_signature_it_is_the_plain_posterior() -> None:
         group = Composition.of([0] * sum(counts), np.repeat(np.arange(len(counts)), counts).tolist())
         for t in range(4):
             found, _ = worst_when_known([group], EVEN, t)
-            assert found[0] == pytest.approx(float(worst_group_posterior(counts, min(t, sum(counts) - 1))))
+            assert found[0] == pytest.approx(groups_finding([counts], t).worst)
 
 
 def test_the_finding_of_robust_groups() -> None:
@@ -104,7 +104,7 @@ def test_the_finding_of_robust_groups() -> None:
 
 
 def test_too_many_possibilities_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corruption_groups, "MOST_REDUCED", 5)
+    monkeypatch.setattr(corruption, "MOST_REDUCED", 5)
     group = Composition.of(range(4), range(4))
     with pytest.raises(UsageError, match="known members can leave more than 5"):
         worst_when_known([group], Prior(np.ones((4, 4), dtype=np.int64), np.array([4] * 4)), 1)

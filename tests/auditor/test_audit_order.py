@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor.attackers import order_guesses as order
-from sfumato.auditor.attackers.order_guesses import (
+from sfumato.auditor.attackers import order
+from sfumato.auditor.attackers.order import (
     LEVEL,
     Estimator,
     by_chance,

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst_priors
 from sfumato.auditor.beliefs import beliefs_in_truth, limits_at, record_beliefs
-from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import violations
 from sfumato.methods.small_domain.planner import uniform_matrix
@@ -21,6 +20,7 @@ from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.requirement import NO_BOUND, Bound, gamma_of_epsilon
+from tests.conftest import exact_weights
 
 RHO = Bound.of_rho("1/10", "1/4")
 

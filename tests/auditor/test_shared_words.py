@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from sfumato.auditor.attackers.draws_counts import both_kept
 from sfumato.auditor.attackers.reuse import LEVEL, equal_rows, equal_shares
-from sfumato.auditor.worlds import exact_weights
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.randomness import SecretKey, Step
+from tests.conftest import exact_weights
 
 
 @settings(max_examples=100, deadline=None)

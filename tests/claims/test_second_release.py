@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.claim import BOTH, UPWARD, rounded_up
 from sfumato.claims.odds import assumed, equal_twice, own_factor, with_fresh_noise
 from sfumato.methods import plan
@@ -22,7 +21,7 @@ from sfumato.publisher.table import profile, scan
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import FineGrainPrivacy, ValueRequirement
-from tests.conftest import make_policy
+from tests.conftest import exact_weights, make_policy
 from tests.engines.tools import patients, planned, released
 
 Matrix = list[list[Fraction]]

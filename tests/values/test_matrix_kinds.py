@@ -13,12 +13,11 @@ from sfumato.auditor.attackers.background import prior_beliefs
 from sfumato.auditor.attackers.column import column_views, known_shares
 from sfumato.auditor.attackers.corruption import demonstrate
 from sfumato.auditor.attackers.draws_counts import Drawn, Margin, margins, neighbours, transitions
-from sfumato.auditor.attackers.order_guesses import Estimator
+from sfumato.auditor.attackers.order import Estimator
 from sfumato.auditor.attackers.posterior import worst_priors
 from sfumato.auditor.attackers.reuse import equal_shares
 from sfumato.auditor.beliefs import beliefs_in_truth, expected_cases, observed_cases
 from sfumato.auditor.knowledge import Knowledge
-from sfumato.auditor.worlds import exact_weights
 from sfumato.claims.odds import counterexample
 from sfumato.claims.single_columns import factors
 from sfumato.methods.robustness.prior import count_prior
@@ -29,6 +28,7 @@ from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.requirement import Bound
+from tests.conftest import exact_weights
 
 DOMAIN = SensitiveDomain((Domain("disease", ("flu", "gout", "HIV")), Domain("outcome", ("better", "worse"))))
 M, ROWS = 6, 400

@@ -37,10 +37,10 @@ def classes_by_place(evidence: Evidence, ranges: int = RANGES) -> tuple[Classes,
     """Return stretches of the table as classes: of all records, and of the rows whose record is known."""
     place = np.arange(evidence.rows) * ranges // max(1, evidence.rows)
     names = [f"records of part {k + 1} of {ranges} of the table" for k in range(ranges)]
-    return Classes(place, names), Classes(of_rows(evidence, place), names)
+    return Classes(place, names), Classes(codes_of_rows(evidence, place), names)
 
 
-def of_rows(evidence: Evidence, of_records: CodeArray | IntArray) -> IntArray:
+def codes_of_rows(evidence: Evidence, of_records: CodeArray | IntArray) -> IntArray:
     """Return a code of each row, that of its record; -1 where it is not known whose row it is."""
     codes = np.full(evidence.manifest.data.rows, -1, dtype=np.int64)
     known = np.flatnonzero(evidence.matched != UNMATCHED)

@@ -11,6 +11,8 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.methods.robustness import Composition
 from sfumato.values.arrays import BoolArray, IntArray
 
+MIXED = -1
+
 
 @dataclass(frozen=True, eq=False)
 class Lines:
@@ -142,6 +144,13 @@ class GroupTables:
         width = int(signatures.max()) + 1
         keys, counts = np.unique(self.rows * width + signatures, return_counts=True)
         return Lines.of(keys // width, keys % width, counts)
+
+    def homes(self, cells: IntArray) -> IntArray:
+        """Return the cell that all rows of a group are of; MIXED where they are of several. cells: of the rows."""
+        home = np.full(self.sizes.size, MIXED)
+        home[self.rows] = cells
+        home[self.rows[cells != home[self.rows]]] = MIXED
+        return home
 
     def compositions(self, signatures: IntArray) -> list[Composition]:
         """Return what is published of each group, with the signatures of one attribute set."""

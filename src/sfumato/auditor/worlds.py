@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from sfumato.errors import UsageError
-from sfumato.values.matrix.base import Matrix
 
 Number = int | Fraction
 World = tuple[int, ...]
@@ -65,16 +64,6 @@ def chance_of(weights: Sequence[Sequence[Number]], published: Sequence[int]) -> 
         return math.prod(weights[y][x] for y, x in zip(published, world, strict=True))
 
     return chance
-
-
-def same_chance(world: World) -> Number:
-    """Return 1: a release that tells nothing beyond which worlds there are, such as a table of groups."""
-    return 1
-
-
-def exact_weights(matrix: Matrix) -> list[list[int]]:
-    """Return 2^64 P[y, x], exactly."""
-    return [[matrix.weight(y, x) for x in range(matrix.size)] for y in range(matrix.size)]
 
 
 # --- what an attacker believes of the worlds beforehand ---------------------------------------------------------------

@@ -35,7 +35,7 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attacker import Attacker, listed
 from sfumato.auditor.attackers.averaging_groups import of_groups
 from sfumato.auditor.attackers.linking import PRIOR, UNTOUCHED, RowBeliefs, attacked, row_beliefs
 from sfumato.auditor.attackers.linking import QUESTION as WHICH_SENSITIVE
@@ -355,6 +355,6 @@ ATTACKER = Attacker(
     knows="sees a second release of the same table",
     why_not_covered="The guarantee is about one release.",
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
-    public=lambda manifest: Listed(11, covered=False),
+    public=listed(11, False),
     place=10,
 )

@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.grouped import MIXED, GroupTables
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
@@ -71,9 +71,6 @@ def two_groups(
     )
 
 
-QUESTION = "Which value has a person whose rows in two releases of the table are known?"
-
-
 def of_groups(evidence: Evidence) -> Iterator[Finding]:
     """Who finds a person's row in both releases, and compares the two groups."""
     with TemporaryDirectory() as folder:
@@ -84,16 +81,19 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
         groups = [each.group_tables.rows[each.matched[people]] for each in (evidence, second)]
         cells = evidence.signatures(evidence.groups_part.dealt_within).table
         tables, true = (evidence.group_tables, second.group_tables), evidence.values.table[people]
-        found = two_groups(tables, (groups[0], groups[1]), true, _counts(evidence, cells), cells[people])
+        number, size = int(cells.max()) + 1, evidence.values.size
+        if number * size > MOST_SHARES:
+            raise DoesNotApply(f"{number:,} cells are too many to be counted in memory.")
+        counts = np.bincount(cells * size + evidence.values.table, minlength=number * size).reshape(-1, size)
+        found = two_groups(tables, (groups[0], groups[1]), true, counts, cells[people])
     yield _finding(evidence, people, found)
 
 
 def _second(evidence: Evidence, folder: Path) -> Evidence:
     """Publish the table again, under another key."""
-    seed = (
-        None if evidence.seed is None else int(simulation(evidence.seed).integers(2**62))
-    )  # not the key of a test's release
-    key = SecretKey.fresh() if seed is None else SecretKey.from_seed(seed)
+    key = SecretKey.fresh()
+    if evidence.seed is not None:  # not the key of a test's release
+        key = SecretKey.from_seed(int(simulation(evidence.seed).integers(2**62)))
     made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement, key=key)
     return Evidence(evidence.table, publish(evidence.table, made, folder, key=key))
 
@@ -101,26 +101,18 @@ def _second(evidence: Evidence, folder: Path) -> Evidence:
 def _told_apart(evidence: Evidence) -> BoolArray:
     """Return which records of the table have a row of their own, in a group that was dealt inside one cell."""
     tables, row = evidence.group_tables, evidence.matched
-    cells = tables.signed(evidence.signatures(evidence.groups_part.dealt_within).release)
-    mixed = np.bincount(cells.groups, minlength=tables.sizes.size) > 1
-    return np.asarray((row != UNMATCHED) & ~mixed[tables.rows[row]])
-
-
-def _counts(evidence: Evidence, cells: IntArray) -> IntArray:
-    """Return [cell, value]: the records of the table."""
-    number, size = int(cells.max()) + 1, evidence.values.size
-    if number * size > MOST_SHARES:
-        raise DoesNotApply(f"{number:,} cells are too many to be counted in memory.")
-    return np.bincount(cells * size + evidence.values.table, minlength=number * size).reshape(-1, size)
+    home = tables.homes(evidence.signatures(evidence.groups_part.dealt_within).release)
+    return np.asarray((row != UNMATCHED) & (home != MIXED)[tables.rows[row]])
 
 
 def _finding(evidence: Evidence, people: IntArray, found: TwoGroups) -> Finding:
     limit, within = float(evidence.group_claim.at_most), evidence.groups_part.dealt_within
     alike = f" with the same {', '.join(within)}" if within else ""
     certain = int((found.possible == 1).sum())
+    own = evidence.signatures([name for name in evidence.comparable if name in evidence.quasi_identifiers])
     return Finding(
         attacker="averaging",
-        question=QUESTION,
+        question="Which value has a person whose rows in two releases of the table are known?",
         assumption=(
             "Sees this release and a second one that was dealt anew; finds the two rows of one person by columns that "
             f"nobody else shares; knows how many records of the table{alike} have each value."
@@ -135,7 +127,14 @@ def _finding(evidence: Evidence, people: IntArray, found: TwoGroups) -> Finding:
         at_risk=int((found.largest > limit * (1 + ROUNDING)).sum()),
         stated=limit,
         baseline=float(np.bincount(evidence.values.table).max() / evidence.rows),
-        exposed=tuple(_exposed(evidence, people, found)),
+        exposed=tuple(
+            Exposed(
+                f"{own.told[own.table[people[k]]]}: {evidence.values.labels[found.likeliest[k]]!r}",
+                1,
+                float(found.largest[k]),
+            )
+            for k in np.argsort(-found.largest, kind="stable")[:SHOWN].tolist()
+        ),
         remark=(
             f"After one release the mean belief in the true value is {found.once.mean():.4g}. Of {certain:,} people "
             "the two groups have one value only in common: it is certain. Asked for are people who can be found in "
@@ -143,11 +142,3 @@ def _finding(evidence: Evidence, people: IntArray, found: TwoGroups) -> Finding:
             "learn more."
         ),
     )
-
-
-def _exposed(evidence: Evidence, people: IntArray, found: TwoGroups) -> Iterator[Exposed]:
-    """Yield the people of whom most is told."""
-    own = evidence.signatures([name for name in evidence.comparable if name in evidence.quasi_identifiers])
-    for k in np.argsort(-found.largest, kind="stable")[:SHOWN].tolist():
-        value = evidence.values.labels[found.likeliest[k]]
-        yield Exposed(f"{own.told[own.table[people[k]]]}: {value!r}", 1, float(found.largest[k]))

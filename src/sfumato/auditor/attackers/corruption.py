@@ -2,7 +2,9 @@
 
     randomized        records are independent in the attacker's eyes: known members tell nothing of the others
     small domain      where the composition is known too, known members are taken out of it and of the published counts
-    groups            `corruption_groups`
+    groups            a group with composition c: Pr(x) = (c_x - known_x) / (N - known)
+    and a prior       on signatures (PI): known members are taken out of the group's signatures and values, and the
+                      posterior is that of the rest, for the weight of a world is a product over the records
 
 The first is shown on small tables by going through all worlds (`enumerate_posteriors`).
 """
@@ -10,30 +12,40 @@ The first is shown on small tables by going through all worlds (`enumerate_poste
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attacker import Attacker, listed
+from sfumato.auditor.attackers.background import background_finding, promised_sets
 from sfumato.auditor.attackers.composition import check_known, composition_finding
-from sfumato.auditor.attackers.corruption_groups import QUESTION, of_groups
 from sfumato.auditor.attackers.linking import attacked, risks
 from sfumato.auditor.attackers.posterior import posterior_finding
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
-from sfumato.auditor.finding import Finding
-from sfumato.auditor.knowledge import known_records
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.knowledge import Knowledge, known_records
 from sfumato.auditor.sub_tables import Counts, compositions, has_sub_tables
 from sfumato.auditor.worlds import Number, chance_of, enumerate_posteriors, independent
 from sfumato.errors import UsageError
+from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group, worst_posteriors
+from sfumato.methods.robustness.posterior import MOST_STATES
 from sfumato.release.manifest import Manifest
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import simulation
 
+QUESTION = "Which true value does a record have, once the values of other members are known?"
 SHOWN_WORLDS = 20_000
 """Worlds that the demonstration goes through at most."""
+MOST_REDUCED = 10**5
+"""Different groups, with known members taken out, whose posteriors are computed at most."""
+KNOWN, KNOWN_SHARE = 1, 0.1
+"""Members of each group that are known where no list is given; and of randomized records, by chance."""
 
 
 # --- randomized records -----------------------------------------------------------------------------------------------
@@ -85,27 +97,35 @@ def demonstrate(matrix: Matrix, counts: Sequence[int]) -> Demonstration | None:
     )
 
 
+def _proof(matrix: Matrix, counts: Sequence[int], by: str = "") -> str:
+    """Return in words what going through all worlds shows."""
+    shown = demonstrate(matrix, counts)
+    if shown is None:
+        return ""
+    return (
+        f" Over all worlds of {len(shown.published)} records{by}, {len(shown.known)} of them known, no belief about "
+        f"the other moves (by {shown.moved})."
+    )
+
+
 def randomized_finding(mechanism: Mechanism, counts: Sequence[int], covered: bool) -> Finding:
     """Return what known members add to a release with one matrix for all rows: nothing.
 
     `covered`: the guarantee is about one who knows other records (nothing was computed from the table).
     """
     finding = posterior_finding(mechanism, [counts], "upward", covered)
-    shown = demonstrate(mechanism.matrix, counts)
-    proof = (
-        f" Over all worlds of {len(shown.published)} records, {len(shown.known)} of them known, no belief about the "
-        f"other moves (by {shown.moved})."
-        if shown
-        else ""
-    )
     own = "" if covered else " The matrix or the domain was computed from the table; what that tells is not measured."
-    return replace(
+    return _corrupted(
         finding,
-        attacker="corruption",
-        question=QUESTION,
-        assumption=f"Knows the true values of any other records. {finding.assumption}",
-        remark=f"Records are independent: known members move nothing.{proof}{own} {finding.remark}",
+        "of any other records",
+        f"Records are independent: known members move nothing.{_proof(mechanism.matrix, counts)}{own} {finding.remark}",
     )
+
+
+def _corrupted(finding: Finding, known: str, remark: str) -> Finding:
+    """Return the finding of another attacker, who knows true values besides."""
+    assumption = f"Knows the true values {known}. {finding.assumption}"
+    return replace(finding, attacker="corruption", question=QUESTION, assumption=assumption, remark=remark)
 
 
 # --- small domain, with a known composition ---------------------------------------------------------------------------
@@ -131,24 +151,156 @@ def composition_corruption_finding(
     before = composition_finding(mechanism, counts)
     left = [known_taken_out(c, k) for c, k in zip(counts, known, strict=True)]
     after = composition_finding(mechanism, left, whole=counts)
-    members = sum(len(k) for k in known)
-    return replace(
+    return _corrupted(
         after,
-        attacker="corruption",
-        question=QUESTION,
-        assumption=f"Knows the true values of {members:,} member(s). {after.assumption}",
-        remark=(
-            f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. One who does not know "
-            f"the composition, and takes records for independent draws, is not moved. {after.remark}"
-        ),
+        f"of {sum(len(k) for k in known):,} member(s)",
+        f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. One who does not know the "
+        f"composition, and takes records for independent draws, is not moved. {after.remark}",
     )
 
 
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def groups_finding(
+    compositions: Sequence[Sequence[int]], known: int, stated: float | None = None, names: Sequence[str] = ()
+) -> Finding:
+    """Return what one reaches who knows so many members of each group (all but one of a smaller group).
+
+        largest belief of a group = max_x min(1, c_x / (N - known)): none of those with the commonest value is known
+
+    `stated` is the bound for one who knows no member, such as 1/l.
+    """
+    sizes, largest = (np.array([number(counts) for counts in compositions]) for number in (sum, max))
+    risks, before = np.minimum(1.0, largest / np.maximum(sizes - known, 1)), largest / sizes
+    limit = before.max() if stated is None else stated
+    return _finding_of_groups(
+        risks,
+        before,
+        risks > limit * (1 + ROUNDING),
+        sizes,
+        names or [f"group {k + 1}" for k in range(sizes.size)],
+        assumption=f"Knows the group of every record, and the true values of the {known} member(s) that tell most.",
+        measured="the largest belief in a value of a member of the group; exact",
+        stated=stated,
+    )
+
+
+def _finding_of_groups(
+    risks: FloatArray,
+    before: FloatArray,
+    above: BoolArray,
+    sizes: IntArray,
+    names: Sequence[str],
+    assumption: str,
+    measured: str,
+    stated: float | None,
+) -> Finding:
+    """Return the finding of the largest beliefs of groups, once members are known and before."""
+    return Finding(
+        attacker="corruption",
+        question=QUESTION,
+        assumption=assumption,
+        measured=measured,
+        worst=float(risks.max()),
+        mean=float(risks @ sizes / sizes.sum()),
+        records=int(sizes.sum()),
+        at_risk=int(sizes[above].sum()),
+        stated=stated,
+        exposed=tuple(
+            Exposed(names[k], int(sizes[k]), float(risks[k])) for k in np.lexsort((-sizes, -risks))[:SHOWN].tolist()
+        ),
+        remark=f"With no member known the largest belief is {before.max():.4g}.",
+    )
+
+
+def taken_out(group: Composition, signature: int, value: int) -> Composition:
+    """Return a group without a member of this signature and value.
+
+    >>> taken_out(Composition((0, 1), (1, 2), (5, 7), (1, 2)), 1, 7)
+    Composition(signatures=(0, 1), sizes=(1, 1), values=(5, 7), counts=(1, 1))
+    """
+    signatures = Counter(dict(zip(group.signatures, group.sizes, strict=True)))
+    values = Counter(dict(zip(group.values, group.counts, strict=True)))
+    return Composition.of((signatures - Counter([signature])).elements(), (values - Counter([value])).elements())
+
+
+def reduced(groups: Iterable[Composition], prior: Prior) -> dict[Composition, set[Composition]]:
+    """Return what can be left of each group once a member is known; a group of one stays.
+
+    All members with a value that they can have: those of a belief above 0.
+    """
+    found: dict[Composition, set[Composition]] = {}
+    for batch, beliefs in posteriors_by_group(groups, prior):
+        for group, table in zip(batch, beliefs, strict=True):
+            pairs = np.argwhere(table > 0) if group.size > 1 else ()
+            found[group] = {taken_out(group, group.signatures[s], group.values[x]) for s, x in pairs} or {group}
+    return found
+
+
+def worst_when_known(groups: Sequence[Composition], prior: Prior, known: int) -> tuple[FloatArray, list[Composition]]:
+    """Return the largest posterior of each group over which members are known, and what is left of it there.
+
+    So many members are known, of a smaller group all but one: whichever they are, and with whatever values they can
+    have. For groups of up to `MOST_STATES` states exact, else an upper bound.
+    """
+    left = {group: {group} for group in groups}
+    for _ in range(known):
+        fewer = reduced(set().union(*left.values()), prior)
+        if sum(map(len, fewer.values())) > MOST_REDUCED:
+            raise UsageError(
+                f"{known} known members can leave more than {MOST_REDUCED:,} different groups.",
+                "Ask for fewer known members, or give those who are known.",
+            )
+        left = {group: set().union(*(fewer[rest] for rest in rests)) for group, rests in left.items()}
+    rests = list(set().union(*left.values()))
+    risk = dict(zip(rests, worst_posteriors(rests, prior).tolist(), strict=True))
+    worst = {group: max(sorted(rests, key=str), key=risk.__getitem__) for group, rests in left.items()}
+    return np.array([risk[worst[group]] for group in groups]), [worst[group] for group in groups]
+
+
+def robust_groups_finding(tables: GroupTables, known_set: Knowledge, known: int, r: int) -> Finding:
+    """Return what one reaches who has a prior on signatures and knows so many members of each group."""
+    groups = tables.compositions(known_set.signatures)
+    risks, rests = worst_when_known(groups, known_set.prior, known)
+    above = breaches(rests, known_set.prior, r)
+    exact = "an upper bound in large groups" if any(group.states > MOST_STATES for group in groups) else "exact"
+    found = _finding_of_groups(
+        risks,
+        worst_posteriors(groups, known_set.prior),
+        above,
+        tables.sizes,
+        [tables.told(k) for k in range(tables.sizes.size)],
+        assumption=(
+            f"Knows group and signature of every record, as a prior the probability of each value given "
+            f"{known_set.name}, and the true values of the {known} member(s) of each group that tell most."
+        ),
+        measured=f"the largest belief in a value of a member of the group, over all that members can have; {exact}",
+        stated=1 / r,
+    )
+    return replace(found, broken=bool(above.any()))
+
+
+def known_members_finding(
+    tables: GroupTables,
+    sets: Sequence[Knowledge],
+    r: int,
+    known: BoolArray,
+    values: IntArray,
+    names: Sequence[str] = (),
+) -> Finding:
+    """Return what is believed of the others, once these rows are known to have these values.
+
+    One attribute set with one signature and equal shares: no background knowledge.
+    """
+    before = background_finding(tables, sets, r, promised=False, values=names)
+    others = [replace(each, signatures=each.signatures[~known]) for each in sets]
+    after = background_finding(tables.without(known, values), others, r, promised=False, values=names)
+    remark = f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. {after.remark}"
+    return _corrupted(after, f"of {int(known.sum()):,} member(s)", remark)
+
+
 # --- the attacker -----------------------------------------------------------------------------------------------------
-
-
-KNOWN_SHARE = 0.1
-"""Of the records, known by chance where no list is given."""
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
@@ -191,31 +343,46 @@ def of_response(evidence: Evidence) -> Iterator[Finding]:
     promised = next(finding for finding in evidence.once(risks) if finding.attacker == part.risk)
     mechanism = evidence.manifest.mechanism_values[0]
     counts = np.bincount(evidence.joined(evidence.in_table, mechanism.domain), minlength=mechanism.domain.size).tolist()
-    shown = demonstrate(mechanism.matrix, counts) if len(mechanism.domain.parts) == 1 else None
-    proof = (
-        f" Over all worlds of {len(shown.published)} records by {mechanism.domain.name}, {len(shown.known)} of them "
-        f"known, no belief about the other moves (by {shown.moved})."
-        if shown
-        else ""
+    proof = _proof(mechanism.matrix, counts, f" by {mechanism.domain.name}") if len(mechanism.domain.parts) == 1 else ""
+    remark = (
+        f"Records are independent draws to this attacker: known members move nothing.{proof} But the matrices were "
+        f"computed from the table, and the {found.axes.table.records - 1:,} others tell its counts but for one record; "
+        "what that tells is not measured."
     )
-    yield replace(
-        promised,
-        attacker="corruption",
-        question=QUESTION,
-        assumption=f"Knows the true values of any other records. {promised.assumption}",
-        promised=None,
-        stated=promised.promised,
-        remark=(
-            f"Records are independent draws to this attacker: known members move nothing.{proof} But the matrices "
-            f"were computed from the table, and the {found.axes.table.records - 1:,} others tell its counts but for "
-            "one record; what that tells is not measured."
-        ),
-    )
+    yield replace(_corrupted(promised, "of any other records", remark), promised=None, stated=promised.promised)
 
 
-def _public(manifest: Manifest) -> Listed | None:
-    whole = manifest.kind == "randomized" and not has_sub_tables(manifest)
-    return Listed(9, covered=whole and not manifest.from_table)
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
+    """Who knows the true values of some members: of those in a list, or of the one of each group that tells most."""
+    tables, given = evidence.group_tables, known_records(evidence)
+    sets = evidence.once(promised_sets) or (_nothing_known(evidence),)
+    if given is not None:
+        row = evidence.matched
+        records = np.flatnonzero(given & (row != UNMATCHED))
+        if not records.size:
+            raise DoesNotApply("no row can be told to be a known member's.")
+        known = np.zeros(tables.rows.size, dtype=np.bool_)
+        known[row[records]] = True
+        values = evidence.values.table[records[np.argsort(row[records])]]
+        yield known_members_finding(tables, sets, evidence.group_bound, known, values, evidence.values.labels)
+    elif evidence.group_claim.attribute_sets:
+        for each in sets:
+            yield robust_groups_finding(tables, each, KNOWN, evidence.group_bound).named(each.name)
+    else:
+        compositions = [counts for _, counts in tables.lines.of_groups()]
+        names = [tables.told(k) for k in range(len(compositions))]
+        yield groups_finding(compositions, KNOWN, float(evidence.group_claim.at_most), names)
+
+
+def _nothing_known(evidence: Evidence) -> Knowledge:
+    """Return one signature for all, and equal shares: no background knowledge."""
+    size = evidence.values.size
+    prior = Prior(np.ones((1, size), dtype=np.int64), np.array([size]))
+    return Knowledge("nothing", np.zeros(evidence.group_tables.rows.size, dtype=np.int64), prior, ("a record",))
+
+
+def _is_covered(manifest: Manifest) -> bool:
+    return manifest.kind == "randomized" and not has_sub_tables(manifest) and not manifest.from_table
 
 
 ATTACKER = Attacker(
@@ -223,6 +390,6 @@ ATTACKER = Attacker(
     knows="knows the values of some other records",
     why_not_covered="The guarantee is not about someone who knows the values of other records.",
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
-    public=_public,
+    public=listed(9, _is_covered),
     place=9,
 )

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
-from sfumato.auditor.classes import classes_by_place, classes_of_both, of_rows, other_columns
+from sfumato.auditor.classes import classes_by_place, classes_of_both, codes_of_rows, other_columns
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding, chance_finding
+from sfumato.auditor.grouped import MIXED
 from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify.order import BLOCKS, LEVEL, RANGES, Classes
@@ -64,19 +65,13 @@ class Deal:
 def block_tallies(deal: Deal, classes: Sequence[tuple[Classes, Classes]]) -> Tallies:
     """Return the counts by blocks; the classes are those of records and of rows."""
     found = []
-    for number in _numbers(deal):
+    sizes = [size for size in BLOCKS if deal.ordered and 2 * size <= deal.units] or [deal.units]
+    for number in (size for size in sizes if 1 < size <= MOST_CELLS // deal.number):
         block_of_unit = np.arange(deal.units) * number // deal.units
         cells = block_of_unit[deal.place_units] * deal.number + deal.place_kinds
         places = np.bincount(cells, deal.places, number * deal.number).reshape(number, -1)
         found += [_of_blocks(deal, places, block_of_unit, *each) for each in classes]
     return joined(found)
-
-
-def _numbers(deal: Deal) -> list[int]:
-    sizes = [size for size in BLOCKS if 2 * size <= deal.units] if deal.ordered else []
-    return [
-        size for size in [*sizes, *([] if sizes else [deal.units])] if size * deal.number <= MOST_CELLS and size > 1
-    ]
 
 
 def _of_blocks(deal: Deal, places: Any, block_of_unit: IntArray, records: Classes, rows: Classes) -> Tallies:
@@ -156,23 +151,6 @@ def _words(names: Sequence[str], use: IntArray, apart: int) -> Any:
     return lambda k: f"{names[int(use[k])]}, pairs with one value {apart} group(s) apart"
 
 
-# --- the finding ------------------------------------------------------------------------------------------------------
-
-
-def dealing_finding(tallies: Tallies, records: int, what: str) -> Finding:
-    """Return the count that chance explains least. what: groups or sub-tables."""
-    return chance_finding(
-        tallies,
-        records,
-        LEVEL,
-        "dealing",
-        what,
-        f"Do other columns tell in which of the {what} a record with a certain value is?",
-        "Holds the table beside the release. Records with the same value are dealt by chance alone.",
-        LEVEL,
-    )
-
-
 # --- the attacker -----------------------------------------------------------------------------------------------------
 
 HALVES = 2
@@ -184,7 +162,7 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
     if evidence.one_of_each_person:
         raise DoesNotApply(KEPT_ONE)
     deal = _groups(evidence)
-    known = of_rows(evidence, deal.kinds)
+    known = codes_of_rows(evidence, deal.kinds)
     halves = [rows for _, rows in _classes(evidence, HALVES)]
     parts = [block_tallies(deal, list(_classes(evidence, RANGES))), pair_tallies(deal, known, halves)]
     yield from _told(evidence, parts, "groups")
@@ -193,7 +171,7 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
 def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:
     """Sub-tables against other columns, among records with one value."""
     if evidence.mechanism.label is None:
-        raise DoesNotApply("there are no sub-tables.")
+        raise DoesNotApply(f"{NO_SUB_TABLES}.")
     if evidence.one_of_each_person:
         raise DoesNotApply(KEPT_ONE)
     quotas, tables = evidence.once(compositions).quotas, evidence.mechanism.tables
@@ -213,7 +191,16 @@ def _told(evidence: Evidence, parts: Sequence[Tallies], what: str) -> Iterator[F
     tallies = joined(parts)
     if not tallies.tests:
         raise DoesNotApply(f"no column is published beside the {what}.")
-    yield dealing_finding(tallies, evidence.manifest.data.rows, what)
+    yield chance_finding(
+        tallies,
+        evidence.manifest.data.rows,
+        LEVEL,
+        "dealing",
+        what,
+        f"Do other columns tell in which of the {what} a record with a certain value is?",
+        "Holds the table beside the release. Records with the same value are dealt by chance alone.",
+        LEVEL,
+    )
 
 
 def _classes(evidence: Evidence, ranges: int) -> Iterator[tuple[Classes, Classes]]:
@@ -229,22 +216,15 @@ def _classes(evidence: Evidence, ranges: int) -> Iterator[tuple[Classes, Classes
 
 def _groups(evidence: Evidence) -> Deal:
     """Groups all of whose rows are of one cell tell how many places of each value in that cell they have."""
-    tables, cells, values = (
-        evidence.group_tables,
-        evidence.signatures(evidence.groups_part.dealt_within),
-        evidence.values.table,
-    )
-    home = np.zeros(tables.sizes.size, dtype=np.int64)
-    home[tables.rows] = cells.release
-    mixed = np.zeros(tables.sizes.size, dtype=np.bool_)
-    mixed[tables.rows[cells.release != home[tables.rows]]] = True
-    lines = ~mixed[tables.groups]
+    tables, cells = evidence.group_tables, evidence.signatures(evidence.groups_part.dealt_within)
+    home = tables.homes(cells.release)
+    lines = home[tables.groups] != MIXED
     return Deal(
-        kinds=values * cells.size + cells.table,
+        kinds=evidence.values.table * cells.size + cells.table,
         place_kinds=tables.values[lines] * cells.size + home[tables.groups[lines]],
         place_units=tables.groups[lines],
         places=tables.counts[lines],
-        unit=np.where(mixed[tables.rows], -1, tables.rows),
+        unit=np.where(home[tables.rows] == MIXED, -1, tables.rows),
         units=tables.sizes.size,
         ordered=True,
     )

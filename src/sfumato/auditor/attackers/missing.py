@@ -15,18 +15,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditor.attacker import Attacker, Listed
+from sfumato.auditor.attacker import Attacker, everywhere, listed
 from sfumato.auditor.attackers.eligibility import KNOWS, PRIORS, Suspicion, suspicion, table_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.auditor.grouped import GroupTables
+from sfumato.auditor.grouped import MIXED, GroupTables
 from sfumato.engines.rows.selection import complete_rows, dropping
-from sfumato.methods.robustness.kinds import cell_signatures
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import MISSING_LABEL
 
@@ -38,33 +36,25 @@ QUESTION = "Which value has a person who is known to be in the table, and is not
 
 def suppressed_finding(found: Suspicion, counts: IntArray, names: Sequence[str] = ()) -> Finding:
     """Return what absence tells after suppression; counts: of the table, for the same values as `found`."""
-    lost = counts - found.kept
-    withheld, values = int(lost.sum()), range(counts.size)
-    beliefs = [found.of(value).missing for value in values]
-    order = sorted(values, key=lambda value: (-beliefs[value], value))[:SHOWN]
-    in_truth = sum(belief * int(gone) for belief, gone in zip(beliefs, lost, strict=True))
-    bound = found.bound("dominant")
+    lost = (counts - found.kept).tolist()
+    beliefs = [found.of(value).missing for value in range(counts.size)]
+    order = sorted(range(counts.size), key=lambda value: (-beliefs[value], value))[:SHOWN]
+    bound, withheld = found.bound("dominant"), sum(lost)
     return Finding(
         attacker="missing",
         question=QUESTION,
         assumption=f"Knows that the person is in the table. {KNOWS}{PRIORS[found.prior]}",
         measured="the belief in a value (worst), and in the true value of a withheld record (mean); exact",
         worst=float(max(beliefs)),
-        mean=float(in_truth / max(1, withheld)),
+        mean=float(sum(belief * gone for belief, gone in zip(beliefs, lost, strict=True)) / max(1, withheld)),
         records=withheld,
-        at_risk=sum(int(lost[value]) for value in values if beliefs[value] > bound),
+        at_risk=sum(gone for belief, gone in zip(beliefs, lost, strict=True) if belief > bound),
         stated=float(bound),
         baseline=1 / counts.size,
-        exposed=tuple(
-            Exposed(names[value] if names else f"value {value + 1}", int(lost[value]), float(beliefs[value]))
-            for value in order
-            if beliefs[value]
-        ),
-        remark=(
-            f"A withheld person has one of {sum(belief > 0 for belief in beliefs)} value(s)."
-            if withheld
-            else "Nobody is withheld."
-        ),
+        exposed=tuple(Exposed(_name(names, "value", k), lost[k], float(beliefs[k])) for k in order if beliefs[k]),
+        remark=f"A withheld person has one of {sum(belief > 0 for belief in beliefs)} value(s)."
+        if withheld
+        else "Nobody is withheld.",
     )
 
 
@@ -90,16 +80,6 @@ class Absent:
         np.add.at(gone, (cells[absent], values[absent]), 1)
         return cls(table, gone)
 
-    @cached_property
-    def beliefs(self) -> FloatArray:
-        """The share of each value among the absent records of the cell; 0 where none is absent."""
-        return _shares(self.absent)
-
-    @cached_property
-    def priors(self) -> FloatArray:
-        """The share of each value in the cell."""
-        return _shares(self.table)
-
 
 def _shares(counts: IntArray) -> FloatArray:
     totals = counts.sum(axis=1, keepdims=True)
@@ -119,8 +99,9 @@ def absent_finding(
     reason: why records are absent, in words. bound: of the published records, such as 1/r. suspects: `full_values`.
     """
     cell, value = np.nonzero(found.absent)
-    beliefs, records = found.beliefs[cell, value], found.absent[cell, value]
-    priors, total = found.priors[cell, value], int(records.sum())
+    beliefs, priors = (_shares(counts)[cell, value] for counts in (found.absent, found.table))
+    records = found.absent[cell, value]
+    total = int(records.sum())
     limit = priors if bound is None else bound
     order = np.lexsort((-records, -beliefs))
     worst = order[0] if total else None
@@ -155,17 +136,19 @@ def full_values(tables: GroupTables, cells: IntArray) -> IntArray:
 
     Cells of the rows. Of a value with more records than the cell has groups every group gets one.
     """
-    number = int(cells.max()) + 1
-    signed = tables.signed(cells)
-    mixed = np.bincount(signed.groups) > 1
-    unclear = np.isin(np.arange(number), signed.codes[mixed[signed.groups]])
-    home = cell_signatures(tables.rows, np.where(mixed[tables.rows], 0, cells))
-    lines = ~mixed[tables.groups]
-    held = np.zeros((number, int(tables.values.max()) + 1), dtype=np.int64)
-    np.add.at(held, (home[tables.groups[lines]], tables.values[lines]), 1)
-    groups = np.bincount(home[~mixed], minlength=number)
-    full = np.count_nonzero((held == groups[:, None]) & (held > 0), axis=1)
-    return np.where(unclear, 0, full)
+    number, home = int(cells.max()) + 1, tables.homes(cells)
+    held = _by_home(tables, home, np.ones_like(tables.counts), (number, int(tables.values.max()) + 1))
+    groups = np.bincount(home[home != MIXED], minlength=number)
+    full: IntArray = np.count_nonzero((held == groups[:, None]) & (held > 0), axis=1)
+    full[cells[home[tables.rows] == MIXED]] = 0
+    return full
+
+
+def _by_home(tables: GroupTables, home: IntArray, counts: IntArray, shape: tuple[int, int]) -> IntArray:
+    """Sum up by cell and value; counts: of the lines of the table of the groups, without those of mixed groups."""
+    sums, lines = np.zeros(shape, dtype=np.int64), home[tables.groups] != MIXED
+    np.add.at(sums, (home[tables.groups[lines]], tables.values[lines]), counts[lines])
+    return sums
 
 
 def _name(names: Sequence[str], kind: str, code: int) -> str:
@@ -189,14 +172,6 @@ def _remark(found: Absent, suspects: IntArray | None) -> str:
 # --- the attacker -----------------------------------------------------------------------------------------------------
 
 
-def of_all(evidence: Evidence) -> Iterator[Finding]:
-    """Who knows that a person is in the table, and sees that the person was left out for a missing value."""
-    found = left_out(evidence)
-    if found is None:
-        raise DoesNotApply("no record is withheld or left out.")
-    yield found
-
-
 def left_out(evidence: Evidence) -> Finding | None:
     """Return what absence tells of those who were left out; None if there are none.
 
@@ -205,10 +180,8 @@ def left_out(evidence: Evidence) -> Finding | None:
     reasons, values = _of_left_out(evidence)
     if not reasons:
         return None
-    counts = np.bincount(evidence.values.table, minlength=evidence.values.size).tolist()
-    table = Counter({" / ".join(own): n for own, n in zip(evidence.values.values, counts, strict=True)}) + Counter(
-        values
-    )
+    counts = zip(evidence.values.values, table_counts(evidence).tolist(), strict=True)
+    table = Counter({" / ".join(own): number for own, number in counts}) + Counter(values)
     held = sorted(table)
     cells, cell = np.unique(reasons, return_inverse=True)
     absent = np.zeros((cells.size, len(held)), dtype=np.int64)
@@ -236,15 +209,16 @@ def _of_left_out(evidence: Evidence) -> tuple[list[str], list[str]]:
     return reasons, values
 
 
-def of_groups(evidence: Evidence) -> Iterator[Finding]:
+def missing(evidence: Evidence) -> Iterator[Finding]:
     """Who asks for a person who is known to be in the table and is not in the release."""
-    part, without_value = evidence.groups_part, left_out(evidence)
-    if not part.withheld and without_value is None:
+    withheld, without_value = evidence.manifest.withheld, left_out(evidence)
+    if not withheld and without_value is None:
         raise DoesNotApply("no record is withheld or left out.")
-    if part.withheld:
-        yield (_suppressed(evidence) if part.variant is not None else _withheld(evidence)).named("withheld")
+    if withheld:
+        suppressed = evidence.groups_part.variant is not None
+        yield (_suppressed(evidence) if suppressed else _withheld(evidence)).named("withheld")
     if without_value is not None:
-        yield without_value.named("left out")
+        yield without_value.named("left out") if evidence.manifest.in_buckets else without_value
 
 
 def _suppressed(evidence: Evidence) -> Finding:
@@ -253,11 +227,7 @@ def _suppressed(evidence: Evidence) -> Finding:
 
 def _withheld(evidence: Evidence) -> Finding:
     """What absence tells of the records that robust groups withhold, cell by cell."""
-    own, tables, size = (
-        evidence.signatures(evidence.groups_part.dealt_within),
-        evidence.group_tables,
-        evidence.values.size,
-    )
+    own, size = evidence.signatures(evidence.groups_part.dealt_within), evidence.values.size
     table = np.bincount(own.table * size + evidence.values.table, minlength=own.size * size).reshape(-1, size)
     absent, unclear = _absent(evidence, own.table, own.release, table)
     found = absent_finding(
@@ -266,7 +236,7 @@ def _withheld(evidence: Evidence) -> Finding:
         float(evidence.group_claim.at_most),
         own.told,
         evidence.values.labels,
-        full_values(tables, own.release),
+        full_values(evidence.group_tables, own.release),
     )
     more = f" Of {unclear:,} other(s) it cannot be told whether they are absent." if unclear else ""
     return replace(found, remark=found.remark + more)
@@ -278,15 +248,11 @@ def _absent(evidence: Evidence, cells: IntArray, rows: IntArray, table: IntArray
     Where all groups of a cell are of it alone, their values are those of its published records. Else a record is known
     to be absent if no row has its columns.
     """
-    tables, number = evidence.group_tables, len(table)
-    signed = tables.signed(rows)
-    mixed = np.bincount(signed.groups, minlength=tables.sizes.size) > 1
-    clear = ~np.isin(np.arange(number), signed.codes[mixed[signed.groups]])
-    home = np.zeros(tables.sizes.size, dtype=np.int64)
-    home[tables.rows] = rows
-    lines = ~mixed[tables.groups]
-    published = np.zeros_like(table)
-    np.add.at(published, (home[tables.groups[lines]], tables.values[lines]), tables.counts[lines])
+    tables = evidence.group_tables
+    home = tables.homes(rows)
+    clear = np.ones(len(table), dtype=np.bool_)
+    clear[rows[home[tables.rows] == MIXED]] = False
+    published = _by_home(tables, home, tables.counts, (table.shape[0], table.shape[1]))
     absent = np.where(clear[:, None], table - published, 0)
     own = evidence.signatures(evidence.comparable)
     shown = np.bincount(own.release, minlength=own.size)
@@ -301,7 +267,7 @@ ATTACKER = Attacker(
     why_not_covered=(
         "The guarantee is about records that are published. It does not bound what somebody's absence tells."
     ),
-    on={"randomized": of_all, "response": of_all, "groups": of_groups},
-    public=lambda manifest: Listed(12, covered=False),
+    on=everywhere(missing),
+    public=listed(12, False),
     place=14,
 )

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.auditor.attacker import Attacker
 from sfumato.auditor.attackers.composition import MOST_VALUES
-from sfumato.auditor.attackers.order import sensitive_of_response
+from sfumato.auditor.attackers.order import sensitive_values
 from sfumato.auditor.beliefs import limits_at
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
@@ -137,7 +137,7 @@ def _told_by_groups(evidence: Evidence, linked: Linked) -> Told:
 
 
 def _told_by_response(evidence: Evidence, linked: Linked) -> Told:
-    own, shown, mechanism = sensitive_of_response(evidence)
+    own, shown, mechanism = sensitive_values(evidence)
     labels = evidence.signatures(evidence.sensitive).labels if mechanism is None else mechanism.domain.labels
     size = len(labels)
     _check_size(linked, size)

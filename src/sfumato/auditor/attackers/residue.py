@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.analyst.release import Release
-from sfumato.auditor.attacker import Attacker, Listed, everywhere
+from sfumato.auditor.attacker import Attacker, everywhere, listed
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.engines.base import Source
@@ -269,6 +269,6 @@ ATTACKER = Attacker(
     name="residue",
     knows="reads the files byte by byte",
     on=everywhere(of_all),
-    public=lambda manifest: Listed(14, covered=True),
+    public=listed(14, True),
     place=17,
 )
