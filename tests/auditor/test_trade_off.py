@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.auditor.report.trade_off import HEIGHT, LINE, Panel, Placed, spread_out, trade_off_plot
-from sfumato.show.pictures import render
+from sfumato.show.pictures import Picture
 
 POINTS = (
     Placed("uniform", 0.30, 0.2, 0.18, 0.22),
@@ -49,7 +49,7 @@ def test_one_far_point_does_not_flatten_the_others() -> None:
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".vl.json"])
 def test_it_is_drawn(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"plot{suffix}"
-    render(trade_off_plot("title", "subtitle", [Panel("a", POINTS), Panel("b", POINTS)]), path)
+    Picture(trade_off_plot("title", "subtitle", [Panel("a", POINTS), Panel("b", POINTS)])).save(path)
     assert path.stat().st_size > 1000
     if suffix == ".svg":
         assert "anatomy" in path.read_text()

@@ -18,7 +18,7 @@ import vl_convert
 
 from sfumato.errors import UsageError
 from sfumato.show.layout import COLOURS
-from sfumato.show.pictures import PICTURES, render
+from sfumato.show.pictures import PICTURES, Picture
 from sfumato.show.plots import SHAPES, error_bars, subtitle_of
 
 INF = math.inf
@@ -467,7 +467,7 @@ def test_every_suffix_the_same_bytes_each_time(tmp_path: Path, picture: dict[str
     for k in range(4):
         again = drawn(counts(["diagnosis", "sex"], crossed(DIAGNOSES, ["F", "M"])), ["diagnosis", "sex"])
         assert again == picture
-        render(again, tmp_path / f"{k}{suffix}")
+        Picture(again).save(tmp_path / f"{k}{suffix}")
     contents = {(tmp_path / f"{k}{suffix}").read_bytes() for k in range(4)}
     assert len(contents) == 1
     assert contents.pop().startswith(STARTS[suffix])
@@ -481,7 +481,7 @@ def test_a_specification_is_the_callers_own() -> None:
 
 
 def test_the_specification_is_written_as_it_is(tmp_path: Path, picture: dict[str, Any]) -> None:
-    render(picture, tmp_path / "a.vl.json")
+    Picture(picture).save(tmp_path / "a.vl.json")
     assert json.loads((tmp_path / "a.vl.json").read_text()) == picture
 
 
@@ -490,7 +490,7 @@ def test_a_page_loads_and_runs_nothing(tmp_path: Path) -> None:
     table = counts([evil, "b"], [(evil, evil), ("y", "z")])
     spec = error_bars(table, [evil, "b"], f"Title {evil}", f"Note {evil}", 0.95)
     for suffix in (".svg", ".html"):
-        render(spec, tmp_path / f"a{suffix}")
+        Picture(spec).save(tmp_path / f"a{suffix}")
         page = (tmp_path / f"a{suffix}").read_text(encoding="utf-8")
         start = page.index("<svg ")
         tree = ElementTree.fromstring(page[start : page.index("</svg>") + len("</svg>")])
@@ -512,7 +512,7 @@ def test_nothing_is_fetched(tmp_path: Path, picture: dict[str, Any]) -> None:
     point = {"mark": "point", "encoding": {"x": {"field": "a"}}}
     for address in ("http://127.0.0.1:9/x.json", "https://example.org/x.csv", "x.json"):
         with pytest.raises(ValueError, match="not allowed"):
-            render({**picture, "concat": [{**point, "data": {"url": address}}]}, tmp_path / "a.svg")
+            Picture({**picture, "concat": [{**point, "data": {"url": address}}]}).save(tmp_path / "a.svg")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -521,24 +521,24 @@ def test_an_existing_picture_is_refused_and_kept(tmp_path: Path, picture: dict[s
     file = tmp_path / f"a{suffix}"
     file.write_text("mine")
     with pytest.raises(UsageError, match=r"exists already\.\nChoose another name, or remove it\."):
-        render(picture, file)
+        Picture(picture).save(file)
     assert file.read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.json", "svg"])
 def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path: Path, picture: dict[str, Any], name: str) -> None:
     with pytest.raises(UsageError, match=r"Known are \.svg, \.png, \.pdf, \.html, \.vl\.json\."):
-        render(picture, tmp_path / name)
+        Picture(picture).save(tmp_path / name)
 
 
 def test_nothing_stays_of_a_picture_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture: dict[str, Any]
 ) -> None:
     with pytest.raises(ValueError, match="Vega"):
-        render({**picture, "concat": [{"mark": "no such mark"}]}, tmp_path / "a.png")
+        Picture({**picture, "concat": [{"mark": "no such mark"}]}).save(tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(UsageError, match=r"needs the package vl-convert-python\.\n.*\.vl\.json"):
-        render(picture, tmp_path / "a.png")
+        Picture(picture).save(tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
-    render(picture, tmp_path / "a.vl.json")
+    Picture(picture).save(tmp_path / "a.vl.json")

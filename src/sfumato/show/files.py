@@ -29,8 +29,11 @@ def write_answer(table: Any, path: str | Path, about: Mapping[str, Any]) -> None
     """Write an answer; the suffix decides how. `about` has the keys method, target, level and notes."""
     path = Path(path)
     content = by_suffix(path, CONTENTS)
+    for place, name in enumerate(table.column_names):
+        if name in NUMBERS:  # floats even where it has no value at all, and therefore no type
+            table = table.set_column(place, name, table.column(place).cast(pa.float64()))
     with new_file(path) as partial:
-        partial.write_bytes(content(_with_float_numbers(table), about))
+        partial.write_bytes(content(table, about))
 
 
 def by_suffix(path: Path, known: Mapping[str, Chosen]) -> Chosen:
@@ -60,14 +63,6 @@ def new_file(path: Path) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-
-
-def _with_float_numbers(table: Any) -> Any:
-    """Return the table with floats even where a column of numbers has no value at all, and therefore no type."""
-    for place, name in enumerate(table.column_names):
-        if name in NUMBERS:
-            table = table.set_column(place, name, table.column(place).cast(pa.float64()))
-    return table
 
 
 # --- the formats ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -15,17 +15,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Told apart by colour-blind people: Okabe and Ito, with R's grey for the yellow, which is pale on paper."""
 MISSING = "(missing)"
 JAVASCRIPT = (
-    *(
-        "constructor",
-        "hasOwnProperty",
-        "isPrototypeOf",
-        "propertyIsEnumerable",
-        "toLocaleString",
-        "toString",
-        "valueOf",
-    ),
-    *("__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
-)
+    "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
+    "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__",
+)  # fmt: skip
 LETTER = 5.2  # pixels of a letter on average, in the size of labels
 LABEL_LETTERS, LABEL_LINES = 44, 4  # a longer label is broken into lines
 WIDE, NARROW = 400, 240  # pixels of an x axis that is alone, and of one beside others
@@ -60,19 +52,11 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class _Roles:
-    """Which columns give the lines, the colours (at most one) and the panels."""
-
-    lines: tuple[str, ...]
-    colour: str
-    panels: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Layout:
     """All that its panels share."""
 
-    roles: _Roles
+    by_lines: tuple[str, ...]  # the columns that give the lines
+    by_colour: str  # the column that gives the colours, if there is one
     marks: tuple[Mark, ...]
     scales: dict[str, Scale]  # of each figure
     interval: str  # " (95% interval)", or nothing if there is none
@@ -85,7 +69,7 @@ class Layout:
     @property
     def colours(self) -> list[str]:
         """Return the values that have a colour, in the order of the answer."""
-        if not self.roles.colour:
+        if not self.by_colour:
             return []
         return merged([(mark.panel, mark.line, mark.figure), mark.colour] for mark in self.marks)
 
@@ -140,39 +124,39 @@ def merged(placed: Iterable[Sequence[Any]]) -> list[str]:
 
 def layout_of(rows: list[dict[str, Any]], by: Sequence[str], level: float | None) -> Layout:
     """Return where all is drawn; without a level, numbers have no intervals, and nothing is said of these."""
-    roles = _roles(rows, by)
-    marks = tuple(_mark(row, roles, "" if "figure" in by else row.get("figure", "")) for row in rows)
+    lines, colour, panels = _roles(rows, by)
+    marks = tuple(
+        Mark(
+            ", ".join(f"{name}: {label(row[name])}" for name in panels),
+            ", ".join(label(row[name]) for name in lines) or "all",
+            label(row[colour]) if colour else "",
+            "" if "figure" in by else row.get("figure", ""),
+            *(math.nan if row[name] is None else float(row[name]) for name in ("estimate", "lower", "upper")),
+        )
+        for row in rows
+    )
     figures = list(dict.fromkeys(mark.figure for mark in marks))
     width = WIDE if len(figures) == 1 or len(figures) > BESIDE else NARROW
     is_exact = level is None
     scales = {figure: _scale([m for m in marks if m.figure == figure], width, is_exact) for figure in figures}
     has_none = all(math.isnan(mark.width) for mark in marks)
     interval = "" if level is None or has_none else f" ({percent(level)} interval)"
-    return Layout(roles, marks, scales, interval)
+    return Layout(lines, colour, marks, scales, interval)
 
 
-def _roles(rows: list[dict[str, Any]], by: Sequence[str]) -> _Roles:
+def _roles(rows: list[dict[str, Any]], by: Sequence[str]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """Return which columns give the lines, the colours (at most one) and the panels."""
     candidates = by[1::-1] if len(by) > 1 else ()
     colour = next((name for name in candidates if _distinct(rows, [name]) <= len(COLOURS)), "")
     rest = tuple(name for name in by if name != colour)
     lines, panels = (rest[:1], rest[1:]) if colour else (rest[-1:], rest[:-1])
     if panels and 2 * _distinct(rows, panels) > _distinct(rows, rest):
         lines, panels = rest, ()
-    return _Roles(lines, colour, panels)
+    return lines, colour, panels
 
 
 def _distinct(rows: list[dict[str, Any]], names: Sequence[str]) -> int:
     return len({tuple(label(row[name]) for name in names) for row in rows})
-
-
-def _mark(row: Mapping[str, Any], roles: _Roles, figure: str) -> Mark:
-    return Mark(
-        ", ".join(f"{name}: {label(row[name])}" for name in roles.panels),
-        ", ".join(label(row[name]) for name in roles.lines) or "all",
-        label(row[roles.colour]) if roles.colour else "",
-        figure,
-        *(math.nan if row[name] is None else float(row[name]) for name in ("estimate", "lower", "upper")),
-    )
 
 
 def label(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,16 @@ class Picture:
 
     def save(self, file: str | Path) -> None:
         """Write it to a new file: .svg, .png, .pdf, .html, or the specification itself, .vl.json."""
-        render(self.specification, file)
+        path = Path(file)
+        content = by_suffix(path, PICTURES)
+        with new_file(path) as partial:
+            partial.write_bytes(content(self.specification))
 
     def _repr_svg_(self) -> str:
         return svg(self.specification)
 
     def __repr__(self) -> str:
         return f"Picture({' '.join(self.specification['title']['text'])!r})"
-
-
-def render(spec: Mapping[str, Any], path: str | Path) -> None:
-    """Write the picture of a specification, or the specification itself; the suffix decides. Nothing is fetched."""
-    path = Path(path)
-    content = by_suffix(path, PICTURES)
-    with new_file(path) as partial:
-        partial.write_bytes(content(dict(spec)))
 
 
 def _converter() -> Any:

@@ -22,32 +22,13 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.show.files import rows_of
-from sfumato.show.layout import (
-    COLOURS,
-    LETTER,
-    Layout,
-    Mark,
-    Scale,
-    beside,
-    label_lines,
-    layout_of,
-    percent,
-    plain,
-)
+from sfumato.show.layout import COLOURS, LETTER, Layout, Mark, Scale, beside, label_lines, layout_of, percent, plain
 
 MOST_ROWS = 200
 DRAWN = ("figure", "estimate", "lower", "upper")
 """What is drawn of a row; its other columns say where."""
-SHAPES = (
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "cross",
-    "triangle-down",
-    "M-1,-1H1L-1,1H1Z",  # an hourglass
-    "M-1,-1V1L1,-1V1Z",  # a bow tie
-)
+HOURGLASS, BOW_TIE = "M-1,-1H1L-1,1H1Z", "M-1,-1V1L1,-1V1Z"
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", HOURGLASS, BOW_TIE)
 """One for each colour, told apart in black and white."""
 INK, QUIET, FAINT = "#222222", "#666666", "#DDDDDD"
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
@@ -222,7 +203,7 @@ def _datum(mark: Mark, lines: list[str], picture: Layout, scale: Scale) -> dict[
 def _places(picture: Layout, labels: list[list[str]], is_left: bool, is_top: bool) -> dict[str, Any]:
     """Return on which line and in which colour a mark is drawn."""
     axis = {
-        "title": plain(", ".join(picture.roles.lines)) if is_left and is_top else None,
+        "title": plain(", ".join(picture.by_lines)) if is_left and is_top else None,
         "titleAngle": 0,
         "titleAlign": "right",
         "titleBaseline": "bottom",
@@ -242,7 +223,7 @@ def _places(picture: Layout, labels: list[list[str]], is_left: bool, is_top: boo
         return {"y": y, "color": {"value": COLOURS[0]}}
     size = len(picture.colours)
     legend = {
-        "title": plain(picture.roles.colour),
+        "title": plain(picture.by_colour),
         "labelExpr": f"{json.dumps([plain(colour) for colour in picture.colours])}[datum.value]",
         "columns": max(1, picture.letters // (max(map(len, picture.colours)) + 6)),
     }
@@ -279,6 +260,7 @@ def _layers(picture: Layout, scale: Scale, title: str | None) -> list[dict[str, 
     end = {"type": "tick", "orient": "vertical", "opacity": 1, "size": 7, "thickness": 1.5, "aria": False}
     size = len(picture.colours)
     shape = {"shape": _nominal("colour", size, {"range": list(SHAPES[:size])})} if size else {}
+    numbers = {"x": {"value": scale.width + ASIDE}, "text": {"field": "numbers"}, "color": {"value": INK}}
     return [
         {"mark": {"type": "rule", "strokeWidth": 1.5, "aria": False}, "encoding": {**lower, "x2": {"field": "upper"}}},
         _where("!datum.goes_below", end, lower),
@@ -286,14 +268,7 @@ def _layers(picture: Layout, scale: Scale, title: str | None) -> list[dict[str, 
         _where("datum.goes_below", {**arrow, "shape": "triangle-left"}, lower),
         _where("datum.goes_above", {**arrow, "shape": "triangle-right"}, upper),
         {"mark": point, "encoding": {**estimate, **shape, "description": {"field": "description"}}},
-        {
-            "mark": {"type": "text", "align": "left", "aria": False},
-            "encoding": {
-                "x": {"value": scale.width + ASIDE},
-                "text": {"field": "numbers"},
-                "color": {"value": INK},
-            },
-        },
+        {"mark": {"type": "text", "align": "left", "aria": False}, "encoding": numbers},
     ]
 
 
@@ -302,13 +277,8 @@ def _where(condition: str, mark: dict[str, Any], encoding: dict[str, Any]) -> di
 
 
 def _x(field: str, scale: Scale, title: str | None) -> dict[str, Any]:
-    axis = {
-        "title": title,
-        "values": list(scale.ticks),
-        "format": f",.{scale.tick_decimals}f",
-        "labelFlush": False,
-        "grid": True,
-    }
+    ticks = {"values": list(scale.ticks), "format": f",.{scale.tick_decimals}f"}
+    axis = {"title": title, **ticks, "labelFlush": False, "grid": True}
     ends = {"domain": [scale.low, scale.high], "nice": False, "zero": False}
     return {"field": field, "type": "quantitative", "axis": axis, "scale": ends}
 

@@ -7,6 +7,7 @@ is here. A private result tells sizes and nothing else unless it is asked: noteb
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -22,12 +23,12 @@ SHOWN = 50
 """Rows that a notebook shows."""
 
 
-class Result:
+class Result(ABC):
     """Rows that other programs take: any that reads Arrow's C stream (pandas, polars, DuckDB, pyarrow)."""
 
+    @abstractmethod
     def to_arrow(self) -> Any:
         """Return the rows as an Arrow table."""
-        raise NotImplementedError
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         stream: object = self.to_arrow().__arrow_c_stream__(requested_schema)

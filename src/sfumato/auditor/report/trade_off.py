@@ -7,7 +7,7 @@ figure in its name. All text has one weight, as in `plots`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -102,9 +102,17 @@ def trade_off_plot(title: str, subtitle: str, panels: Sequence[Panel]) -> dict[s
 def _panel(panel: Panel, axes: _Axes) -> dict[str, Any]:
     points = [axes.drawn(point) for point in panel.points]
     names = _names(points, axes)
-    layers: list[dict[str, Any]] = [_leaders(names), _ranges(points, axes)]
-    layers += [_dots([p for p in points if p.kind == kind], kind, axes) for kind in SHAPES]
-    layers += [_texts([n for n in names if n["align"] == align], align) for align in ("left", "right")]
+    x = _axis("risk", axes.x, "people guessed right")
+    y, low = (_axis(field, axes.y, "mean relative error of counts") for field in ("error", "low"))
+    releases = {"x": x, "y": low, "y2": {"field": "high"}}  # between which errors single ones lie
+    layers = [_leaders(names), _layer(map(vars, points), {"type": "rule", "color": ACCENT, "strokeWidth": 2}, releases)]
+    for kind, (shape, colour) in SHAPES.items():
+        dot = {"type": "point", "filled": True, "opacity": 1, "size": 70, "shape": shape, "color": colour}
+        layers.append(_layer([vars(p) for p in points if p.kind == kind], dot, {"x": x, "y": y}))
+    for align in ("left", "right"):
+        text = {"type": "text", "align": align, "baseline": "middle"}
+        places = {"x": _pixel("name_x"), "y": _pixel("name_y"), "text": {"field": "text"}}
+        layers.append(_layer([name for name in names if name["align"] == align], text, places))
     return {
         "title": {"text": plain(panel.title), "anchor": "start", "fontSize": 13},
         "width": WIDTH,
@@ -113,39 +121,16 @@ def _panel(panel: Panel, axes: _Axes) -> dict[str, Any]:
     }
 
 
-def _x(axes: _Axes) -> dict[str, Any]:
-    return {
-        "field": "risk",
-        "type": "quantitative",
-        "scale": {"domain": list(axes.x), "nice": False, "zero": False},
-        "axis": {"title": "people guessed right", "format": ".0%", "tickCount": 6},
-    }
+def _layer(values: Iterable[Mapping[str, Any]], mark: dict[str, Any], encoding: dict[str, Any]) -> dict[str, Any]:
+    return {"data": {"values": [dict(value) for value in values]}, "mark": mark, "encoding": encoding}
 
 
-def _y(axes: _Axes, field: str = "error") -> dict[str, Any]:
+def _axis(field: str, ends: tuple[float, float], title: str) -> dict[str, Any]:
     return {
         "field": field,
         "type": "quantitative",
-        "scale": {"domain": list(axes.y), "nice": False, "zero": False},
-        "axis": {"title": "mean relative error of counts", "format": ".0%", "tickCount": 6},
-    }
-
-
-def _dots(points: Sequence[Placed], kind: Kind, axes: _Axes) -> dict[str, Any]:
-    shape, colour = SHAPES[kind]
-    return {
-        "data": {"values": [{"risk": p.risk, "error": p.error} for p in points]},
-        "mark": {"type": "point", "filled": True, "opacity": 1, "size": 70, "shape": shape, "color": colour},
-        "encoding": {"x": _x(axes), "y": _y(axes)},
-    }
-
-
-def _ranges(points: Sequence[Placed], axes: _Axes) -> dict[str, Any]:
-    """The errors of single releases."""
-    return {
-        "data": {"values": [{"risk": p.risk, "low": p.low, "high": p.high} for p in points]},
-        "mark": {"type": "rule", "color": ACCENT, "strokeWidth": 2},
-        "encoding": {"x": _x(axes), "y": _y(axes, "low"), "y2": {"field": "high"}},
+        "scale": {"domain": list(ends), "nice": False, "zero": False},
+        "axis": {"title": title, "format": ".0%", "tickCount": 6},
     }
 
 
@@ -161,14 +146,8 @@ def _names(points: Sequence[Placed], axes: _Axes) -> list[dict[str, Any]]:
 def _side(places: Sequence[tuple[Placed, float, float]], align: str, edge: float | None) -> list[dict[str, Any]]:
     heights = spread_out([max(y, LINE / 2) for _, _, y in places], LINE, HEIGHT - LINE / 2)
     return [
-        {
-            "px": x,
-            "py": y,
-            "name_x": x + ASIDE if edge is None else edge,
-            "name_y": height,
-            "align": align,
-            "text": plain(p.label),
-        }
+        {"px": x, "py": y, "name_x": x + ASIDE if edge is None else edge, "name_y": height, "align": align}
+        | {"text": plain(p.label)}
         for (p, x, y), height in zip(places, heights, strict=True)
     ]
 
@@ -197,21 +176,8 @@ def _leaders(names: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A line from each name that was moved to its point."""
     far = ASIDE + 1
     moved = [n for n in names if abs(n["name_y"] - n["py"]) > LINE / 2 or abs(n["name_x"] - n["px"]) > far]
-    return {
-        "data": {"values": moved},
-        "mark": {"type": "rule", "color": QUIET, "strokeWidth": 0.6},
-        "encoding": {
-            "x": _pixel("px"), "y": _pixel("py"), "x2": {"field": "name_x"}, "y2": {"field": "name_y"},
-        },
-    }  # fmt: skip
-
-
-def _texts(names: Sequence[dict[str, Any]], align: str) -> dict[str, Any]:
-    return {
-        "data": {"values": list(names)},
-        "mark": {"type": "text", "align": align, "baseline": "middle"},
-        "encoding": {"x": _pixel("name_x"), "y": _pixel("name_y"), "text": {"field": "text"}},
-    }
+    ends = {"x": _pixel("px"), "y": _pixel("py"), "x2": {"field": "name_x"}, "y2": {"field": "name_y"}}
+    return _layer(moved, {"type": "rule", "color": QUIET, "strokeWidth": 0.6}, ends)
 
 
 def _pixel(field: str) -> dict[str, Any]:
