@@ -208,8 +208,8 @@ def main() -> None:
     for rho2 in RHO2:
         for method in METHODS:
             plan, errors[rho2, method] = published(rows, policy(method, rho1, rho2), pool, options.releases)
-            kept = float(plan.retention @ plan.frequency)
-            print(f"| {rho2} | {method} | {len(plan.mechanism.tables)} | {kept:.4f} |", flush=True)
+            kept = float(plan.figures.retention @ plan.figures.counts) / plan.rows
+            print(f"| {rho2} | {method} | {len(plan.figures.mechanism.tables)} | {kept:.4f} |", flush=True)
     print()
     show(pool, errors, ((1, 2, 3),))
     show(pool, errors, ((1,), (2,), (3,)))

@@ -45,13 +45,11 @@ if TYPE_CHECKING:
     from sfumato.methods import load_plan as load_plan
     from sfumato.methods import plan as plan
     from sfumato.methods.anatomy import Anatomy as Anatomy
-    from sfumato.methods.bucket_plan import GroupPlan as GroupPlan
     from sfumato.methods.fine_grain import FineGrain as FineGrain
     from sfumato.methods.plan import Plan as Plan
     from sfumato.methods.response.estimating import SampledRisks as SampledRisks
     from sfumato.methods.response.estimating import estimate_risk as estimate_risk
     from sfumato.methods.response.method import RandomizedResponse as RandomizedResponse
-    from sfumato.methods.response_plan import ResponsePlan as ResponsePlan
     from sfumato.methods.robustness.method import RobustAnatomy as RobustAnatomy
     from sfumato.methods.small_domain.method import SmallDomain as SmallDomain
     from sfumato.methods.suppression.method import Suppression as Suppression
@@ -91,7 +89,6 @@ _HOMES = {
     "FineGrain": "methods.fine_grain",
     "FineGrainPrivacy": "values.requirement",
     "GroupLimit": "values.requirement",
-    "GroupPlan": "methods.bucket_plan",
     "JointTable": "analyst.tables",
     "LocalPrivacy": "values.requirement",
     "MethodComparison": "auditor.compare.record",
@@ -102,7 +99,6 @@ _HOMES = {
     "Profile": "values.profile",
     "RandomizedResponse": "methods.response.method",
     "Release": "analyst.release",
-    "ResponsePlan": "methods.response_plan",
     "RhoPrivacy": "values.requirement",
     "RiskLimit": "values.requirement",
     "RobustAnatomy": "methods.robustness.method",

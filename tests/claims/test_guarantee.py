@@ -41,11 +41,11 @@ def test_one_record_can_turn_the_matrix_that_is_optimised_for_the_table() -> Non
     asked = sf.Amplification(5)
     others = {"a": 5, "b": 1, "c": 1}
     one, other = (planned(c, sf.FineGrain(weights="observed"), asked) for c in (others | {"a": 6}, others | {"e": 1}))
-    assert not np.allclose(one.matrix.retention, other.matrix.retention)
+    assert not np.allclose(one.figures.matrix.retention, other.figures.matrix.retention)
     assert one.guarantee.adversary == other.guarantee.adversary == KNOWS_NO_OTHERS
     assert any("also to someone who knows no record" in note for note in one.notes)
     equal = [planned(c, sf.FineGrain(), asked) for c in (others | {"a": 6}, others | {"e": 1})]
-    assert np.array_equal(equal[0].matrix.noise, equal[1].matrix.noise)
+    assert np.array_equal(equal[0].figures.matrix.noise, equal[1].figures.matrix.noise)
     assert {p.guarantee.adversary for p in equal} == {KNOWS_ALL_OTHERS}
 
 

@@ -195,7 +195,7 @@ def example_1() -> tuple[PerturbationMatrix, int]:
     policy = make_policy({"disease": f"sensitive; domain = {names}"}, requirement="gamma = 2")
     counted = profile(scan(pa.table({"disease": names}), policy))
     made = plan(counted, FineGrain(weights="equal"), requirement)
-    return made.matrix, made.domain.values.index("SARS")  # type: ignore[union-attr]
+    return made.figures.matrix, made.figures.domain.values.index("SARS")  # type: ignore[union-attr]
 
 
 def test_t4_fine_grain_example_1() -> None:

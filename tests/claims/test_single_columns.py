@@ -16,6 +16,7 @@ import pytest
 import sfumato as sf
 from sfumato.claims.single_columns import beliefs, factors, worst_factor
 from sfumato.errors import PlanMismatch
+from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.methods.plan import Plan
 from sfumato.methods.small_domain import partition
 from sfumato.methods.small_domain.planner import _sub_table
@@ -131,30 +132,34 @@ def people(rows: int = 6_000) -> pa.Table:
 def planned(method: str = "small-domain", requirement: str = RHO) -> Plan:
     policy = make_policy(ROLES, requirement, method)
     made = sf.plan(sf.profile(sf.scan(people(), policy)), policy.method, policy.requirement)
-    assert isinstance(made, Plan)
+    assert isinstance(made.figures, PerturbationFigures)
     return made
 
 
 def test_t5_a_plan_promises_and_shows_the_beliefs_in_one_column() -> None:
     made = planned()
     assert "each value x of race or job alone that at most 20% of the records have" in made.guarantee.sentence
-    assert made.partition is not None
-    assert {(a.column, a.protected) for a in made.partition.alone} >= {("race", True), ("race", False), ("job", True)}
-    assert all(a.belief <= 0.4 for a in made.partition.alone if a.protected)
-    assert all(a.share <= a.belief for a in made.partition.alone)
+    assert made.figures.partition is not None
+    assert {(a.column, a.protected) for a in made.figures.partition.alone} >= {
+        ("race", True),
+        ("race", False),
+        ("job", True),
+    }
+    assert all(a.belief <= 0.4 for a in made.figures.partition.alone if a.protected)
+    assert all(a.share <= a.belief for a in made.figures.partition.alone)
     assert "one column alone: the largest belief" in made.explain()
-    again = Plan.from_dict(json.loads(made.to_json()))
-    assert again.partition == made.partition
+    again = PerturbationFigures.from_dict(json.loads(made.to_json()))
+    assert again.partition == made.figures.partition
 
 
 def test_t5_a_plan_that_bounds_combinations_only_is_refused() -> None:
     made = planned()
-    counts, rho = made.counts, (Fraction(1, 5), Fraction(2, 5))
-    mechanism, quotas = made_of(counts, made.domain.sizes, rho, alone=False)
-    mechanism = replace(mechanism, domain=made.domain)
+    counts, rho = made.figures.counts, (Fraction(1, 5), Fraction(2, 5))
+    mechanism, quotas = made_of(counts, made.figures.domain.sizes, rho, alone=False)
+    mechanism = replace(mechanism, domain=made.figures.domain)
     assert any(b.overall <= rho[0] and b.belief > rho[1] for b in beliefs(mechanism, quotas))
     with pytest.raises(PlanMismatch, match="too much of one column alone"):
-        replace(made, mechanism=mechanism, quotas=tuple(quotas)).require("", "")
+        replace(made, figures=replace(made.figures, mechanisms=(mechanism,), quotas=tuple(quotas))).require("", "")
     made.require("", "")
 
 
@@ -168,7 +173,7 @@ def test_t5_as_published_says_that_one_column_is_not_bounded() -> None:
 def test_t5_fine_grain_states_the_factor_of_one_column_and_verify_holds_it(tmp_path: Path) -> None:
     strict = '\n[[requirement.values]]\nvalue = ["C", "j00"]\nrho1 = 0.1\nrho2 = 0.15'
     made = planned("fine-grain", RHO + strict)
-    worst = worst_factor(made.domain, made.matrix)
+    worst = worst_factor(made.figures.domain, made.figures.matrix)
     assert worst is not None
     assert worst.largest is not None
     [limit] = [limit for limit in made.guarantee.limits if "one column alone" in limit]
@@ -197,21 +202,21 @@ def test_t5_adult_race_and_occupation(real_data: Callable[[str], Path]) -> None:
     table = pq.read_table(real_data("adult_complete_45222.parquet")).select(columns)
     policy = make_policy(dict.fromkeys(columns, "sensitive"), 'rho1 = "9/100"\nrho2 = "1/6"', "small-domain")
     made = sf.plan(sf.profile(sf.scan(table, policy)), policy.method, policy.requirement)
-    assert isinstance(made, Plan)
+    assert isinstance(made.figures, PerturbationFigures)
     limit, sixth = Fraction(9, 100), Fraction(1, 6)
     before, quotas = made_of_adult(made, limit, sixth)
     told = [b for b in beliefs(before, quotas) if b.overall <= limit]
     assert (len(told), sum(b.belief > sixth for b in told)) == (48, 12)
     assert max(told, key=lambda b: b.belief).value == "Asian-Pac-Islander"
     assert float(max(b.belief for b in told)) == pytest.approx(0.3259, abs=1e-4)
-    now = [b for b in beliefs(made.mechanism, list(made.quotas)) if b.overall <= limit]
+    now = [b for b in beliefs(made.figures.mechanism, list(made.figures.quotas)) if b.overall <= limit]
     assert max(b.belief for b in now) <= sixth
-    assert made.partition is not None
-    assert made.partition.record_retention == pytest.approx(0.1244, abs=1e-4)  # 0.1425 without; uniform 0.0148
+    assert made.figures.partition is not None
+    assert made.figures.partition.record_retention == pytest.approx(0.1244, abs=1e-4)  # 0.1425 without; uniform 0.0148
 
 
 def made_of_adult(made: Plan, rho1: Fraction, rho2: Fraction) -> tuple[Mechanism, list[np.ndarray]]:
-    found = partition(made.counts, rho1, rho2)
-    protected = np.isin(np.arange(made.counts.size), found.protected)
+    found = partition(made.figures.counts, rho1, rho2)
+    protected = np.isin(np.arange(made.figures.counts.size), found.protected)
     tables = tuple(_sub_table(block, protected, rho2) for block in found.blocks)
-    return Mechanism(made.domain, tables, LABEL), [block.counts for block in found.blocks]
+    return Mechanism(made.figures.domain, tables, LABEL), [block.counts for block in found.blocks]

@@ -19,7 +19,8 @@ import sfumato as sf
 from sfumato.engines.deal import buckets as grouping
 from sfumato.engines.embedded import shuffle
 from sfumato.errors import CannotMeet, PlanMismatch
-from sfumato.methods.bucket_plan import GroupPlan
+from sfumato.methods.bucketed import BucketFigures
+from sfumato.methods.plan import Plan
 from sfumato.publisher.publish import rows_read
 from sfumato.release.formats import parquet
 from sfumato.values import bucket_deal as deals
@@ -58,10 +59,10 @@ def policy_of(kind: str, roles: dict[str, str] = WARD_ROLES, extra: str = "") ->
     return make_policy(roles, requirement, method, extra, options)
 
 
-def planned(table: Any, policy: sf.Policy, seed: int = 1) -> tuple[sf.Table, GroupPlan]:
+def planned(table: Any, policy: sf.Policy, seed: int = 1) -> tuple[sf.Table, Plan]:
     opened = sf.scan(table, policy)
     plan = sf.plan(sf.profile(opened), policy.method, policy.requirement, key=SecretKey.from_seed(seed))
-    assert isinstance(plan, GroupPlan)
+    assert isinstance(plan.figures, BucketFigures)
     return opened, plan
 
 
@@ -118,8 +119,8 @@ def check_published(table: Any, kind: str, format: Any, folder: Path) -> sf.Rele
     assert release.manifest.columns[-1].treatment == "group"
     values = Counter(line["disease"] for line in release.groups_to_arrow().to_pylist() for _ in range(line["count"]))
     if plan.method != "robust-anatomy":
-        assert [values[disease] for disease in DISEASES] == plan.published.tolist()
-        assert release.manifest.groups.number == plan.groups  # type: ignore[union-attr]
+        assert [values[disease] for disease in DISEASES] == plan.figures.published.tolist()
+        assert release.manifest.groups.number == plan.figures.groups  # type: ignore[union-attr]
     assert (release.manifest.data.rows < 300) == ("anatomy" not in kind)
     return release
 
@@ -223,7 +224,7 @@ def test_a_table_that_was_not_planned_is_refused(kind: str, tmp_path: Path) -> N
 def test_a_plan_that_breaks_its_own_bound_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     opened, plan = planned(wards(), policy_of("anatomy"))
     with pytest.raises(PlanMismatch, match="its own bound"):
-        sf.publish(opened, replace(plan, **change), tmp_path / "r")
+        sf.publish(opened, replace(plan, figures=replace(plan.figures, **change)), tmp_path / "r")
 
 
 def test_a_signed_plan_is_carried_out(tmp_path: Path) -> None:
@@ -376,7 +377,7 @@ def test_the_key_and_the_counts_of_withheld_values_are_not_told(tmp_path: Path) 
     _, plan = planned(wards(), policy_of("rotation"))
     text = (release.folder / "manifest.json").read_text() + (release.folder / "README.md").read_text()
     told = set(map(int, re.findall(r"\b\d+\b", re.sub("[0-9a-f]{12,}", "", text))))
-    assert not told & set(plan.counts.tolist())
+    assert not told & set(plan.figures.counts.tolist())
 
 
 # --- chance ----------------------------------------------------------------------------------------------------------
@@ -392,7 +393,7 @@ def test_places_in_a_group_tell_nothing_of_values(tmp_path: Path, monkeypatch: p
     table = pa.table({"n": list(range(72)), "disease": sorted(DISEASES[:3] * 24)})
     policy = make_policy({"n": "other", "disease": "sensitive"}, "l = 3", "anatomy")
     opened, plan = planned(table, policy)
-    assert deals.Runs.of_table(plan.published, plan.groups).batches.tolist() == [3]
+    assert deals.Runs.of_table(plan.figures.published, plan.figures.groups).batches.tolist() == [3]
     found = np.zeros((3, 3))
     for seed in range(60):
         rows = sf.publish(opened, plan, tmp_path / str(seed), key=SecretKey.from_seed(seed)).to_arrow()

@@ -17,8 +17,7 @@ from sfumato.auditor.audit import audit
 from sfumato.engines.rows.selection import RecordKey
 from sfumato.errors import PlanMismatch, ReleaseError
 from sfumato.methods import load_plan
-from sfumato.methods.plan_files import sealed
-from sfumato.methods.response_plan import ResponsePlan
+from sfumato.methods.plan import Plan, content_hash
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, scan
 from sfumato.values.mechanism import Mechanism
@@ -77,11 +76,11 @@ CHANGES: dict[Callable[[Raw], None], str] = {
 }
 
 
-def rewritten(plan: ResponsePlan, file: Path, change: Callable[[Raw], None]) -> Any:
+def rewritten(plan: Plan, file: Path, change: Callable[[Raw], None]) -> Any:
     """Return the plan of a file that was changed, and sealed again with the plain hash."""
     raw = {key: value for key, value in json.loads(plan.to_json()).items() if key != "plan_hash"}
     change(raw)
-    file.write_text(json.dumps(sealed(raw)), encoding="utf-8")
+    file.write_text(json.dumps(raw | {"plan_hash": content_hash(raw)}), encoding="utf-8")
     return load_plan(file)
 
 
@@ -200,11 +199,11 @@ def test_columns_alike_have_words_of_their_own_under_a_record_key(
     assert "one and two: kept in both or in neither" in found.exposed[0].who or not faulty
 
 
-def _alike(table: Table) -> ResponsePlan:
+def _alike(table: Table) -> Plan:
     """Return the plan with the stronger noise of its two columns in both: more noise keeps the posterior's limit."""
     made: Any = planned(table)
     first, second = made.mechanisms
     strongest = max((first, second), key=lambda mechanism: int(mechanism.matrix.noise[0])).matrix
     mechanisms = tuple(Mechanism.single(m.domain, strongest, (NO_BOUND,) * 2) for m in (first, second))
-    plan: ResponsePlan = replace(made, mechanisms=mechanisms)
+    plan: Plan = replace(made, figures=replace(made.figures, mechanisms=mechanisms))
     return plan

@@ -290,8 +290,8 @@ def test_declared_values_that_nobody_has(kind: str, tmp_path: Path) -> None:
     assert failed(release) == []
     check_exact(release, wards())
     assert release.manifest.domain.labels == tuple(domain)
-    assert [plan.counts[domain.index(value)] for value in ("ague", "croup", "zoster")] == [0, 0, 0]
-    assert (plan.published + plan.withheld == plan.counts).all()
+    assert [plan.figures.counts[domain.index(value)] for value in ("ague", "croup", "zoster")] == [0, 0, 0]
+    assert (plan.figures.published + plan.figures.withheld == plan.figures.counts).all()
     assert release.groups is not None
     told = b"".join(everything(release.groups))
     assert [value.encode() in told for value in domain] == [value in DISEASES for value in domain]

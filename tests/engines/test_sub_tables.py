@@ -85,20 +85,22 @@ def check_quotas(workers_read: Any, assurance: str, shuffled: bool, folder: Path
     """Publish the workers, and count the records of each value in each sub-table."""
     table = workers()
     opened, made = planned(workers_read, policy(assurance), shuffled)
-    assert len(made.mechanism.tables) > 1
+    assert len(made.figures.mechanism.tables) > 1
     release = publish(opened, made, folder, key=SecretKey.from_seed(5))
     data = release.to_arrow().to_pydict()
     truth = dict(zip(table["n"].to_pylist(), table["job"].to_pylist(), strict=True))
     dealt = Counter((label, truth[n]) for label, n in zip(data["sub_table"], data["n"], strict=True))
     due = {
-        (number, made.domain.values[code]): int(rows)
-        for number, (part, quotas) in enumerate(zip(made.mechanism.tables, made.quotas, strict=True), start=1)
+        (number, made.figures.domain.values[code]): int(rows)
+        for number, (part, quotas) in enumerate(
+            zip(made.figures.mechanism.tables, made.figures.quotas, strict=True), start=1
+        )
         for code, rows in zip(part.codes.tolist(), quotas.tolist(), strict=True)
         if rows
     }
     assert dealt == due
     for label, job in zip(data["sub_table"], data["job"], strict=True):
-        assert made.domain.index[job] in made.mechanism.tables[label - 1].codes
+        assert made.figures.domain.index[job] in made.figures.mechanism.tables[label - 1].codes
     assert [c.name for c in release.verify().checks if c.status == "fails"] == ["secret key"]
 
 
@@ -109,14 +111,17 @@ def test_rows_are_dealt_at_random(tmp_path: Path) -> None:
     quota = _quota_table(made)[:, code]
     assert (quota > 0).sum() > 1
     found = np.zeros(quota.size)
-    first = opened.source._table["job"].to_pylist().index(made.domain.values[code])
+    first = opened.source._table["job"].to_pylist().index(made.figures.domain.values[code])
     for seed in range(150):
         key = SecretKey.from_seed(seed)
         labels_of = dealt(
-            table_rows(opened.source, opened.schema, made.mechanism, key), made.mechanism, made.quotas, key
+            table_rows(opened.source, opened.schema, made.figures.mechanism, key),
+            made.figures.mechanism,
+            made.figures.quotas,
+            key,
         )
         batch = next(iter(opened.source.batches(["job"])))
-        codes = np.array([made.domain.index[v] for v in batch.rows.column(0).to_pylist()], dtype=np.int32)
+        codes = np.array([made.figures.domain.index[v] for v in batch.rows.column(0).to_pylist()], dtype=np.int32)
         found[labels_of(batch, None, codes)[first]] += 1
     expected = 150 * quota / quota.sum()
     used = expected > 0
@@ -125,8 +130,8 @@ def test_rows_are_dealt_at_random(tmp_path: Path) -> None:
 
 
 def _quota_table(made: Plan) -> np.ndarray[Any, np.dtype[np.int64]]:
-    quotas = np.zeros((len(made.quotas), made.domain.size), dtype=np.int64)
-    for row, (table, rows) in enumerate(zip(made.mechanism.tables, made.quotas, strict=True)):
+    quotas = np.zeros((len(made.figures.quotas), made.figures.domain.size), dtype=np.int64)
+    for row, (table, rows) in enumerate(zip(made.figures.mechanism.tables, made.figures.quotas, strict=True)):
         quotas[row, table.codes] = rows
     return quotas
 
@@ -143,11 +148,16 @@ def test_equal_words_at_a_boundary_are_dealt_again(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("sfumato.engines.deal.allocation.find_deal", unlucky)
     key = SecretKey.from_seed(1)
-    labels_of = dealt(table_rows(opened.source, opened.schema, made.mechanism, key), made.mechanism, made.quotas, key)
+    labels_of = dealt(
+        table_rows(opened.source, opened.schema, made.figures.mechanism, key),
+        made.figures.mechanism,
+        made.figures.quotas,
+        key,
+    )
     batch = next(iter(opened.source.batches(["job"])))
-    codes = np.array([made.domain.index[v] for v in batch.rows.column(0).to_pylist()], dtype=np.int32)
+    codes = np.array([made.figures.domain.index[v] for v in batch.rows.column(0).to_pylist()], dtype=np.int32)
     labels = labels_of(batch, None, codes)
-    assert np.array_equal(np.bincount(labels), [int(q.sum()) for q in made.quotas])
+    assert np.array_equal(np.bincount(labels), [int(q.sum()) for q in made.figures.quotas])
     assert len(calls) == 3
 
 
@@ -159,7 +169,7 @@ def test_a_changed_table_is_refused(blocks: str, change: str, tmp_path: Path) ->
     if blocks == "one":
         asked = Policy.parse(policy_text().replace("300", "5000"))
     _, made = planned(table, asked)
-    assert (made.mechanism.label is None) == (blocks == "one")
+    assert (made.figures.mechanism.label is None) == (blocks == "one")
     jobs = table["job"].to_pylist()
     jobs[0] = "job 23" if jobs[0] != "job 23" else "job 22"
     if change == "another value":
@@ -177,9 +187,9 @@ def test_a_changed_table_is_refused(blocks: str, change: str, tmp_path: Path) ->
 def test_no_posterior_exceeds_rho2(assurance: str) -> None:
     """Exactly, on the integers that are sampled: prior = the sub-table's frequencies, any published value."""
     _, made = planned(workers(), policy(assurance))
-    protected = {c for c in range(made.domain.size) if made.counts[c] * 5 <= made.rows}
+    protected = {c for c in range(made.figures.domain.size) if made.figures.counts[c] * 5 <= made.rows}
     worst = Fraction(0)
-    for table, quotas in zip(made.mechanism.tables, made.quotas, strict=True):
+    for table, quotas in zip(made.figures.mechanism.tables, made.figures.quotas, strict=True):
         noise, total = int(table.matrix.noise[0]), int(quotas.sum())
         for place, code in enumerate(table.codes.tolist()):
             if code not in protected:
@@ -251,20 +261,20 @@ def test_intervals_cover_and_the_plan_foretells_their_width(tmp_path: Path) -> N
     standard error of the plan is the spread of the estimates within 30%."""
     table = workers(3000)
     opened, made = planned(table, policy())
-    assert len(made.mechanism.tables) > 1
+    assert len(made.figures.mechanism.tables) > 1
     estimates, errors = [], []
     for seed in range(150):
         release = publish(opened, made, tmp_path / f"r{seed}", key=SecretKey.from_seed(seed))
         answer = release.count(by="job")
         estimates.append(answer.value)
         errors.append(answer.standard_error)
-    hits = (np.abs(np.array(estimates) - made.counts) <= 1.959964 * np.array(errors)).sum(axis=0)
+    hits = (np.abs(np.array(estimates) - made.figures.counts) <= 1.959964 * np.array(errors)).sum(axis=0)
     low, high = binom.ppf([ALARM / 2, 1 - ALARM / 2], 150, 0.95)
     assert (hits >= low).all()
     assert (hits <= high).all()
-    assert made.standard_error is not None
-    assert np.allclose(np.std(estimates, axis=0), made.standard_error, rtol=0.3)
-    assert np.abs(np.mean(estimates, axis=0) - made.counts).max() < 6 * made.standard_error.max() / 12
+    assert made.figures.standard_error is not None
+    assert np.allclose(np.std(estimates, axis=0), made.figures.standard_error, rtol=0.3)
+    assert np.abs(np.mean(estimates, axis=0) - made.figures.counts).max() < 6 * made.figures.standard_error.max() / 12
 
 
 def test_a_compound_is_dealt_by_its_combinations(tmp_path: Path) -> None:

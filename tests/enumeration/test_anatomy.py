@@ -57,7 +57,9 @@ def test_the_sentence_holds_and_is_reached(values: str) -> None:
     assert "how records are withheld and groups are made" in plan.guarantee.adversary
     assert "every assignment of the table's values to its records is equally likely" in plan.guarantee.prior
     worst = Fraction(0)
-    after = posteriors(alike("".join(world) for world in assignments(values)), lambda world: deals(world, plan.groups))
+    after = posteriors(
+        alike("".join(world) for world in assignments(values)), lambda world: deals(world, plan.figures.groups)
+    )
     for (group_of, members), believed in after.items():
         for record, x in product(range(len(values)), set(values)):
             group = members[group_of[record]]
@@ -132,7 +134,7 @@ def test_releases_are_dealt_like_that(values: str) -> None:
     plan = planned(content, asked)
     for seed in range(5):
         key = SecretKey.from_seed(seed)
-        group_of, members = _dealt(values, plan.groups, key)
+        group_of, members = _dealt(values, plan.figures.groups, key)
         _, _, (data, groups) = published(content, asked, plan, key)
         assert {row["who"]: row["group"] - 1 for row in data} == {f"w{k:02}": g for k, g in enumerate(group_of)}
         lines = Counter((line["group"] - 1, line["disease"]) for line in groups)

@@ -59,7 +59,7 @@ def test_t5_small_domain_bounds_combinations_and_each_column_alone(seed: int) ->
     overall = Counter(pairs)
     protected = [a for a in (*alone, *({c} for c in cells)) if 0 < sum(overall[c] for c in a) <= RHO1 * n]
     assert protected
-    for number, (sub_table, quotas) in enumerate(zip(plan.mechanism.tables, plan.quotas, strict=True)):
+    for number, (sub_table, quotas) in enumerate(zip(plan.figures.mechanism.tables, plan.figures.quotas, strict=True)):
         held = [cells[code] for code in sub_table.codes.tolist()]
         prior = {c: Fraction(int(q), int(quotas.sum())) for c, q in zip(held, quotas, strict=True)}
         matrix = columns(manifest, 0, number)

@@ -124,7 +124,7 @@ def test_the_sentence_holds_for_the_worst_prior_and_is_reached(name: str) -> Non
     assert plan.guarantee.directions == (("upward", "downward") if case.both else ("upward",))
     assert "the values of any other records" in plan.guarantee.adversary
     laws = {value: law for value, (law, _, _) in found.items()}
-    bounds = dict(zip(case.domain, plan.bounds, strict=True))
+    bounds = dict(zip(case.domain, plan.figures.bounds, strict=True))
     nearest = Fraction(0)
     for statement in _statements(case):
         gamma = min(b.gamma for b in bounds.values()) if case.scope == "any predicate" else bounds[min(statement)].gamma
@@ -148,7 +148,7 @@ def test_beliefs_stay_within_rho(name: str) -> None:
     case = CASES[name]
     found = worlds(case)
     laws = {value: law for value, (law, _, _) in found.items()}
-    bounds = dict(zip(case.domain, found[case.domain[0]][2].bounds, strict=True))
+    bounds = dict(zip(case.domain, found[case.domain[0]][2].figures.bounds, strict=True))
     for prior in _priors(case.domain):
         after = posteriors(prior, laws.__getitem__)
         for statement in _statements(case):

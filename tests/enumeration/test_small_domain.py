@@ -55,7 +55,7 @@ def test_the_sentence_holds_and_is_reached(name: str) -> None:
     assert plan.guarantee.sentence == SENTENCE
     assert plan.guarantee.scope == "single values"
     worst = Fraction(0)
-    for number, (sub_table, quotas) in enumerate(zip(plan.mechanism.tables, plan.quotas, strict=True)):
+    for number, (sub_table, quotas) in enumerate(zip(plan.figures.mechanism.tables, plan.figures.quotas, strict=True)):
         codes, records = sub_table.codes.tolist(), int(quotas.sum())
         prior = {(code,): Fraction(int(quota), records) for code, quota in zip(codes, quotas, strict=True)}
         for believed in posteriors(prior, _rows(columns(manifest, 0, number), codes)).values():
@@ -88,7 +88,7 @@ def _rows(matrix: list[list[Fraction]], codes: list[int]) -> Any:
 def test_the_rows_of_others_tell_nothing_of_a_record() -> None:
     """Two records of a sub-table, independent draws with its shares: the bound is on each of them."""
     plan, manifest = made("two sub-tables")
-    codes, quotas = plan.mechanism.tables[0].codes.tolist(), plan.quotas[0]
+    codes, quotas = plan.figures.mechanism.tables[0].codes.tolist(), plan.figures.quotas[0]
     share = {code: Fraction(int(q), int(quotas.sum())) for code, q in zip(codes, quotas, strict=True)}
     prior = {world: share[world[0]] * share[world[1]] for world in product(codes, repeat=2)}
     after = posteriors(prior, _rows(columns(manifest, 0, 0), codes))
@@ -99,7 +99,7 @@ def test_the_rows_of_others_tell_nothing_of_a_record() -> None:
 def test_someone_who_knows_the_composition_exceeds_it_as_the_limits_say() -> None:
     """SDR Example 1, the sub-table of six records with six values: 74996/80427 instead of 2/3."""
     plan, manifest = made("SDR Example 1, as published")
-    (number,) = (k for k, quotas in enumerate(plan.quotas) if quotas.tolist() == [1] * 6)
+    (number,) = (k for k, quotas in enumerate(plan.figures.quotas) if quotas.tolist() == [1] * 6)
     codes, matrix = list(range(6)), columns(manifest, 0, number)
     published_as = tuple(codes)  # a permutation: every value once
     law = {w: prod(matrix[y][x] for y, x in zip(published_as, w, strict=True)) for w in assignments(codes)}
@@ -121,11 +121,11 @@ def test_releases_follow_the_law() -> None:
     content = table(values)
     plan = planned(content, asked)
     manifest, _, (data,) = published(content, asked, plan, SecretKey.fresh())
-    assert len(plan.quotas) > 1
+    assert len(plan.figures.quotas) > 1
     true = dict(zip(content.column("who").to_pylist(), values, strict=True))
     seen = Counter((row["sub_table"], true[row["who"]], row["disease"]) for row in data)
     expected, other, counted, freedom = [], [], [], 0
-    for number, (sub_table, quotas) in enumerate(zip(plan.mechanism.tables, plan.quotas, strict=True)):
+    for number, (sub_table, quotas) in enumerate(zip(plan.figures.mechanism.tables, plan.figures.quotas, strict=True)):
         matrix = np.array([[float(p) for p in row] for row in columns(manifest, 0, number)])
         labels = ["abcdefgh"[code] for code in sub_table.codes]
         counts = np.array([[seen[number + 1, x, y] for x in labels] for y in labels])

@@ -17,7 +17,8 @@ from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.methods import Method, load_plan, named, plan
 from sfumato.methods.anatomy import Anatomy
-from sfumato.methods.bucket_plan import GroupPlan
+from sfumato.methods.bucketed import BucketFigures
+from sfumato.methods.plan import Plan
 from sfumato.methods.robustness import group_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.method import RobustAnatomy
@@ -48,9 +49,9 @@ def counted(counts: dict[str, int], name: str = "disease") -> Profile:
     return Profile(domain, cells[numbers > 0, None], numbers[numbers > 0], order())
 
 
-def planned(counts: dict[str, int], method: str = "anatomy", l: int = 3, **more: Any) -> GroupPlan:  # noqa: E741
+def planned(counts: dict[str, int], method: str = "anatomy", l: int = 3, **more: Any) -> Plan:  # noqa: E741
     made = plan(counted(counts), named(method)(**more), Diversity(l), key=KEY)
-    assert isinstance(made, GroupPlan)
+    assert isinstance(made.figures, BucketFigures)
     return made
 
 
@@ -59,8 +60,8 @@ def planned(counts: dict[str, int], method: str = "anatomy", l: int = 3, **more:
 
 def test_anatomy() -> None:
     made = planned({"flu": 4, "cold": 4, "HIV": 3, "gout": 2})
-    assert (made.groups, made.rows, made.published_share) == (4, 13, 1)
-    assert made.withheld.tolist() == [0, 0, 0, 0]
+    assert (made.figures.groups, made.rows, made.figures.total_withheld) == (4, 13, 0)
+    assert made.figures.withheld.tolist() == [0, 0, 0, 0]
     assert made.claim == BucketClaim("anatomy", "proved", ("disease",), Fraction(1, 3))
     assert "dealt at random to 4 groups of 3 or 4 records, none with a value twice" in made.explain()
 
@@ -89,7 +90,7 @@ def test_the_largest_l_that_is_named_can_be_had() -> None:
     for _ in range(50):
         counts = {str(i): int(n) for i, n in enumerate(rng.integers(1, 30, 8))}
         largest = sum(counts.values()) // max(counts.values())
-        assert planned(counts, l=max(2, largest)).groups if largest > 1 else True
+        assert planned(counts, l=max(2, largest)).figures.groups if largest > 1 else True
         with pytest.raises(Infeasible):
             planned(counts, l=largest + 1)
 
@@ -116,10 +117,10 @@ def test_other_requirements_are_refused(method: Method) -> None:
 
 def test_suppression_of_sk_example_1() -> None:
     made = planned(SK, "suppression")
-    figures = made.suppression
+    figures = made.figures.suppression
     assert figures is not None
-    assert sorted(made.published.tolist()) == [1, 1, 2, 2, 3]
-    assert (int(made.withheld.sum()), made.groups, figures.lower_bound) == (9, 3, 6)
+    assert sorted(made.figures.published.tolist()) == [1, 1, 2, 2, 3]
+    assert (int(made.figures.withheld.sum()), made.figures.groups, figures.lower_bound) == (9, 3, 6)
     assert figures.violating == ("flu",)
     assert figures.costs == {
         "rotation": 9, "spread": 9, "safe-d": 10, "r-suppression": 71 / 9, "unsafe-d": 6, "minimal": 6,
@@ -130,36 +131,36 @@ def test_suppression_of_sk_example_1() -> None:
 
 def test_what_is_left_for_a_missing_person() -> None:
     made = planned({"a": 11, "b": 9, "c": 2, **dict.fromkeys("defghij", 1)}, "suppression")
-    figures = made.suppression
+    figures = made.figures.suppression
     assert figures is not None
     assert [(b.published, b.missing) for b in figures.beliefs] == [(5, 14 / 39), (2, 25 / 78)]
     assert "The variant safe-d is the strict choice" in " ".join(made.notes)
     strict = planned({"a": 11, "b": 9, "c": 2, **dict.fromkeys("defghij", 1)}, "suppression", variant="safe-d")
-    assert strict.suppression is not None
-    assert [b.missing for b in strict.suppression.beliefs] == [1 / 3]
+    assert strict.figures.suppression is not None
+    assert [b.missing for b in strict.figures.suppression.beliefs] == [1 / 3]
     assert "strict choice" not in " ".join(strict.notes)
 
 
 def test_the_largest_share_of_one_value_among_the_withheld_is_shown() -> None:
     made = planned(SK, "suppression", variant="safe-d")
-    assert made.withheld.tolist() == [8, 2, 0, 0, 0]
+    assert made.figures.withheld.tolist() == [8, 2, 0, 0, 0]
     assert "One value has 80.0% of the withheld records: who knows the value of one missing person" in made.explain()
     assert "of the withheld records" not in planned({"flu": 3, "cold": 3, "HIV": 3}, "suppression").explain()
 
 
 def test_two_violating_values() -> None:
     made = planned({"a": 4, "b": 4, "c": 3, "d": 2, "e": 2}, "suppression", l=4)
-    assert made.suppression is not None
-    assert (made.suppression.dominant_bound, made.suppression.violating_bound) == ("1/4", "1/2")
-    assert (made.suppression.costs["rotation"], made.suppression.costs["spread"]) == (5, 3)
+    assert made.figures.suppression is not None
+    assert (made.figures.suppression.dominant_bound, made.figures.suppression.violating_bound) == ("1/4", "1/2")
+    assert (made.figures.suppression.costs["rotation"], made.figures.suppression.costs["spread"]) == (5, 3)
 
 
 def test_an_eligible_table_is_published_as_it_is() -> None:
     made = planned({"flu": 3, "cold": 3, "HIV": 3}, "suppression")
-    assert made.published_share == 1
-    assert made.suppression is not None
-    assert made.suppression.violating == ()
-    assert [(b.published, b.values, b.dominant) for b in made.suppression.beliefs] == [(3, 3, 1 / 3)]
+    assert made.figures.total_withheld == 0
+    assert made.figures.suppression is not None
+    assert made.figures.suppression.violating == ()
+    assert [(b.published, b.values, b.dominant) for b in made.figures.suppression.beliefs] == [(3, 3, 1 / 3)]
     assert "this is plain Anatomy" in made.notes[0]
     assert "The most frequent values ('flu', 'cold', 'HIV') share 33.33% each." in made.explain()
 
@@ -167,7 +168,7 @@ def test_an_eligible_table_is_published_as_it_is() -> None:
 def test_t2_the_most_frequent_value_of_an_eligible_table_is_public() -> None:
     """4, 3, 3 and l = 2: nothing is withheld, the belief is 1, and there is no bound on it."""
     made = planned({"flu": 4, "cold": 3, "HIV": 3}, "suppression", l=2)
-    figures = made.suppression
+    figures = made.figures.suppression
     assert figures is not None
     assert (figures.dominant_bound, figures.violating_bound) == (None, "0")
     assert [(b.published, b.dominant, b.missing) for b in figures.beliefs] == [(4, 1, 0), (3, 0, 0)]
@@ -185,9 +186,9 @@ def test_t2_the_most_frequent_value_of_an_eligible_table_is_public() -> None:
 @pytest.mark.parametrize("variant", ["rotation", "spread", "safe-d"])
 def test_t2_always_hides_the_most_frequent_value_of_every_table(variant: str) -> None:
     made = planned({"flu": 4, "cold": 3, "HIV": 3}, "suppression", l=2, variant=variant, always=True)
-    figures = made.suppression
+    figures = made.figures.suppression
     assert figures is not None
-    assert made.published.tolist() == [3, 3, 3]
+    assert made.figures.published.tolist() == [3, 3, 3]
     assert (made.claim.always, figures.dominant_bound, figures.violating_bound) == (True, "1/2", "0")
     assert figures.costs == {"rotation": 1, "spread": 1, "safe-d": 1}
     assert max(belief.dominant for belief in figures.beliefs) == 1 / 3
@@ -197,7 +198,7 @@ def test_t2_always_hides_the_most_frequent_value_of_every_table(variant: str) ->
     )
     assert "lower bound" not in text
     tied = planned({"flu": 3, "cold": 3, "HIV": 3}, "suppression", variant=variant, always=True)
-    assert (tied.published_share, tied.suppression and tied.suppression.dominant_bound) == (1, "1/3")
+    assert (tied.figures.total_withheld, tied.figures.suppression.dominant_bound) == (0, "1/3")
     assert "nothing has to be withheld to hide which is which" in tied.notes[0]
     assert "Suppression: no value has more than 1/3 of the table; always = true" in tied.explain()
 
@@ -209,18 +210,18 @@ def test_t2_always_does_not_go_with_r_suppression() -> None:
 
 
 def test_draws_come_from_the_key() -> None:
-    places = {seed: tuple(_drawn(SecretKey.from_seed(seed)).withheld.tolist()) for seed in range(30)}
-    assert places == {seed: tuple(_drawn(SecretKey.from_seed(seed)).withheld.tolist()) for seed in range(30)}
+    places = {seed: tuple(_drawn(SecretKey.from_seed(seed)).figures.withheld.tolist()) for seed in range(30)}
+    assert places == {seed: tuple(_drawn(SecretKey.from_seed(seed)).figures.withheld.tolist()) for seed in range(30)}
     assert set(places.values()) == {(7, 2, 0, 0, 0), (8, 1, 0, 0, 0)}  # flu first; flu second or third
     assert _drawn(SecretKey.from_seed(1)).seeded
     fresh = plan(counted(SK), Suppression(), Diversity(3))
-    assert isinstance(fresh, GroupPlan)
+    assert isinstance(fresh.figures, BucketFigures)
     assert not fresh.seeded
 
 
-def _drawn(key: SecretKey) -> GroupPlan:
+def _drawn(key: SecretKey) -> Plan:
     made = plan(counted(SK), Suppression(), Diversity(3), key=key)
-    assert isinstance(made, GroupPlan)
+    assert isinstance(made.figures, BucketFigures)
     return made
 
 
@@ -241,8 +242,8 @@ def test_a_variant_and_its_assurance() -> None:
     with pytest.raises(PolicyError, match='does not go with assurance = "proved"'):
         planned(SK, "suppression", variant="r-suppression")
     made = planned(SK, "suppression", variant="r-suppression", assurance="as-published")
-    assert made.suppression is not None
-    assert made.suppression.dominant_bound is None
+    assert made.figures.suppression is not None
+    assert made.figures.suppression.dominant_bound is None
     assert "no bound is proved" in made.explain()
 
 
@@ -257,17 +258,17 @@ def test_r_suppression_can_draw_to_withhold_everything() -> None:
         except Infeasible as problem:
             seen.add(problem.message[:61])
         else:
-            assert isinstance(made, GroupPlan)
-            seen.add(f"{made.groups} group")
+            assert isinstance(made.figures, BucketFigures)
+            seen.add(f"{made.figures.groups} group")
     assert seen == {"1 group", "R-suppression as published drew to withhold the whole table, "}
 
 
 def test_100_000_values_are_planned() -> None:
     counts = {f"v{i}": 10**9 // i for i in range(2, 100_001)}
     made = planned({"v1": sum(counts.values()), **counts}, "suppression")
-    assert made.suppression is not None
-    assert made.published.max() * 3 <= made.published.sum()
-    assert made.withheld.sum() >= made.suppression.lower_bound > 0
+    assert made.figures.suppression is not None
+    assert made.figures.published.max() * 3 <= made.figures.published.sum()
+    assert made.figures.withheld.sum() >= made.figures.suppression.lower_bound > 0
 
 
 # --- robust Anatomy ---------------------------------------------------------------------------------------------------
@@ -287,10 +288,10 @@ def clinic() -> pa.Table:
     return pa.table(dict(zip(ROLES, map(list, zip(*rows, strict=True)), strict=True)))
 
 
-def robust(options: str = SETS, r: int = 2, table: pa.Table | None = None) -> GroupPlan:
+def robust(options: str = SETS, r: int = 2, table: pa.Table | None = None) -> Plan:
     asked = make_policy(ROLES, f"r = {r}", "robust-anatomy", options=options)
     made = plan(profile(scan(clinic() if table is None else table, asked)), asked.method, asked.requirement)
-    assert isinstance(made, GroupPlan)
+    assert isinstance(made.figures, BucketFigures)
     return made
 
 
@@ -307,16 +308,16 @@ def test_cells_and_signatures() -> None:
 
 def test_without_a_prior_the_formula_tells_what_is_withheld() -> None:
     made = robust()
-    figures = made.robustness
+    figures = made.figures.robustness
     assert figures is not None
-    assert (figures.leftover, figures.mixed, int(made.withheld.sum())) == (2, 0, 2)
+    assert (figures.leftover, figures.mixed, int(made.figures.withheld.sum())) == (2, 0, 2)
     cell = figures.withheld[0]
     assert (cell.cell, cell.records, cell.withheld, cell.values) == (("F", "old"), 10, 2, ("flu",))
     assert cell.largest_r == 1
     assert (figures.worst, figures.breach) == (0.5, 0)
-    assert figures.checks == {"prior-free bound": made.groups}
+    assert figures.checks == {"prior-free bound": made.figures.groups}
     assert figures.plain_breach > 0
-    assert made.priors == ()
+    assert made.figures.priors == ()
     text = made.explain()
     assert "(F, old): 2 of 10 withheld, with 'flu'; some at every r" in text
     assert "What would help: a lower r; a coarser column" in text
@@ -324,13 +325,13 @@ def test_without_a_prior_the_formula_tells_what_is_withheld() -> None:
 
 def test_with_the_table_s_shares_guests_are_seated() -> None:
     made = robust(SETS + 'prior = "table"')
-    figures = made.robustness
+    figures = made.figures.robustness
     assert figures is not None
-    assert figures.mixed + int(made.withheld.sum()) == figures.leftover == 2
-    assert figures.checks["exact posterior"] == figures.examined == made.groups
+    assert figures.mixed + int(made.figures.withheld.sum()) == figures.leftover == 2
+    assert figures.checks["exact posterior"] == figures.examined == made.figures.groups
     assert figures.worst <= 0.5 + 1e-12
-    assert [prior.weights.shape for prior in made.priors] == [(2, 3), (4, 3)]
-    assert (made.priors[0].weights.sum(axis=1) == made.priors[0].totals).all()
+    assert [prior.weights.shape for prior in made.figures.priors] == [(2, 3), (4, 3)]
+    assert (made.figures.priors[0].weights.sum(axis=1) == made.figures.priors[0].totals).all()
 
 
 def test_numbers_without_a_prior_are_those_of_every_deal() -> None:
@@ -346,7 +347,11 @@ def test_numbers_without_a_prior_are_those_of_every_deal() -> None:
 
 def test_numbers_of_a_rehearsal_are_not_told_as_facts() -> None:
     exact, rehearsed = robust(), robust(SETS + 'prior = "table"')
-    assert (exact.exact, rehearsed.exact, planned(SK, "suppression").exact) == (True, False, True)
+    assert (exact.figures.exact, rehearsed.figures.exact, planned(SK, "suppression").figures.exact) == (
+        True,
+        False,
+        True,
+    )
     assert "rehearsal" not in exact.explain().lower()
     assert "Answers refer to the 34 published records" in exact.explain()
     text = rehearsed.explain()
@@ -361,8 +366,8 @@ def test_numbers_of_a_rehearsal_are_not_told_as_facts() -> None:
 
 def test_as_published_merges_and_tells_its_breaches() -> None:
     made = robust(SETS + 'prior = "table"\nassurance = "as-published"')
-    assert made.robustness is not None
-    assert made.robustness.checks["published Delta, PI Eq. (4)"] == made.groups
+    assert made.figures.robustness is not None
+    assert made.figures.robustness.checks["published Delta, PI Eq. (4)"] == made.figures.groups
     assert "merged bottom-up to" in made.explain()
     assert made.guarantee.sentence.startswith("No belief is bounded by 50%.")
 
@@ -372,10 +377,10 @@ def write_prior(path: Path, shares: dict[str, dict[str, str]]) -> None:
     path.write_text("\n".join(["sex,value,probability", *lines]) + "\n")
 
 
-def from_file(path: Path, r: int = 2) -> GroupPlan:
+def from_file(path: Path, r: int = 2) -> Plan:
     asked = make_policy(ROLES, f"r = {r}", "robust-anatomy", options='attribute_sets = [["sex"]]')
     made = plan(profile(scan(clinic(), asked)), with_prior(asked, path), asked.requirement)
-    assert isinstance(made, GroupPlan)
+    assert isinstance(made.figures, BucketFigures)
     return made
 
 
@@ -388,7 +393,7 @@ def test_a_prior_from_a_file(tmp_path: Path) -> None:
     write_prior(tmp_path / "p.csv", shares)
     made = from_file(tmp_path / "p.csv")
     assert made.claim.prior == "file"
-    known = made.priors[0]
+    known = made.figures.priors[0]
     assert [Fraction(int(w), int(known.totals[1])) for w in known.weights[1]] == [
         Fraction(1, 3), Fraction(1, 2), Fraction(1, 6),
     ]  # fmt: skip
@@ -411,7 +416,7 @@ def test_more_of_a_value_than_the_prior_has_room_for() -> None:
         "'x' is possible for 8 records only, given sex, and 5 of them have it: more than 1/2."
     )
     assert 'prior = "none", which withholds such records' in caught.value.hint
-    assert int(robust('attribute_sets = [["sex"]]', table=table).withheld.sum()) == 2
+    assert int(robust('attribute_sets = [["sex"]]', table=table).figures.withheld.sum()) == 2
 
 
 def test_more_than_one_rth_of_a_value() -> None:
@@ -452,10 +457,14 @@ def test_a_plan_comes_back_from_its_file(name: str, tmp_path: Path) -> None:
     made = PLANS[name]().bound_to("t", "p")
     (tmp_path / "plan.json").write_text(made.to_json(), encoding="utf-8")
     back = load_plan(tmp_path / "plan.json")
-    assert isinstance(back, GroupPlan)
+    assert isinstance(back.figures, BucketFigures)
     assert back.to_dict() == made.to_dict()
     assert back.explain() == made.explain()
-    assert (back.claim, back.suppression, back.robustness) == (made.claim, made.suppression, made.robustness)
+    assert (back.claim, back.figures.suppression, back.figures.robustness) == (
+        made.claim,
+        made.figures.suppression,
+        made.figures.robustness,
+    )
     back.require("t", "p")
     with pytest.raises(PlanMismatch, match="The policy is not the one that was planned"):
         back.require("t", "q")
@@ -470,13 +479,12 @@ def test_a_changed_plan_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_table_is_refused() -> None:
-    made = robust()
+    made, asked = robust(), make_policy(ROLES, "r = 2", "robust-anatomy", options=SETS)
     with pytest.raises(PlanMismatch, match="other values, or other numbers"):
-        made.require_counts("another")
-    made.require_counts(made.counts_hash)
+        made.figures.recheck(made, profile(scan(clinic().slice(1), asked)))
+    made.figures.recheck(made, profile(scan(clinic(), asked)))
 
 
 def test_public_names() -> None:
-    assert sf.GroupPlan is GroupPlan
     made = sf.plan(counted(SK), sf.Suppression(), sf.Diversity(2))
-    assert isinstance(made, sf.GroupPlan)
+    assert isinstance(made.figures, BucketFigures)

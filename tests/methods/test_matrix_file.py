@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.analyst.release import Release
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods.rounding import round_given
+from sfumato.methods.matrix_file import round_given
 from sfumato.publisher.policy import Policy
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.dense import DenseMatrix
@@ -55,7 +55,7 @@ def test_it_is_planned_published_verified_asked_audited_and_reported(tmp_path: P
     policy, rows = given(tmp_path), patients(3_000)
     table = sf.scan(rows, policy)
     plan = planned(table)
-    assert plan.matrix.dense().round(12).tolist() == [
+    assert plan.figures.matrix.dense().round(12).tolist() == [
         [0.4, 0.15, 0.2, 0.2],
         [0.2, 0.5, 0.2, 0.2],
         [0.2, 0.2, 0.4, 0.15],
@@ -63,8 +63,8 @@ def test_it_is_planned_published_verified_asked_audited_and_reported(tmp_path: P
     ]
     assert "published with its own disease with probability 40.00% to 50.00%" in plan.explain()
     assert any(note.startswith("The matrix was given in a file.") for note in plan.notes)
-    assert (plan.loosenings, plan.other_assurance) == ((), None)
-    assert {(b.value, b.direction) for b in plan.bindings} == set()
+    assert (plan.figures.loosenings, plan.figures.other_assurance) == ((), None)
+    assert {(b.value, b.direction) for b in plan.figures.bindings} == set()
     release = sf.publish(table, plan, tmp_path / "release", key=sf.SecretKey.from_seed(2))
     assert [check.name for check in release.verify().checks if check.status == "fails"] == ["secret key"]
     assert "columns" in json.loads((release.folder / "manifest.json").read_text())["mechanisms"][0]["sub_tables"][0]
@@ -82,8 +82,9 @@ def test_it_is_planned_published_verified_asked_audited_and_reported(tmp_path: P
 def test_a_plan_is_kept_in_a_file(tmp_path: Path) -> None:
     table = sf.scan(patients(), given(tmp_path))
     plan = planned(table).bound_to(table.hash(), table.policy.hash())
-    read = type(plan).from_dict(json.loads(plan.to_json()))
-    assert read.matrix.integers == plan.matrix.integers
+    (tmp_path / "plan.json").write_text(plan.to_json(), encoding="utf-8")
+    read = sf.load_plan(tmp_path / "plan.json")
+    assert read.figures.matrix.integers == plan.figures.matrix.integers
     one, other = (
         sf.publish(table, made, tmp_path / name, key=sf.SecretKey.from_seed(1))
         for name, made in (("a", plan), ("b", read))
@@ -95,7 +96,7 @@ def test_values_are_found_by_name_in_any_order(tmp_path: Path) -> None:
     lines = [line.split(",") for line in STAIRS.split()]
     order = [0, 3, 1, 4, 2]
     turned = "\n".join(",".join(lines[y][x] for x in order) for y in (0, 4, 2, 1, 3))
-    both = [planned(sf.scan(patients(), given(tmp_path, text))).matrix.integers for text in (STAIRS, turned)]
+    both = [planned(sf.scan(patients(), given(tmp_path, text))).figures.matrix.integers for text in (STAIRS, turned)]
     assert both[0] == both[1]
 
 
@@ -104,7 +105,7 @@ def test_integers_are_taken_as_they_are(tmp_path: Path) -> None:
     weights = [[unit * (1 + (x == y)) + left * (x == y) for x in range(4)] for y in range(4)]
     lines = [f"{name},{','.join(map(str, row))}" for name, row in zip(DISEASES, weights, strict=True)]
     policy = given(tmp_path, "\n".join([f"published,{','.join(DISEASES)}", *lines]))
-    matrix = planned(sf.scan(patients(), policy)).matrix
+    matrix = planned(sf.scan(patients(), policy)).figures.matrix
     assert [[matrix.weight(y, x) for x in range(4)] for y in range(4)] == weights
 
 
@@ -212,7 +213,7 @@ def test_two_sensitive_columns_as_one(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     rows = patients(2_000).append_column("outcome", pa.array(rng.choice(["better", "worse"], 2_000).tolist()))
     roles = DECLARED | {"outcome": "sensitive; domain = ['better', 'worse']"}
-    labels = planned(sf.scan(rows, make_policy(roles, "gamma = 4"))).domain.labels
+    labels = planned(sf.scan(rows, make_policy(roles, "gamma = 4"))).figures.domain.labels
     entries = rng.integers(10, 20, (8, 8)) + np.diag(rng.integers(10, 15, 8))
     shares = [[Fraction(int(n), int(entries[:, x].sum())) for x, n in enumerate(row)] for row in entries]
     lines = [[name, *map(str, row)] for name, row in zip(labels, shares, strict=True)]

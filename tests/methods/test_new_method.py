@@ -11,8 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.methods import METHODS, named, read_method, title_of
-from sfumato.methods.perturbing import Perturbing
-from sfumato.methods.uniform import retention
+from sfumato.methods.perturbation import Perturbing, strictest_retention
 from sfumato.values.arrays import Assurance, FloatArray
 from tests.conftest import make_policy
 
@@ -29,7 +28,7 @@ class Cautious(Perturbing):
 
     def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
         """Return a part of the largest retention."""
-        return self.part * retention(gamma)
+        return self.part * strictest_retention(gamma)
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +73,7 @@ def test_it_plans_publishes_verifies_answers_and_is_audited_reported_and_compare
     plan = sf.plan(sf.profile(opened), policy.method, policy.requirement)
     plan = plan.bound_to(opened.hash(), policy.hash())
     (tmp_path / "plan.json").write_text(plan.to_json(), encoding="utf-8")
-    assert plan.retention == pytest.approx([0.5 * (4 - 1) / (3 - 1 + 4)] * 3)
+    assert plan.figures.retention == pytest.approx([0.5 * (4 - 1) / (3 - 1 + 4)] * 3)
     release = sf.publish(opened, sf.load_plan(tmp_path / "plan.json"), tmp_path / "release")
     assert release.manifest.method == "cautious"
     assert release.verify().holds

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import PolicyError
 from sfumato.methods import plan
-from sfumato.methods.bucket_plan import GroupPlan
+from sfumato.methods.bucketed import BucketFigures
 from sfumato.publisher.table import profile, scan
 from tests.conftest import make_policy
 from tests.methods.test_group_plan import clinic, from_file, with_prior
@@ -23,8 +23,8 @@ def test_truth_values_missing_ones_and_an_empty_line_in_a_file(tmp_path: Path) -
     roles = {"smokes": "quasi_identifier; missing = 'category'", "disease": "sensitive; missing = 'category'"}
     asked = make_policy(roles, "r = 2", "robust-anatomy", options='attribute_sets = [["smokes"]]')
     made = plan(profile(scan(table, asked)), with_prior(asked, tmp_path / "p.csv"), asked.requirement)
-    assert isinstance(made, GroupPlan)
-    assert made.priors[0].weights.tolist() == [[1, 1]] * 3
+    assert isinstance(made.figures, BucketFigures)
+    assert made.figures.priors[0].weights.tolist() == [[1, 1]] * 3
 
 
 def test_files_of_priors_that_are_none(tmp_path: Path) -> None:

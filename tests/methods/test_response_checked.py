@@ -12,12 +12,12 @@ import pytest
 
 from sfumato.errors import Infeasible
 from sfumato.methods import plan
+from sfumato.methods.plan import Plan
 from sfumato.methods.response import RiskName
 from sfumato.methods.response.axes import Axes
-from sfumato.methods.response.checking import check_plan
+from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.problem import Problem, pose
-from sfumato.methods.response_plan import ResponsePlan
 from sfumato.publisher.table import profile, scan
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit
@@ -62,9 +62,9 @@ def asked(rng: np.random.Generator, risk: RiskName) -> dict[str, Any]:
     }
 
 
-def planned(table: Profile, requirement: RiskLimit, **options: Any) -> ResponsePlan:
+def planned(table: Profile, requirement: RiskLimit, **options: Any) -> Plan:
     made = plan(table, RandomizedResponse(**options), requirement)
-    assert isinstance(made, ResponsePlan)
+    assert isinstance(made.figures, ResponseFigures)
     return made
 
 
@@ -77,9 +77,9 @@ def test_every_fresh_plan_passes_the_check(risk: RiskName) -> None:
             fresh = planned(table, **asked(rng, risk))
         except Infeasible:
             continue
-        check_plan(fresh, table)
+        fresh.figures.recheck(fresh, table)
         made += 1
-        untouched += len(fresh.randomized) < len(QUASI)
+        untouched += len(fresh.figures.randomized) < len(QUASI)
     assert made >= 8
     assert untouched >= 4
 
@@ -91,8 +91,8 @@ def test_columns_without_noise_cost_no_margin() -> None:
     columns = [[rows[k][0] for k in row], [f"b{k}" for k in b], [f"c{k}" for k in c], [rows[k][1] for k in row]]
     table = counted(dict(zip((*QUASI, "s"), columns, strict=True)))
     fresh = planned(table, RiskLimit("0.55"), scope="quasi-identifiers")
-    assert fresh.randomized == ("a",)
-    check_plan(fresh, table)
+    assert fresh.figures.randomized == ("a",)
+    fresh.figures.recheck(fresh, table)
 
 
 def posed(axes: Axes, limit: float, risk: RiskName) -> Problem:

@@ -20,8 +20,8 @@ from sfumato.methods.response import Link, Posterior, Reconstruction, likely_wor
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.estimating import NO_GUARANTEE
+from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.joint import ARRAYS, MOST_CELLS, JointTable
-from sfumato.methods.response_plan import ResponsePlan
 from sfumato.publisher.policy import Policy
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, simulation
@@ -357,7 +357,7 @@ def test_a_plan_says_which_risks_it_could_not_evaluate(monkeypatch: pytest.Monke
     monkeypatch.setattr(JointTable, "from_cells", classmethod(lambda cls, *arguments: table))
     monkeypatch.setattr("sfumato.methods.response.planner.MOST_SECONDS", 0.0)
     made = planned(rows, policy)
-    assert isinstance(made, ResponsePlan)
+    assert isinstance(made.figures, ResponseFigures)
     assert set(made.figures.risks) == {"reconstruction"}
     text = made.explain()
     assert "posterior       not evaluated: the domain is too large" in text

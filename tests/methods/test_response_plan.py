@@ -15,10 +15,11 @@ import pytest
 import sfumato as sf
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.methods import load_plan, plan
+from sfumato.methods.plan import Plan
 from sfumato.methods.response import Channel, JointTable, Reconstruction
 from sfumato.methods.response.axes import Axes
+from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.method import RandomizedResponse
-from sfumato.methods.response_plan import ResponsePlan
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
@@ -46,9 +47,9 @@ CLINIC = {"sex": "quasi_identifier", "disease": "sensitive"}
 AS_PUBLISHED = 'assurance = "as-published"'
 
 
-def planned(table: Any, asked: Policy) -> ResponsePlan:
+def planned(table: Any, asked: Policy) -> Plan:
     made = plan(profile(scan(table, asked)), asked.method, asked.requirement)
-    assert isinstance(made, ResponsePlan)
+    assert isinstance(made.figures, ResponseFigures)
     return made
 
 
@@ -176,7 +177,7 @@ def test_the_worked_example() -> None:
     assert [point.l for point in made.figures.trade_off] == list(range(2, 8))
 
 
-def dense_posterior(table: pa.Table, made: ResponsePlan) -> Any:
+def dense_posterior(table: pa.Table, made: Plan) -> Any:
     """h(b, u) from the definition, with the dense matrix; rows b, columns u."""
     domain = profile(scan(table, policy(roles=CLINIC))).domain
     counts = np.zeros(domain.sizes)
@@ -212,8 +213,8 @@ def test_a_group_of_a_fixed_column_has_its_limit_to_itself(tmp_path: Path) -> No
     group = 'risk_limit = 0.9\n[[requirement.groups]]\nwhere = { sex = "F", disease = "flu" }\nrisk_limit = 0.35'
     table = scan(wards(), policy('fixed = ["sex"]', group, WARDS))
     made = plan(profile(table), table.policy.method, table.policy.requirement)
-    assert isinstance(made, ResponsePlan)
-    assert made.randomized == ("ward",)
+    assert isinstance(made.figures, ResponseFigures)
+    assert made.figures.randomized == ("ward",)
     assert {cell.values[0] for cell in made.figures.binding} == {"F"}
     assert made.figures.risks["posterior"] > 0.6
     assert "strictest limit of the records with x that can be published with it" in made.guarantee.sentence
@@ -429,7 +430,7 @@ def test_a_plan_is_kept_and_read_again(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(made.to_json(), encoding="utf-8")
     again = load_plan(file)
-    assert isinstance(again, ResponsePlan)
+    assert isinstance(again.figures, ResponseFigures)
     assert again.to_dict() == made.to_dict()
     assert (again.claim, again.figures, again.guarantee) == (made.claim, made.figures, made.guarantee)
     assert again.explain() == made.explain()

@@ -11,8 +11,8 @@ import pytest
 
 from sfumato.errors import Infeasible
 from sfumato.methods.response import RiskName, solver
+from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.request import Request
-from sfumato.methods.response_plan import ResponsePlan
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit
 from tests.methods.test_response_checked import QUASI, asked, counted, planned, profiles
@@ -260,7 +260,7 @@ def test_columns_whose_noise_would_leave_nothing_are_not_proposed() -> None:
         | {("F", "a", "x"): 1, ("F", "a", "y"): 4, ("F", "b", "x"): 2, ("F", "b", "y"): 3}
     )
     kept = planned(table, RiskLimit("0.5834"))
-    assert isinstance(kept, ResponsePlan)
+    assert isinstance(kept.figures, ResponseFigures)
     assert kept.figures.kappa > 1e6
     assert refused(table, request("0.5834", fixed=["a"])).hint.startswith(SUPPRESS)
     wanted = request("0.75", fixed=["a"])

@@ -12,12 +12,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PlanMismatch
-from sfumato.methods.plan_files import sealed
+from sfumato.methods.plan import Plan
 from sfumato.methods.response import JointTable, solve
+from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.settling import settled
-from sfumato.methods.response_plan import ResponsePlan
 from sfumato.values.matrix.grid import is_on_grid, next_down, next_up, noise_of, rounded_down
 from sfumato.values.matrix.retention import PerturbationMatrix
 from tests.conftest import make_policy
@@ -38,10 +38,10 @@ def rows(counts: np.ndarray) -> pa.Table:
     return pa.table({"sex": ["MF"[s] for s, _ in cells], "illness": [("cancer", "flu", "gout")[i] for _, i in cells]})
 
 
-def planned(counts: np.ndarray = CLINIC, limit: str = "0.4") -> ResponsePlan:
+def planned(counts: np.ndarray = CLINIC, limit: str = "0.4") -> Plan:
     policy = make_policy(ROLES, f"risk_limit = {limit}", "randomized-response")
     made = sf.plan(sf.profile(sf.scan(rows(counts), policy)), policy.method, policy.requirement)
-    assert isinstance(made, ResponsePlan)
+    assert isinstance(made.figures, ResponseFigures)
     return made
 
 
@@ -116,9 +116,8 @@ def test_t10_a_plan_or_release_off_the_grid_is_refused(tmp_path: Path) -> None:
     raw = json.loads(planned().to_json())
     noise = int(raw["mechanisms"][0]["sub_tables"][0]["noise"]["weights"][0]) + 2**40  # more noise: the limit holds
     raw["mechanisms"][0]["sub_tables"][0]["noise"]["weights"] = [str(noise)]
-    raw = sealed({key: value for key, value in raw.items() if key != "plan_hash"})
     with pytest.raises(PlanMismatch, match="retentions of more than two digits"):
-        sf.publish(table, ResponsePlan.from_dict(raw), tmp_path / "r")
+        sf.publish(table, Plan.from_dict(raw, ResponseFigures.from_dict(raw)), tmp_path / "r")
 
 
 def test_points_of_the_grid_are_recognised_in_integers_and_neighbours_are_not() -> None:

@@ -34,8 +34,8 @@ def test_the_plan_of_38_31_31_stays_one_block() -> None:
     """T = {38, 31, 31} with (.38, .45): SDR Eq. (14) as printed would split it; as-published says so."""
     for assurance in ("proved", "as-published"):
         made = plan(counted([38, 31, 31]), SmallDomain(assurance=assurance), RhoPrivacy("0.38", "0.45"))
-        assert len(made.mechanism.tables) == 1
-        assert made.mechanism.label is None
+        assert len(made.figures.mechanism.tables) == 1
+        assert made.figures.mechanism.label is None
         why = "fewer than twice the minimum" if assurance == "proved" else "does not pay"
         assert any(why in note for note in made.notes)
         assert any("as printed" in note for note in made.notes) == (assurance == "as-published")
@@ -46,9 +46,9 @@ def test_one_block_is_uniform_perturbation() -> None:
     requirement = RhoPrivacy("0.38", "0.45")
     one = plan(counted([38, 31, 31]), SmallDomain(), requirement)
     uniform = plan(counted([38, 31, 31]), Uniform(), requirement)
-    assert np.allclose(one.matrix.retention, uniform.matrix.retention, rtol=1e-12)
-    assert one.partition is not None
-    assert one.partition.uniform_retention == pytest.approx(float(uniform.matrix.retention[0]))
+    assert np.allclose(one.figures.matrix.retention, uniform.figures.matrix.retention, rtol=1e-12)
+    assert one.figures.partition is not None
+    assert one.figures.partition.uniform_retention == pytest.approx(float(uniform.figures.matrix.retention[0]))
 
 
 def test_the_json_of_a_plan(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_the_json_of_a_plan(tmp_path: Path) -> None:
     assert figures["published_bound"] == pytest.approx(eps)
     assert figures["theta"] == raw["rows"] // max(raw["counts"])
     assert raw["epsilon"] is None
-    assert figures["other"]["sub_tables"] == len(planned(workers(), policy("as-published"))[1].mechanism.tables)
+    assert figures["other"]["sub_tables"] == len(planned(workers(), policy("as-published"))[1].figures.mechanism.tables)
     shown = made.explain()
     parts = "theta = ", "eps(Part)", "mean retention", "plain uniform perturbation", "delta = 1/20", "as-published"
     assert all(part in shown for part in parts)
@@ -89,10 +89,10 @@ def test_the_json_of_a_plan(tmp_path: Path) -> None:
 def test_values_above_rho1_are_named_and_not_protected() -> None:
     counts = [5000, *[300] * 20]
     made = plan(counted(counts), SmallDomain(minimum_sub_table=100), RhoPrivacy("1/20", "1/4"))
-    assert made.partition is not None
-    assert made.partition.unprotected == ("job 0",)
-    assert made.partition.protected == 20
-    assert made.gamma[0] == np.inf
+    assert made.figures.partition is not None
+    assert made.figures.partition.unprotected == ("job 0",)
+    assert made.figures.partition.protected == 20
+    assert made.figures.gamma[0] == np.inf
     assert any("'job 0'" in note and "easier to infer" in note for note in made.notes)
     assert any("1 value(s) that occur have no bound" in limit for limit in made.guarantee.limits)
 

@@ -322,9 +322,9 @@ def test_t2_figures_of_the_plan(variant: Variant, always: bool) -> None:
     for counts, ell in ALL[::3]:
         named = {f"v{value}": count for value, count in enumerate(counts)}
         made = planned(named, "suppression", ell, variant=variant, always=always)
-        figures, kept = made.suppression, tuple(made.published.tolist())
+        figures, kept = made.figures.suppression, tuple(made.figures.published.tolist())
         assert figures is not None
-        seen = believed(known(counts), ell, variant, always)[kept, int(made.withheld.sum())]
+        seen = believed(known(counts), ell, variant, always)[kept, int(made.figures.withheld.sum())]
         told = {belief.published: belief for belief in figures.beliefs}
         for value, count in enumerate(kept):
             for what in ("dominant", "violating"):

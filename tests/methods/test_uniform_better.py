@@ -13,6 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.auditor.compare.record import _uniform_better
 from sfumato.methods import Method
+from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.methods.plan import Plan
 from tests.conftest import make_policy
 
@@ -20,7 +21,7 @@ from tests.conftest import make_policy
 def planned(values: list[str], requirement: sf.Requirement, method: Method) -> Plan:
     policy = make_policy({"d": "sensitive"})
     made = sf.plan(sf.profile(sf.scan(pa.table({"d": values}), policy)), method, requirement)
-    assert isinstance(made, Plan)
+    assert isinstance(made.figures, PerturbationFigures)
     return made
 
 
@@ -34,34 +35,36 @@ VALUES = [f"v{k:02}" for k in range(30) for _ in range(400 - 10 * k)]
 def test_a_plan_says_that_uniform_estimates_better() -> None:
     made = planned(VALUES, one_stricter("v05"), sf.FineGrain())
     other = planned(VALUES, one_stricter("v05"), sf.Uniform())
-    assert made.uniform is not None
-    assert made.total_variation is not None
-    assert other.standard_error is not None
-    assert made.uniform.total_variation == pytest.approx(other.total_variation)
-    assert made.uniform.record_utility == pytest.approx(other.record_utility)
-    assert made.uniform.standard_error == pytest.approx(other.standard_error[5])
-    assert made.uniform_estimates_better
+    assert made.figures.uniform is not None
+    assert made.figures.total_variation is not None
+    assert other.figures.standard_error is not None
+    assert made.figures.uniform.total_variation == pytest.approx(other.figures.total_variation)
+    assert made.figures.uniform.record_utility == pytest.approx(other.figures.record_utility)
+    assert made.figures.uniform.standard_error == pytest.approx(other.figures.standard_error[5])
+    assert made.figures.uniform_estimates_better
     assert made.notes[0].startswith("Plain uniform perturbation with the strictest requirement would estimate better")
-    assert f"{made.uniform.total_variation:.4f}; this plan has {made.total_variation:.4f}" in made.notes[0]
+    assert (
+        f"{made.figures.uniform.total_variation:.4f}; this plan has {made.figures.total_variation:.4f}" in made.notes[0]
+    )
     assert "the count of 'v05' with a standard error of" in made.notes[0]
     assert "Choose the method uniform, or give a retention_floor of at most 0.1428." in made.notes[0]
     assert "plain uniform perturbation with the strictest requirement: record utility" in made.explain()
-    assert Plan.from_dict(json.loads(made.to_json())).uniform == made.uniform
+    assert PerturbationFigures.from_dict(json.loads(made.to_json())).uniform == made.figures.uniform
 
 
 def test_it_does_not_where_fine_grain_is_no_worse_or_the_remedy_was_taken() -> None:
     floor = planned(VALUES, one_stricter("v05"), sf.FineGrain(retention_floor=0.14))
     alike = planned(VALUES, sf.RhoPrivacy("1/5", "4/5"), sf.FineGrain())
     for made in (floor, alike):
-        assert not made.uniform_estimates_better
+        assert not made.figures.uniform_estimates_better
         assert not any("estimate better" in note for note in made.notes)
-    assert planned(VALUES, one_stricter("v05"), sf.Uniform()).uniform is None
+    assert planned(VALUES, one_stricter("v05"), sf.Uniform()).figures.uniform is None
 
 
 def test_a_matrix_without_an_inverse_is_worse_than_uniform() -> None:
     two = (sf.ValueRequirement("v05", "1/10", "2/5"), sf.ValueRequirement("v06", "1/10", "2/5"))
     made = planned(VALUES, sf.FineGrainPrivacy(two, sf.RhoPrivacy("1/5", "4/5")), sf.FineGrain())
-    assert made.total_variation is None
+    assert made.figures.total_variation is None
     assert "this plan's matrix gives no error bars at all" in made.notes[0]
 
 
@@ -69,13 +72,13 @@ def test_adverse_reactions(real_data: Callable[[str], Path]) -> None:
     """One of 40 reactions from 10% to 40%, all others from 20% to 80%: its count has 27 times uniform's error."""
     reactions = pq.read_table(real_data("faers2022q3_top40_one_per_case.parquet"))["reaction"].to_pylist()
     made = planned(reactions, one_stricter("Malaise"), sf.FineGrain())
-    assert made.uniform is not None
-    assert made.standard_error is not None
-    assert made.total_variation == pytest.approx(0.1126, abs=1e-4)
-    assert made.uniform.total_variation == pytest.approx(0.0565, abs=1e-4)
-    assert made.uniform.value == "Malaise"
-    assert made.standard_error.max() > 25 * made.uniform.standard_error
-    assert made.uniform_estimates_better
+    assert made.figures.uniform is not None
+    assert made.figures.standard_error is not None
+    assert made.figures.total_variation == pytest.approx(0.1126, abs=1e-4)
+    assert made.figures.uniform.total_variation == pytest.approx(0.0565, abs=1e-4)
+    assert made.figures.uniform.value == "Malaise"
+    assert made.figures.standard_error.max() > 25 * made.figures.uniform.standard_error
+    assert made.figures.uniform_estimates_better
 
 
 def test_a_comparison_says_it_too(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def factors(**options: Any) -> dict[tuple[int, ...], tuple[Fraction, list[Fracti
     joint: dict[tuple[int, ...], list[Fraction]] = defaultdict(lambda: [Fraction(0)] * len(VALUES))
     for counts in compositions(RECORDS, len(VALUES)):
         made = sf.plan(counted(counts), sf.FineGrain(**options), REQUIREMENT)
-        matrix = tuple(made.matrix.noise.tolist())  # type: ignore[union-attr]
+        matrix = tuple(made.figures.matrix.noise.tolist())  # type: ignore[union-attr]
         ways = factorial(RECORDS) // prod(map(factorial, counts))
         weight = ways * prod((b**n for b, n in zip(BELIEF, counts, strict=True)), start=Fraction(1))
         chance[matrix] += weight

@@ -42,18 +42,18 @@ def clinic_plan(clinic: pa.Table, assurance: str) -> sf.Plan:
 def test_the_worst_prior_breaks_fine_grain_as_published_downward(clinic: pa.Table) -> None:
     """SARS 1/7, the rest on another value, which is published: 1/13, below 1/10."""
     made = clinic_plan(clinic, "as-published")
-    down = posterior_finding(made.mechanism, [made.counts], "downward")
+    down = posterior_finding(made.figures.mechanism, [made.figures.counts], "downward")
     assert (down.verdict, down.direction) == ("above the bound", "at least")
     assert (down.worst, down.promised, down.baseline) == pytest.approx((1 / 13, 1 / 10, 1 / 7))
     assert down.excess == pytest.approx(1 / 10 - 1 / 13)
     assert "'SARS' at a prior of 0.1429" in down.exposed[0].who
-    assert posterior_finding(made.mechanism, [made.counts], "upward").verdict == "within the bound"
+    assert posterior_finding(made.figures.mechanism, [made.figures.counts], "upward").verdict == "within the bound"
 
 
 def test_no_prior_breaks_fine_grain_as_proved(clinic: pa.Table) -> None:
     made = clinic_plan(clinic, "proved")
     for direction in BOTH:
-        found = posterior_finding(made.mechanism, [made.counts], direction)
+        found = posterior_finding(made.figures.mechanism, [made.figures.counts], direction)
         assert (found.verdict, found.at_risk) == ("within the bound", 0)
 
 
@@ -69,15 +69,15 @@ def test_the_composition_of_the_printed_sub_table_gives_9325() -> None:
         sf.SmallDomain(assurance="as-published"),
         sf.RhoPrivacy("1/3", "2/3"),
     )
-    quotas = [tuple(quota.tolist()) for quota in made.quotas]
+    quotas = [tuple(quota.tolist()) for quota in made.figures.quotas]
     assert quotas[1] == (1,) * 6
-    found = composition_finding(made.mechanism, [Counts(quota, quota) for quota in quotas])
+    found = composition_finding(made.figures.mechanism, [Counts(quota, quota) for quota in quotas])
     assert found.verdict == "not covered by the guarantee"
     assert found.worst == pytest.approx(74996 / 80427, abs=1e-12)
     assert found.excess == pytest.approx(74996 / 80427 - 2 / 3, abs=1e-12)
     assert f"{found.worst:.4f}" == "0.9325"
     # the worst prior within the requirement does not break the matrix: it takes records for independent
-    assert posterior_finding(made.mechanism, quotas, "upward").verdict == "within the bound"
+    assert posterior_finding(made.figures.mechanism, quotas, "upward").verdict == "within the bound"
 
 
 def largest_belief(matrix: PerturbationMatrix, records: int, rng: np.random.Generator) -> float:
@@ -107,18 +107,22 @@ def test_the_proved_minimum_size_leaves_a_small_excess(real_data: Data) -> None:
         sf.RhoPrivacy("1/4", "1/2"),
     )
     rng = np.random.default_rng(6)
-    true = np.concatenate([np.repeat(t.codes, q) for t, q in zip(made.mechanism.tables, made.quotas, strict=True)])
-    labels = np.repeat(np.arange(len(made.quotas)), [int(q.sum()) for q in made.quotas]).astype(np.int32)
-    shown = made.mechanism.sample(true, labels, rng.integers(0, WORDS, true.size, dtype=np.uint64))
+    true = np.concatenate(
+        [np.repeat(t.codes, q) for t, q in zip(made.figures.mechanism.tables, made.figures.quotas, strict=True)]
+    )
+    labels = np.repeat(np.arange(len(made.figures.quotas)), [int(q.sum()) for q in made.figures.quotas]).astype(
+        np.int32
+    )
+    shown = made.figures.mechanism.sample(true, labels, rng.integers(0, WORDS, true.size, dtype=np.uint64))
     counts = [
-        Counts(tuple(int((shown[labels == k] == c).sum()) for c in t.codes), tuple(made.quotas[k].tolist()))
-        for k, t in enumerate(made.mechanism.tables)
+        Counts(tuple(int((shown[labels == k] == c).sum()) for c in t.codes), tuple(made.figures.quotas[k].tolist()))
+        for k, t in enumerate(made.figures.mechanism.tables)
     ]
-    found = composition_finding(made.mechanism, counts)
+    found = composition_finding(made.figures.mechanism, counts)
     assert found.verdict == "not covered by the guarantee"
     assert 0 < found.excess < 0.02
     assert found.at_risk > found.records / 3
-    own = frequencies_finding(made.mechanism, true, shown, labels)
+    own = frequencies_finding(made.figures.mechanism, true, shown, labels)
     assert (own.verdict, own.at_risk) == ("within the bound", 0)
     assert own.worst <= 0.5 * (1 + 1e-12)
 

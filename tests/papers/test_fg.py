@@ -35,8 +35,8 @@ def plan(clinic: pa.Table, method: str, assurance: str) -> sf.Plan:
 
 def test_example_2_gammas(clinic: pa.Table) -> None:
     made = plan(clinic, "fine-grain", "proved")
-    assert list(made.domain.values) == ORDER
-    assert [b.gamma for b in made.bounds] == [Fraction(3, 2), 3, Fraction(19, 2), 18]
+    assert list(made.figures.domain.values) == ORDER
+    assert [b.gamma for b in made.figures.bounds] == [Fraction(3, 2), 3, Fraction(19, 2), 18]
 
 
 def test_example_2_uniform_has_record_utility_one_third(clinic: pa.Table) -> None:
@@ -44,8 +44,8 @@ def test_example_2_uniform_has_record_utility_one_third(clinic: pa.Table) -> Non
     made = plan(clinic, "uniform", "proved")
     expected = np.full((4, 4), 2 / 9)
     np.fill_diagonal(expected, 1 / 3)
-    assert made.matrix.dense() == pytest.approx(expected, abs=1e-15)
-    assert made.record_utility == pytest.approx(1 / 3, abs=1e-15)
+    assert made.figures.matrix.dense() == pytest.approx(expected, abs=1e-15)
+    assert made.figures.record_utility == pytest.approx(1 / 3, abs=1e-15)
 
 
 def test_example_1_fine_grain_as_published_is_figure_2b(clinic: pa.Table) -> None:
@@ -58,8 +58,8 @@ def test_example_1_fine_grain_as_published_is_figure_2b(clinic: pa.Table) -> Non
             [1 / 4, 1 / 6, 1 / 6, 1 / 2],
         ]
     )
-    assert made.matrix.dense() == pytest.approx(figure, abs=1e-12)
-    assert made.record_utility == pytest.approx(0.4375, abs=1e-12)
+    assert made.figures.matrix.dense() == pytest.approx(figure, abs=1e-12)
+    assert made.figures.record_utility == pytest.approx(0.4375, abs=1e-12)
     # "about a 24% increase" is relative to the larger figure; relative to uniform it is 31.25%
     assert pytest.approx(0.238, abs=1e-3) == (0.4375 - 1 / 3) / 0.4375
     assert pytest.approx(0.3125) == 0.4375 / (1 / 3) - 1
@@ -68,14 +68,14 @@ def test_example_1_fine_grain_as_published_is_figure_2b(clinic: pa.Table) -> Non
 def test_theorem_1_fails_downward_on_its_own_example(clinic: pa.Table) -> None:
     """Prior SARS 1/7, cancer 6/7; cancer is published: the posterior of SARS is 1/13, below 1/10."""
     made = plan(clinic, "fine-grain", "as-published")
-    assert {v.direction for v in violations(made.matrix, made.bounds, BOTH)} == {"downward"}
-    found = counterexample(made.matrix, made.bounds)
+    assert {v.direction for v in violations(made.figures.matrix, made.figures.bounds, BOTH)} == {"downward"}
+    found = counterexample(made.figures.matrix, made.figures.bounds)
     assert found is not None
     assert ORDER[found.code] == "SARS"
     assert found.prior == Fraction(1, 7)
     assert float(found.posterior) == pytest.approx(1 / 13, abs=1e-12)
     assert found.posterior < Fraction(1, 10) == found.limit
-    p = made.matrix.dense()
+    p = made.figures.matrix.dense()
     prior = np.array([1 / 7, 0, 0, 6 / 7])
     assert p[3, 0] * prior[0] / (p[3] @ prior) == pytest.approx(1 / 13, abs=1e-12)
 
@@ -89,11 +89,11 @@ def test_as_published_says_so(clinic: pa.Table) -> None:
 
 def test_proved_version_of_example_1(clinic: pa.Table) -> None:
     made = plan(clinic, "fine-grain", "proved")
-    assert made.matrix.retention == pytest.approx([0, 1 / 6, 1 / 6, 1 / 6], abs=1e-12)
-    assert made.record_utility == pytest.approx(11 / 32, abs=1e-12)
-    assert not list(violations(made.matrix, made.bounds, BOTH))
-    assert counterexample(made.matrix, made.bounds) is None
-    assert made.other_assurance == ("as-published", pytest.approx(0.4375, abs=1e-12))
+    assert made.figures.matrix.retention == pytest.approx([0, 1 / 6, 1 / 6, 1 / 6], abs=1e-12)
+    assert made.figures.record_utility == pytest.approx(11 / 32, abs=1e-12)
+    assert not list(violations(made.figures.matrix, made.figures.bounds, BOTH))
+    assert counterexample(made.figures.matrix, made.figures.bounds) is None
+    assert made.figures.other_assurance == ("as-published", pytest.approx(0.4375, abs=1e-12))
 
 
 def test_strictest_of_several_requirements_counts(clinic: pa.Table) -> None:
@@ -107,9 +107,9 @@ def test_strictest_of_several_requirements_counts(clinic: pa.Table) -> None:
     )
     table = sf.scan(clinic, make_policy(CLINIC_ROLES))
     made = sf.plan(sf.profile(table), sf.FineGrain(), several)
-    sars = made.domain.values.index("SARS")
-    assert made.bounds[sars].gamma == Fraction(3, 2)
-    assert made.bounds[sars].given == "sex = M"
+    sars = made.figures.domain.values.index("SARS")
+    assert made.figures.bounds[sars].gamma == Fraction(3, 2)
+    assert made.figures.bounds[sars].given == "sex = M"
 
 
 def zipf(m: int) -> np.ndarray:
@@ -126,7 +126,7 @@ def test_section_5_tolerance() -> None:
         sf.FineGrain(),
         sf.tolerance(3),
     )
-    assert [b.gamma for b in made.bounds] == [
+    assert [b.gamma for b in made.figures.bounds] == [
         None,
         amplification(Fraction(3, 10), Fraction(9, 10)),
         amplification(Fraction(3, 20), Fraction(9, 20)),
@@ -151,7 +151,7 @@ def test_fine_grain_has_better_record_utility_than_uniform_on_zipf_40() -> None:
     counted = sf.profile(sf.scan(values, make_policy({"d": "sensitive"})))
     utilities = {
         method: [
-            sf.plan(counted, named(method)(assurance="as-published"), sf.tolerance(theta)).record_utility
+            sf.plan(counted, named(method)(assurance="as-published"), sf.tolerance(theta)).figures.record_utility
             for theta in (2, 4, 8, 16)
         ]
         for method in ("uniform", "fine-grain")

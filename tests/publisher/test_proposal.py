@@ -248,8 +248,8 @@ def test_blurred_quasi_identifiers_are_offered_and_can_be_had() -> None:
     assert offered
     policy = Policy.parse(without.replace(offered[0], offered[0].replace("# ", "")))
     made = plan(profile(scan(clinic(), policy)), policy.method, policy.requirement)
-    assert set(made.randomized) <= set(policy.linked)
-    assert made.randomized
+    assert set(made.figures.randomized) <= set(policy.linked)
+    assert made.figures.randomized
     alone, _ = proposed(pa.table({"diagnosis": ["flu", "gout", "hiv"] * 20}))
     assert "randomized-response" not in alone
 

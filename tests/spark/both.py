@@ -17,7 +17,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.analyst.release import Release
-from sfumato.methods.plan import AnyPlan
+from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import scan_on_spark
 from sfumato.values.randomness import SecretKey
@@ -118,7 +118,7 @@ def settings(spark: SparkSession, **values: Any) -> Iterator[None]:
             spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
-def planned(table: sf.Table, shuffle: bool | None = None) -> AnyPlan:
+def planned(table: sf.Table, shuffle: bool | None = None) -> Plan:
     """Count and plan as the policy asks; `shuffle` overrules it."""
     return tools.planned(table, shuffle, KEY if table.policy.method.name in BY_GROUPS else None)
 
@@ -165,7 +165,7 @@ def shown(release: Release) -> dict[str, Any]:
 
 
 def same_error(
-    path: Path, policy: Policy, spark: SparkSession, folder: Path, plan: AnyPlan | None = None
+    path: Path, policy: Policy, spark: SparkSession, folder: Path, plan: Plan | None = None
 ) -> sf.SfumatoError:
     """Publish on both engines, which raise the same and leave nothing; return what Spark's raises."""
     raised, before = [], listing(folder)

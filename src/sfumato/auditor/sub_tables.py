@@ -9,11 +9,11 @@ import numpy as np
 
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.methods import plan
-from sfumato.methods.plan import Plan
 from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.mechanism import Mechanism
+from sfumato.values.steps import Allocate
 
 Quotas = Sequence[Sequence[int] | IntArray]
 """Of each sub-table, how many records have each of its values."""
@@ -54,9 +54,10 @@ def compositions(evidence: Evidence) -> Compositions:
     if evidence.is_aligned:
         return Compositions(tuple(_counted(mechanism, evidence.true, evidence.sub_tables)), shown)
     made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement)
-    if not isinstance(made, Plan) or not _same(made.mechanism, mechanism):
+    dealt = [step for step in made.steps() if isinstance(step, Allocate)]
+    if not dealt or not _same(dealt[0].mechanism, mechanism):
         raise DoesNotApply("how many records of each value a sub-table has is not known: rows were shuffled.")
-    return Compositions(made.quotas, shown)
+    return Compositions(dealt[0].quotas, shown)
 
 
 def _counted(mechanism: Mechanism, codes: CodeArray, labels: CodeArray) -> Iterator[IntArray]:

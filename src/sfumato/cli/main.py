@@ -38,7 +38,7 @@ from sfumato.values.computed import listed
 from sfumato.values.text import table as in_columns
 
 if TYPE_CHECKING:
-    from sfumato.methods.plan import AnyPlan
+    from sfumato.methods.plan import Plan
     from sfumato.publisher.table import Table
     from sfumato.values.profile import Profile
     from sfumato.values.randomness import SecretKey
@@ -139,7 +139,7 @@ def plan(
         output.write_text(made.to_json(), encoding="utf-8")
     tell(made, as_json)
     if output is not None and not as_json:
-        what = "Exactly this is published" if made.exact else "This is published, in about these numbers,"
+        what = "Exactly this is published" if made.figures.exact else "This is published, in about these numbers,"
         print(f"\nWrote {output}, plan {made.to_dict()['plan_hash'][:12]}. {what} by")
         print(f"  sfumato publish {table} {policy} --plan {output} -o DIR")
 
@@ -200,8 +200,8 @@ def publish(
     key = SecretKey.load(key_file) if key_file else None if seed is None else SecretKey.from_seed(seed)
     with _opened(table, policy, engine, master, conf) as opened:
         made = _planned(opened, as_json, shuffle, key) if plan_file is None else load_plan(plan_file)
-        if not as_json and made.announced():
-            print(made.announced(), flush=True)
+        if not as_json and made.figures.announced():
+            print(made.figures.announced(), flush=True)
         with progress_bar("Publishing", rows_read(made), as_json) as report:
             release = publish(opened, made, output, key=key, progress=report)
     manifest = release.manifest
@@ -345,7 +345,7 @@ def _counted(table: Table, quiet: bool, uniqueness: bool = False) -> Profile:
         return profile(table, report, uniqueness=uniqueness)
 
 
-def _planned(table: Table, quiet: bool, shuffle: bool = False, key: SecretKey | None = None) -> AnyPlan:
+def _planned(table: Table, quiet: bool, shuffle: bool = False, key: SecretKey | None = None) -> Plan:
     """Count and plan as the policy asks; what a plan draws comes from the key, if there is one."""
     from sfumato.methods import plan
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
-from sfumato.errors import UsageError
-from sfumato.methods import plan_files
+from sfumato.errors import PlanMismatch, UsageError
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
-from sfumato.methods.plan import AnyPlan
+from sfumato.methods.plan import PLAN_VERSION, Plan, content_hash
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.small_domain.method import SmallDomain
@@ -38,7 +39,7 @@ METHODS: list[type[Method]] = [
 __all__ = ["METHODS", "Method", "load_plan", "named", "options", "plan", "read_method", "title_of"]
 
 
-def plan(profile: Profile, method: Method, requirement: Requirement, *, key: SecretKey | None = None) -> AnyPlan:
+def plan(profile: Profile, method: Method, requirement: Requirement, *, key: SecretKey | None = None) -> Plan:
     """Return the plan for a profile under a requirement; raise `Infeasible` with the nearest that is feasible.
 
     `sf.plan(profile, policy.method, policy.requirement)` plans what a policy asks for. Draws of a plan, which
@@ -47,13 +48,26 @@ def plan(profile: Profile, method: Method, requirement: Requirement, *, key: Sec
     return method.plan(profile, requirement, key=key)
 
 
-def load_plan(path: str | Path) -> AnyPlan:
-    """Read a plan of any method."""
-    raw = plan_files.read(path)
+def load_plan(path: str | Path) -> Plan:
+    """Read a plan of any method, if it is as it was made."""
     try:
-        return named(raw["method"]).read_plan(raw)
-    except (ValueError, KeyError, TypeError) as problem:
-        raise plan_files.no_plan(path, problem) from None
+        raw: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        if raw["plan_version"] != PLAN_VERSION:
+            raise ValueError(f"it has version {raw['plan_version']}")
+        if raw["plan_hash"] != content_hash({key: value for key, value in raw.items() if key != "plan_hash"}):
+            raise PlanMismatch(
+                f"The plan {str(path)!r} is not as it was made: its content does not fit its hash.",
+                "Plan again, and have the new plan signed off.",
+            )
+        return Plan.from_dict(raw, named(raw["method"]).figures.from_dict(raw))
+    except FileNotFoundError:
+        raise UsageError(f"There is no plan file {str(path)!r}.", "Make one: sfumato plan ... -o plan.json") from None
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        what = "it is not JSON" if isinstance(problem, json.JSONDecodeError) else repr(problem)
+        raise UsageError(
+            f"{str(path)!r} is not a plan of this version of sfumato: {what}.",
+            "Make one: sfumato plan TABLE POLICY -o plan.json",
+        ) from None
 
 
 def named(name: str) -> type[Method]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.methods.bucketing import Bucketing
-from sfumato.methods.buckets import asked, check_frequencies, check_values, in_groups
-from sfumato.values.profile import Profile
+from sfumato.methods.bucketed import BucketFigures
+from sfumato.methods.bucketing import Bucketing, check_frequencies, check_values, notes_of, required
+from sfumato.methods.plan import Plan
+from sfumato.values.profile import Profile, counts_hash
+from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Diversity, Requirement
 
-if TYPE_CHECKING:
-    from sfumato.methods.bucket_plan import GroupPlan
-    from sfumato.values.randomness import SecretKey
+AGREE = "Anatomy as published promises the same: the two assurances agree here."
 
 
 class Anatomy(Bucketing):
@@ -31,16 +28,15 @@ class Anatomy(Bucketing):
 
     def claim(self, requirement: Requirement, sensitive: tuple[str, ...]) -> BucketClaim:
         """Return what is promised."""
-        return BucketClaim("anatomy", self.assurance, sensitive, asked(requirement, Diversity, self.name).at_most)
+        return BucketClaim(self.name, self.assurance, sensitive, required(requirement, Diversity, self.name).at_most)
 
-    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> GroupPlan:
-        claim, ell = self.claim(requirement, profile.domain.names), asked(requirement, Diversity, self.name).l
+    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
+        claim, ell = self.claim(requirement, profile.domain.names), required(requirement, Diversity, self.name).l
         check_values(profile, ell, "l")
         check_frequencies(
             profile, ell, "l", 'choose the method "suppression", which withholds records of the most frequent values'
         )
-        made = in_groups(profile, claim, np.zeros_like(profile.counts), profile.rows // ell)
-        if self.assurance == "proved":
-            return made
-        agree = "Anatomy as published promises the same: the two assurances agree here."
-        return replace(made, notes=(agree, *made.notes))
+        none, groups = np.zeros_like(profile.counts), profile.rows // ell
+        figures = BucketFigures(claim, profile.domain, profile.counts, none, groups, counts_hash(profile))
+        notes = [*([] if self.assurance == "proved" else [AGREE]), *notes_of(profile)]
+        return Plan.of(profile, (self.name, self.assurance), figures, notes)

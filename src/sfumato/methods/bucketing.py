@@ -1,23 +1,34 @@
-"""What the methods share that publish two tables, joined by the number of a bucket; `buckets` is of their plans."""
+"""What the methods share that publish two tables, joined by the number of a bucket: options, notes, refusals."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Literal, TypeVar
+
+import numpy as np
 
 from sfumato.claims.buckets import BucketClaim
+from sfumato.errors import Infeasible, PolicyError, TableError
+from sfumato.methods.bucketed import BucketFigures
 from sfumato.methods.method import Method
+from sfumato.methods.notes import domain_notes
 from sfumato.values.attributes import Schema
 from sfumato.values.bucket_deal import COUNT, GROUP
-from sfumato.values.requirement import Requirement
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import Diversity, Requirement, Robustness
 
-if TYPE_CHECKING:
-    from sfumato.methods.plan import AnyPlan
+Asked = TypeVar("Asked", Diversity, Robustness)
+
+TRUE_VALUES = (
+    "All published values are true. An analyst estimates how they go with other columns from the groups, with error "
+    "bars: docs/analyst.md."
+)
 
 
 class Bucketing(Method):
     """Records are published as they are, and the sensitive values of each bucket apart from them."""
 
+    figures = BucketFigures
     publishes_buckets = True
     added = (GROUP, COUNT)
     drawn_anew = "which group a record is in"
@@ -26,6 +37,10 @@ class Bucketing(Method):
     @abstractmethod
     def claim(self, requirement: Requirement, sensitive: tuple[str, ...]) -> BucketClaim:
         """Return what is promised; raise `PolicyError` if the requirement is of another kind."""
+
+    def asked(self, requirement: Requirement, columns: Schema) -> BucketClaim:
+        """Return what is promised."""
+        return self.claim(requirement, tuple(columns.names("sensitive")))
 
     def check(self, columns: Schema) -> None:
         """Raise unless one column is sensitive."""
@@ -37,19 +52,53 @@ class Bucketing(Method):
                 "method"
             )
 
-    @classmethod
-    def read_plan(cls, raw: dict[str, Any]) -> AnyPlan:
-        """Return a plan in buckets."""
-        from sfumato.methods.bucket_plan import GroupPlan
 
-        return GroupPlan.from_dict(raw)
+def notes_of(profile: Profile) -> list[str]:
+    """Return what is said of all such releases."""
+    return [TRUE_VALUES, *domain_notes(profile)]
 
-    def meets(self, plan: AnyPlan, requirement: Requirement, columns: Schema) -> bool:
-        """Whether the plan promises the same."""
-        from sfumato.methods.bucket_plan import GroupPlan
 
-        return (
-            isinstance(plan, GroupPlan)
-            and isinstance(requirement, self.takes)
-            and plan.claim == self.claim(requirement, tuple(columns.names("sensitive")))
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def required(requirement: Requirement, kind: type[Asked], method: str) -> Asked:
+    """Return the requirement, if it is of the method's kind."""
+    if not isinstance(requirement, kind):
+        key = "l" if kind is Diversity else "r"
+        raise PolicyError(
+            f"The method {method} takes the requirement {key}, and no other.",
+            f"State {key} = 3, for instance: no value of a record is believed in by more than one third.",
+        )
+    return requirement
+
+
+def check_values(profile: Profile, number: int, letter: Literal["l", "r"], *, withholding: bool = False) -> None:
+    """Raise if fewer than l (or r) values occur. Where nothing is withheld, the most frequent one limits l too."""
+    name, occurring = profile.domain.name, int(np.count_nonzero(profile.counts))
+    if occurring == 1:
+        raise TableError(
+            f"One value of {name!r} only occurs: every release tells it of everybody.",
+            "Choose another sensitive column.",
+        )
+    if occurring < number:
+        largest = occurring if withholding else min(occurring, profile.rows // int(profile.counts.max()))
+        less = f"Ask for {letter} <= {largest}, or c" if largest > 1 else "C"
+        raise Infeasible(
+            f"Only {occurring} values of {name!r} occur, fewer than {letter} = {number}: one of them has more than "
+            f"1/{number} of whatever is published.",
+            f"{less}hoose a column with more values.",
+        )
+
+
+def check_frequencies(profile: Profile, number: int, letter: Literal["l", "r"], instead: str) -> None:
+    """Raise if a value has more than 1/l (or 1/r) of the records."""
+    most = int(profile.counts.argmax())
+    records = int(profile.counts[most])
+    if number * records > profile.rows:
+        largest = profile.rows // records
+        less = f"Ask for {letter} <= {largest}, or {instead}" if largest > 1 else instead[0].upper() + instead[1:]
+        raise Infeasible(
+            f"{profile.domain.labels[most]!r} is {records / profile.rows:.1%} of {profile.domain.name!r}, above "
+            f"1/{number} = {1 / number:.1%} ({letter} = {number}).",
+            f"{less}.",
         )

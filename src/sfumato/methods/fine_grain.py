@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from sfumato.claims.claim import BOTH, UPWARD
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
 from sfumato.methods.method import Probability
-from sfumato.methods.perturbing import Perturbing, Weights
+from sfumato.methods.perturbation import Perturbing, Weights
 from sfumato.values.arrays import Assurance, FloatArray
 from sfumato.values.matrix.base import Direction
 

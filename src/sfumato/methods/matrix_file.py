@@ -5,7 +5,8 @@
     HIV,1/4,3/4,1/4
     SARS,1/4,1/8,1/2
 
-Columns sum to one; or all of them to 2^64, for integers that are taken as they are.
+Columns sum to one; or all of them to 2^64, for integers that are taken as they are. Others are rounded so that the
+guarantee holds on the integers that are sampled.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from sfumato.errors import PolicyError
+from sfumato.claims.odds import violations
+from sfumato.errors import Infeasible, PolicyError
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.dense import MOST_VALUES
+from sfumato.values.matrix.base import Direction
+from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.matrix.retention import WORDS
-from sfumato.values.requirement import exact
+from sfumato.values.requirement import Bound, exact
 from sfumato.values.text import meant
 
 ROUNDING = Fraction(1, 10**9)
 """Columns may sum to 1 give or take this, as numbers that a program computed do; they are then scaled exactly."""
+
+MIXED_BITS = range(62, 30, -2)
+"""A given matrix may be mixed with so little uniform noise, 2^-62 to 2^-32, that it is no more than rounding."""
 
 LAYOUT = "Its first line names the true values, each further one a published value and its probabilities."
 
@@ -108,3 +114,49 @@ def _integers(path: Path, columns: Sequence[Sequence[Fraction]], domain: Sensiti
             )
         common = math.lcm(*(number.denominator for number in column))
         yield [int(number * common) for number in column]
+
+
+# --- integers -------------------------------------------------------------------------------------------------------
+
+
+def round_given(
+    columns: Sequence[Sequence[int]], bounds: Sequence[Bound], directions: Sequence[Direction], domain: SensitiveDomain
+) -> DenseMatrix:
+    """Return the integer matrix next to a given one that keeps every bound exactly; columns are in proportion.
+
+    Every entry is within a unit of 2^-64 of the one given. Where that breaks a bound which the given numbers keep,
+    (1 - d) P + d/m is taken with the least d = 2^-b: it leaves each bound a slack of (gamma - 1) d/m, far more than a
+    unit. A matrix that breaks a bound by more than rounding is refused.
+    """
+    plain = DenseMatrix.from_shares(columns)
+    if next(violations(plain, bounds, directions), None) is None:
+        return plain
+    for bits in MIXED_BITS:
+        mixed = DenseMatrix.from_shares(_mixed(column, bits) for column in columns)
+        if next(violations(mixed, bounds, directions), None) is None:
+            return mixed
+    raise _broken(plain, bounds, directions, domain)
+
+
+def _mixed(column: Sequence[int], bits: int) -> list[int]:
+    """Return (1 - 2^-bits) p + 2^-bits/m, in integers of another total."""
+    total, m = sum(column), len(column)
+    return [((1 << bits) - 1) * m * entry + total for entry in column]
+
+
+def _broken(
+    matrix: DenseMatrix, bounds: Sequence[Bound], directions: Sequence[Direction], domain: SensitiveDomain
+) -> Infeasible:
+    """Name the value whose bound is broken most, and the two entries that do it."""
+    found = list(violations(matrix, bounds, directions))
+    worst = max(found, key=lambda broken: (broken.factor is None, (broken.factor or 0) / broken.gamma))
+    published, rival = (domain.labels[code] for code in matrix.worst_case(worst.code, worst.direction))
+    value, values = domain.labels[worst.code], len({broken.code for broken in found})
+    by = "without bound" if worst.factor is None else f"by a factor of {float(worst.factor):.6g}"
+    way = "raises" if worst.direction == "upward" else "lowers"
+    return Infeasible(
+        f"The given matrix breaks the requirement on {value!r}: a published {published!r} {way} its odds against "
+        f"{rival!r} {by}; {float(worst.gamma):.6g} is allowed. {values:,} of {domain.size:,} values are beyond theirs.",
+        f"In the line {published!r} bring the entries of {value!r} and {rival!r} nearer to each other, or loosen the "
+        "requirement.",
+    )

@@ -6,21 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, PrivateAttr, ValidationError, model_serializer
 
 from sfumato.errors import PolicyError, TableError
+from sfumato.methods.plan import Figures, Plan
 from sfumato.values.arrays import Assurance
 from sfumato.values.attributes import Schema
 from sfumato.values.looks import refuse
 from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, exact, probability_hint
 from sfumato.values.section import Section
-
-if TYPE_CHECKING:
-    from sfumato.methods.plan import AnyPlan
-    from sfumato.values.randomness import SecretKey
 
 
 def _written(number: object) -> object:
@@ -45,7 +43,7 @@ def between(number: float | str, name: str, *, strictly: bool) -> Fraction:
 class Method(Section, ABC):
     """A method with its options. Each has a home, which loads its planner when it plans; `METHODS` lists all.
 
-    A new one states the class variables, its options as fields, `_planned` and `meets`.
+    A new one states the class variables, its options as fields, and `_planned`.
     """
 
     name: ClassVar[str]
@@ -54,6 +52,8 @@ class Method(Section, ABC):
     """What it is called in a sentence."""
     promise: ClassVar[str]
     """What is bounded, and against whom."""
+    figures: ClassVar[type[Figures]]
+    """Of what kind the figures of its plans are."""
 
     publishes_buckets: ClassVar[bool] = False
     """Whether two tables are published, joined by the number of a bucket."""
@@ -72,7 +72,7 @@ class Method(Section, ABC):
     drawn_anew: ClassVar[str] = ""
     """What of a record is drawn in every release anew, so that no record key goes with it; else nothing."""
     rechecks: ClassVar[bool] = False
-    """Whether `recheck` needs the table's counts before anything is published."""
+    """Whether its figures are checked against the table's counts (`Figures.recheck`) before anything is published."""
 
     assurance: Assurance = "proved"
     _folder: Path = PrivateAttr(default=Path())
@@ -136,7 +136,7 @@ class Method(Section, ABC):
 
     # --- planning -------------------------------------------------------------------------------------------------
 
-    def plan(self, profile: Profile, requirement: Requirement, *, key: SecretKey | None = None) -> AnyPlan:
+    def plan(self, profile: Profile, requirement: Requirement, *, key: SecretKey | None = None) -> Plan:
         """Return the plan for a profile; raise `Infeasible` with the nearest that is feasible."""
         if profile.rows == 0:
             raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
@@ -147,7 +147,7 @@ class Method(Section, ABC):
         return self._planned(profile, requirement, key)
 
     @abstractmethod
-    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> AnyPlan:
+    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         """Plan for a profile that can be published. The planner is imported here, and not before."""
 
     def _check_alone(self, profile: Profile) -> None:
@@ -165,19 +165,9 @@ class Method(Section, ABC):
                 else "Choose another sensitive column.",  # the others need that several values occur
             )
 
-    @classmethod
-    def read_plan(cls, raw: dict[str, Any]) -> AnyPlan:
-        """Return a plan of what its `to_dict` gave."""
-        from sfumato.methods.plan import Plan
-
-        return Plan.from_dict(raw)
-
-    @abstractmethod
-    def meets(self, plan: AnyPlan, requirement: Requirement, columns: Schema) -> bool:
-        """Whether a plan of this name and assurance is for these options, this requirement and these columns."""
-
-    def recheck(self, plan: AnyPlan, profile: Profile) -> None:
-        """Raise unless the plan keeps for this table what it promises: nothing in a plan file is taken on trust."""
+    def asked(self, requirement: Requirement, columns: Schema) -> object:
+        """Return what a plan must have been made for, besides name and assurance: see `Figures.meets`."""
+        return None
 
     # --- beside other methods ---------------------------------------------------------------------------------------
 

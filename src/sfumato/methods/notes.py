@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
 
-from sfumato.claims.odds import assumed
 from sfumato.values.attributes import Value, label
 from sfumato.values.profile import RARE, Profile
-
-if TYPE_CHECKING:
-    from sfumato.methods.plan import Plan
-    from sfumato.methods.response_plan import ResponsePlan
-
-P = TypeVar("P", "Plan", "ResponsePlan")
 
 MANY = 20
 """More numbers than these as values of a column are probably quantities."""
 MARKS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "?", ".")
 """Texts that usually mean a missing value."""
 YEAR = re.compile("[12][0-9]{3}")
-
-
-def profile_notes(profile: Profile) -> list[str]:
-    """Return what the domain and the row order tell."""
-    return [*domain_notes(profile), profile.order.statement]
 
 
 def domain_notes(profile: Profile) -> list[str]:
@@ -67,11 +53,6 @@ def _is_quantity(value: Value) -> bool:
     """Whether a value may be a quantity: a number, but no year, which may be the label of a date."""
     text = "" if isinstance(value, bool) else label(value)
     return value is None or (text.lstrip("-").replace(".", "", 1).isdecimal() and not YEAR.fullmatch(text))
-
-
-def with_draws_kept(made: P, profile: Profile) -> P:
-    """Return the plan with what is assumed if records keep their draws in later releases."""
-    return replace(made, notes=(assumed(made.mechanisms), *made.notes)) if profile.keyed else made
 
 
 def some(names: list[str], most: int = 5) -> str:

@@ -1,88 +1,133 @@
-"""The planner of both perturbation methods: bounds, retentions, integers, guarantee, and what it all costs."""
+"""Uniform and fine-grain perturbation: what they share as methods, and their planner.
+
+Bounds, retentions, the integers that are sampled, and what it all costs.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from sfumato.claims.claim import BOTH, Shape
-from sfumato.claims.odds import OddsClaim, downward_limit
+from sfumato.claims.claim import BOTH, Scope
+from sfumato.claims.odds import OddsClaim, downward_limit, violations
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods import uniform
-from sfumato.methods.matrix_file import read_columns
-from sfumato.methods.notes import profile_notes, some, with_draws_kept
-from sfumato.methods.perturbing import Perturbing, Weights
-from sfumato.methods.plan import Loosening, Plan, UniformFigures
-from sfumato.methods.rounding import round_given, round_within
-from sfumato.methods.row_order import row_order_facts
+from sfumato.methods.matrix_file import read_columns, round_given
+from sfumato.methods.method import Method, Probability, between
+from sfumato.methods.notes import domain_notes, some
+from sfumato.methods.perturbed import Loosening, PerturbationFigures, UniformFigures
+from sfumato.methods.plan import Plan
 from sfumato.values.arrays import Assurance, BoolArray, FloatArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import BEST_FOR_TABLE
 from sfumato.values.matrix.base import Direction, Matrix
-from sfumato.values.matrix.retention import WORDS, largest_noise
+from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise, uniform_retention
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
-from sfumato.values.requirement import Bound, Requirement, Tolerance, exact, find_value
+from sfumato.values.randomness import SecretKey
+from sfumato.values.requirement import (
+    Amplification,
+    Bound,
+    FineGrainPrivacy,
+    LocalPrivacy,
+    Requirement,
+    RhoPrivacy,
+    Tolerance,
+    exact,
+    find_value,
+)
 
 LOOSEN = 1.1
 TINY = 1e-300
 """In place of a standard error of 0, where everything is retained."""
 MOST_LOOSENINGS = 12
 """What loosening buys is shown for the strictest groups of values that bind; each costs one more solution."""
+SHRINK_BITS = range(52, 20, -2)
+
+Weights = Literal["observed", "equal"] | Mapping[str, float | str]
 
 
-def plan(profile: Profile, requirement: Requirement, method: Perturbing) -> Plan:
-    """Return the plan with the largest record utility: see `sfumato.methods.plan`."""
-    bounds = requirement.bounds(profile.domain, profile.counts.tolist())
-    assurance, gamma, floor = method.assurance, _gammas(bounds, profile.domain), float(method.floor)
-    _check_floor(floor, gamma, profile.domain)
-    weight = _weights(method.weighting, profile)
-    discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
-    claim = OddsClaim(method.scope, method.directions, discloses)
-    matrix = _matrix(method, profile.domain, bounds, claim.directions, (gamma, weight, floor))
-    given = method.matrix_file is not None
-    optimised = method.weighting == "observed"
-    computed = (
-        *profile.computed_from_table,
-        *claim.facts(),
-        *([BEST_FOR_TABLE] if optimised else []),
-        *row_order_facts(profile),
-    )
-    mechanism = Mechanism.single(profile.domain, matrix, bounds)
-    made = Plan(
-        method=method.name,
-        assurance=assurance,
-        counts=profile.counts,
-        mechanism=mechanism,
-        quotas=(profile.counts,),
-        guarantee=claim.guarantee(Shape((mechanism,), computed=computed)),
-        shuffle=not profile.keeps_order,
-        notes=tuple(_notes(profile, matrix, bounds, discloses, optimised, claim.directions)),
-        loosenings=() if given else _loosenings(profile, method, gamma, weight, floor),
-        other_assurance=None if given else _other(profile, method, gamma, weight, floor),
-        dropped=profile.dropped,
-        uniqueness=profile.uniqueness,
-        observed=profile.observed,
-        discloses_frequencies=discloses,
-        computed_from_table=computed,
-    )
-    return with_draws_kept(made if isinstance(method, uniform.Uniform) else _beside_uniform(made, gamma), profile)
+class Perturbing(Method):
+    """Each record keeps its value with some probability; else it gets a value of the domain, all alike."""
 
+    takes = (RhoPrivacy, FineGrainPrivacy, Tolerance, Amplification, LocalPrivacy)
+    figures = PerturbationFigures
+    fills_domain = True
+    keeps_order = True
+    assurances_agree: ClassVar[bool] = False
+    """Whether both assurances have the same matrix."""
+    scope: ClassVar[Scope] = "single values"
+    """The statements about a record of which something is promised."""
 
-def _matrix(
-    method: Perturbing,
-    domain: SensitiveDomain,
-    bounds: Sequence[Bound],
-    directions: Sequence[Direction],
-    asked: tuple[FloatArray, FloatArray, float],
-) -> Matrix:
-    """Return the matrix of the method's retentions, or the one that is given in a file, in integers."""
-    if method.matrix_file is not None:
-        return round_given(read_columns(method.matrix_file, domain), bounds, directions, domain)
-    return round_within(method.retention(*asked, method.assurance), bounds, directions, asked[2])
+    retention_floor: Probability = 0.0
+
+    @property
+    def floor(self) -> Fraction:
+        """The floor on every retention probability, 0 for none."""
+        return between(self.retention_floor, "retention_floor", strictly=False)
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions in which beliefs are bounded."""
+        return BOTH
+
+    @property
+    def weighting(self) -> Weights:
+        """The frequencies for which record utility is maximised."""
+        return "equal"
+
+    @property
+    def matrix_file(self) -> Path | None:
+        """The file with a matrix that takes the place of retentions; None: there is none."""
+        return None
+
+    @abstractmethod
+    def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
+        """Return the retention of each value; the floor can be had."""
+
+    def check_numbers(self) -> None:
+        """Raise if the floor is no probability."""
+        _ = self.floor
+
+    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
+        """Return the plan with the largest record utility."""
+        bounds = requirement.bounds(profile.domain, profile.counts.tolist())
+        gamma, floor, weight = _gammas(bounds, profile.domain), float(self.floor), _weights(self.weighting, profile)
+        _check_floor(floor, gamma, profile.domain)
+        discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
+        claim = OddsClaim(self.scope, self.directions, discloses)
+        if self.matrix_file is not None:
+            columns = read_columns(self.matrix_file, profile.domain)
+            matrix: Matrix = round_given(columns, bounds, self.directions, profile.domain)
+        else:
+            kept = self.retention(gamma, weight, floor, self.assurance)
+            matrix = round_within(kept, bounds, self.directions, floor)
+        mechanism = Mechanism.single(profile.domain, matrix, bounds)
+        figures = PerturbationFigures(claim, (mechanism,), profile.counts, (profile.counts,))
+        if self.matrix_file is None:
+            figures = replace(
+                figures,
+                loosenings=_loosenings(profile, self, gamma, weight, floor),
+                other_assurance=_other(profile, self, gamma, weight, floor),
+            )
+        notes = list(_notes(profile, figures, optimised=self.weighting == "observed"))
+        if self.scope != "any predicate":  # which is what uniform perturbation promises
+            figures, worst = _beside_uniform(figures, gamma)
+            notes = [*_warning(figures, worst), *notes]
+        return Plan.of(
+            profile,
+            (self.name, self.assurance),
+            figures,
+            notes,
+            facts=(BEST_FOR_TABLE,) if self.weighting == "observed" else (),
+            keeps_order=profile.keeps_order,
+        )
 
 
 def _gammas(bounds: Sequence[Bound], domain: SensitiveDomain) -> FloatArray:
@@ -119,7 +164,7 @@ def _weights(weights: Weights, profile: Profile) -> FloatArray:
 def _check_floor(floor: float, gamma: FloatArray, domain: SensitiveDomain) -> None:
     """A common floor is feasible iff it is at most the smallest e_i = (gamma_i - 1)/(m - 1 + gamma_i)."""
     strictest = int(gamma.argmin())
-    most = float(uniform.retention(gamma)[0])
+    most = uniform_retention(float(gamma.min()), gamma.size)
     if floor > most:
         raise Infeasible(
             f"A retention floor of {floor:.6g} cannot be met: {domain.labels[strictest]!r} "
@@ -133,41 +178,41 @@ def _record_utility(retention: FloatArray, frequency: FloatArray) -> float:
     return float(frequency @ (retention + (1 - retention) / m))
 
 
-def _beside_uniform(made: Plan, gamma: FloatArray) -> Plan:
-    """Return the plan with what plain uniform perturbation would give, and a warning where that estimates better."""
-    matrix = round_within(uniform.retention(gamma), made.bounds, BOTH, 0.0)
-    other = replace(made, mechanism=Mechanism.single(made.domain, matrix, made.bounds))
-    errors, variation = other.standard_error, other.total_variation
+def _beside_uniform(figures: PerturbationFigures, gamma: FloatArray) -> tuple[PerturbationFigures, int]:
+    """Return the figures with what plain uniform perturbation would give, and the value whose error differs most."""
+    matrix = round_within(strictest_retention(gamma), figures.bounds, BOTH)
+    other = replace(figures, mechanisms=(Mechanism.single(figures.domain, matrix, figures.bounds),))
+    errors, variation, own = other.standard_error, other.total_variation, figures.standard_error
     assert errors is not None  # a gamma above 1 leaves every value some retention
     assert variation is not None
-    own = made.standard_error
-    worst = int(np.argmin(made.retention)) if own is None else int(np.argmax(own / np.maximum(errors, TINY)))
-    figures = UniformFigures(
+    worst = int(np.argmin(figures.retention)) if own is None else int(np.argmax(own / np.maximum(errors, TINY)))
+    uniform = UniformFigures(
         retention=float(matrix.retention[0]),
         record_utility=other.record_utility,
         total_variation=variation,
-        value=made.domain.labels[worst],
+        value=figures.domain.labels[worst],
         standard_error=float(errors[worst]),
     )
-    made = replace(made, uniform=figures)
-    return replace(made, notes=(_warning(made, worst), *made.notes)) if made.uniform_estimates_better else made
+    return replace(figures, uniform=uniform), worst
 
 
-def _warning(made: Plan, worst: int) -> str:
-    """Say by how much plain uniform perturbation estimates better, and what to do."""
-    assert made.uniform is not None
-    errors, figures = made.standard_error, made.uniform
+def _warning(figures: PerturbationFigures, worst: int) -> Iterator[str]:
+    """Say by how much plain uniform perturbation estimates better, if it does, and what to do."""
+    errors, uniform = figures.standard_error, figures.uniform
+    if uniform is None or not figures.uniform_estimates_better:
+        return
     own = (
         "this plan's matrix gives no error bars at all"
         if errors is None
-        else f"this plan has {made.total_variation:.4f}, and estimates the count of {figures.value!r} with a standard "
-        f"error of {errors[worst]:,.0f} in place of {figures.standard_error:,.0f}"
+        else f"this plan has {figures.total_variation:.4f}, and estimates the count of {uniform.value!r} with a "
+        f"standard error of {errors[worst]:,.0f} in place of "
+        f"{uniform.standard_error:,.0f}"
     )
-    floor = f"a retention_floor of at most {math.floor(figures.retention * 1e4) / 1e4:g}"
-    other = "another matrix" if made.matrix.retention is None else floor
-    return (
+    floor = f"a retention_floor of at most {math.floor(uniform.retention * 1e4) / 1e4:g}"
+    other = "another matrix" if figures.matrix.retention is None else floor
+    yield (
         "Plain uniform perturbation with the strictest requirement would estimate better: it has an expected total "
-        f"variation of {figures.total_variation:.4f}; {own}. Choose the method uniform, or give {other}."
+        f"variation of {uniform.total_variation:.4f}; {own}. Choose the method uniform, or give {other}."
     )
 
 
@@ -199,41 +244,35 @@ def _loosenings(
     return tuple(found)
 
 
-def _notes(
-    profile: Profile,
-    matrix: Matrix,
-    bounds: Sequence[Bound],
-    discloses: bool,
-    optimised: bool,
-    directions: Sequence[Direction],
-) -> list[str]:
-    domain, notes = profile.domain, []
-    if "downward" not in directions:
-        notes.append(downward_limit(domain, matrix, bounds))
-    if discloses:
-        notes.append(
+def _notes(profile: Profile, figures: PerturbationFigures, *, optimised: bool) -> Iterator[str]:
+    domain, matrix = figures.domain, figures.matrix
+    if "downward" not in figures.directions:
+        yield downward_limit(domain, matrix, figures.bounds)
+    if figures.claim.discloses():
+        yield (
             'rho1 = "observed": the matrix is computed from the table\'s own frequencies, and publishing it discloses '
             "them. rho1 from a public source avoids that."
         )
     if optimised:
-        notes.append(
+        yield (
             'weights = "observed": the matrix is computed from how often each value occurs, so the matrix itself tells '
             "something, also to someone who knows no record. The bound holds given the matrix. Leave weights out, or "
             "give public ones, to avoid that."
         )
     if matrix.retention is None:
-        notes.append(
+        yield (
             "The matrix was given in a file. Its bounds were checked in exact integers; that it was not made from this "
             "table, of which it would tell something, is for you to know."
         )
     if noise_only := [domain.labels[c] for c in np.flatnonzero(_is_noise(matrix))]:
-        notes.append(f"Pure noise: nothing is retained of {some(noise_only)}; the optimum gives it up for the others.")
+        yield f"Pure noise: nothing is retained of {some(noise_only)}; the optimum gives it up for the others."
     if not matrix.is_invertible:
-        notes.append(
+        yield (
             "The matrix has no inverse, so counts can only be estimated by EM, without error bars."
             + ("" if matrix.retention is None else " A retention floor above 0 restores them.")
         )
-    return [*notes, *profile_notes(profile)]
+    yield from domain_notes(profile)
+    yield profile.order.statement
 
 
 def _is_noise(matrix: Matrix) -> BoolArray:
@@ -241,3 +280,34 @@ def _is_noise(matrix: Matrix) -> BoolArray:
     least = (WORDS - largest_noise(matrix.size) * matrix.size) / WORDS
     kept = np.ones(matrix.size) if matrix.retention is None else matrix.retention
     return np.asarray(kept <= least)
+
+
+# --- integers -------------------------------------------------------------------------------------------------------
+
+
+def strictest_retention(gamma: FloatArray) -> FloatArray:
+    """Return the same largest retention for every value, from the strictest gamma."""
+    return np.full(gamma.size, uniform_retention(float(gamma.min()), gamma.size))
+
+
+def round_within(
+    retention: FloatArray, bounds: Sequence[Bound], directions: Sequence[Direction], floor: float = 0.0
+) -> PerturbationMatrix:
+    """Return the integer matrix next below `retention` that keeps every bound exactly.
+
+    Rounding noise up helps every constraint; what remains is the solver's own rounding (about 2^-52) and the cap on
+    pure noise. Less retention always helps: the constraints are (m-1) p_i + G p_j <= G - 1 with non-negative
+    coefficients, so scaling all p by 1 - 2^-b leaves a slack of 2^-b (G-1). The least shrinking that passes the
+    exact check is taken.
+    """
+    retention = np.clip(retention, 0.0, 1.0)
+    for shrink in (0.0, *(2.0**-bits for bits in SHRINK_BITS), 1.0):
+        matrix = PerturbationMatrix.from_retention(retention * (1 - shrink))
+        if next(violations(matrix, bounds, directions), None) is None:
+            if matrix.retention.min() < floor * (1 - 1e-6):
+                break
+            return matrix
+    raise Infeasible(
+        "A gamma is so close to 1 that 64-bit sampling cannot keep it, or not with this retention floor.",
+        "Ask for a gamma that is larger by a millionth.",
+    )

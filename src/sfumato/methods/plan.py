@@ -1,363 +1,314 @@
-"""A plan: the mechanism, why it is what it is, and what it costs. Private to the publisher until it is carried out.
+"""A plan: what will be done with a table and what is promised. Private to the publisher until it is carried out.
 
-`Plan.explain()` says it in words; `Plan.to_json()` is what `publish --plan` takes back, bound to the table and the
-policy by their hashes.
+There is one class of plans; what differs between methods is in `Plan.figures`. `Plan.explain()` says it all in words;
+`Plan.to_json()` is what `publish --plan` takes back, bound to the table and the policy by their hashes.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
-from typing import Any
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+from pydantic import TypeAdapter
 
-from sfumato.claims.odds import OddsClaim, violations
-from sfumato.claims.single_columns import beliefs
-from sfumato.claims.sub_tables import SubTableClaim
-from sfumato.errors import PlanMismatch
-from sfumato.methods.bucket_plan import GroupPlan
-from sfumato.methods.plan_files import PLAN_VERSION, read_shared, sealed
-from sfumato.methods.planned import Planned
-from sfumato.methods.response_plan import ResponsePlan
-from sfumato.show.results import columns_table
+from sfumato.claims.claim import Claim, Guarantee, Shape
+from sfumato.claims.odds import assumed
+from sfumato.errors import Infeasible, PlanMismatch
+from sfumato.show.results import Drawn, Private
 from sfumato.values.arrays import FloatArray
-from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.base import Matrix
-from sfumato.values.mechanism import Mechanism, domains, finite, read_mechanism, sub_tables
-from sfumato.values.profile import Profile
-from sfumato.values.requirement import Bound
-from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
+from sfumato.values.computed import ROW_ORDER, Facts, listed
+from sfumato.values.mechanism import Mechanism
+from sfumato.values.profile import Profile, Uniqueness, read_uniqueness
+from sfumato.values.requirement import Requirement
+from sfumato.values.steps import RowStep
 
-TIGHT = 1e-9
-"""A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
+PLAN_VERSION = 1
+SHOWN_VALUES = 15
+"""How many values an explanation lists; the JSON has all."""
 
-
-@dataclass(frozen=True)
-class Binding:
-    """A constraint without slack: raising the retention of `value` or of `against` would break it."""
-
-    value: str
-    direction: str
-    against: str
-    gamma: float
+Value = TypeVar("Value")
 
 
-@dataclass(frozen=True)
-class Loosening:
-    """What a gamma 10% larger for these values would buy."""
+class Figures(ABC):
+    """What one kind of methods plans: the numbers, and how they are said, written, drawn and checked again."""
 
-    values: tuple[str, ...]
-    gamma: float
-    loosened: float
-    record_utility: float
-
-
-@dataclass(frozen=True)
-class UniformFigures:
-    """What plain uniform perturbation would give, with the strictest requirement for all values."""
-
-    retention: float
-    record_utility: float
-    total_variation: float  # expected, as of the plan
-    value: str  # the one whose count it would estimate better by the largest factor
-    standard_error: float  # of that count
-
-
-@dataclass(frozen=True)
-class AloneFigures:
-    """The largest belief in a value of one of several columns, by itself, among the protected ones or the others."""
-
-    column: str
-    value: str
-    protected: bool  # whether at most rho1 of the records have it
-    sub_table: int
-    share: float  # what the number of the sub-table alone tells
-    belief: float
-
-
-@dataclass(frozen=True)
-class PartitionFigures:
-    """What small domain randomization makes of the table: SDR section 5."""
-
-    rho1: str  # of the requirement, exactly
-    rho2: str
-    delta: str  # both bounds below hold with confidence 1 - delta, for one value's estimated share
-    minimum_size: int  # records of a sub-table, at least; 0: none
-    theta: int  # floor(|T| / largest count of a protected value)
-    balancing_theta: int  # the same over the records of protected values only: what groups are balanced with
-    initial_groups: int  # t
-    sub_tables: int
-    published_bound: float  # eps(Part), SDR Eq. (12)
-    valid_bound: float
-    mean_retention: float  # over the sub-tables, each counted once
-    record_retention: float  # over the records
-    uniform_retention: float  # of plain uniform perturbation under the same requirement
-    protected: int  # values in SA'
-    unprotected: tuple[str, ...]  # values that occur and are not in SA'
-    alone: tuple[AloneFigures, ...]  # of each column, where there are several
-    other: dict[str, float]  # sub_tables, published_bound, valid_bound and retentions of the other assurance
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Plan(Planned):
-    """The mechanism that will be applied, with what it was computed from."""
-
-    method: str
-    assurance: str
-    counts: npt.NDArray[np.int64]
-    mechanism: Mechanism
-    quotas: tuple[npt.NDArray[np.int64], ...]  # how many records of each value each sub-table gets
-    shuffle: bool
-    partition: PartitionFigures | None = None
-    loosenings: tuple[Loosening, ...] = ()
-    uniform: UniformFigures | None = None  # for fine-grain perturbation: what it is compared with
-    other_assurance: tuple[str, float] | None = None  # its name, and the record utility it would have given
-    discloses_frequencies: bool = False
-
-    _figures = ("records", "retention", "diagonal")
+    claim: Claim
+    mechanisms: tuple[Mechanism, ...]  # none: records are published in buckets
+    if_alone: ClassVar[str]
+    """What it means that a record is alone with its quasi-identifiers."""
+    drawn: ClassVar[tuple[str, ...]]
+    """The columns of `to_arrow` that a picture shows."""
 
     @property
-    def domain(self) -> SensitiveDomain:
-        """The sensitive domain."""
-        return self.mechanism.domain
+    def exact(self) -> bool:
+        """Whether the numbers are those of the release."""
+        return True
 
     @property
-    def mechanisms(self) -> tuple[Mechanism, ...]:
-        """The one mechanism."""
-        return (self.mechanism,)
+    def total_withheld(self) -> int:
+        """How many records are not published."""
+        return 0
 
     @property
-    def matrix(self) -> Matrix:
-        """The matrix of all rows; sub-tables have matrices of their own (`mechanism.tables`)."""
-        return self.mechanism.matrix
-
-    @property
-    def bounds(self) -> tuple[Bound, ...]:
-        """The strictest bound on each value."""
-        return self.mechanism.bounds
-
-    @property
-    def rows(self) -> int:
-        """The number of records to publish."""
-        return int(self.counts.sum())
-
-    @property
-    def frequency(self) -> FloatArray:
-        """f_i."""
-        return self.counts / max(1, self.rows)
-
-    @property
-    def gamma(self) -> list[float]:
-        """gamma_i; infinite where nothing is required."""
-        return [math.inf if b.gamma is None else float(b.gamma) for b in self.bounds]
-
-    @property
-    def retention(self) -> FloatArray:
-        """p_i, averaged over the records of a value where they are in several sub-tables; NaN where it has none."""
-        none = np.full(self.domain.size, math.nan)
-        of_tables = [table.matrix.retention for table in self.mechanism.tables]
-        return self._averaged([none if p is None else p for p in of_tables])
-
-    @property
-    def diagonal(self) -> FloatArray:
-        """P[i, i], averaged in the same way."""
-        return self._averaged([table.matrix.diagonal for table in self.mechanism.tables])
-
-    def _averaged(self, of_tables: list[FloatArray]) -> FloatArray:
-        if self.mechanism.is_whole:
-            return of_tables[0]
-        total = np.zeros(self.domain.size)
-        for table, quotas, numbers in zip(self.mechanism.tables, self.quotas, of_tables, strict=True):
-            total[table.codes] += quotas * numbers
-        averaged: FloatArray = np.full(self.domain.size, math.nan)
-        np.divide(total, self.counts, out=averaged, where=self.counts > 0)
-        return averaged
-
-    @property
-    def record_utility(self) -> float:
-        """The expected share of records whose value is unchanged: FG Def. 3."""
-        kept = sum(
-            float(quotas @ table.matrix.diagonal)
-            for table, quotas in zip(self.mechanism.tables, self.quotas, strict=True)
-        )
-        return kept / max(1, self.rows)
-
-    @cached_property
-    def standard_error(self) -> FloatArray | None:
-        """The expected standard error of each count's inverse estimate, for this table; None without an inverse."""
-        variance = self.mechanism.variance(self.quotas)
-        return None if variance is None else np.sqrt(variance)
+    def record_utility(self) -> float | None:
+        """The expected share of records with no value changed; None: all published values are true."""
+        return None
 
     @property
     def total_variation(self) -> float | None:
-        """Expected total variation between the true and the estimated distribution (normal approximation)."""
-        if self.standard_error is None:
-            return None
-        return float(self.standard_error.sum() * math.sqrt(2 / math.pi) / 2 / max(1, self.rows))
+        """Expected total variation between the true and the estimated distribution, where one is estimated."""
+        return None
 
     @property
-    def aggregate_utility(self) -> float | None:
-        """Expected 1 - (1/m) sum |f_i - f'_i| for the inverse estimate: FG Def. 2."""
-        return None if self.total_variation is None else 1 - 2 * self.total_variation / self.domain.size
+    def standard_error(self) -> FloatArray | None:
+        """The expected standard error of each estimated count, for this table; None where there is none."""
+        return None
+
+    @abstractmethod
+    def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
+        """Return what is done with the rows; `counted` where the table was counted again."""
+
+    @abstractmethod
+    def meets(self, requirement: Requirement, asked: object) -> bool:
+        """Whether the plan is for a requirement and for what `Method.asked` gives."""
+
+    def require(self, plan: Plan) -> None:  # noqa: B027
+        """Raise unless the numbers keep the bounds that they come with: a plan file can be changed."""
+
+    def recheck(self, plan: Plan, profile: Profile) -> None:  # noqa: B027
+        """Raise unless the plan keeps what it promises for a table as it is counted now."""
+
+    def announced(self) -> str:
+        """Return what a formula tells before anything is published; nothing if there is none."""
+        return ""
+
+    @abstractmethod
+    def explained(self, plan: Plan) -> Iterator[list[str]]:
+        """Yield the parts of an explanation as lines: first what will happen, then what binds and what it costs."""
+
+    @abstractmethod
+    def to_arrow(self) -> Any:
+        """Return a row for each value, or column."""
+
+    @abstractmethod
+    def to_dict(self, plan: Plan) -> dict[str, Any]:
+        """Return the figures, with what plans of all methods have, as JSON takes it. Keys: docs/json.md."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Self:
+        """Return the figures of a plan file."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Plan(Private, Drawn):
+    """What will be done with a table. It holds counts of the table: it tells its size, and more where asked."""
+
+    method: str
+    assurance: str
+    rows: int  # of the table, published or withheld
+    figures: Figures
+    guarantee: Guarantee
+    shuffle: bool = True
+    notes: tuple[str, ...] = ()
+    dropped: int = 0
+    observed: tuple[str, ...] = ()
+    computed_from_table: Facts = ()
+    table_hash: str = ""
+    policy_hash: str = ""
+    uniqueness: Uniqueness | None = None
+    seeded: bool = False  # whether a test seed decided something that is planned
+
+    @classmethod
+    def of(
+        cls,
+        profile: Profile,
+        named: tuple[str, str],
+        figures: Figures,
+        notes: Iterable[str],
+        *,
+        facts: Facts = (),
+        limits: tuple[str, ...] = (),
+        keeps_order: bool = False,
+    ) -> Plan:
+        """Return the plan of a method with this name and assurance, with what all methods state alike.
+
+        facts, limits: what else was computed from the table, and what else the guarantee does not cover.
+        """
+        order = _order_facts(profile) if keeps_order else ()
+        computed = (*profile.computed_from_table, *figures.claim.facts(), *facts, *order)
+        stated = figures.claim.guarantee(Shape(figures.mechanisms, figures.total_withheld, computed))
+        return cls(
+            method=named[0],
+            assurance=named[1],
+            rows=profile.rows,
+            figures=figures,
+            guarantee=replace(stated, limits=(*stated.limits, *limits)),
+            shuffle=not keeps_order,
+            notes=(*([assumed(figures.mechanisms)] if profile.keyed else []), *notes),
+            dropped=profile.dropped,
+            observed=profile.observed,
+            computed_from_table=computed,
+            uniqueness=profile.uniqueness,
+        )
 
     @property
-    def uniform_estimates_better(self) -> bool:
-        """Whether plain uniform perturbation is expected to estimate the distribution better."""
-        if self.uniform is None:
-            return False
-        return self.total_variation is None or self.uniform.total_variation < self.total_variation * (1 - TIGHT)
+    def claim(self) -> Claim:
+        """What is promised, as a value."""
+        return self.figures.claim
 
-    @cached_property
-    def bindings(self) -> tuple[Binding, ...]:
-        """The constraints that hold with equality, up to the integers' rounding; for one matrix of all rows."""
-        if not self.mechanism.is_whole:
-            return ()
-        found = []
-        factors = {"upward": self.matrix.upward, "downward": self.matrix.downward}
-        for direction in self.guarantee.directions:
-            for code, bound in enumerate(self.bounds):
-                factor = factors[direction](code)
-                if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
-                    rival = self.domain.labels[self.matrix.worst_case(code, direction)[1]]
-                    found.append(Binding(self.domain.labels[code], direction, rival, float(bound.gamma)))
-        return tuple(found)
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """The mechanisms that randomize columns; none: records are published in buckets."""
+        return self.figures.mechanisms
+
+    @property
+    def discloses_frequencies(self) -> bool:
+        """Whether what is published was computed from the table's own frequencies."""
+        return self.claim.discloses()
 
     @property
     def draws_each_row(self) -> bool:
-        """Whether what becomes of a row depends on its own words alone: not where sub-tables have quotas."""
-        return not self.mechanism.label
-
-    def steps(self, counted: Profile | None = None) -> tuple[RowStep, ...]:
-        """Return what is done with the rows."""
-        allocate = (Allocate(self.mechanism, self.quotas),) if self.mechanism.label else ()
-        perturb = Perturb(self.mechanisms, None if self.partition is None else self.counts)
-        return (*allocate, perturb, *([Shuffle(self.rows)] if self.shuffle else []))
+        """Whether what becomes of a row depends on its own words alone: sub-tables and buckets are dealt to all."""
+        return bool(self.mechanisms) and all(mechanism.label is None for mechanism in self.mechanisms)
 
     @property
-    def claim(self) -> OddsClaim | SubTableClaim:
-        """What is promised, as a value."""
-        if self.partition is None:
-            return OddsClaim(self.guarantee.scope, self.guarantee.directions, self.discloses_frequencies)
-        label, rho1 = self.mechanism.label, Fraction(self.partition.rho1)
-        return SubTableClaim(self.assurance, rho1, (self.partition.minimum_size or None) if label else None, label)
+    def from_table(self) -> bool:
+        """Whether anything that is published was computed from the table."""
+        return bool(self.computed_from_table)
+
+    def steps(self, counted: Profile | None = None) -> tuple[RowStep, ...]:
+        """Return what is done with the rows; `counted` where the table was counted again."""
+        return self.figures.steps(self, counted)
+
+    def bound_to(self, table_hash: str, policy_hash: str) -> Plan:
+        """Return the plan, valid only for this table and policy."""
+        return replace(self, table_hash=table_hash, policy_hash=policy_hash)
 
     def require(self, table_hash: str, policy_hash: str) -> None:
-        """Raise unless table and policy are the ones that were signed off and the matrix keeps its bounds."""
-        super().require(table_hash, policy_hash)
-        if self.partition is not None:
-            self._check_quotas()
-        for table in self.mechanism.tables:
-            if broken := next(violations(table.matrix, table.bounds, self.guarantee.directions), None):
-                value = self.domain.labels[table.codes[broken.code]]
+        """Raise unless table and policy are the ones that were signed off, and the plan keeps its own bounds."""
+        for what, signed, now in (
+            ("policy", self.policy_hash, policy_hash),
+            ("table", self.table_hash, table_hash),
+        ):
+            if signed != now:
                 raise PlanMismatch(
-                    f"The plan's matrix does not keep its own bound for {value!r}.",
-                    "The plan file was changed after it was made: plan again.",
+                    f"The {what} is not the one that was planned: its hash is {now[:12]}, the plan's {signed[:12]}.",
+                    f"Plan again with the {what} as it is now, and have the new plan signed off.",
                 )
+        self.figures.require(self)
 
-    def _check_quotas(self) -> None:
-        """Raise unless the sub-tables make up the table and no protected value has more than its rho1, exactly."""
-        total = np.zeros(self.domain.size, dtype=np.int64)
-        for table, quotas in zip(self.mechanism.tables, self.quotas, strict=True):
-            total[table.codes] += quotas
-            rows = int(quotas.sum())
-            shares = zip(quotas.tolist(), table.bounds, strict=True)
-            if any(b.gamma is not None and (b.rho1 is None or q > b.rho1 * rows) for q, b in shares):
-                raise PlanMismatch("A quota of the plan breaks the rho1 of its sub-table.", "Plan again.")
-        if not np.array_equal(total, self.counts):
-            raise PlanMismatch("The plan's sub-tables do not make up its table.", "Plan again.")
-        if self.assurance == "proved" and self.partition is not None:
-            rho1, rho2 = Fraction(self.partition.rho1), Fraction(self.partition.rho2)
-            told = beliefs(self.mechanism, self.quotas)
-            if any(belief.overall <= rho1 and belief.belief > rho2 for belief in told):
-                raise PlanMismatch("A sub-table of the plan tells too much of one column alone.", "Plan again.")
+    # --- words ----------------------------------------------------------------------------------------------------
 
     def explain(self) -> str:
         """Return, in plain words, what will happen to the table, why, and at what cost."""
-        from sfumato.methods.explain import explain_plan
+        what, *more = self.figures.explained(self)
+        notes = ["Notes", *(f"  - {note}" for note in self.notes)]
+        parts = [[*what, *self._alone()], self._promised(), *more, notes]
+        return "\n\n".join("\n".join(part) for part in parts if part)
 
-        return explain_plan(self)
+    def _alone(self) -> Iterator[str]:
+        """Yield how many records can be found, if that was counted."""
+        if found := self.uniqueness:
+            yield f"{found.sentence} {self.figures.if_alone if found.unique_records else ''}".rstrip()
 
-    # --- JSON ---------------------------------------------------------------------------------------------------------
+    def _promised(self) -> list[str]:
+        card, computed = self.guarantee.card, self.computed_from_table
+        holds = f"Holds for {self.guarantee.scope}, {' and '.join(self.guarantee.directions)}."
+        facts = [listed(computed)] if computed else []
+        lines = (card.promise, card.attacker, card.prior, holds, card.strength, *facts, *card.not_covered)
+        return ["Guarantee", *(f"  {line}" for line in lines)]
+
+    def __repr__(self) -> str:
+        return f"Plan({self.method}, {self.assurance}, {self.rows:,} records; private)"
+
+    @property
+    def _figures(self) -> tuple[str, ...]:
+        return self.figures.drawn
 
     def to_arrow(self) -> Any:
-        """Return a row for each value: its records, and how it is kept."""
-        codes = np.arange(self.domain.size, dtype=np.int32)
-        figures = {"records": self.counts, "retention": self.retention, "diagonal": self.diagonal}
-        return columns_table(self.domain.columns(self.domain.split(codes)), figures)
+        """Return a row for each value: its records, and how it is kept. Of randomized response one for each column."""
+        return self.figures.to_arrow()
+
+    # --- JSON -----------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return the plan as JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON-ready values; infinite numbers are null. Keys: docs/json.md."""
-        errors = self.standard_error
+        """Return the plan as JSON-ready values; infinite numbers are null. Keys: docs/json.md.
+
+        Its hash seals it: what was signed off is what is published.
+        """
         content = {
             "plan_version": PLAN_VERSION,
             "method": self.method,
             "assurance": self.assurance,
-            "sensitive": list(self.domain.names),
-            "rows": self.rows,
-            "dropped": self.dropped,
-            "domain": [list(v) if isinstance(v, tuple) else v for v in self.domain.values],
-            "counts": self.counts.tolist(),
-            "retention": [finite(p) for p in self.retention.tolist()],
-            "diagonal": [finite(p) for p in self.diagonal.tolist()],
-            "gamma": [finite(g) for g in self.gamma],
-            "record_utility": self.record_utility,
-            "aggregate_utility": self.aggregate_utility,
-            "total_variation": self.total_variation,
-            "standard_error": None if errors is None else errors.tolist(),
-            "epsilon": finite(self.mechanism.epsilon),
-            "condition_number": finite(self.mechanism.condition_number),
-            "guarantee": self.guarantee.to_dict(),
-            "binding": [vars(b) for b in self.bindings],
-            "loosening": [{**vars(x), "values": list(x.values)} for x in self.loosenings],
-            "other_assurance": None
-            if self.other_assurance is None
-            else {"assurance": self.other_assurance[0], "record_utility": self.other_assurance[1]},
-            "uniform": None if self.uniform is None else vars(self.uniform),
-            "shuffle": self.shuffle,
-            **self._told(),
-            "parts": domains(self.domain),
-            "sub_tables": sub_tables(self.mechanism),
-            "sub_table_column": self.mechanism.label,
-            "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
-            "partition": None if self.partition is None else _listed(self.partition),
-            **self._bound(),
+            **self.figures.to_dict(self),
+            "uniqueness": self.uniqueness,
+            "table_hash": self.table_hash,
+            "policy_hash": self.policy_hash,
         }
-        return sealed(content)
+        plain: dict[str, Any] = json.loads(json.dumps(content, default=asdict))
+        return plain | {"plan_hash": content_hash(plain)}
+
+    def told(self) -> dict[str, Any]:
+        """Return what the release tells of the table, for `to_dict`."""
+        return {
+            "notes": self.notes,
+            "observed": self.observed,
+            "discloses_frequencies": self.discloses_frequencies,
+            "computed_from_table": self.computed_from_table,
+            "from_table": self.from_table,
+        }
 
     @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> Plan:
+    def from_dict(cls, raw: dict[str, Any], figures: Figures) -> Plan:
         """Return the plan of what `to_dict` gave."""
-        other, partition = raw["other_assurance"], raw["partition"]
-        counts = np.array(raw["counts"], dtype=np.int64)
-        quotas = [raw["counts"]] if raw["quotas"] is None else raw["quotas"]
         return cls(
             method=raw["method"],
             assurance=raw["assurance"],
-            counts=counts,
-            mechanism=read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"]),
-            quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
+            rows=raw["rows"],
+            figures=figures,
+            guarantee=Guarantee.read(raw["guarantee"]),
             shuffle=raw["shuffle"],
-            partition=None if partition is None else _read_partition(partition),
-            loosenings=tuple(Loosening(**{**x, "values": tuple(x["values"])}) for x in raw["loosening"]),
-            uniform=None if raw["uniform"] is None else UniformFigures(**raw["uniform"]),
-            other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
-            discloses_frequencies=raw["discloses_frequencies"],
-            **read_shared(raw),
+            notes=tuple(raw["notes"]),
+            dropped=raw["dropped"],
+            observed=tuple(raw["observed"]),
+            computed_from_table=tuple(raw["computed_from_table"]),
+            table_hash=raw["table_hash"],
+            policy_hash=raw["policy_hash"],
+            uniqueness=read_uniqueness(raw["uniqueness"]),
+            seeded=raw.get("seeded", False),
         )
 
 
-AnyPlan = Plan | ResponsePlan | GroupPlan
+def content_hash(content: dict[str, Any]) -> str:
+    """Return the hash that seals a plan's content."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _listed(figures: PartitionFigures) -> dict[str, Any]:
-    alone = [vars(of_column) for of_column in figures.alone]
-    return {**vars(figures), "unprotected": list(figures.unprotected), "alone": alone}
+def restored(kind: type[Value], raw: object) -> Value:
+    """Return a value of numbers and texts, also nested ones, as JSON has it."""
+    return TypeAdapter(kind).validate_python(raw)
 
 
-def _read_partition(raw: dict[str, Any]) -> PartitionFigures:
-    alone = tuple(AloneFigures(**of_column) for of_column in raw["alone"])
-    return PartitionFigures(**{**raw, "unprotected": tuple(raw["unprotected"]), "alone": alone})
+def _order_facts(profile: Profile) -> Facts:
+    """Return that the order of the rows is kept; raise if it tells of the sensitive value.
+
+    Whether the rows keep their order is the policy's choice, never the table's: a flag that a test on the secret
+    decides publishes the result of the test. But a refusal is such a test too, so that a release in the table's order
+    lists the order among what was computed from the table.
+    """
+    if profile.order.dependent:
+        raise Infeasible(
+            f"The rows cannot keep their order: {profile.order.statement[0].lower()}{profile.order.statement[1:]}",
+            'Say order = "shuffle" in [output], or leave it out: rows are then published in a random order.',
+        )
+    return (ROW_ORDER,)

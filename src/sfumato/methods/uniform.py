@@ -8,11 +8,8 @@ the sensitive value. As-published and proved are the same matrix.
 
 from __future__ import annotations
 
-import numpy as np
-
-from sfumato.methods.perturbing import Perturbing
+from sfumato.methods.perturbation import Perturbing, strictest_retention
 from sfumato.values.arrays import Assurance, FloatArray
-from sfumato.values.matrix.retention import uniform_retention
 
 
 class Uniform(Perturbing):
@@ -29,10 +26,4 @@ class Uniform(Perturbing):
 
     def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
         """Return the same retention for every value."""
-        return retention(gamma)
-
-
-def retention(gamma: FloatArray) -> FloatArray:
-    """Return the same largest retention for every value, from the strictest gamma."""
-    m = gamma.size
-    return np.full(m, uniform_retention(float(gamma.min()), m))
+        return strictest_retention(gamma)

@@ -21,7 +21,7 @@ from sfumato.engines.engine import BucketsWritten, FilesWritten, Written
 from sfumato.engines.rows.looking import holds
 from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
 from sfumato.methods import named
-from sfumato.methods.plan import AnyPlan
+from sfumato.methods.plan import Plan
 from sfumato.publisher.table import Table, check_identities, declared_order, held_by_domain, no_progress, profile
 from sfumato.release.folder import MANIFEST_NAME, README_NAME, file_sha256, manifest_seal, value_type
 from sfumato.release.formats import FormatName
@@ -50,7 +50,7 @@ from sfumato.values.recoding import Merge
 
 def publish(
     table: Table,
-    plan: AnyPlan,
+    plan: Plan,
     folder: str | Path,
     *,
     key: SecretKey | None = None,
@@ -81,17 +81,17 @@ def publish(
     return open_release(folder)
 
 
-def _counted_again(table: Table, plan: AnyPlan, progress: Progress) -> Profile | None:
+def _counted_again(table: Table, plan: Plan, progress: Progress) -> Profile | None:
     """Count the table once more where the plan holds for its counts alone; else only look for repeated persons."""
     if not table.policy.method.rechecks:
         check_identities(table)
         return None
     counted = profile(table, progress)
-    table.policy.method.recheck(plan, counted)
+    plan.figures.recheck(plan, counted)
     return counted
 
 
-def rehearse(table: Table, plan: AnyPlan, progress: Progress = no_progress) -> None:
+def rehearse(table: Table, plan: Plan, progress: Progress = no_progress) -> None:
     """Raise whatever `publish` would raise because of the table: read and recode every row, and write nothing.
 
     `plan` knows the counts of a table, and not all of its columns: a missing value that the policy has no meaning for,
@@ -102,11 +102,11 @@ def rehearse(table: Table, plan: AnyPlan, progress: Progress = no_progress) -> N
     table.engine.rehearse(table.rows, progress)
 
 
-def _check(table: Table, plan: AnyPlan, format: FormatName) -> None:
+def _check(table: Table, plan: Plan, format: FormatName) -> None:
     """Raise unless the plan is for what the policy asks: the release names the policy by its hash."""
-    policy, method = table.policy, table.policy.method
-    asked = (method.name, method.assurance) == (plan.method, plan.assurance)
-    if not asked or not method.meets(plan, policy.requirement, policy.attributes):
+    method, requirement = table.policy.method, table.policy.requirement
+    asked = (method.name, method.assurance) == (plan.method, plan.assurance) and isinstance(requirement, method.takes)
+    if not asked or not plan.figures.meets(requirement, method.asked(requirement, table.policy.attributes)):
         raise PlanMismatch(
             "The plan is not for the method, the assurance and the requirement that the policy states.",
             "Plan with sf.plan(profile, policy.method, policy.requirement), or change the policy.",
@@ -114,13 +114,13 @@ def _check(table: Table, plan: AnyPlan, format: FormatName) -> None:
     table.engine.check(table.rows, format, keeps_order=not plan.shuffle, draws_each_row=plan.draws_each_row)
 
 
-def rows_read(plan: AnyPlan) -> int:
+def rows_read(plan: Plan) -> int:
     """Return how many rows publishing reads; those of buckets are dealt before they are read."""
     dealt = 0 if plan.mechanisms else plan.rows
     return _rows_counted(plan) + dealt + plan.rows + plan.dropped
 
 
-def _rows_counted(plan: AnyPlan) -> int:
+def _rows_counted(plan: Plan) -> int:
     return plan.rows + plan.dropped if named(plan.method).rechecks else 0
 
 
@@ -144,7 +144,7 @@ def _checked_key(key: SecretKey | None, table: Table) -> SecretKey:
 # --- what the manifest says -------------------------------------------------------------------------------------------
 
 
-def _manifest(table: Table, plan: AnyPlan, is_seeded: bool, written: Written, format: FormatName) -> Manifest:
+def _manifest(table: Table, plan: Plan, is_seeded: bool, written: Written, format: FormatName) -> Manifest:
     """Return the manifest; the README's checksum is still to be filled in."""
     recodings = {a.name: a.recoding for a in table.schema.attributes}
     data = written.data
@@ -184,7 +184,7 @@ def _parts(files: FilesWritten) -> tuple[FilePart, ...] | None:
     return None if files.parts is None else tuple(FilePart(**part._asdict()) for part in files.parts)
 
 
-def _groups(table: Table, plan: AnyPlan, buckets: BucketsWritten, rows: int) -> GroupsPart:
+def _groups(table: Table, plan: Plan, buckets: BucketsWritten, rows: int) -> GroupsPart:
     """Return what the manifest says of the buckets, which share `rows` records."""
     return GroupsPart(
         file=buckets.files.file,
@@ -200,7 +200,7 @@ def _groups(table: Table, plan: AnyPlan, buckets: BucketsWritten, rows: int) -> 
     )
 
 
-def _shown_domain(table: Table, plan: AnyPlan, buckets: BucketsWritten) -> Iterator[DomainPart]:
+def _shown_domain(table: Table, plan: Plan, buckets: BucketsWritten) -> Iterator[DomainPart]:
     """Give the sensitive columns. Of a domain that was read off the table only values of published records are told."""
     codes = buckets.domain.split(np.flatnonzero(buckets.published).astype(np.int32))
     for part, of_part in zip(buckets.domain.parts, codes, strict=True):
@@ -209,7 +209,7 @@ def _shown_domain(table: Table, plan: AnyPlan, buckets: BucketsWritten) -> Itera
         yield DomainPart(name=part.name, values=shown.values, holds=held_by_domain(table, shown))
 
 
-def _columns(table: Table, plan: AnyPlan, written: Written) -> tuple[Column, ...]:
+def _columns(table: Table, plan: Plan, written: Written) -> tuple[Column, ...]:
     randomized = {part.name: part for mechanism in plan.mechanisms for part in mechanism.domain.parts}
 
     def treatment(name: str) -> Treatment:
@@ -234,7 +234,7 @@ def _columns(table: Table, plan: AnyPlan, written: Written) -> tuple[Column, ...
     )
 
 
-def _with_limits(table: Table, plan: AnyPlan, written: Written) -> Guarantee:
+def _with_limits(table: Table, plan: Plan, written: Written) -> Guarantee:
     """Return the guarantee with the limits that come of how this table is published."""
     limits = list(plan.guarantee.limits)
     if not plan.shuffle:

@@ -10,7 +10,7 @@ import html
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import UsageError
 
@@ -54,8 +54,10 @@ class Result(ABC):
 class Drawn(Result):
     """A result with figures, which can be drawn."""
 
-    _figures: ClassVar[tuple[str, ...]] = ()
-    """The columns that are drawn; those before the first of them say what they are of."""
+    @property
+    def _figures(self) -> tuple[str, ...]:
+        """The columns that are drawn; those before the first of them say what they are of."""
+        return ()
 
     def plot(self, file: str | Path | None = None, title: str = "") -> Picture:
         """Return a picture of the figures; with a file (.svg, .png, .pdf, .html) it is written there, too."""

@@ -66,4 +66,4 @@ def test_the_promise_is_the_strong_one(case: str) -> None:
         plan = planned(sf.scan(pair.table(first), pair.policy))
         assert "values of any other records" in plan.guarantee.adversary
         assert not plan.from_table
-        assert min(bound.gamma for bound in plan.bounds if bound.gamma) == pair.gamma
+        assert min(bound.gamma for bound in plan.figures.bounds if bound.gamma) == pair.gamma

@@ -181,10 +181,10 @@ def measured_curves(table: Counted, thetas: Sequence[int], setting: Setting) -> 
     instances = QUICK_INSTANCES if setting.quick else INSTANCES
     for done, theta in enumerate(thetas):
         plans = {name: _planned(counted, method, theta) for name, method in MATRICES}
-        matrices: dict[str, Matrix] = {name: made.matrix for name, made in plans.items()}
+        matrices: dict[str, Matrix] = {name: made.mechanisms[0].matrix for name, made in plans.items()}
         matrices[EQUAL_RISK] = _uniform_with(guessed(matrices[PUBLISHED], table.shares), table.shares)
         for name, matrix in matrices.items():
-            downward = sum(1 for _ in violations(matrix, plans[PUBLISHED].bounds, ("downward",)))
+            downward = sum(1 for _ in violations(matrix, plans[PUBLISHED].mechanisms[0].bounds, ("downward",)))
             found.append(_measured(name, theta, matrix, table, instances, setting.seed, downward))
         setting.progress((done + 1) / len(thetas))
     return Curves(table, thetas, instances, tuple(found))
@@ -199,9 +199,7 @@ def _profile(table: Counted) -> Profile:
 
 
 def _planned(counted: Profile, method: Method, theta: int) -> Plan:
-    made = plan(counted, method, tolerance(theta))
-    assert isinstance(made, Plan)
-    return made
+    return plan(counted, method, tolerance(theta))
 
 
 def guessed(matrix: Matrix, shares: Floats) -> float:

@@ -11,7 +11,7 @@ from sfumato.claims.odds import Counterexample, counterexample
 from sfumato.methods import plan
 from sfumato.methods.fine_grain import FineGrain
 from sfumato.methods.method import Method
-from sfumato.methods.plan import Plan
+from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import profile, scan
@@ -89,7 +89,7 @@ def examples(setting: Setting) -> Outcome:
     )
 
 
-def _alt(plans: Mapping[str, Plan]) -> str:
+def _alt(plans: Mapping[str, PerturbationFigures]) -> str:
     told = [
         f"{name} {', '.join(f'{d} {p:.3f}' for d, p in zip(DISEASES, made.matrix.diagonal, strict=True))}"
         for name, made in plans.items()
@@ -97,7 +97,7 @@ def _alt(plans: Mapping[str, Plan]) -> str:
     return f"The probability that a value stays as it is: {'; '.join(told)}."
 
 
-def _theorem_1(published: Plan, proved: Plan) -> Comparison:
+def _theorem_1(published: PerturbationFigures, proved: PerturbationFigures) -> Comparison:
     """Look for a prior under which a posterior falls below its bound."""
     found, other = (counterexample(made.matrix, made.bounds) for made in (published, proved))
     return sentence(
@@ -117,20 +117,20 @@ def _told(found: Counterexample | None) -> str:
     return f"{told}, where rho1 is {found.limit}"
 
 
-def _gammas(made: Plan) -> Iterator[Comparison]:
+def _gammas(made: PerturbationFigures) -> Iterator[Comparison]:
     """Give the gamma of each disease."""
     for disease, printed, bound in zip(DISEASES, ("3/2", "3", "19/2", "18"), made.bounds, strict=True):
         assert bound.gamma is not None
         yield number(f"Example 2: gamma of {disease}", printed, bound.gamma)
 
 
-def _planned(method: Method) -> Plan:
+def _planned(method: Method) -> PerturbationFigures:
     values = ", ".join(f'"{disease}"' for disease in DISEASES)
     policy = Policy.parse(
         f'[columns.disease]\nrole = "sensitive"\ndomain = [{values}]\n[method]\nname = "{method.name}"\n'
         "[requirement]\nrho1 = 0.1\nrho2 = 0.5"
     )
     counted = profile(scan(pa.table({"disease": PATIENTS}), policy))
-    made = plan(counted, method, EXAMPLE_1)
-    assert isinstance(made, Plan)
-    return made
+    figures = plan(counted, method, EXAMPLE_1).figures
+    assert isinstance(figures, PerturbationFigures)
+    return figures

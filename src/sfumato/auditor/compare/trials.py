@@ -20,7 +20,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.methods import plan
 from sfumato.methods.generalization import Generalization, Hierarchy, generalize
-from sfumato.methods.plan import AnyPlan
+from sfumato.methods.plan import Plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile
 from sfumato.values.randomness import SecretKey
@@ -78,7 +78,7 @@ class Bench:
         """Yield each release, with the seconds of planning and of publishing; it is gone when the next one is made."""
         policy = translated.policy(self.original.table.policy)
         table = self.original.table.under(policy)
-        made: AnyPlan | None = None
+        made: Plan | None = None
         for key in self.keys:
             start = perf_counter()
             if made is None or policy.method.draws_plan:

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.claims.claim import Shape, differing
+from sfumato.claims.claim import Guarantee, Shape, differing
 from sfumato.errors import PlanMismatch
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels
+from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.problem import pose
-from sfumato.methods.response_plan import ResponsePlan
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile, counts_hash
 
 
-def check_plan(plan: ResponsePlan, profile: Profile) -> None:
+def check_plan(stated: Guarantee, plan: ResponseFigures, profile: Profile) -> None:
     """Raise unless the table is the planned one, and the plan's own integers keep the limits that it states for it."""
-    plan.require_counts(counts_hash(profile))
+    if counts_hash(profile) != plan.counts_hash:
+        raise PlanMismatch(
+            "The table is not the one that was planned: it has other combinations of values, or other numbers of "
+            "them, and so another risk.",
+            "Plan again with the table as it is now.",
+        )
     if not _of_the_method(plan, profile):
         raise _changed("are not those of randomized response for the columns that it names")
     axes = Axes.of(profile, [name for name in profile.quasi_identifiers if name not in plan.randomized])
@@ -34,11 +39,11 @@ def check_plan(plan: ResponsePlan, profile: Profile) -> None:
         raise _changed("do not keep its limit for this table")
     if not all(is_on_grid(mechanism.matrix) for mechanism in plan.mechanisms):
         raise _changed("have retentions of more than two digits, which tell more of the table")
-    if differing(plan.guarantee, plan.claim.guarantee(Shape(plan.mechanisms))):
+    if differing(stated, plan.claim.guarantee(Shape(plan.mechanisms))):
         raise _changed("are not those that its guarantee is stated for")
 
 
-def _of_the_method(plan: ResponsePlan, profile: Profile) -> bool:
+def _of_the_method(plan: ResponseFigures, profile: Profile) -> bool:
     """Whether each matrix is uniform and of an attribute in scope as the table has it, none of them twice."""
     claimed = plan.claim.quasi_identifiers, plan.claim.sensitive
     left = _in_scope(plan, profile)
@@ -49,7 +54,7 @@ def _of_the_method(plan: ResponsePlan, profile: Profile) -> bool:
     return claimed == (profile.quasi_identifiers, profile.sensitive_domain.names)
 
 
-def _in_scope(plan: ResponsePlan, profile: Profile) -> list[SensitiveDomain]:
+def _in_scope(plan: ResponseFigures, profile: Profile) -> list[SensitiveDomain]:
     quasi = [SensitiveDomain((part,)) for part in profile.quasi_domain.parts if part.name not in plan.fixed]
     return {
         "sensitive": [profile.sensitive_domain],

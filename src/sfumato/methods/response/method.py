@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from sfumato.methods.method import Method
+from sfumato.methods.plan import Plan
+from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.request import ObjectiveWord, ScopeWord
 from sfumato.methods.response.risks import RiskName
 from sfumato.values.attributes import Schema
 from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, RiskLimit
 from sfumato.values.text import did_you_mean
-
-if TYPE_CHECKING:
-    from sfumato.methods.plan import AnyPlan
-    from sfumato.values.randomness import SecretKey
 
 COMPARED: tuple[ScopeWord, ...] = ("quasi-identifiers", "sensitive", "both")
 
@@ -37,6 +36,7 @@ class RandomizedResponse(Method):
         "for one who knows a person's true ones and how values depend on them."
     )
     takes = (RiskLimit,)
+    figures = ResponseFigures
     counts_jointly = True
     rechecks = True
     why_not_one = "the risk is that of the published rows, and which ones these are is known only when they are drawn"
@@ -90,34 +90,14 @@ class RandomizedResponse(Method):
         """Return the quasi-identifiers."""
         return self.counted(columns)
 
-    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> AnyPlan:
+    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         from sfumato.methods.response import planner
 
         return planner.plan(profile, requirement, self)
 
-    @classmethod
-    def read_plan(cls, raw: dict[str, Any]) -> AnyPlan:
-        """Return a plan of several mechanisms."""
-        from sfumato.methods.response_plan import ResponsePlan
-
-        return ResponsePlan.from_dict(raw)
-
-    def meets(self, plan: AnyPlan, requirement: Requirement, columns: Schema) -> bool:
-        """Whether the plan limits the same risk in the same way."""
-        from sfumato.methods.response_plan import ResponsePlan
-
-        return isinstance(plan, ResponsePlan) and (
-            (requirement, self.limited_risk, self.scope, self.fixed, self.objective)
-            == (plan.claim.limit, plan.claim.risk, plan.claim.scope, plan.fixed, plan.objective)
-        )
-
-    def recheck(self, plan: AnyPlan, profile: Profile) -> None:
-        """Evaluate the risk once more, on the table's own counts and the integers that will be sampled."""
-        from sfumato.methods.response.checking import check_plan
-        from sfumato.methods.response_plan import ResponsePlan
-
-        assert isinstance(plan, ResponsePlan)
-        check_plan(plan, profile)
+    def asked(self, requirement: Requirement, columns: Schema) -> object:
+        """Return the limit, the risk, and how it is limited."""
+        return requirement, self.limited_risk, self.scope, self.fixed, self.objective
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
-from sfumato.claims.claim import Guarantee, Shape
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.methods.notes import domain_notes, some, with_draws_kept
+from sfumato.methods.notes import domain_notes, some
+from sfumato.methods.plan import Plan
 from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.empty_groups import empty_group_notes
+from sfumato.methods.response.figures import AttributeFigures, BindingCell, Found, ResponseFigures, TradeOff
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.method import RandomizedResponse
@@ -23,11 +24,9 @@ from sfumato.methods.response.own_row import hits_with_own_row
 from sfumato.methods.response.problem import Problem, Response
 from sfumato.methods.response.proposals import for_kept, for_unreachable
 from sfumato.methods.response.reach import RiskOutOfReach
-from sfumato.methods.response.request import Request, ScopeWord
+from sfumato.methods.response.request import Request
 from sfumato.methods.response.risks import RISKS, Risk, row_posterior
-from sfumato.methods.response_plan import AttributeFigures, BindingCell, ResponseFigures, ResponsePlan, TradeOff
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.computed import RESPONSE_MATRICES
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import NO_BOUND, Requirement, RiskLimit
@@ -41,31 +40,22 @@ MOST_SECONDS = 2.0
 """If a point of the curve would take longer, about, there is none."""
 
 
-def plan(profile: Profile, requirement: Requirement, method: RandomizedResponse) -> ResponsePlan:
-    """Return the plan with the least cost that was found: see `sfumato.methods.plan`."""
+def plan(profile: Profile, requirement: Requirement, method: RandomizedResponse) -> Plan:
+    """Return the plan with the least cost that was found."""
     limit = _checked(profile, requirement)
     asked = _request(profile, limit, method)
     best, found = _solved(asked)
     claim = RiskClaim(asked.risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit, method.scope)
-    mechanisms = tuple(_mechanisms(asked.axes, found))
-    figures = _figures(asked, best, found)
-    made = ResponsePlan(
-        assurance=method.assurance,
+    figures = ResponseFigures(
         claim=claim,
+        mechanisms=tuple(_mechanisms(asked.axes, found)),
         fixed=method.fixed,
         objective=method.objective,
-        mechanisms=mechanisms,
-        guarantee=_guarantee(claim, mechanisms, figures),
-        figures=figures,
-        rows=profile.rows,
         counts_hash=counts_hash(profile),
-        notes=tuple(_notes(profile, claim, method.scope, figures, found.channels[-1])),
-        dropped=profile.dropped,
-        uniqueness=profile.uniqueness,
-        observed=profile.observed,
-        computed_from_table=(*profile.computed_from_table, RESPONSE_MATRICES),
+        **vars(_found(asked, best, found)),
     )
-    return with_draws_kept(made, profile)
+    notes = _notes(profile, figures, found.channels[-1])
+    return Plan.of(profile, (method.name, method.assurance), figures, notes, limits=tuple(_limits(figures)))
 
 
 # --- what can be had ------------------------------------------------------------------------------------------------
@@ -131,12 +121,12 @@ def _mechanisms(axes: Axes, found: Response) -> Iterator[Mechanism]:
 # --- what it costs --------------------------------------------------------------------------------------------------
 
 
-def _figures(asked: Request, best: Response, found: Response) -> ResponseFigures:
+def _found(asked: Request, best: Response, found: Response) -> Found:
     axes, given, table = asked.axes, asked.problem, asked.axes.table
     binding, number = _binding(axes, given, found)
     evaluated = {name: risk for name, risk in RISKS.items() if table.fits(risk.dense)}
     own_row = float(hits_with_own_row(table, found.channels).max()) if table.fits(dense=True) else None
-    return ResponseFigures(
+    return Found(
         attributes=tuple(_attributes(axes, found)),
         kappa=found.kappa,
         expected_l2=asked.squared_error(found),
@@ -210,23 +200,18 @@ def _curve(asked: Request) -> Iterator[TradeOff]:
 # --- notes ----------------------------------------------------------------------------------------------------------
 
 
-def _guarantee(claim: RiskClaim, mechanisms: Sequence[Mechanism], figures: ResponseFigures) -> Guarantee:
-    """Return the guarantee; of `link` with what its expected shares leave out."""
-    stated = claim.guarantee(Shape(tuple(mechanisms)))
-    if claim.risk != "link" or figures.link_with_own_row is None:
-        return stated
-    most = math.ceil(figures.link_with_own_row * 1000) / 1000
-    own_row = f"Counted with the record's own row, a hit has a probability of at most {most:.3f}."
-    return replace(stated, limits=(*stated.limits, own_row))
+def _limits(figures: ResponseFigures) -> Iterator[str]:
+    """Yield what the expected shares of `link` leave out."""
+    if figures.claim.risk == "link" and figures.link_with_own_row is not None:
+        most = math.ceil(figures.link_with_own_row * 1000) / 1000
+        yield f"Counted with the record's own row, a hit has a probability of at most {most:.3f}."
 
 
-def _notes(
-    profile: Profile, claim: RiskClaim, scope: ScopeWord, figures: ResponseFigures, sensitive: Channel
-) -> Iterator[str]:
+def _notes(profile: Profile, figures: ResponseFigures, sensitive: Channel) -> Iterator[str]:
     """Yield what is to be known."""
-    value = profile.sensitive_domain.name
+    value, claim = profile.sensitive_domain.name, figures.claim
     if claim.risk != "reconstruction":
-        if scope == "both":
+        if claim.scope == "both":
             yield (
                 f"Noise in {value} does not lower the risk {claim.risk}, which is about the true value of a row: "
                 f"{value} stays untouched though it is in scope."

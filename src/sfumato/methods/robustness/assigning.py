@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible
-from sfumato.methods.bucket_plan import GroupPlan
 from sfumato.methods.robustness import Prior, group_records, merge_records
 from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.check import breaching
@@ -32,12 +32,14 @@ class _Records(NamedTuple):
 class Assignment:
     """Finds the bucket of each record, or WITHHELD, and makes sure that every bucket keeps the bound."""
 
-    plan: GroupPlan
+    claim: BucketClaim
+    values: int  # of the domain
+    priors: tuple[Prior, ...]  # of each attribute set, where there is a prior
     counted: Profile
 
     def __call__(self, codes: npt.NDArray[np.int32], key: SecretKey) -> IntArray:
         """Return the buckets; `codes` are of the domain that was counted, in the table's order."""
-        records, r = self._records(codes), self.plan.claim.at_most.denominator
+        records, r = self._records(codes), self.claim.at_most.denominator
         groups = self._assigned(records, _different_words(key, records.values.size), r)
         if groups.max() == WITHHELD:
             raise Infeasible("No group can be made.", "Ask for a smaller r, or for coarser or fewer columns.")
@@ -45,21 +47,20 @@ class Assignment:
 
     def _records(self, codes: npt.NDArray[np.int32]) -> _Records:
         """Return values and cells of all rows, encoded as they were counted."""
-        cell_codes, values = np.divmod(codes.astype(np.int64), self.plan.domain.size)
+        cell_codes, values = np.divmod(codes.astype(np.int64), self.values)
         cells = np.unique(cell_codes, return_inverse=True)[1].astype(np.int64)
-        known = Cells.of(self.counted, self.plan.claim.attribute_sets).sets
+        known = Cells.of(self.counted, self.claim.attribute_sets).sets
         return _Records(values, cells, tuple(of_set.of_cell[cells] for of_set in known))
 
     def _assigned(self, records: _Records, order: WordArray, r: int) -> IntArray:
-        plan, (values, cells, signatures) = self.plan, records
-        priors = [Prior(known.weights, known.totals) for known in plan.priors]
-        if plan.assurance == "as-published":
+        priors, (values, cells, signatures) = self.priors, records
+        if self.claim.assurance == "as-published":
             return merge_records(cells, values, signatures, order, r, priors)
         groups = group_records(cells, values, signatures, order, r, priors or None).groups
         for known, of_set in enumerate(signatures):
             if breaching(groups, of_set, values, priors[known] if priors else None, r):
                 raise Infeasible(
-                    f"A group exceeds 1/{r} under the prior of {', '.join(plan.claim.attribute_sets[known])}; nothing "
+                    f"A group exceeds 1/{r} under the prior of {', '.join(self.claim.attribute_sets[known])}; nothing "
                     "was published.",
                     'Say prior = "none": such groups hold under every prior.',
                 )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.methods.bucketing import Bucketing
-from sfumato.methods.buckets import asked
+from sfumato.methods.bucketing import Bucketing, required
+from sfumato.methods.plan import Plan
 from sfumato.values.attributes import Schema
-from sfumato.values.profile import Profile, counts_hash
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, Robustness
 from sfumato.values.text import did_you_mean
-
-if TYPE_CHECKING:
-    from sfumato.methods.plan import AnyPlan
-    from sfumato.values.randomness import SecretKey
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -109,21 +106,15 @@ class RobustAnatomy(Bucketing):
 
     def claim(self, requirement: Requirement, sensitive: tuple[str, ...]) -> BucketClaim:
         """Return what is promised."""
-        at_most = asked(requirement, Robustness, self.name).at_most
+        at_most = required(requirement, Robustness, self.name).at_most
         prior = self.prior if isinstance(self.prior, str) else "file"
-        return BucketClaim("robust-anatomy", self.assurance, sensitive, at_most, None, self.attribute_sets, prior)
+        return BucketClaim(self.name, self.assurance, sensitive, at_most, None, self.attribute_sets, prior)
 
-    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> AnyPlan:
+    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         from sfumato.methods.robustness import planner
 
-        return planner.plan(profile, requirement, self)
-
-    def recheck(self, plan: AnyPlan, profile: Profile) -> None:
-        """Raise unless the table is the one that was planned: buckets are found for all its records together."""
-        from sfumato.methods.bucket_plan import GroupPlan
-
-        assert isinstance(plan, GroupPlan)
-        plan.require_counts(counts_hash(profile))
+        claim = self.claim(requirement, profile.sensitive_domain.names)
+        return planner.plan(profile, claim, self.prior_files)
 
     @classmethod
     def promised(cls, options: Mapping[str, Any]) -> str:

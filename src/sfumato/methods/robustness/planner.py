@@ -10,16 +10,16 @@ import numpy as np
 
 from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods.bucket_plan import GroupPlan, KnownShares, RobustFigures, WithheldCell
-from sfumato.methods.buckets import asked, check_frequencies, check_values, in_groups
+from sfumato.methods.bucketed import BucketFigures
+from sfumato.methods.bucketing import check_frequencies, check_values, notes_of
+from sfumato.methods.plan import Plan
 from sfumato.methods.robustness.cells import Cells, KnownSet
+from sfumato.methods.robustness.figures import RobustFigures, WithheldCell
 from sfumato.methods.robustness.kinds import leftovers
-from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.robustness.prior import Prior
 from sfumato.methods.robustness.rehearsal import Rehearsal, rehearse, rehearse_plain
 from sfumato.values.arrays import Assurance
 from sfumato.values.profile import Profile, counts_hash
-from sfumato.values.requirement import Requirement, Robustness
 from sfumato.values.steps import WITHHELD
 
 SHOWN_CELLS = 20
@@ -27,12 +27,11 @@ MOST_COMBINATIONS = 2**31 - 1
 """Of known columns and values: combinations are numbered by 32 bits when rows are read."""
 
 
-def plan(profile: Profile, requirement: Requirement, method: RobustAnatomy) -> GroupPlan:
-    """Return the plan: see `sfumato.methods.plan`. The profile counts the columns of the attribute sets too."""
-    r, assurance = asked(requirement, Robustness, method.name).r, method.assurance
+def plan(profile: Profile, claim: BucketClaim, prior_files: Sequence[Path]) -> Plan:
+    """Return the plan. The profile counts the columns of the attribute sets too."""
+    r = claim.at_most.denominator
     _check_counted(profile)
-    cells, alone = Cells.of(profile, method.attribute_sets), _without_cells(profile)
-    claim = method.claim(requirement, alone.domain.names)
+    cells, alone = Cells.of(profile, claim.attribute_sets), _without_cells(profile)
     check_values(alone, r, "r")
     check_frequencies(
         alone,
@@ -43,25 +42,30 @@ def plan(profile: Profile, requirement: Requirement, method: RobustAnatomy) -> G
     own = [cells.prior(known) for known in cells.sets]
     priors = None if claim.prior == "none" else own
     if claim.prior == "file":
-        priors = list(_read(cells, method.prior_files, alone.domain.labels))
+        files = zip(cells.sets, prior_files, strict=True)
+        priors = [cells.read_prior(known, path, alone.domain.labels) for known, path in files]
     if priors is not None:
         for known, of_set in zip(cells.sets, priors, strict=True):
             _check_possible(alone, cells, known, of_set, r)
-    found = rehearse(cells, r, priors, assurance)
+    found = rehearse(cells, r, priors, claim.assurance)
     if found.number == 0:
         raise Infeasible(
             f"No group can be made: in every cell by {', '.join(profile.quasi_identifiers)} one value has more than "
             f"1/{r} of the records.",
             "Ask for a smaller r, or for fewer or coarser columns in the attribute sets.",
         )
-    made = in_groups(alone, claim, found.withheld.sum(axis=0), found.number)
-    return replace(
-        made,
-        counts_hash=counts_hash(profile),
-        priors=tuple(KnownShares(of_set.weights, of_set.totals) for of_set in priors or ()),
-        robustness=_figures(found, rehearse_plain(cells, r, priors or own), alone, assurance),
-        notes=(*_notes(found, claim), *made.notes),
+    figures = BucketFigures(
+        claim,
+        alone.domain,
+        alone.counts,
+        found.withheld.sum(axis=0),
+        found.number,
+        counts_hash(profile),
+        priors=tuple(priors or ()),
+        robustness=_figures(found, rehearse_plain(cells, r, priors or own), alone, claim.assurance),
     )
+    notes = [*_notes(found, claim), *notes_of(alone)]
+    return Plan.of(alone, (claim.method, claim.assurance), figures, notes)
 
 
 def _check_counted(profile: Profile) -> None:
@@ -90,11 +94,6 @@ def _without_cells(profile: Profile) -> Profile:
         observed=tuple(name for name in profile.observed if name in domain.names),
         quasi_identifiers=(),
     )
-
-
-def _read(cells: Cells, paths: Sequence[Path], values: Sequence[str]) -> Iterator[Prior]:
-    for known, path in zip(cells.sets, paths, strict=True):
-        yield cells.read_prior(known, path, values)
 
 
 def _check_possible(profile: Profile, cells: Cells, known: KnownSet, prior: Prior, r: int) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,15 @@ class Prior:
     def probabilities(self) -> FloatArray:
         """p(s:x)."""
         return np.asarray(self.weights / self.totals[:, None])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the prior with its numbers as text: they may be above 2^53."""
+        return {"weights": self.weights.astype(str).tolist(), "totals": self.totals.astype(str).tolist()}
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Prior:
+        """Return what `to_dict` wrote."""
+        return cls(np.array(raw["weights"]).astype(np.int64), np.array(raw["totals"]).astype(np.int64))
 
 
 def count_prior(signatures: IntArray, values: IntArray) -> Prior:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from sfumato.methods.method import Method, Probability, between
+from sfumato.methods.perturbed import PerturbationFigures
+from sfumato.methods.plan import Plan
 from sfumato.methods.small_domain.partition import MINIMUM_SIZE
 from sfumato.values.attributes import Schema
 from sfumato.values.mechanism import LABEL
 from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, RhoPrivacy, exact
-
-if TYPE_CHECKING:
-    from sfumato.methods.plan import AnyPlan
-    from sfumato.values.randomness import SecretKey
 
 
 class SmallDomain(Method):
@@ -33,6 +32,7 @@ class SmallDomain(Method):
         "prior; not for one who knows how many records of the sub-table have each value."
     )
     takes = (RhoPrivacy,)
+    figures = PerturbationFigures
     keeps_order = True
     added = (LABEL,)
     drawn_anew = "which sub-table a record is in"
@@ -50,18 +50,13 @@ class SmallDomain(Method):
         """Raise if delta is no probability."""
         _ = self.doubt
 
-    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> AnyPlan:
+    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         from sfumato.methods.small_domain import planner
 
         return planner.plan(profile, requirement, self)
 
-    def meets(self, plan: AnyPlan, requirement: Requirement, columns: Schema) -> bool:
-        """Whether the partition is of the requirement, the doubt and the size that are asked for."""
-        from sfumato.methods.plan import Plan
-
-        if not isinstance(plan, Plan) or plan.partition is None or not isinstance(requirement, RhoPrivacy):
-            return False
-        asked = [str(number) for number in (exact(requirement.rho1), exact(requirement.rho2), self.doubt)]
+    def asked(self, requirement: Requirement, columns: Schema) -> object:
+        """Return the requirement, the doubt and the size that are asked for."""
+        assert isinstance(requirement, RhoPrivacy)
         least = 0 if self.assurance == "as-published" else self.minimum_sub_table
-        planned = plan.partition
-        return (asked, least) == ([planned.rho1, planned.rho2, planned.delta], planned.minimum_size)
+        return str(exact(requirement.rho1)), str(exact(requirement.rho2)), str(self.doubt), least

@@ -9,17 +9,16 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.claims.claim import Shape
 from sfumato.claims.single_columns import Belief, beliefs
-from sfumato.claims.sub_tables import SubTableClaim, tells_composition
+from sfumato.claims.sub_tables import tells_composition
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.notes import some
-from sfumato.methods.plan import AloneFigures, PartitionFigures, Plan
-from sfumato.methods.row_order import row_order_facts
+from sfumato.methods.perturbed import PerturbationFigures
+from sfumato.methods.plan import Plan
+from sfumato.methods.small_domain.figures import AloneFigures, PartitionFigures
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.small_domain.partition import Block, Partition, partition
 from sfumato.values.arrays import Assurance
-from sfumato.values.computed import SUB_TABLE_MATRICES, SUB_TABLES
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
 from sfumato.values.mechanism import LABEL, Mechanism, SubTable
 from sfumato.values.profile import RARE, Profile
@@ -27,7 +26,7 @@ from sfumato.values.requirement import Bound, Requirement, RhoPrivacy, exact
 
 
 def plan(profile: Profile, requirement: Requirement, method: SmallDomain) -> Plan:
-    """Return the plan of the best partition that was found: see `sfumato.methods.plan`."""
+    """Return the plan of the best partition that was found."""
     if not isinstance(requirement, RhoPrivacy):
         raise PolicyError(
             "The method small-domain takes one rho1 and one rho2 for all values.",
@@ -54,33 +53,22 @@ def plan(profile: Profile, requirement: Requirement, method: SmallDomain) -> Pla
     mechanism = Mechanism(profile.domain, tables, LABEL if found.pays else None)
     quotas = tuple(block.counts for block in found.blocks)
     unprotected = [profile.domain.labels[c] for c in np.flatnonzero((profile.counts > 0) & ~protected)]
-    return Plan(
-        method=method.name,
-        assurance=assurance,
-        counts=profile.counts,
-        mechanism=mechanism,
-        quotas=quotas,
-        guarantee=SubTableClaim(assurance, rho1).guarantee(Shape((mechanism,))),
-        shuffle=not profile.keeps_order,
-        partition=_figures(found, rival, unprotected, list(beliefs(mechanism, quotas))),
-        notes=(
-            *_notes(found, unprotected),
-            *_disclosures(profile, mechanism, [block.size for block in found.blocks]),
-            *profile.column_notes,
-            profile.order.statement,
-        ),
+    told = _figures(found, rival, unprotected, list(beliefs(mechanism, quotas)))
+    figures = PerturbationFigures(
+        told.claim(assurance, mechanism.label),
+        (mechanism,),
+        profile.counts,
+        quotas,
+        partition=told,
         other_assurance=(other, _record_utility(rival)),
-        dropped=profile.dropped,
-        uniqueness=profile.uniqueness,
-        observed=profile.observed,
-        discloses_frequencies=True,
-        computed_from_table=(
-            *profile.computed_from_table,
-            SUB_TABLES,
-            SUB_TABLE_MATRICES,
-            *row_order_facts(profile),
-        ),
     )
+    notes = (
+        *_notes(found, unprotected),
+        *_disclosures(profile, mechanism, [block.size for block in found.blocks]),
+        *profile.column_notes,
+        profile.order.statement,
+    )
+    return Plan.of(profile, (method.name, assurance), figures, notes, keeps_order=profile.keeps_order)
 
 
 def _sub_table(block: Block, protected: npt.NDArray[np.bool_], rho2: Fraction) -> SubTable:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import field_validator, model_validator
 
 from sfumato.claims.buckets import BucketClaim, SuppressionVariant
-from sfumato.methods.bucketing import Bucketing
-from sfumato.methods.buckets import asked
+from sfumato.methods.bucketing import Bucketing, required
+from sfumato.methods.plan import Plan
 from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Diversity, Requirement
-
-if TYPE_CHECKING:
-    from sfumato.methods.plan import AnyPlan
-    from sfumato.values.randomness import SecretKey
 
 COMPARISONS = ("unsafe-d", "minimal")
 """Variants that are never published."""
@@ -71,10 +66,10 @@ class Suppression(Bucketing):
 
     def claim(self, requirement: Requirement, sensitive: tuple[str, ...]) -> BucketClaim:
         """Return what is promised."""
-        at_most = asked(requirement, Diversity, self.name).at_most
-        return BucketClaim("suppression", self.assurance, sensitive, at_most, self.chosen, always=self.always)
+        at_most = required(requirement, Diversity, self.name).at_most
+        return BucketClaim(self.name, self.assurance, sensitive, at_most, self.chosen, always=self.always)
 
-    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> AnyPlan:
+    def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
         from sfumato.methods.suppression import planner
 
-        return planner.plan(profile, requirement, self, key)
+        return planner.plan(profile, self.claim(requirement, profile.domain.names), key)

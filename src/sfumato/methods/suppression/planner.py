@@ -8,31 +8,38 @@ from fractions import Fraction
 
 import numpy as np
 
+from sfumato.claims.buckets import BucketClaim
 from sfumato.errors import Infeasible
-from sfumato.methods.bucket_plan import GroupPlan, SuppressionFigures, ValueBelief
-from sfumato.methods.buckets import asked, check_values, in_groups
-from sfumato.methods.suppression.method import Suppression as SuppressionMethod
+from sfumato.methods.bucketed import BucketFigures
+from sfumato.methods.bucketing import check_values, notes_of
+from sfumato.methods.plan import Plan
+from sfumato.methods.suppression.figures import SuppressionFigures, ValueBelief
 from sfumato.methods.suppression.suppress import Suppression, costs, suppress
 from sfumato.methods.suppression.variants import PROVED
-from sfumato.values.profile import Profile
+from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.randomness import SecretKey, Step
-from sfumato.values.requirement import Diversity, Requirement
 
 
-def plan(profile: Profile, requirement: Requirement, method: SuppressionMethod, key: SecretKey | None) -> GroupPlan:
-    """Return the plan: see `sfumato.methods.plan`. Each one draws anew which values take which places."""
-    claim, ell = method.claim(requirement, profile.domain.names), asked(requirement, Diversity, method.name).l
+def plan(profile: Profile, claim: BucketClaim, key: SecretKey | None) -> Plan:
+    """Return the plan. Each one draws anew which values take which places."""
+    ell = claim.at_most.denominator
     check_values(profile, ell, "l", withholding=True)
     drawn = SecretKey.fresh() if key is None or key.kept else key
-    found = suppress(profile.counts, ell, method.chosen, draw=drawn.drawing(Step.SUPPRESS), always=method.always)
-    if found.kept.sum() < ell:
+    assert claim.variant is not None
+    found = suppress(profile.counts, ell, claim.variant, draw=drawn.drawing(Step.SUPPRESS), always=claim.always)
+    groups = int(found.kept.sum()) // ell
+    if groups == 0:
         raise Infeasible(
             "R-suppression as published drew to withhold the whole table, as it can where there are as many values as "
             "l.",
             'Say variant = "rotation", which always publishes some.',
         )
-    made, figures = in_groups(profile, claim, found.suppressed, int(found.kept.sum()) // ell), _figures(profile, found)
-    return replace(made, suppression=figures, seeded=drawn.seeded, notes=(*_notes(found, figures), *made.notes))
+    told = _figures(profile, found)
+    figures = BucketFigures(
+        claim, profile.domain, profile.counts, found.suppressed, groups, counts_hash(profile), suppression=told
+    )
+    notes = [*_notes(found, told), *notes_of(profile)]
+    return replace(Plan.of(profile, (claim.method, claim.assurance), figures, notes), seeded=drawn.seeded)
 
 
 def _figures(profile: Profile, found: Suppression) -> SuppressionFigures:

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import cast
 
 from sfumato.errors import CannotMeet, UsageError
 from sfumato.methods.method import Method
-from sfumato.methods.plan import Plan
+from sfumato.methods.plan import Figures
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.uniform import Uniform
 from sfumato.values.matrix.retention import amplification
@@ -69,11 +68,20 @@ class Choice:
     """A method and a requirement, and what they mean for the table. `asked` None: nothing useful can be promised."""
 
     method: Method
-    share: float  # of the most frequent value
-    values: int
+    profile: Profile
     asked: RoundRequirement | None
-    made: Plan | None = None  # by the method
-    uniform: Plan | None = None
+    made: Figures | None = None  # by the method
+    uniform: Figures | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of the most frequent value."""
+        return float(self.profile.frequency.max())
+
+    @property
+    def values(self) -> int:
+        """How many values there are."""
+        return self.profile.domain.size
 
     def about_method(self) -> Iterator[str]:
         """Say why this method."""
@@ -85,11 +93,11 @@ class Choice:
         else:
             yield (
                 f"small-domain: records are dealt to sub-tables with few values each. With {self.values:,} values "
-                f"uniform would leave next to nothing: {_off(self.uniform)}. Its promise would be stronger, though: "
-                "small-domain's is for someone who expects the shares of a sub-table."
+                f"uniform would leave next to nothing: {self._off(self.uniform)}. Its promise would be stronger, "
+                "though: small-domain's is for someone who expects the shares of a sub-table."
             )
         if self.made is not None:
-            yield f"Expected on this table: {_off(self.made)}."
+            yield f"Expected on this table: {self._off(self.made)}."
         if self.is_useless:
             yield (
                 f"THAT IS MOSTLY NOISE: with {self.values:,} values most counts cannot be told from it. Fewer, "
@@ -101,6 +109,16 @@ class Choice:
     def is_useless(self) -> bool:
         """Whether the estimated distribution would be mostly noise."""
         return self.made is not None and (self.made.total_variation is None or self.made.total_variation > USELESS)
+
+    def _off(self, made: Figures | None) -> str:
+        """Say what the count of the most frequent value would be off by."""
+        if made is None or made.standard_error is None:
+            return "no count can be estimated"
+        code = int(self.profile.counts.argmax())
+        return (
+            f"the count of the most frequent value, {int(self.profile.counts[code]):,}, is off by about "
+            f"{made.standard_error[code]:,.0f}"
+        )
 
     def about_requirement(self) -> Iterator[str]:
         """Say why this requirement."""
@@ -130,42 +148,32 @@ class Choice:
 
 def choose(profile: Profile) -> Choice:
     """Return what to propose."""
-    share, values = float(profile.frequency.max()), profile.domain.size
-    if share > MOST_IN_ONE:
-        return Choice(Uniform(), share, values, None)
-    asked = requirement(share)
+    nothing = Choice(Uniform(), profile, None)
+    if nothing.share > MOST_IN_ONE:
+        return nothing
+    asked, values = requirement(nothing.share), nothing.values
     if values > MOST_PLANNED:
-        return Choice(Uniform(), share, values, asked)
+        return Choice(Uniform(), profile, asked)
     uniform = _planned(profile, Uniform(), asked)
-    chosen = Choice(Uniform(), share, values, asked, uniform, uniform)
+    chosen = Choice(Uniform(), profile, asked, uniform, uniform)
     if not chosen.is_useless:
         return chosen
     dealt = _planned(profile, SmallDomain(), asked) if values <= MOST_DEALT else None
     if dealt is None or _error(dealt) > MUCH_BETTER * _error(uniform):
         return chosen
-    return Choice(SmallDomain(), share, values, asked, dealt, uniform)
+    return Choice(SmallDomain(), profile, asked, dealt, uniform)
 
 
-def _planned(profile: Profile, method: Uniform | SmallDomain, asked: RoundRequirement) -> Plan | None:
+def _planned(profile: Profile, method: Method, asked: RoundRequirement) -> Figures | None:
+    limits = RhoPrivacy(Fraction(asked.rho1, 1000), Fraction(asked.rho2, 1000))
     try:
-        return cast(Plan, method.plan(profile, RhoPrivacy(Fraction(asked.rho1, 1000), Fraction(asked.rho2, 1000))))
+        return method.plan(profile, limits).figures
     except (CannotMeet, UsageError):
         return None
 
 
-def _error(made: Plan | None) -> float:
+def _error(made: Figures | None) -> float:
     return float("inf") if made is None or made.total_variation is None else made.total_variation
-
-
-def _off(made: Plan | None) -> str:
-    """Say what the count of the most frequent value would be off by."""
-    if made is None or made.standard_error is None:
-        return "no count can be estimated"
-    code = int(made.counts.argmax())
-    return (
-        f"the count of the most frequent value, {int(made.counts[code]):,}, is off by about "
-        f"{made.standard_error[code]:,.0f}"
-    )
 
 
 # --- round bins -------------------------------------------------------------------------------------------------------

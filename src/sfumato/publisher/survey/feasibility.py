@@ -102,13 +102,13 @@ def _tried(profile: Profile, case: _Case) -> Feasible:
     except (CannotMeet, UsageError) as problem:
         return result(problem.message)
     if not made.mechanisms:
-        return result(published_share=made.published_share)
+        return result(published_share=(made.rows - made.figures.total_withheld) / made.rows)
     matrices = [table.matrix for mechanism in made.mechanisms for table in mechanism.tables]
     kept = [1 - matrix.pure_noise if matrix.retention is None else matrix.retention for matrix in matrices]
     return result(
         retention_low=min(float(p.min()) for p in kept),
         retention_high=max(float(p.max()) for p in kept),
-        record_utility=made.record_utility,
+        record_utility=made.figures.record_utility,
         invertible=all(mechanism.is_invertible for mechanism in made.mechanisms),
-        total_variation=made.total_variation,
+        total_variation=made.figures.total_variation,
     )

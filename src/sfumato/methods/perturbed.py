@@ -1,0 +1,372 @@
+"""What uniform, fine-grain and small domain perturbation plan: matrices, what binds, what they cost; and its words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.claims.claim import Guarantee, Shape
+from sfumato.claims.odds import OddsClaim, violations
+from sfumato.claims.sub_tables import SubTableClaim
+from sfumato.errors import PlanMismatch
+from sfumato.methods.plan import SHOWN_VALUES, Figures, Plan, restored
+from sfumato.methods.small_domain.figures import PartitionFigures
+from sfumato.show.results import columns_table
+from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.matrix.base import Direction, Matrix
+from sfumato.values.mechanism import Mechanism, domains, finite, read_mechanism, sub_tables
+from sfumato.values.profile import Profile
+from sfumato.values.requirement import Bound, Requirement
+from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
+
+TIGHT = 1e-9
+"""A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
+SHOWN_MATRIX = 8
+RAISING = "raising the retention of either value of a pair would break the bound"
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A constraint without slack: raising the retention of `value` or of `against` would break it."""
+
+    value: str
+    direction: str
+    against: str
+    gamma: float
+
+
+@dataclass(frozen=True)
+class Loosening:
+    """What a gamma 10% larger for these values would buy."""
+
+    values: tuple[str, ...]
+    gamma: float
+    loosened: float
+    record_utility: float
+
+
+@dataclass(frozen=True)
+class UniformFigures:
+    """What plain uniform perturbation would give, with the strictest requirement for all values."""
+
+    retention: float
+    record_utility: float
+    total_variation: float  # expected, as of the plan
+    value: str  # the one whose count it would estimate better by the largest factor
+    standard_error: float  # of that count
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbationFigures(Figures):
+    """The mechanism that will be applied, with what it was computed from."""
+
+    claim: OddsClaim | SubTableClaim
+    mechanisms: tuple[Mechanism, ...]  # one
+    counts: IntArray
+    quotas: tuple[IntArray, ...]  # how many records of each value each sub-table gets
+    partition: PartitionFigures | None = None
+    loosenings: tuple[Loosening, ...] = ()
+    uniform: UniformFigures | None = None  # for fine-grain perturbation: what it is compared with
+    other_assurance: tuple[str, float] | None = None  # its name, and the record utility it would have given
+
+    if_alone = "Someone who knows these finds the record; only the noise protects it. Coarser bins help."
+    drawn = ("records", "retention", "diagonal")
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The one mechanism."""
+        return self.mechanisms[0]
+
+    @property
+    def domain(self) -> SensitiveDomain:
+        """The sensitive domain."""
+        return self.mechanism.domain
+
+    @property
+    def matrix(self) -> Matrix:
+        """The matrix of all rows; sub-tables have matrices of their own (`mechanism.tables`)."""
+        return self.mechanism.matrix
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The strictest bound on each value."""
+        return self.mechanism.bounds
+
+    @property
+    def rows(self) -> int:
+        """The number of records to publish."""
+        return int(self.counts.sum())
+
+    @property
+    def gamma(self) -> list[float]:
+        """gamma_i; infinite where nothing is required."""
+        return [math.inf if b.gamma is None else float(b.gamma) for b in self.bounds]
+
+    @property
+    def retention(self) -> FloatArray:
+        """p_i, averaged over the records of a value where they are in several sub-tables; NaN where it has none."""
+        none = np.full(self.domain.size, math.nan)
+        of_tables = [table.matrix.retention for table in self.mechanism.tables]
+        return self._averaged([none if p is None else p for p in of_tables])
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """P[i, i], averaged in the same way."""
+        return self._averaged([table.matrix.diagonal for table in self.mechanism.tables])
+
+    def _averaged(self, of_tables: list[FloatArray]) -> FloatArray:
+        if self.mechanism.is_whole:
+            return of_tables[0]
+        total = np.zeros(self.domain.size)
+        for table, quotas, numbers in zip(self.mechanism.tables, self.quotas, of_tables, strict=True):
+            total[table.codes] += quotas * numbers
+        averaged: FloatArray = np.full(self.domain.size, math.nan)
+        np.divide(total, self.counts, out=averaged, where=self.counts > 0)
+        return averaged
+
+    @property
+    def record_utility(self) -> float:
+        """The expected share of records whose value is unchanged: FG Def. 3."""
+        tables = zip(self.mechanism.tables, self.quotas, strict=True)
+        return sum(float(quotas @ table.matrix.diagonal) for table, quotas in tables) / max(1, self.rows)
+
+    @cached_property
+    def standard_error(self) -> FloatArray | None:
+        """The expected standard error of each count's inverse estimate, for this table; None without an inverse."""
+        variance = self.mechanism.variance(self.quotas)
+        return None if variance is None else np.sqrt(variance)
+
+    @property
+    def total_variation(self) -> float | None:
+        """Expected total variation between the true and the estimated distribution (normal approximation)."""
+        if self.standard_error is None:
+            return None
+        return float(self.standard_error.sum() * math.sqrt(2 / math.pi) / 2 / max(1, self.rows))
+
+    @property
+    def aggregate_utility(self) -> float | None:
+        """Expected 1 - (1/m) sum |f_i - f'_i| for the inverse estimate: FG Def. 2."""
+        return None if self.total_variation is None else 1 - 2 * self.total_variation / self.domain.size
+
+    @property
+    def uniform_estimates_better(self) -> bool:
+        """Whether plain uniform perturbation is expected to estimate the distribution better."""
+        if self.uniform is None:
+            return False
+        return self.total_variation is None or self.uniform.total_variation < self.total_variation * (1 - TIGHT)
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions in which beliefs are bounded."""
+        return self.claim.guarantee(Shape(self.mechanisms)).directions
+
+    @cached_property
+    def bindings(self) -> tuple[Binding, ...]:
+        """The constraints that hold with equality, up to the integers' rounding; for one matrix of all rows."""
+        if not self.mechanism.is_whole:
+            return ()
+        found = []
+        factors = {"upward": self.matrix.upward, "downward": self.matrix.downward}
+        for direction in self.directions:
+            for code, bound in enumerate(self.bounds):
+                factor = factors[direction](code)
+                if bound.gamma is not None and factor is not None and factor >= bound.gamma * (1 - TIGHT):
+                    rival = self.domain.labels[self.matrix.worst_case(code, direction)[1]]
+                    found.append(Binding(self.domain.labels[code], direction, rival, float(bound.gamma)))
+        return tuple(found)
+
+    def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:
+        allocate = (Allocate(self.mechanism, self.quotas),) if self.mechanism.label else ()
+        perturb = Perturb(self.mechanisms, None if self.partition is None else self.counts)
+        return (*allocate, perturb, *([Shuffle(self.rows)] if plan.shuffle else []))
+
+    def meets(self, requirement: Requirement, asked: object) -> bool:
+        if self.partition is not None:
+            return asked == self.partition.asked
+        return asked is None and requirement.bounds(self.domain, self.counts.tolist()) == self.bounds
+
+    def require(self, plan: Plan) -> None:
+        """Raise unless every matrix keeps its bounds, and the sub-tables theirs."""
+        if self.partition is not None:
+            self.partition.require(self.mechanism, self.quotas, self.counts, plan.assurance)
+        for table in self.mechanism.tables:
+            if broken := next(violations(table.matrix, table.bounds, self.directions), None):
+                value = self.domain.labels[table.codes[broken.code]]
+                raise PlanMismatch(
+                    f"The plan's matrix does not keep its own bound for {value!r}.",
+                    "The plan file was changed after it was made: plan again.",
+                )
+
+    def explained(self, plan: Plan) -> Iterator[list[str]]:
+        yield list(_what(self, plan))
+        if self.partition is not None:
+            yield list(self.partition.explained(self.mechanism, self.quotas, plan.assurance))
+            yield list(_values(self))
+        else:
+            yield from (list(_matrix(self)), list(_values(self)), list(_binding(self)))
+        yield list(_cost(self))
+
+    # --- JSON ---------------------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> Any:
+        """Return a row for each value: its records, and how it is kept."""
+        codes = np.arange(self.domain.size, dtype=np.int32)
+        figures = {"records": self.counts, "retention": self.retention, "diagonal": self.diagonal}
+        return columns_table(self.domain.columns(self.domain.split(codes)), figures)
+
+    def to_dict(self, plan: Plan) -> dict[str, Any]:
+        errors, other = self.standard_error, self.other_assurance
+        return {
+            "sensitive": self.domain.names,
+            "rows": plan.rows,
+            "dropped": plan.dropped,
+            "domain": self.domain.values,
+            "counts": self.counts.tolist(),
+            "retention": [finite(p) for p in self.retention.tolist()],
+            "diagonal": [finite(p) for p in self.diagonal.tolist()],
+            "gamma": [finite(g) for g in self.gamma],
+            "record_utility": self.record_utility,
+            "aggregate_utility": self.aggregate_utility,
+            "total_variation": self.total_variation,
+            "standard_error": None if errors is None else errors.tolist(),
+            "epsilon": finite(self.mechanism.epsilon),
+            "condition_number": finite(self.mechanism.condition_number),
+            "guarantee": plan.guarantee.to_dict(),
+            "binding": self.bindings,
+            "loosening": self.loosenings,
+            "other_assurance": None if other is None else {"assurance": other[0], "record_utility": other[1]},
+            "uniform": self.uniform,
+            "shuffle": plan.shuffle,
+            **plan.told(),
+            "parts": domains(self.domain),
+            "sub_tables": sub_tables(self.mechanism),
+            "sub_table_column": self.mechanism.label,
+            "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
+            "partition": self.partition,
+        }
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> PerturbationFigures:
+        other = raw["other_assurance"]
+        partition = None if raw["partition"] is None else restored(PartitionFigures, raw["partition"])
+        mechanism = read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"])
+        quotas = [raw["counts"]] if raw["quotas"] is None else raw["quotas"]
+        stated = Guarantee.read(raw["guarantee"])
+        odds = OddsClaim(stated.scope, stated.directions, raw["discloses_frequencies"])
+        return cls(
+            claim=odds if partition is None else partition.claim(raw["assurance"], mechanism.label),
+            mechanisms=(mechanism,),
+            counts=np.array(raw["counts"], dtype=np.int64),
+            quotas=tuple(np.array(of_table, dtype=np.int64) for of_table in quotas),
+            partition=partition,
+            loosenings=tuple(restored(Loosening, each) for each in raw["loosening"]),
+            uniform=None if raw["uniform"] is None else restored(UniformFigures, raw["uniform"]),
+            other_assurance=None if other is None else (other["assurance"], other["record_utility"]),
+        )
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _what(figures: PerturbationFigures, plan: Plan) -> Iterator[str]:
+    domain, mechanism = figures.domain, figures.mechanism
+    yield (
+        f"{plan.rows:,} records; {domain.name} has {domain.size:,} values. "
+        f"Method {plan.method}, assurance {plan.assurance}."
+    )
+    order = "Then the rows are shuffled." if plan.shuffle else "The rows stay in their order."
+    stays = f"All other published columns stay as they are, but for bins and merged values. {order}"
+    kept = [p for table in mechanism.tables if (p := table.matrix.retention) is not None]
+    if not kept:
+        own = figures.matrix.diagonal
+        yield (
+            f"Each record is published with its own {domain.name} with probability {own.min():.2%} to {own.max():.2%}, "
+            f"and otherwise with another of all {domain.size:,} values, by its column of the matrix. {stays}"
+        )
+        return
+    low, high = min(float(p.min()) for p in kept), max(float(p.max()) for p in kept)
+    shown = f"{low:.2%}" if math.isclose(low, high) else f"{low:.2%} to {high:.2%}"
+    draws = f"keeps its {domain.name} with probability {shown} (its retention) and otherwise draws one of all"
+    if mechanism.label is None:
+        yield f"Each record {draws} {mechanism.tables[0].codes.size:,} values. {stays}"
+    else:
+        yield (
+            f"The records are dealt at random to {len(mechanism.tables):,} sub-tables, which the column "
+            f"{mechanism.label} tells. Each record {draws} values of its sub-table. {stays}"
+        )
+
+
+def _matrix(figures: PerturbationFigures) -> Iterator[str]:
+    head = "Matrix: row = published value, column = original value; columns sum to one"
+    matrix, labels = figures.matrix, figures.domain.labels
+    if matrix.size <= SHOWN_MATRIX:
+        width = max(8, *map(len, labels))
+        yield f"{head}:"
+        yield f"  {'':{width}} " + " ".join(f"{name:>{width}}" for name in labels)
+        for name, row in zip(labels, matrix.dense(), strict=True):
+            yield f"  {name:{width}} " + " ".join(f"{x:>{width}.4f}" for x in row)
+    elif matrix.retention is None:
+        yield f"{head}. It has {matrix.size:,} values, too many to show."
+    else:
+        yield (
+            f"{head}: an original value i becomes any one other value with probability (1 - retention_i) / "
+            f"{matrix.size:,}, and itself with its diagonal."
+        )
+
+
+def _values(figures: PerturbationFigures) -> Iterator[str]:
+    more = figures.domain.size - SHOWN_VALUES
+    yield "Values, the most frequent first" + (f" ({more:,} more in --json)" if more > 0 else "")
+    yield f"  {'value':24} {'records':>10} {'gamma':>10} {'retention':>10} {'diagonal':>9} {'std. error':>11}"
+    errors, gammas, retention, diagonal = figures.standard_error, figures.gamma, figures.retention, figures.diagonal
+    for c in np.argsort(-figures.counts, kind="stable")[:SHOWN_VALUES]:
+        error = "none" if errors is None else f"{errors[c]:,.1f}"
+        gamma = "none" if math.isinf(gammas[c]) else f"{gammas[c]:.4g}"
+        kept, own = ("none" if math.isnan(p) else f"{p:.4f}" for p in (retention[c], diagonal[c]))
+        value, records = figures.domain.labels[c][:24], figures.counts[c]
+        yield f"  {value:24} {records:>10,} {gamma:>10} {kept:>10} {own:>9} {error:>11}"
+
+
+def _binding(figures: PerturbationFigures) -> Iterator[str]:
+    given, bindings = figures.matrix.retention is None, figures.bindings
+    if not bindings:
+        why = "every bound of the given matrix has room" if given else "nothing is required, or everything is retained"
+        yield f"No constraint binds: {why}."
+        return
+    yield f"What binds: {'the given matrix leaves no room' if given else RAISING}"
+    for b in bindings[:SHOWN_VALUES]:
+        yield f"  {b.value}, {b.direction}, against {b.against} (gamma = {b.gamma:.4g})"
+    if len(bindings) > SHOWN_VALUES:
+        yield f"  ... and {len(bindings) - SHOWN_VALUES:,} more"
+    for x in figures.loosenings:
+        who = ", ".join(x.values[:3]) + (f" and {len(x.values) - 3} more" if len(x.values) > 3 else "")
+        yield (
+            f"  Loosening gamma of {who} from {x.gamma:.4g} to {x.loosened:.4g} lifts record utility "
+            f"from {figures.record_utility:.4f} to {x.record_utility:.4f}."
+        )
+
+
+def _cost(figures: PerturbationFigures) -> Iterator[str]:
+    yield "Utility and cost"
+    yield f"  record utility (share of unchanged records, FG Def. 3): {figures.record_utility:.4f}"
+    if figures.other_assurance:
+        name, utility = figures.other_assurance
+        yield f"  record utility of the {name} version: {utility:.4f}"
+    if figures.total_variation is not None:
+        yield f"  expected total variation of the estimated distribution: {figures.total_variation:.4f}"
+        aggregate = figures.aggregate_utility
+        yield f"  expected aggregate utility (FG Def. 2; divides by m, so high by itself): {aggregate:.4f}"
+    if figures.uniform:
+        yield (
+            "  plain uniform perturbation with the strictest requirement: record utility "
+            f"{figures.uniform.record_utility:.4f}, expected total variation {figures.uniform.total_variation:.4f}"
+        )
+    epsilon = "infinite" if math.isinf(figures.mechanism.epsilon) else f"{figures.mechanism.epsilon:.4f}"
+    yield f"  local differential privacy of the sensitive attribute: epsilon = {epsilon}"
+    yield f"  condition number of the matrix (2-norm): {figures.mechanism.condition_number:.4g}"
