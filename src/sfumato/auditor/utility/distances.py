@@ -5,7 +5,9 @@ Tables are counts with one axis for each column. An estimate may have negative c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -130,3 +132,12 @@ def _cube(table: FloatArray) -> FloatArray:
     for axis in range(table.ndim):
         table = np.concatenate([table, table.sum(axis=axis, keepdims=True)], axis=axis)
     return table
+
+
+def without_nan(value: Any) -> Any:
+    """Return values for JSON, which has no number that is none: null stands for it."""
+    if isinstance(value, dict):
+        return {name: without_nan(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

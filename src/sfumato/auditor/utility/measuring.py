@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,10 @@ def measure(evidence: Evidence) -> Utility:
         published_share=evidence.manifest.data.rows / max(1, evidence.rows),
         record_utility=_record_utility(evidence),
         aggregate_utility=None if alone is None else 1 - 2 * alone.distance / alone.true.size,
-        tables=tuple(_figures(found) for found in compared),
+        tables=tuple(
+            TableUtility.of(c.columns, c.true, c.estimated.value, c.estimated.published, covered(c.estimated, c.true))
+            for c in compared
+        ),
         queries=_queries(evidence, names, notes),
         associations=tuple(_associations(evidence, compared, notes)),
         notes=tuple(dict.fromkeys(notes)),
@@ -99,11 +102,16 @@ class Compared:
         """The total variation."""
         return distances(self.true, self.estimated.value).total_variation
 
-    @property
-    def held(self) -> BoolArray:
-        """Whether the interval of each cell holds the true count."""
-        lower, upper = self.estimated.interval(LEVEL)
-        return np.asarray((lower <= self.true) & (self.true <= upper))
+
+def covered(estimated: JointTable, true: FloatArray) -> float:
+    """Return the share of the cells with an error bar whose interval holds the true count; NaN without one."""
+    noisy = estimated.standard_error > 0
+    return _mean(_held(estimated, true)[noisy])
+
+
+def _held(estimated: JointTable, true: FloatArray) -> BoolArray:
+    lower, upper = estimated.interval()
+    return np.asarray((lower <= true) & (true <= upper))
 
 
 def _compared(evidence: Evidence, columns: Sequence[str], notes: list[str]) -> Compared | None:
@@ -134,12 +142,6 @@ def _true(evidence: Evidence, estimated: JointTable) -> FloatArray:
     return np.bincount(cells[inside], minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
 
-def _figures(found: Compared) -> TableUtility:
-    estimated, noisy = found.estimated, found.estimated.standard_error > 0
-    covered = float(found.held[noisy].mean()) if noisy.any() else math.nan
-    return TableUtility.of(found.columns, found.true, estimated.value, estimated.published, covered)
-
-
 # --- random counts ----------------------------------------------------------------------------------------------------
 
 
@@ -152,11 +154,9 @@ def _queries(evidence: Evidence, names: Sequence[str], notes: list[str]) -> Quer
         return None
     draw = simulation(evidence.seed)
     sets = conditions(draw, names)
-    parts = [_asked(evidence, columns, number, draw, notes) for columns, number in sets.items()]
-    answers = [part for part in parts if part is not None]
-    if not answers:
-        return None
-    return _pooled(evidence, answers, sum(sets.values()))
+    parts = {columns: _asked(evidence, columns, number, draw, notes) for columns, number in sets.items()}
+    answers = {columns: part for columns, part in parts.items() if part is not None}
+    return _pooled(evidence, answers, sum(sets.values())) if answers else None
 
 
 def conditions(
@@ -173,45 +173,31 @@ def conditions(
     return sets
 
 
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """Some conditions on the same columns, with every sensitive value."""
-
-    columns: int
-    true: FloatArray
-    error: FloatArray  # relative
-    naive: FloatArray
-    held: BoolArray
-
-
 def _asked(
     evidence: Evidence, columns: Sequence[str], number: int, draw: np.random.Generator, notes: list[str]
-) -> _Answers | None:
+) -> FloatArray | None:
+    """Ask some conditions on the same columns with every sensitive value; those that have enough records count.
+
+    Returns the relative errors, those of the published counts, and whether intervals hold the truth: [3, conditions].
+    """
     found = _compared(evidence, (*columns, *evidence.sensitive), notes)
     if found is None:
         return None
-    shape = found.true.shape[: len(columns)]
-    where = draw.integers(0, math.prod(shape), number)
-    true, value, naive = (
-        array.reshape(math.prod(shape), -1)[where].ravel()
-        for array in (found.true, found.estimated.value, found.estimated.published)
+    estimated, cells = found.estimated, math.prod(found.true.shape[: len(columns)])
+    where = draw.integers(0, cells, number)
+    true, value, naive, held = (
+        array.reshape(cells, -1)[where].ravel()
+        for array in (found.true, estimated.value, estimated.published, _held(estimated, found.true))
     )
-    held = found.held.reshape(math.prod(shape), -1)[where].ravel()
-    counts = true >= SELECTIVITY * evidence.rows
-    true = true[counts]
-    return _Answers(
-        len(columns),
-        true,
-        np.abs(value[counts] - true) / true,
-        np.abs(naive[counts] - true) / true,
-        held[counts],
-    )
+    enough = true >= SELECTIVITY * evidence.rows
+    true, value, naive, held = true[enough], value[enough], naive[enough], held[enough]
+    return np.stack([np.abs(value - true) / true, np.abs(naive - true) / true, held])
 
 
-def _pooled(evidence: Evidence, answers: Sequence[_Answers], conditions: int) -> QueryUtility:
-    error, naive, held = (np.concatenate([getattr(a, name) for a in answers]) for name in ("error", "naive", "held"))
-    sizes = sorted({a.columns for a in answers})
-    of_size = {k: np.concatenate([a.error for a in answers if a.columns == k]) for k in sizes}
+def _pooled(evidence: Evidence, answers: Mapping[tuple[str, ...], FloatArray], conditions: int) -> QueryUtility:
+    error, naive, held = np.concatenate(list(answers.values()), axis=1)
+    sizes = sorted({len(columns) for columns in answers})
+    of_size = {k: np.concatenate([part[0] for columns, part in answers.items() if len(columns) == k]) for k in sizes}
     values = math.prod(len(evidence.labels(name)) for name in evidence.sensitive)
     return QueryUtility(
         pool=conditions * values,
@@ -249,13 +235,5 @@ def _associations(evidence: Evidence, compared: Sequence[Compared], notes: list[
         for strength in after.measures:
             before = next((of for start, of in MEASURES.items() if strength.name.startswith(start)), None)
             if before is not None:
-                yield AssociationUtility(
-                    first,
-                    second,
-                    strength.name,
-                    before(found.true),
-                    strength.estimate,
-                    strength.lower,
-                    strength.upper,
-                    strength.naive,
-                )
+                figures = strength.estimate, strength.lower, strength.upper, strength.naive
+                yield AssociationUtility(first, second, strength.name, before(found.true), *figures)

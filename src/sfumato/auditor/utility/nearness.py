@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.analyst.answer import Estimator
 from sfumato.analyst.release import Release
-from sfumato.analyst.tables import JointTable, table
+from sfumato.analyst.tables import table
 from sfumato.auditor.utility.distances import (
     CubeErrors,
     Distances,
@@ -18,8 +18,10 @@ from sfumato.auditor.utility.distances import (
     cube_errors,
     distances,
     relative_errors,
+    without_nan,
 )
-from sfumato.auditor.utility.truth import Truth, count_truth
+from sfumato.auditor.utility.measuring import covered
+from sfumato.auditor.utility.truth import count_truth
 
 WORDS = {
     "kl": "Kullback-Leibler, nats",
@@ -48,7 +50,8 @@ class Nearness:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures with stable keys (docs/json.md); null for what does not exist."""
-        return {name: _without_nan(value) for name, value in asdict(self).items()}
+        found: dict[str, Any] = without_nan(asdict(self))
+        return found
 
     def explain(self) -> str:
         """Return the figures as text."""
@@ -93,18 +96,10 @@ def nearness(
         base=relative_errors(true.counts, estimated.value),
         cube=cube_errors(true.counts, estimated.value),
         level=level,
-        covered=_covered(estimated, true),
+        covered=covered(estimated, true.counts),
         surplus=true.surplus,
         outside=true.outside,
     )
-
-
-def _covered(estimated: JointTable, true: Truth) -> float:
-    lower, upper = estimated.interval()
-    known = estimated.standard_error > 0
-    if not known.any():
-        return np.nan
-    return float(((lower <= true.counts) & (true.counts <= upper))[known].mean())
 
 
 def _errors(what: str, errors: RelativeErrors) -> str:
@@ -117,11 +112,3 @@ def _errors(what: str, errors: RelativeErrors) -> str:
         f"  relative error, {what}: mean {errors.mean:.1%}, median {errors.median:.1%} "
         f"of {errors.cells:,} cell(s){apart}"
     )
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nan(inner) for name, inner in value.items()}
-    if isinstance(value, tuple | list):
-        return [_without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and np.isnan(value) else value

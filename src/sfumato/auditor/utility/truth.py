@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -130,23 +130,46 @@ class _Axis:
 
     column: Column
     labels: Sequence[Any]
-    place: Callable[[Any], int]
+    read: Reader
+    index: dict[Any, int]  # the place of each label, as it is read
+    merged: dict[Any, str]  # value, as it is read -> name
     missing: int = 0  # rows
     strange: int = 0
     example: Any = None
 
     def places(self, column: Any) -> IntArray:
         """Return the place of each row; the work is done on the distinct values."""
-        coded = _coded(column)
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         values = [*_values(coded.dictionary), None]
         codes = codes_of(coded, len(values) - 1)
-        places = np.array([self.place(value) for value in values], dtype=np.int64).take(codes)
+        places = np.array([self._place(value) for value in values], dtype=np.int64).take(codes)
         self.missing += int((places == MISSING).sum())
         strange = np.flatnonzero(places == STRANGE)
         if strange.size and not self.strange:
             self.example = values[codes[strange[0]]]
         self.strange += strange.size
         return places
+
+    def _place(self, value: Any) -> int:
+        """Return the place of a value of the table. NaN is a missing value where it is no label of its own."""
+        key, is_recoded = None if value is None else self.read(value), self.column.treatment != "untouched"
+        if is_recoded and key in self.merged:
+            return self.index.get(self.read(self.merged[key]), STRANGE)
+        if key is NAN and NAN not in self.index:
+            key = None
+        if key in self.index:
+            return self.index[key]
+        if key is None:
+            return MISSING
+        return _bin_of(value, self.index, self._bins) if is_recoded else STRANGE
+
+    @cached_property
+    def _bins(self) -> list[tuple[float, float, int]]:
+        """Lower end, upper end and place of each bin, ascending; nothing unless all labels are bins."""
+        matches = {place: BIN.fullmatch(str(label)) for place, label in enumerate(self.labels) if label is not None}
+        if None in matches.values():
+            return []
+        return sorted((*_bounds(match), place) for place, match in matches.items() if match)
 
     def about_strange(self) -> UsageError:
         known = ", ".join(repr(str(label)) for label in self.labels[:4]) + (", ..." if len(self.labels) > 4 else "")
@@ -179,8 +202,7 @@ def _axis(release: Release, source: Source, name: str, labels: Sequence[Any]) ->
         raise _no_column("table", name, source.names)
     read = _reader(types[name], value_type(source.column_type(name)))
     merged = {read(v): new for new, values in (release.manifest.merged or {}).get(name, {}).items() for v in values}
-    recoded = None if column.treatment == "untouched" else _Recoded(merged, _bins(labels))
-    return _Axis(column, labels, partial(_place, _index(name, labels, read), recoded, read))
+    return _Axis(column, labels, read, _index(name, labels, read), merged)
 
 
 def _no_column(what: str, name: str, names: Sequence[str]) -> UsageError:
@@ -200,41 +222,11 @@ def _index(name: str, labels: Sequence[Any], read: Reader) -> dict[Any, int]:
     return index
 
 
-def _place(index: dict[Any, int], recoded: _Recoded | None, read: Reader, value: Any) -> int:
-    """Return the place of a value of the table. NaN is a missing value where it is no label of its own."""
-    key = None if value is None else read(value)
-    if recoded is not None and key in recoded.merged:
-        return index.get(read(recoded.merged[key]), STRANGE)
-    if key is NAN and NAN not in index:
-        key = None
-    if key in index:
-        return index[key]
-    if key is None:
-        return MISSING
-    return STRANGE if recoded is None else _bin_of(value, index, recoded.bins)
-
-
-# --- bins and merged values -------------------------------------------------------------------------------------------
+# --- bins -------------------------------------------------------------------------------------------------------------
 
 _END = r"(\d{4}-\d\d-\d\d|-?\d+(?:\.\d+)?(?:e[+-]\d+)?)"
 BIN = re.compile(rf"\[{_END}, {_END}\)|< {_END}|>= {_END}")
 """How `recoding.Bins` and `recoding.DateBins` label a bin that has ends."""
-
-
-@dataclass(frozen=True)
-class _Recoded:
-    """How values were recoded."""
-
-    merged: dict[Any, str]  # value, as it is read -> name
-    bins: list[tuple[float, float, int]]  # lower end, upper end, place
-
-
-def _bins(labels: Sequence[Any]) -> list[tuple[float, float, int]]:
-    """Return lower end, upper end and place of each bin, ascending; nothing unless all labels are bins."""
-    matches = {place: BIN.fullmatch(str(label)) for place, label in enumerate(labels) if label is not None}
-    if None in matches.values():
-        return []
-    return sorted((*_bounds(match), place) for place, match in matches.items() if match)
 
 
 def _bounds(match: re.Match[str]) -> tuple[float, float]:
@@ -249,16 +241,11 @@ def _end(text: str) -> float:
     return float(text) if day == NO_DAY else day
 
 
-def _day(value: Any) -> int:
-    """Return the day of a date or a time, or of a text that names one, as a number; NO_DAY for all else."""
-    if isinstance(value, date):  # a datetime is one
-        return (date(value.year, value.month, value.day) - EPOCH).days
-    return day_of_text(value) if isinstance(value, str) else NO_DAY
-
-
 def _bin_of(value: Any, index: dict[Any, int], bins: list[tuple[float, float, int]]) -> int:
-    """Return the place of the bin that a number or a day falls in."""
-    day = _day(value)
+    """Return the place of the bin that a number falls in, or the day of a date, a time or a text that names one."""
+    day = day_of_text(value) if isinstance(value, str) else NO_DAY
+    if isinstance(value, date):  # a datetime is one
+        day = (date(value.year, value.month, value.day) - EPOCH).days
     if day != NO_DAY and not bins:
         labels = [by.label(int(by.numbers(np.array([day]))[0])) for by in map(DateBins, DATE_UNITS)]
         return next((index[label] for label in labels if label in index), STRANGE)
@@ -274,11 +261,6 @@ def _bin_of(value: Any, index: dict[Any, int], bins: list[tuple[float, float, in
 
 Reader = Callable[[Any], Any]
 """Gives a value, of the table or of an axis, a form in which equal values are equal; leaves what it cannot read."""
-
-
-def _coded(column: Any) -> Any:
-    """Return a column as a dictionary."""
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _values(dictionary: Any) -> list[Any]:
@@ -326,29 +308,21 @@ def _truth_value(value: Any) -> Any:
     return {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower(), value)
 
 
-def _date(value: Any) -> Any:
-    return _parsed(date.fromisoformat, value) if isinstance(value, str) else value
-
-
-def _time(value: Any) -> Any:
-    return _parsed(time.fromisoformat, value) if isinstance(value, str) else value
+def _parsed(parse: Callable[[str], Any], value: Any) -> Any:
+    """Return what a text says, if it can be read; all else as it is."""
+    try:
+        return parse(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _moment(value: Any) -> Any:
     """Return a time without its zone, in UTC, and to the microsecond; a date is its midnight."""
-    if isinstance(value, str):
-        value = _parsed(datetime.fromisoformat, value)
+    value = _parsed(datetime.fromisoformat, value)
     if isinstance(value, datetime):
         moment = value if value.tzinfo is None else value.astimezone(UTC)
         return datetime.combine(moment.date(), moment.time())
     return datetime.combine(value, time()) if isinstance(value, date) else value
-
-
-def _parsed(parse: Callable[[str], Any], text: str) -> Any:
-    try:
-        return parse(text)
-    except ValueError:
-        return text
 
 
 KINDS = {
@@ -363,5 +337,6 @@ MIXED = {"number": {"number", "truth value"}, "moment": {"date", "moment"}}
 """The kind as which two kinds are compared."""
 SHORT: dict[str, type[np.floating[Any]]] = {"halffloat": np.float16, "float": np.float32}
 READERS: dict[str, Reader] = {
-    "text": str, "number": _number, "truth value": _truth_value, "date": _date, "moment": _moment, "time": _time,
+    "text": str, "number": _number, "truth value": _truth_value, "moment": _moment,
+    "date": partial(_parsed, date.fromisoformat), "time": partial(_parsed, time.fromisoformat),
 }  # fmt: skip

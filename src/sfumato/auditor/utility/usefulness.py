@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.utility.distances import distances, relative_errors
+from sfumato.auditor.utility.distances import distances, relative_errors, without_nan
 from sfumato.values.arrays import FloatArray
 from sfumato.values.text import indented
 
@@ -42,15 +42,11 @@ class TableUtility:
         cls, columns: tuple[str, ...], true: FloatArray, estimated: FloatArray, published: FloatArray, covered: float
     ) -> TableUtility:
         """Measure an estimated table, and the published counts, against the true one."""
-        near, errors = distances(true, estimated), relative_errors(true, estimated)
+        near, errors = asdict(distances(true, estimated)), relative_errors(true, estimated)
         return cls(
             columns=columns,
             cells=true.size,
-            total_variation=near.total_variation,
-            l1=near.l1,
-            l2=near.l2,
-            kl=near.kl,
-            chi_square=near.chi_square,
+            **{name: near[name] for name in ("total_variation", "l1", "l2", "kl", "chi_square")},
             mean_error=errors.mean,
             median_error=errors.median,
             naive_total_variation=distances(true, published).total_variation,
@@ -110,7 +106,7 @@ class Utility:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready values. Keys: docs/json.md."""
-        found: dict[str, Any] = _plain(asdict(self))
+        found: dict[str, Any] = without_nan(asdict(self))
         return found
 
     def explain(self) -> str:
@@ -152,14 +148,6 @@ def _percent(share: float) -> str:
 def _covering(share: float) -> str:
     """Return how many of the intervals hold the truth; nothing where estimates have none, being exact or not known."""
     return "" if math.isnan(share) else f", 95% intervals cover {share:.1%}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # --- measures of association in a true table --------------------------------------------------------------------------
