@@ -16,10 +16,10 @@ from time import perf_counter
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.analyst.grouped.buckets import Deal, Fit
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.bucket_deal import Deal as DealInBatches
 from sfumato.values.bucket_deal import Runs
+from sfumato_papers.two_tables import DealtTable, Fitted
 
 ADULT = "adult_complete_45222.parquet"
 CENSUS = "acs2024_census_like_500k.parquet"
@@ -82,14 +82,14 @@ DEALERS: dict[str, Dealer] = {
 }
 
 
-def dealt(group: IntArray, value: IntArray, values: int) -> Deal:
+def dealt(group: IntArray, value: IntArray, values: int) -> DealtTable:
     cell, count = np.unique(group * values + value, return_counts=True)
-    return Deal.of(cell // values, cell % values, count, values)
+    return DealtTable.of(cell // values, cell % values, count, values)
 
 
 def releases(
     value: IntArray, size: int, dealer: Dealer, orders: int, deals: int, rng: np.random.Generator
-) -> Iterator[tuple[Deal, IntArray, IntArray]]:
+) -> Iterator[tuple[DealtTable, IntArray, IntArray]]:
     """Yield deal, and group and record of each place."""
     for _ in range(orders):
         group, place_value = dealer(np.bincount(value), size, rng)
@@ -118,7 +118,7 @@ def header(*cells: str) -> None:
 # --- 1. coverage ----------------------------------------------------------------------------------------------------
 
 
-def candidates(fit: Fit) -> dict[str, FloatArray]:
+def candidates(fit: Fitted) -> dict[str, FloatArray]:
     """Return standard errors of the count of each value: one condition, one stratum."""
     (part,), (stratum,) = fit.parts, fit.deal.strata
     a = np.concatenate([block for _, block in stratum.group_weights(np.eye(stratum.codes.size))])
@@ -174,20 +174,20 @@ def coverage_table() -> None:
 # --- 2. deals -------------------------------------------------------------------------------------------------------
 
 
-def dense(deal: Deal) -> tuple[FloatArray, FloatArray]:
+def dense(deal: DealtTable) -> tuple[FloatArray, FloatArray]:
     """Return the composition of each kind, and how many groups there are of it."""
     (stratum,) = deal.strata
     return stratum.counts.times(np.eye(deal.values), slice(None)), stratum.groups
 
 
-def generalized(deal: Deal, sigma: FloatArray) -> FloatArray:
+def generalized(deal: DealtTable, sigma: FloatArray) -> FloatArray:
     """Return the standard error of each theta under weights by the true variances, the best linear ones."""
     c, groups = dense(deal)
     gram = (c * (groups / (c @ sigma))[:, None]).T @ c
     return np.sqrt(np.maximum(np.diag(np.linalg.pinv(gram)) - sigma / (groups @ c), 0))
 
 
-def shipped(deal: Deal, sigma: FloatArray) -> FloatArray:
+def shipped(deal: DealtTable, sigma: FloatArray) -> FloatArray:
     """Return the standard error of each theta under weights 1/|g|."""
     (stratum,), (c, groups) = deal.strata, dense(deal)
     a = np.concatenate([block for _, block in stratum.group_weights(np.diag(1 / stratum.records))])
@@ -248,7 +248,7 @@ def association_table() -> None:
         found = []
         for deal, group, record in releases(value, size, anatomize, 1, 20, np.random.default_rng(3)):
             fits = [deal.fit(group, np.ones(group.size), z[record], int(z.max()) + 1) for z in by]
-            found.append([[uncertainty(e.value) for e in (fit.classical(), fit.estimate())] for fit in fits])
+            found.append([[uncertainty(e) for e in (fit.classical(np.eye(14)), fit.estimate().value)] for fit in fits])
         classical, squares = np.mean(found, axis=0).T.tolist()
         row(size, "classical", *classical)
         row(size, "least squares, negative counts set to 0", *squares)
@@ -267,7 +267,7 @@ def size_table(records: int = 10_000_000, values: int = 1_000, size: int = 10) -
         cell = np.unique(group * values + value)
         triples, z = (cell // values, cell % values, np.ones(cell.size, dtype=np.int64)), rng.random(group.size)
         times = [perf_counter()]
-        deal = Deal.of(*triples, values)
+        deal = DealtTable.of(*triples, values)
         times.append(perf_counter())
         _ = deal.strata[0].inverse
         times.append(perf_counter())

@@ -9,19 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.analyst.grouped import buckets, compositions
-from sfumato.analyst.grouped.buckets import PRIOR_FREEDOM, Deal, Fit
+from sfumato.analyst.grouped import compositions
+from sfumato.analyst.grouped.buckets import PRIOR_FREEDOM
 from sfumato.analyst.grouped.compositions import OWN_VARIANCE
 from sfumato.values.arrays import FloatArray, IntArray
+from sfumato_papers.two_tables import DealtTable, Fitted
 
 Ints = npt.ArrayLike
 
 
-def dealt(group: Ints, value: Ints, values: int, stratum: Ints | None = None) -> Deal:
+def dealt(group: Ints, value: Ints, values: int, stratum: Ints | None = None) -> DealtTable:
     """Return the deal of records: what the sensitive table says of their groups."""
     cell, count = np.unique(np.asarray(group) * values + np.asarray(value), return_counts=True)
     inside = None if stratum is None else np.asarray(stratum, dtype=np.int64)
-    return Deal.of(cell // values, cell % values, count, values, inside)
+    return DealtTable.of(cell // values, cell % values, count, values, inside)
 
 
 def round_robin(counts: IntArray, size: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
@@ -42,7 +43,7 @@ def filled(value: IntArray, truth: IntArray, numbers: FloatArray, rng: np.random
 # --- by hand --------------------------------------------------------------------------------------------------------
 
 
-def three_pairs() -> Fit:
+def three_pairs() -> Fitted:
     """Groups {a, b}, {a, c}, {b, c}; one member of the first and one of the second satisfy the condition."""
     return dealt([0, 0, 1, 1, 2, 2], [0, 1, 0, 2, 1, 2], 3).fit(np.array([0, 1]), np.ones(2))
 
@@ -56,10 +57,7 @@ def test_three_pairs() -> None:
 
 
 def test_the_classical_estimate_halves_each_groups_sum() -> None:
-    found = three_pairs().classical()
-    assert found.value == pytest.approx(np.array([[1, 0.5, 0.5]]))
-    assert np.isnan(found.standard_error).all()
-    assert "biased" in found.notes[0]
+    assert three_pairs().classical(np.eye(3)) == pytest.approx(np.array([[1, 0.5, 0.5]]))
 
 
 def test_the_sum_over_all_values_is_known() -> None:
@@ -116,11 +114,11 @@ def test_over_all_deals_estimates_are_unbiased_and_the_variance_is_exact(name: s
     residual = np.mean([fit.parts[0].residuals[0, 0] for fit in fits])
     assert residual == pytest.approx(stratum.residual_weight @ sigma, abs=1e-12)
 
-    classical = np.mean([fit.classical().value[0] for fit in fits], axis=0)
+    classical = np.mean([fit.classical(np.eye(m))[0] for fit in fits], axis=0)
     matrix = stratum.counts.gram(stratum.groups / stratum.sizes) / stratum.records
     assert matrix.sum(axis=0) == pytest.approx(1)  # P, by its convention
     assert classical == pytest.approx(matrix @ truth, abs=1e-12)
-    assert fits[0].estimate().value[0] == pytest.approx(np.linalg.solve(matrix, fits[0].classical().value[0]))
+    assert fits[0].estimate().value[0] == pytest.approx(np.linalg.solve(matrix, fits[0].classical(np.eye(m))[0]))
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -339,7 +337,6 @@ def test_equal_compositions_tell_the_sum_only() -> None:
     assert np.isnan(found.standard_error[0, :3]).all()
     assert found.value[0, 3] == pytest.approx(z.sum())
     assert found.standard_error[0, 3] == pytest.approx(0, abs=1e-5)
-    assert "3 of 4 figures: NaN" in found.notes[1]
 
 
 def test_part_of_the_values_can_be_told() -> None:
@@ -360,7 +357,7 @@ def test_nearly_nothing_is_not_nothing() -> None:
     found = dealt(group, value, 2).fit(group, z).estimate()
     assert found.identified.all()
     assert (found.standard_error > 500).all()
-    assert "2 of 2 figures rest on fewer than 10 groups" in found.notes[1]
+    assert (found.groups < 10).all()
 
 
 def test_a_number_that_is_the_same_for_all_of_a_stratum_is_known() -> None:
@@ -428,12 +425,6 @@ def test_a_deal_in_order_of_value_has_few_kinds_of_groups() -> None:
     assert (of_kind[deal.kind_of_group] == compositions).all()
 
 
-def test_intervals() -> None:
-    found = buckets.BucketEstimate(np.array([[10.0]]), np.array([[2.0]]), np.array([[True]]))
-    lower, upper = found.interval(0.95)
-    assert (lower[0, 0], upper[0, 0]) == pytest.approx((10 - 3.92, 10 + 3.92), abs=1e-3)
-
-
 def test_no_record_satisfies_the_condition() -> None:
     found = dealt([0, 0, 1, 1, 2, 2], [0, 1, 0, 2, 1, 2], 3).fit(np.zeros(0, dtype=np.int64), np.zeros(0), columns=2)
     for answer in (found.estimate(), found.estimate(target="population")):
@@ -457,7 +448,7 @@ def test_no_record_satisfies_the_condition() -> None:
 def test_a_sensitive_table_that_is_none(group: Ints, value: Ints, count: Ints, stratum: Ints, message: str) -> None:
     triples = [np.asarray(array, dtype=np.int64) for array in (group, value, count)]
     with pytest.raises(ValueError, match=message):
-        Deal.of(*triples, 3, None if stratum is None else np.asarray(stratum))
+        DealtTable.of(*triples, 3, None if stratum is None else np.asarray(stratum))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.analyst.grouped import reading
+from sfumato.analyst.grouped import dealt as reading
 from sfumato.analyst.release import Release
 from sfumato.errors import ReleaseError, UsageError
 from tests.analyst.test_sql_groups import JOBS, ROWS, Dense, people, released

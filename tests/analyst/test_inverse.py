@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.analyst.randomized import inverse
+from sfumato.analyst.randomized.channel import is_usable
 from sfumato.errors import SingularMatrix
 from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.retention import PerturbationMatrix, uniform_retention
@@ -174,7 +175,7 @@ def test_empty_groups(shape: tuple[int, ...]) -> None:
 
 def refused(retention: npt.ArrayLike) -> str:
     matrix = PerturbationMatrix.from_retention(np.asarray(retention))
-    assert not inverse.is_usable(matrix)
+    assert not is_usable(matrix)
     observed, messages = np.ones(matrix.size), set()
     calls: tuple[Callable[[], object], ...] = (
         lambda: inverse.require_invertible(matrix),

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analyst import associations as comparing
-from sfumato.analyst import power, sources
+from sfumato.analyst import power
 from sfumato.analyst.answer import Target
 from sfumato.analyst.randomized import bayes, figures
 from sfumato.analyst.randomized.channel import Randomization
@@ -49,7 +49,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     roles = {"sex": "other", "job": "sensitive", "race": "other", "age": "other"}
     made = released(table, make_policy(roles, "epsilon = 1"), folder=tmp_path / "r")
     pq.write_table(table, made.data)
-    for module in (comparing, power, sources):
+    for module in (comparing, power, figures):
         monkeypatch.setattr(module, "randomization_of", lambda release: RANDOMIZATION)
     monkeypatch.setattr(figures, "FEW", 0)
     return made

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sfumato.analyst.count import NO_ROW
+from sfumato.analyst.answer import NO_ROW
 from sfumato.analyst.release import Release
 from sfumato.cli.main import app
 from sfumato.errors import PolicyError, TableError, UsageError

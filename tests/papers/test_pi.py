@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.analyst.grouped.buckets import Deal
 from sfumato.methods.robustness import (
     Prior,
     breaches,
@@ -32,6 +31,7 @@ from sfumato.methods.robustness import (
 )
 from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
+from sfumato_papers.two_tables import DealtTable
 
 TABLE_V = [
     (3, 2, "0.1", 0.0474),
@@ -296,11 +296,11 @@ def errors(adult: Adult, groups: IntArray, strata: IntArray, conditions: IntArra
     stratum = np.zeros(groups.max() + 1, dtype=np.int64)
     stratum[groups] = strata[published]
     pairs, counts = np.unique(groups * 14 + values, return_counts=True)
-    dealt = Deal.of(pairs // 14, pairs % 14, counts, 14, stratum)
+    dealt = DealtTable.of(pairs // 14, pairs % 14, counts, 14, stratum)
     off = []
     for z in conditions.astype(np.float64):
         fit, true = dealt.fit(groups, z), np.bincount(values, z, 14)
-        off.append([fit.estimate().value[0] - true, fit.classical().value[0] - true])
+        off.append([fit.estimate().value[0] - true, fit.classical(np.eye(14))[0] - true])
     least_squares, classical = np.sqrt(np.mean(np.square(off), axis=(0, 2)))
     return float(least_squares), float(classical)
 

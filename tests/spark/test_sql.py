@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from sfumato.analyst.ask.conditions import fetched
 from sfumato.analyst.counting import on_spark
 from sfumato.analyst.counting.counts import Counting
-from sfumato.analyst.grouped import reading
+from sfumato.analyst.grouped import dealt as reading
 from sfumato.analyst.release import Release, open_release
 from sfumato.cli.main import app
 from sfumato.errors import ReleaseError, UsageError

@@ -22,12 +22,13 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.analyst.answer import Answer, Key, Target
+from sfumato.analyst.answer import Answer, Key, Quotient, Target
 from sfumato.analyst.ask.cells import Partition, cells_of
 from sfumato.analyst.ask.query import Measure
 from sfumato.analyst.counting.tally import ROWS, Number, Tally
-from sfumato.analyst.measures import Values, evaluate, products_of, totals_of
+from sfumato.analyst.randomized.channel import Channel
 from sfumato.analyst.randomized.figures import Figures
+from sfumato.analyst.sql import evaluate
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
@@ -142,6 +143,11 @@ class Covered(Coverage):
         return f"{super().__str__()}; ends in {self.bounded.min():.1%} of the releases at least"
 
 
+def numbers_of(measure: Measure) -> set[Number]:
+    """Return what is summed for a figure: its totals, and their products."""
+    return {*measure.totals, *(one * other for one in measure.totals for other in measure.totals)}
+
+
 @dataclass(frozen=True)
 class Study:
     """A table, its mechanism and the target; every release deals and draws anew (and for a population samples anew)."""
@@ -161,7 +167,7 @@ class Study:
     def tally(self) -> Tally:
         """The sums over the published rows, the groups of the first release first."""
         groups, tables = self.people.groups, self.mechanism.tables
-        numbers = {n for measure in MEASURES.values() for n in [*totals_of(measure), *products_of(measure)]} | {ROWS}
+        numbers = {n for measure in MEASURES.values() for n in numbers_of(measure)} | {ROWS}
         sums = {n: [np.zeros((self.releases * groups, t.codes.size)) for t in tables] for n in numbers}
         rng, key = simulation(self.seed), SecretKey.from_seed(self.seed)
         for k in range(self.releases):
@@ -185,7 +191,7 @@ class Study:
         )
         weight = "w" if self.weighted else ""
         by_sql = {number.summed(weight if number is not ROWS else ""): arrays for number, arrays in sums.items()}
-        return Tally(keys, size, np.arange(size), ((),), np.zeros(size, dtype=np.int64), by_sql, "values")
+        return Tally(keys, size, np.arange(size), ((),), np.zeros(size, dtype=np.int64), weight, by_sql, "values")
 
     def truth(self, measure: Measure) -> FloatArray:
         """Return the true figure of each group and value."""
@@ -204,29 +210,25 @@ class Study:
             return top
         return top / (top.sum(axis=1, keepdims=True) if measure.partition else top.sum())
 
-    def figures(self, measure: Measure) -> Values:
+    def figures(self, measure: Measure) -> FloatArray:
         cells = cells_of(self.mechanism.domain, ("value",))
-        weight = "w" if self.weighted else ""
-        figures = Figures(
-            self.mechanism, self.tally, lambda pattern: cells.of_code, cells.size, self.rows, self.target, weight
-        )
+        channel = Channel(self.mechanism.domain, self.mechanism.tables)
+        figures = Figures(self.tally, lambda pattern: cells.of_code, cells.size, self.rows, self.target, channel)
         group = np.arange(self.tally.groups)
         part = group if measure.partition else group // self.people.groups
         return evaluate(figures, measure, Partition(np.zeros(cells.size, dtype=np.int64), part), np.arange(cells.size))
 
     def coverage(self, measure: Measure, factor: float = 1.0, least: float = LEAST, most: float = np.inf) -> Covered:
         """Return how often the intervals (their standard errors times a factor) hold the truth in judged cells."""
-        values, truth = self.figures(measure), self.truth(measure)
-        q = values.quotient
+        (value, error, *quotient), truth = self.figures(measure), self.truth(measure)
+        q = Quotient(*quotient)
         wrong = replace(
             q,
             top_variance=q.top_variance * factor**2,
             covariance=q.covariance * factor**2,
             bottom_variance=q.bottom_variance * factor**2,
         )
-        answer = Answer(
-            (), values.value, factor * values.error, values.value, values.value, "inverse", self.target, 0.95, (), wrong
-        )
+        answer = Answer((), value, factor * error, value, value, "inverse", self.target, 0.95, (), wrong)
         lower, upper = (end.reshape(self.releases, *truth.shape) for end in answer.interval())
         covered = ((lower <= truth) & (truth <= upper)).mean(axis=0)
         bounded = np.isfinite(upper).mean(axis=0)

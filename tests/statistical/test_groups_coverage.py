@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato.analyst.answer import Answer, Key, Target
+from sfumato.analyst.answer import Answer, Key, Quotient, Target
 from sfumato.analyst.ask.cells import Partition, cells_of
 from sfumato.analyst.ask.query import Measure
 from sfumato.analyst.counting.tally import ROWS, Number
@@ -29,14 +29,14 @@ from sfumato.analyst.grouped.compositions import Kinds
 from sfumato.analyst.grouped.dealt import Dealt, dealt_of
 from sfumato.analyst.grouped.figures import BucketFigures
 from sfumato.analyst.grouped.tally import BucketTally
-from sfumato.analyst.measures import evaluate, products_of, totals_of
+from sfumato.analyst.sql import evaluate
 from sfumato.methods.robustness.grouping import group_records
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.bucket_deal import Deal, Runs
 from sfumato.values.randomness import simulation
 from tests.conftest import slow
-from tests.statistical.test_figures_coverage import MEASURES, Covered, People, adult, synthetic
+from tests.statistical.test_figures_coverage import MEASURES, Covered, People, adult, numbers_of, synthetic
 
 RELEASES = 400
 LEAST = 30
@@ -100,8 +100,8 @@ def summed(people: People, group: IntArray, dealt: Dealt, weighted: bool, by: tu
     of_group, place = np.unique(group * columns + column, return_inverse=True)
     number, own_column = np.divmod(of_group, columns)
     keys, bins = np.unique(kind[number] * columns + own_column, return_inverse=True)
-    totals = {n for measure in MEASURES.values() for n in totals_of(measure)}
-    products = {n for measure in MEASURES.values() for n in products_of(measure)}
+    totals = {n for measure in MEASURES.values() for n in measure.totals}
+    products = {n for measure in MEASURES.values() for n in numbers_of(measure)}
     weight = "w" if weighted else ""
     sums, between, ends = {}, {}, {}
     for n in {ROWS} | totals | products:
@@ -122,12 +122,12 @@ def summed(people: People, group: IntArray, dealt: Dealt, weighted: bool, by: tu
         np.arange(columns),
         ((),),
         everyone,
+        weight,
         keys // columns,
         keys % columns,
         sums,
         between,
         ends,
-        weight,
     )
 
 
@@ -181,27 +181,30 @@ def true_figure(people: People, values: int, measure: Measure, weighted: bool) -
     return top / (top.sum(axis=1, keepdims=True) if measure.partition else top.sum())
 
 
+def domain_of(values: int) -> SensitiveDomain:
+    return SensitiveDomain((Domain("value", tuple(f"v{k}" for k in range(values))),))
+
+
 def figures_of(
     people: People, group: IntArray, cell: IntArray | None, target: Target, weighted: bool, values: int
 ) -> BucketFigures:
     """Return the estimates from one release; `cell` has the cell of each record if the deal was inside cells."""
-    domain = SensitiveDomain((Domain("value", tuple(f"v{k}" for k in range(values))),))
     line, count = np.unique(group * values + people.value, return_counts=True)
     stratum, mixed = np.zeros(int(group.max()) + 1, dtype=np.int64), 9
     if cell is not None:
         stratum[group] = cell
         stratum[group[stratum[group] != cell]] = mixed
     kinds = Kinds.of(line // values, line % values, count, stratum)
-    dealt = dealt_of(domain, kinds, mixed, inside_cells=cell is not None)
+    dealt = dealt_of(kinds, values, mixed, inside_cells=cell is not None)
     tallies = {by: summed(people, group, dealt, weighted, by) for by in ((), ("group",))}
-    of_code = cells_of(domain, ("value",))
+    of_code = cells_of(domain_of(values), ("value",))
     return BucketFigures(
-        dealt,
         tallies["group",],
         lambda pattern: of_code.of_code,
         values,
         group.size,
         target,
+        dealt,
         False,
         lambda by: tallies[by],
     )
@@ -219,15 +222,15 @@ def study(
         cell, kept = None if dealer is anatomy else cells(drawn), np.flatnonzero(group != WITHHELD)
         own, group = drawn.take(kept), np.unique(group[kept], return_inverse=True)[1].astype(np.int64)
         figures = figures_of(own, group, None if cell is None else cell[kept], target, weighted, values)
-        loose.append(figures.dealt.loose.records / group.size)
+        loose.append((figures.dealt.loose.mixed + figures.dealt.loose.untold) / group.size)
         for name, measure in MEASURES.items():
-            of = Partition.of(
-                figures.keys, figures.groups, cells_of(figures.dealt.domain, ("value",)), measure.partition or ()
-            )
+            tally, every = figures.tally, cells_of(domain_of(values), ("value",))
+            of = Partition.of(tally.keys, tally.groups, every, measure.partition or ())
             got = evaluate(figures, measure, of, shown)
-            answer = Answer((), got.value, got.error, got.value, got.value, "inverse", target, 0.95, (), got.quotient)
+            value, error, *quotient = got
+            answer = Answer((), value, error, value, value, "inverse", target, 0.95, (), Quotient(*quotient))
             truth = true_figure(people if target == "population" else own, values, measure, weighted)
-            for key, array in zip(found, (*answer.interval(), got.value, truth.ravel()), strict=True):
+            for key, array in zip(found, (*answer.interval(), value, truth.ravel()), strict=True):
                 found[key].setdefault(name, []).append(array.reshape(truth.shape))
     counts = true_figure(people, values, MEASURES["count"], False)
     return Study(

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from sfumato.analyst.randomized.bayes import iterate
-from sfumato.analyst.randomized.inverse import estimate, is_usable, require_invertible, second_moment
+from sfumato.analyst.randomized.channel import is_usable, require_invertible
+from sfumato.analyst.randomized.inverse import estimate, second_moment
 from sfumato.claims.odds import counterexample, equal_twice, violations
 from sfumato.errors import SingularMatrix
 from sfumato.values.attributes import Domain, SensitiveDomain

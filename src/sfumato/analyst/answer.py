@@ -22,11 +22,13 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.errors import UsageError
+from sfumato.release.folder import ReleaseFolder
 from sfumato.show.files import NUMBERS, document, write_answer
 from sfumato.show.results import SHOWN, Drawn, values_array
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import label
 from sfumato.values.recoding import are_bins, bin_place
+from sfumato.values.text import meant
 
 Estimator = Literal["inverse", "projected", "em", "classical"]
 Target = Literal["table", "population"]
@@ -34,6 +36,9 @@ ESTIMATORS: tuple[Estimator, ...] = ("inverse", "projected", "em", "classical")
 TARGETS: tuple[Target, ...] = ("table", "population")
 ALL = "(all)"
 """Stands in a column that a row of the answer is not grouped by (SQL's NULL would look like a missing value)."""
+NO_ROW = "No published row satisfies the condition."
+MANY_GROUPS, FEW_ROWS = 20, 3
+"""From how many groups on, and below how many rows each, an answer says that it is mostly noise."""
 NAN = float("nan")
 """The one NaN of all groups: two of them would be two groups, for NaN is not equal to NaN."""
 
@@ -71,10 +76,6 @@ class Quotient:
     top_variance: FloatArray
     covariance: FloatArray
     bottom_variance: FloatArray
-
-    def take(self, rows: IntArray) -> Quotient:
-        """Return the quotients of some rows."""
-        return Quotient(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def interval(self, z: float) -> tuple[FloatArray, FloatArray]:
         """Return the ends of Fieller's interval; infinite where it has none (also where a gap would be left out)."""
@@ -192,6 +193,34 @@ def check_target(target: str, level: float) -> None:
             f"The confidence level must lie between 0 and 1, not {level}.",
             f"{level:g}% is {level / 100:g}: write {level / 100:g}." if 1 < level < 100 else "0.95 is usual.",
         )
+
+
+def check_method(release: ReleaseFolder, method: str, target: str, level: float) -> None:
+    """Raise unless there are such estimates and intervals of this release."""
+    if method not in ESTIMATORS:
+        raise UsageError(f"There is no estimator {method!r}.", meant(method, ESTIMATORS, "Estimators are"))
+    if method == "classical" and not release.manifest.in_buckets:
+        raise UsageError(
+            "The classical estimate is for releases by groups; this one is randomized.",
+            "Ask for `inverse`; what counting the published rows gives is the `published` table of release.table(...).",
+        )
+    if method == "em" and release.manifest.in_buckets:
+        raise UsageError(
+            "EM needs records that were randomized one by one; in a release by groups they were dealt together.",
+            "Ask for `inverse` (least squares), or for `projected`, which has no negative counts.",
+        )
+    check_target(target, level)
+
+
+def scattered(by: Sequence[str], rows: FloatArray) -> tuple[str, ...]:
+    """Return a note if rows are spread over so many groups that an estimate in one of them is mostly noise."""
+    if rows.size < MANY_GROUPS or rows.sum() >= FEW_ROWS * rows.size:
+        return ()
+    return (
+        f"The {rows.size:,} groups by {' and '.join(by)} have {rows.sum() / rows.size:.1f} published rows each, on "
+        "average: an estimate within one is mostly noise. Leave out the column with the most values, or select a range "
+        "of it by a condition.",
+    )
 
 
 def sorted_key(name: str, values: Sequence[Any], codes: IntArray, stated: Sequence[Any] = ()) -> Key:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +15,8 @@ from sfumato.analyst.ask.conditions import Condition, column_names, not_too_deep
 from sfumato.analyst.ask.where import parsed
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import COUNT, Truths
-from sfumato.analyst.grouped.figures import BucketFigures
 from sfumato.analyst.randomized.channel import randomization_of
-from sfumato.analyst.sources import origin_of
+from sfumato.analyst.randomized.figures import source_of
 from sfumato.analyst.tables import JointTable, table
 from sfumato.analyst.two_by_two import Strength, two_by_two
 from sfumato.analyst.two_way import Association, IndependenceTest, Normaliser, associate
@@ -27,7 +25,6 @@ from sfumato.show.layout import percent
 from sfumato.show.plots import error_bars
 from sfumato.show.results import Drawn
 from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.attributes import SensitiveDomain
 
 NORMALISERS: tuple[Normaliser, ...] = ("first", "second")
 ROWS_PER_CELL = 30
@@ -146,18 +143,22 @@ def risks(
     """Compare the risk of an outcome between the records that satisfy a condition and the others: `Release.risks`."""
     check_target(target, level)
     trees = [_tree(text, name) for text, name in ((where, ""), (exposed, "exposed"), (outcome, "outcome"))]
-    origin = origin_of(release, set().union(*map(column_names, trees)))
-    conditions = _Conditions.of(release, trees, origin.domain)
-    condition = replace(conditions.joined, columns=frozenset().union(*map(column_names, trees)))
+    names = frozenset().union(*map(column_names, trees))
+    source = source_of(release, names)
+    conditions = _Conditions(
+        split_condition(release, trees[0], source.domain),
+        *(split_condition(release, tree, source.domain, selects=False) for tree in trees[1:]),
+    )
+    condition = replace(conditions.joined, columns=names)
     question = Question(release, (), ((),), condition, (COUNT,), (COUNT * COUNT,), target=target, by_value=True)
-    source = origin.ask(question)
-    source.require_inverse(())
-    figures = source.figures((), conditions.place, 4)
+    source.require_inverse(question, ())
+    figures = source.figures(question, (), conditions.place, 4)
     cells: FloatArray = figures.total(COUNT).reshape(2, 2)
     measures = two_by_two(cells, figures.joint_covariance(COUNT, target), figures.published().reshape(2, 2), level)
     what = f"{outcome} where {exposed}, against all others"
-    said = (*_notes(measures), *(figures.notes() if isinstance(figures, BucketFigures) else ()), *source.notes())
-    naive = CLASSICAL if release.manifest.in_buckets else UNCORRECTED
+    by_groups = release.manifest.in_buckets
+    said = (*_notes(measures), *(figures.notes() if by_groups else ()), *source.notes(question))
+    naive = CLASSICAL if by_groups else UNCORRECTED
     return Comparison(what, measures, None, target, level, said, naive)
 
 
@@ -168,15 +169,6 @@ class _Conditions:
     where: Condition
     exposed: Condition
     outcome: Condition
-
-    @classmethod
-    def of(
-        cls, release: CountedRelease, trees: Sequence[exp.Expression | None], domain: SensitiveDomain
-    ) -> _Conditions:
-        return cls(
-            split_condition(release, trees[0], domain),
-            *(split_condition(release, tree, domain, selects=False) for tree in trees[1:]),
-        )
 
     @property
     def joined(self) -> Condition:

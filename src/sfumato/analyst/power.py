@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sfumato.analyst.answer import Key, Target, check_target, sorted_key
+from sfumato.analyst.answer import NO_ROW, Key, Target, check_target, sorted_key
 from sfumato.analyst.ask.cells import Cells, cells_of
 from sfumato.analyst.ask.conditions import Condition, column_names, counted, not_too_deep, split_condition
 from sfumato.analyst.ask.where import check, parsed
-from sfumato.analyst.count import NO_ROW, count
+from sfumato.analyst.count import count
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.counting.tally import Truths
-from sfumato.analyst.randomized import inverse
 from sfumato.analyst.randomized.channel import Channel, randomization_of
 from sfumato.analyst.randomized.expectation import FARTHEST, Curve, Expected, Stratum, curve_of
 from sfumato.analyst.randomized.figures import FEW
@@ -168,8 +167,7 @@ def power(
     _check(release, by, share, width, target, level, chance)
     tree = parsed(where) if where.strip() else None
     channel = randomization_of(release).joint({*by, *column_names(tree)})
-    for table in channel.tables:
-        inverse.require_invertible(table.matrix)
+    channel.require_inverse()
     domain = channel.domain
     condition = split_condition(release, tree, domain)
     spread = _spread(release, channel)
@@ -179,8 +177,9 @@ def power(
     curve = curve_of(strata, shown, sizes.rows, release.manifest.data.rows if target == "population" else None)
     records = sizes.rows.sum(axis=1, keepdims=True)
     expected = Expected.of(curve, records, share, _two_sided(level), NormalDist().inv_cdf(chance), width)
+    keys = cells.keys(sizes.keys, len(sizes.rows), np.array(shown), None)
     return Power(
-        _keys(by, sizes, cells, shown),
+        tuple(keys[name] for name in by),
         np.repeat(records, len(shown)),
         expected.share.ravel(),
         expected.standard_error.ravel(),
@@ -263,16 +262,6 @@ def _sizes(
     keys = [sorted_key(name, [group[k] for group in found], places) for k, name in enumerate(untouched)]
     order = np.lexsort([key.codes for key in reversed(keys)]) if keys else places
     return _Sizes([key.take(order) for key in keys], kinds, counts[order])
-
-
-def _keys(by: Sequence[str], sizes: _Sizes, cells: Cells, shown: Sequence[int]) -> tuple[Key, ...]:
-    """Return the columns of all groups and of the cells that are shown, in the order that was asked for."""
-    groups = len(sizes.rows)
-    keys = {key.name: key.take(np.repeat(np.arange(groups), len(shown))) for key in sizes.keys}
-    for part in cells.domain.parts:
-        if part.name in cells.asked:
-            keys[part.name] = Key(part.name, part.values, np.tile(cells.codes(part.name)[list(shown)], groups))
-    return tuple(keys[name] for name in by)
 
 
 def _asked(channel: Channel, untouched: Sequence[str], condition: Condition) -> Counting:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from sfumato.analyst.answer import Answer, Estimator, Key, Target, check_target
 from sfumato.analyst.ask.conditions import not_too_deep
-from sfumato.analyst.count import Counted, Numbers, check_columns, check_method
+from sfumato.analyst.count import Counted
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import COUNT, MOST_CELLS
 from sfumato.errors import UsageError
@@ -54,11 +53,8 @@ class JointTable(Drawn):
 
     def interval(self, level: float | None = None) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends of the confidence intervals."""
-        half = NormalDist().inv_cdf((1 + (self.level if level is None else level)) / 2) * self.standard_error
-        lower, upper = self.unbiased - half, self.unbiased + half
-        if self.method == "inverse":
-            return lower, upper
-        return np.clip(lower, 0, self.rows), np.clip(upper, 0, self.rows)
+        lower, upper = (end.reshape(self.value.shape) for end in self.to_answer().interval(level))
+        return lower, upper
 
     def covariance(self, target: Target | None = None, *, floored: bool = True) -> FloatArray:
         """Return the covariance of the unbiased estimates, [cells, cells], in the order of `value.ravel()`.
@@ -73,7 +69,7 @@ class JointTable(Drawn):
                 "possible.",
                 "Ask for fewer columns; `standard_error` has the diagonal of any table.",
             )
-        place = self._flat_cells()
+        place = _flat_cells(self._counted, self.value.shape)
         covariance = np.zeros((cells, cells))
         covariance[np.ix_(place, place)] = self._counted.figures.joint_covariance(COUNT, target or self.target, floored)
         return covariance
@@ -106,11 +102,6 @@ class JointTable(Drawn):
     def __repr__(self) -> str:
         return f"JointTable({shape_of(self.axes)}, {self.method}, {self.target}, {self.level:.0%})"
 
-    def _flat_cells(self) -> IntArray:
-        """Return the place in `value.ravel()` of every group's cells, group by group."""
-        keys = {key.name: key.codes for key in self._counted.keys([axis.name for axis in self.axes])}
-        return np.ravel_multi_index([keys[axis.name] for axis in self.axes], self.value.shape).astype(np.int64)
-
 
 @not_too_deep
 def table(
@@ -128,49 +119,40 @@ def table(
         raise UsageError(
             "A table needs at least one column.", 'Name columns, e.g. release.table(["sex", "diagnosis"]).'
         )
-    check_columns(release, names)
-    check_method(release, method, target, level)
-    counted = Counted.of(release, names, where, target, method)
-    axes = _axes(counted, names)
-    cells = int(np.prod([len(axis.values) for axis in axes], dtype=np.int64))
+    counted = Counted.of(release, names, where, method, target, level)
+    untouched = {key.name: key.values for key in counted.figures.tally.keys}
+    values = {part.name: part.values for part in counted.domain.parts} | untouched
+    axes = tuple(Axis(name, values[name]) for name in names)
+    shape = tuple(len(axis.values) for axis in axes)
+    cells = int(np.prod(shape, dtype=np.int64))
     if cells > MOST_CELLS:
         raise UsageError(
             f"The table has {cells:,} cells; {MOST_CELLS:,} are possible.",
             "Ask for fewer columns, or for the groups that occur (release.count).",
         )
-    return _filled(counted, axes, counted.estimated(method), (method, target, level))
-
-
-def _axes(counted: Counted, names: Sequence[str]) -> tuple[Axis, ...]:
-    untouched = {key.name: key.values for key in counted.figures.keys}
-    randomized = {part.name: part.values for part in counted.domain.parts}
-    return tuple(Axis(name, untouched.get(name, randomized.get(name, ()))) for name in names)
-
-
-def _filled(
-    counted: Counted, axes: tuple[Axis, ...], numbers: Numbers, how: tuple[Estimator, Target, float]
-) -> JointTable:
-    """Return the estimates in an array; combinations that no published row has are 0 without error."""
-    shape = tuple(len(axis.values) for axis in axes)
-    codes = {key.name: key.codes for key in counted.keys([axis.name for axis in axes])}
-    place = np.ravel_multi_index([codes[axis.name] for axis in axes], shape)
+    numbers, place = counted.estimated(), _flat_cells(counted, shape)
 
     def array(of_cells: FloatArray) -> FloatArray:
-        flat = np.zeros(int(np.prod(shape)))
+        """Fill the table; combinations that no published row has are 0 without error."""
+        flat = np.zeros(cells)
         flat[place] = of_cells.ravel()
         return flat.reshape(shape)
 
-    method, target, level = how
     return JointTable(
         axes=axes,
         value=array(numbers.value),
         standard_error=array(numbers.error),
         unbiased=array(numbers.unbiased),
         published=array(counted.figures.published()),
-        rows=array(np.repeat(counted.rows, counted.cells.size)),
+        rows=array(np.repeat(counted.figures.tally.records, counted.cells.size)),
         method=method,
         target=target,
         level=level,
-        notes=(*numbers.notes, *(counted.notes(method) if counted.release.manifest.in_buckets else ())),
+        notes=(*numbers.notes, *(counted.notes() if release.manifest.in_buckets else ())),
         _counted=counted,
     )
+
+
+def _flat_cells(counted: Counted, shape: tuple[int, ...]) -> IntArray:
+    """Return the place in a table's `value.ravel()` of every group's cells, group by group."""
+    return np.ravel_multi_index([key.codes for key in counted.columns()], shape).astype(np.int64)

@@ -15,10 +15,10 @@ from operator import add
 
 import numpy as np
 
-from sfumato.analyst.grouped.buckets import Deal
 from sfumato.methods.generalization import Generalization
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato_papers.ad.tables import Joint
+from sfumato_papers.two_tables import DealtTable
 
 # --- Anatomy ----------------------------------------------------------------------------------------------------------
 
@@ -98,9 +98,9 @@ class Anatomized:
         """Return the estimated joint table: classical, and by least squares (see `sfumato.analyst.grouped.buckets`)."""
         sizes, contents = self.table.table.sizes, self.contents
         group, value = np.nonzero(contents)
-        deal = Deal.of(group, value, contents[group, value], sizes[-1])
+        each, deal = np.eye(sizes[-1]), DealtTable.of(group, value, contents[group, value], sizes[-1])
         fit = deal.fit(self.groups, np.ones(self.table.rows), self.table.groups, self.table.table.group_cells)
-        return fit.classical().value.reshape(sizes), fit.totals(np.eye(sizes[-1])).reshape(sizes)
+        return fit.classical(each).reshape(sizes), fit.totals(each).reshape(sizes)
 
     def success(self, estimate: FloatArray) -> float:
         """Return how often one is right who takes, of the values in a person's group, the most over-represented one.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analyst.grouped.buckets import Deal
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
 from sfumato.values.steps import WITHHELD
+from sfumato_papers.two_tables import DealtTable
 
 COLUMNS = ("age", "workclass", "education", "marital_status", "race", "sex", "income")
 CONDITIONS = 2
@@ -113,12 +113,12 @@ def query_errors(queries: Queries, groups: IntArray, cells: IntArray, values: In
     return Errors(np.array(off))
 
 
-def _deal(groups: IntArray, values: IntArray, cells: IntArray, size: int) -> Deal:
+def _deal(groups: IntArray, values: IntArray, cells: IntArray, size: int) -> DealtTable:
     """Return the deal to groups of one cell each."""
     pairs, counts = np.unique(groups * size + values, return_counts=True)
     stratum = np.zeros(int(groups.max()) + 1, dtype=np.int64)
     stratum[groups] = _numbered(cells)
-    return Deal.of(pairs // size, pairs % size, counts, size, stratum)
+    return DealtTable.of(pairs // size, pairs % size, counts, size, stratum)
 
 
 def _loose(groups: IntArray, values: IntArray, cells: IntArray, size: int) -> Mask:

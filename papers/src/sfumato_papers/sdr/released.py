@@ -19,7 +19,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analyst.grouped.buckets import Deal
 from sfumato.analyst.grouped.compositions import Stratum
 from sfumato.analyst.randomized import inverse
 from sfumato.engines.deal.buckets import Groups, random_order
@@ -31,6 +30,7 @@ from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
 from sfumato_papers.sdr.census import Census, Floats, Ints
 from sfumato_papers.sdr.queries import Pool
+from sfumato_papers.two_tables import DealtTable
 
 LARGEST_GAMMA, PRECISION = 1 << 10, Fraction(1, 1 << 16)
 """Up to where uniform perturbation with a given risk is looked for, and how near it must come."""
@@ -161,7 +161,7 @@ class Anatomized:
         deal = Groups.drawn(table.counts, self.withheld, self.groups, key)
         group = deal.group_of(table.codes, _ranks(table, key))
         numbers, values, counts = (np.concatenate(parts) for parts in zip(*deal.compositions(), strict=True))
-        return _read(Deal.of(numbers, values, counts, table.values), group, pool)
+        return _read(DealtTable.of(numbers, values, counts, table.values), group, pool)
 
     def answers_of(self, places: Ints, table: Census, pool: Pool, key: SecretKey) -> AnatomyAnswers:
         """Publish with another deal. places: the groups of the published records, which stand value by value."""
@@ -170,7 +170,7 @@ class Anatomized:
         place = (np.cumsum(kept) - kept).take(table.codes) + rank
         group = np.where(rank < 0, WITHHELD, places.take(place, mode="clip"))
         values = np.repeat(np.arange(table.values), kept)
-        return _read(Deal.of(places, values, np.ones_like(values), table.values), group, pool)
+        return _read(DealtTable.of(places, values, np.ones_like(values), table.values), group, pool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +181,7 @@ class AnatomyAnswers:
     unbiased: Floats | None
 
 
-def _read(deal: Deal, group: npt.NDArray[np.integer], pool: Pool) -> AnatomyAnswers:
+def _read(deal: DealtTable, group: npt.NDArray[np.integer], pool: Pool) -> AnatomyAnswers:
     """Estimate from the deal and the group of each record."""
     kinds = int(deal.first_kind[-1])
     kind = np.where(group == WITHHELD, kinds, deal.kind_of_group[group])

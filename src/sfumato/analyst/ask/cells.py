@@ -5,7 +5,8 @@ A column is *hidden* if the release does not tell its value row by row: it is ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -15,11 +16,14 @@ import numpy as np
 from sfumato.analyst.answer import Key, Target, value_order
 from sfumato.analyst.ask.conditions import Condition
 from sfumato.analyst.counting.counts import CountedRelease
-from sfumato.analyst.counting.tally import Number, Truths
+from sfumato.analyst.counting.tally import Number, Rows, Truths
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.reading import shown_values
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
+
+Place = Callable[[Truths], IntArray]
+"""Gives the cell of each code of the domain under a pattern of truths; -1 where it is not meant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +72,18 @@ class Cells:
                 places.append(place[self.codes(part.name)])
         return np.lexsort(places[::-1]) if places else np.arange(self.size)
 
-    def under(self, condition: Condition) -> Callable[[Truths], IntArray]:
+    def keys(
+        self, groups: Sequence[Key], number: int, shown: IntArray, release: ReleaseFolder | None
+    ) -> dict[str, Key]:
+        """Return the columns of so many groups and of the cells that are shown of each; without a release as text."""
+        keys = {key.name: key.take(np.repeat(np.arange(number), shown.size)) for key in groups}
+        for part in self.domain.parts:
+            if part.name in self.asked:
+                values = part.values if release is None else shown_values(release, part)
+                keys[part.name] = Key(part.name, values, np.tile(self.codes(part.name)[shown], number))
+        return keys
+
+    def under(self, condition: Condition) -> Place:
         """Return what gives the cell of each code under a pattern of truths; -1 where the condition excludes it."""
         return lambda pattern: np.where(condition.selected(pattern), self.of_code, -1)
 
@@ -120,73 +135,66 @@ class PartTotals(NamedTuple):
     slack: FloatArray
 
 
-class Estimates(Protocol):
+@dataclass(frozen=True, eq=False)
+class Estimates(ABC):
     """Estimated totals of every group and cell, [groups, cells], with (co)variances; NaN where none can be given."""
 
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """The columns of the groups."""
-
-    @property
-    def groups(self) -> int:
-        """How many there are."""
-
-    @property
-    def records(self) -> FloatArray:
-        """The published rows of each group."""
-
-    @property
-    def patterns(self) -> tuple[Truths, ...]:
-        """The truths of the condition's atoms that occur."""
+    tally: Rows
+    place: Place
+    size: int  # how many cells there are
+    rows: int  # of the whole release
+    target: Target
 
     @property
     def is_whole(self) -> bool:
         """Whether no hidden column matters: rows are only counted."""
+        return False
 
-    @property
+    @cached_property
     def possible(self) -> BoolArray:
         """The cells that some record can belong to under the condition."""
+        places = [self.place(pattern) for pattern in self.tally.patterns]
+        return np.asarray(np.isin(np.arange(self.size), places) | (self.size == 1))
 
+    @property
+    def sample_factor(self) -> float:
+        """What a variance over n is multiplied by in a population."""
+        return self.rows / max(self.rows - 1, 1)
+
+    @abstractmethod
     def total(self, number: Number) -> FloatArray:
         """Return the estimated sums of a number."""
 
     def magnitude(self, number: Number) -> FloatArray:
         """Return how large the sum of a number over the published rows of each group can be, [groups]: sqrt(n s2)."""
+        return np.asarray(np.sqrt(self.tally.records * self.tally.by_group(number * number)))
 
+    @abstractmethod
     def published(self) -> FloatArray:
         """Return what someone counts who does not correct."""
 
+    @abstractmethod
     def covariance(self, one: Number, other: Number) -> FloatArray:
         """Return the estimated covariance of the totals of two numbers in the same cell."""
 
     def slack(self, number: Number) -> FloatArray:
         """Return the largest error of a total that is no matter of chance."""
+        return np.zeros((self.tally.groups, self.size))
 
+    @abstractmethod
     def of_parts(self, number: Number, partition: Partition) -> PartTotals:
         """Return the total of each cell's part, and what goes with it."""
 
+    @abstractmethod
     def joint_covariance(self, number: Number, target: Target, floored: bool = True) -> FloatArray:
         """Return the covariance of the totals of all groups and cells, in their order.
 
         `floored`: values that few rows have count for what is due by chance, as in every standard error.
         """
 
+    @abstractmethod
     def notes(self) -> list[str]:
         """Return what is to be said of the estimates."""
-
-
-def possible_cells(size: int, places: Iterable[IntArray]) -> BoolArray:
-    """Return which cells some code lies in, given the cell of each code under every pattern of truths."""
-    if size == 1:
-        return np.ones(1, dtype=np.bool_)
-    possible = np.zeros(size, dtype=np.bool_)
-    for cells in places:
-        possible[cells[cells >= 0]] = True
-    return possible
-
-
-Place = Callable[[Truths], IntArray]
-"""Gives the cell of each code of the domain under a pattern of truths; -1 where it is not meant."""
 
 
 @dataclass(frozen=True)
@@ -204,24 +212,23 @@ class Question:
     is_classical: bool = False
     by_value: bool = False  # whether cells depend on hidden columns that neither `by` nor the condition names
 
-    @property
-    def rows(self) -> int:
-        """All published records."""
-        return self.release.manifest.data.rows
-
     def untouched(self, names: Collection[str], domain: SensitiveDomain) -> list[str]:
         """Return the columns among these that are not hidden, in their order."""
         return [name for name in self.by if name in names and name not in domain.names]
 
 
 class Source(Protocol):
-    """Estimates for a question."""
+    """Where estimates come from: the matrices of a randomized release, or the compositions of a release by groups."""
 
-    def figures(self, names: Sequence[str], place: Place, size: int) -> Estimates:
+    @property
+    def domain(self) -> SensitiveDomain:
+        """The hidden columns that are asked for, and those that go with them."""
+
+    def figures(self, question: Question, names: Sequence[str], place: Place, size: int) -> Estimates:
         """Return the estimates by these columns, for `size` cells of the hidden ones among them."""
 
-    def require_inverse(self, names: Sequence[str]) -> None:
+    def require_inverse(self, question: Question, names: Sequence[str]) -> None:
         """Raise if matrices have to be inverted for these columns and have no inverse."""
 
-    def notes(self) -> list[str]:
+    def notes(self, question: Question) -> list[str]:
         """Return what is to be said of all answers."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -342,20 +341,13 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def counted(release: CountedRelease, asked: Counting, where: str) -> list[tuple[Any, ...]]:
-    """Return the rows of an answer; what does not fit in the condition is told by it."""
-    # by way of Arrow: DuckDB itself needs another package for times with a zone
-    columns = fetched(release, asked, f"The condition {where!r}" if where.strip() else "").columns
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
-
-
 def fetched(release: CountedRelease, asked: Counting, what: str, **tables: Any) -> Any:
     """Return the answer as an Arrow table. What does not fit is told of `what` was asked, if that is said.
 
     `tables` are Arrow tables that it may read besides the release. It is counted in the release's Spark session, if it
-    has one.
+    has one: then only the first file is opened here, which tells the types.
     """
-    with _opened(release) as opened:
+    with connected(release, None if release.spark is None else Piece(release.data_files[0]), as_numbers=True) as opened:
         try:
             if release.spark is not None:
                 from sfumato.analyst.counting import on_spark
@@ -370,6 +362,8 @@ def fetched(release: CountedRelease, asked: Counting, what: str, **tables: Any) 
             raise UsageError(f"{what} does not fit: {first_line(problem)}.", EXAMPLE) from None
 
 
-def _opened(release: CountedRelease) -> AbstractContextManager[Any]:
-    """Return a connection to all rows; of a release on Spark to its first file, which tells the types."""
-    return connected(release, None if release.spark is None else Piece(release.data_files[0]), as_numbers=True)
+def counted(release: CountedRelease, asked: Counting, where: str) -> list[tuple[Any, ...]]:
+    """Return the rows of an answer; what does not fit in the condition is told by it."""
+    # by way of Arrow: DuckDB itself needs another package for times with a zone
+    columns = fetched(release, asked, f"The condition {where!r}" if where.strip() else "").columns
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))

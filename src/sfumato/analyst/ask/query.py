@@ -59,6 +59,11 @@ class Measure:
     factor: float = 1.0
 
     @property
+    def totals(self) -> tuple[Number, ...]:
+        """The numbers whose totals it consists of."""
+        return (self.top,) if self.bottom is None else (self.top, self.bottom)
+
+    @property
     def is_quotient(self) -> bool:
         """Whether two estimates are divided."""
         return self.bottom is not None or self.partition is not None

@@ -33,7 +33,6 @@ ORDERINGS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
 EXAMPLE = "A condition looks like: sex = 'F' AND age BETWEEN 40 AND 60"
 
-
 _SQL_WORDS: dict[type[exp.Expression], tuple[str, str]] = {
     exp.ArrayOverlaps: ("&&", "AND"),
     exp.BitwiseAnd: ("&", "AND"),

@@ -10,6 +10,7 @@ DuckDB groups by as little as the question allows (marginalise first, correct on
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -69,20 +70,39 @@ ROWS = Number(weight=0)
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
-    """Sums by row and class. A row is a group under one pattern of truths of the condition's atoms.
-
-    A class is what is told apart of the published values: see `Detail`. `sums` has an array [rows, classes] for each
-    sub-table (one for all of them where there is no detail).
-    """
+class Rows(ABC):
+    """Sums by row, which is a group under one pattern of truths of the condition's atoms."""
 
     keys: tuple[Key, ...]  # of the groups
     groups: int
     group_of: IntArray  # [rows]
     patterns: tuple[Truths, ...]
     pattern_of: IntArray  # [rows]
+    weight: str
+
+    @abstractmethod
+    def by_group(self, number: Number) -> FloatArray:
+        """Return the sum of a number over the published rows of each group."""
+
+    @property
+    def records(self) -> FloatArray:
+        """The published rows of each group."""
+        return self.by_group(ROWS)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally(Rows):
+    """Sums by row and class, which is what is told apart of the published values: see `Detail`.
+
+    `sums` has an array [rows, classes] for each sub-table (one for all of them where there is no detail).
+    """
+
     sums: dict[str, list[FloatArray]]
     detail: Detail
+
+    def by_group(self, number: Number) -> FloatArray:
+        rows = sum(array.sum(axis=1) for array in self.sums[number.summed(self.weight)])
+        return np.bincount(self.group_of, rows, self.groups).astype(np.float64)
 
     def margin(self, names: Sequence[str]) -> Tally:
         """Return the tally by fewer columns."""
@@ -131,9 +151,8 @@ def tallied(
         filled = {sql: _both(next(arrays), next(arrays), table, row, (group_of.size, len(sizes))) for sql in sums}
     else:
         filled = {sql: _dense(next(arrays), table, row, place, group_of.size, sizes) for sql in sums}
-    columns_of_patterns = [key.column() for key in patterns]
-    truth_patterns = tuple(zip(*columns_of_patterns, strict=True)) if truths else ((),)
-    return Tally(group_keys, groups, group_of, truth_patterns, pattern_of, filled, detail)
+    truth_patterns = tuple(zip(*(key.column() for key in patterns), strict=True)) if truths else ((),)
+    return Tally(group_keys, groups, group_of, truth_patterns, pattern_of, weight, filled, detail)
 
 
 # --- what is asked of the rows ----------------------------------------------------------------------------------------

@@ -184,6 +184,14 @@ class Stratum:
 
 
 @dataclass(frozen=True, eq=False)
+class Deal:
+    """What the compositions tell without any record; kinds are numbered through all strata."""
+
+    strata: tuple[Stratum, ...]
+    first_kind: IntArray  # of each stratum, and the number of kinds
+
+
+@dataclass(frozen=True, eq=False)
 class Kinds:
     """Groups of the same stratum and composition are one kind; kinds are numbered by stratum."""
 
@@ -226,12 +234,12 @@ class Kinds:
         """Return the compositions as a sparse matrix."""
         return Compositions(self.row, self.value, self.count.astype(np.float64), values)
 
-    def strata(self, values: int) -> tuple[tuple[Stratum, ...], IntArray]:
-        """Return the strata, and the first kind of each, with the number of kinds."""
+    def deal(self, values: int) -> Deal:
+        """Return the strata that the kinds are of."""
         groups, counts = np.bincount(self.of_group, minlength=self.stratum.size), self.compositions(values)
         bounds = np.append(np.flatnonzero(np.diff(self.stratum, prepend=-1)), self.stratum.size).astype(np.int64)
         made = [stratum_of(counts, groups.astype(np.float64), slice(*pair)) for pair in pairwise(bounds.tolist())]
-        return tuple(made), bounds
+        return Deal(tuple(made), bounds)
 
 
 def kinds_of(group: IntArray, entry: IntArray, stratum: IntArray) -> tuple[IntArray, IntArray]:

@@ -9,19 +9,19 @@ So what is held does not grow with the records, but with the different compositi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.analyst.answer import Key
+from sfumato.analyst.ask.cells import Place, Question
 from sfumato.analyst.ask.conditions import Condition, fetched
 from sfumato.analyst.counting.counts import CountedRelease, Counting, Merge
-from sfumato.analyst.counting.tally import ROWS, Number, Truths, distinct, key_of, numbers_in, unique_rows
+from sfumato.analyst.counting.tally import ROWS, Number, Rows, Truths, distinct, key_of, numbers_in, unique_rows
+from sfumato.analyst.grouped.buckets import Binned
 from sfumato.analyst.grouped.dealt import Dealt
-from sfumato.analyst.grouped.sums import Binned
 from sfumato.errors import UsageError
 from sfumato.release.reading import quoted, stated_order
 from sfumato.values.arrays import FloatArray, IntArray
@@ -33,24 +33,18 @@ MOST_MEANS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class BucketTally:
+class BucketTally(Rows):
     """Sums over the bins of a kind of groups and a row; a row is a group of the question under one meaning.
 
     A meaning are the values that are meant in rows with some truths of the condition's atoms; `patterns` has one
     pattern of truths for each.
     """
 
-    keys: tuple[Key, ...]  # of the groups of the question
-    groups: int
-    group_of: IntArray  # [rows]
-    patterns: tuple[Truths, ...]
-    pattern_of: IntArray  # [rows]
     kind: IntArray  # [bins]
     row: IntArray  # [bins]
     sums: dict[str, FloatArray]  # of each sum's SQL, [bins]
     between: dict[str, FloatArray]
     ends: dict[str, tuple[FloatArray, FloatArray]]
-    weight: str
 
     def chosen(self, pattern: int, first_loose: int) -> tuple[IntArray, IntArray]:
         """Return the bins of a pattern in order of kind and group: those of the strata, those of loose groups."""
@@ -75,26 +69,16 @@ class BucketTally:
         """Return the sums of a number over some bins."""
         return self.sums[number.summed(self.weight)][bins]
 
-    @property
-    def records(self) -> FloatArray:
-        """The records of each group of the question."""
-        rows = self.sums[ROWS.summed("")]
-        return np.bincount(self.group_of[self.row], rows, self.groups).astype(np.float64)
+    def by_group(self, number: Number) -> FloatArray:
+        sums = self.sums[number.summed(self.weight)]
+        return np.bincount(self.group_of[self.row], sums, self.groups).astype(np.float64)
 
 
-def bucket_tally(
-    release: CountedRelease,
-    dealt: Dealt,
-    untouched: Sequence[str],
-    condition: Condition,
-    place: Callable[[Truths], IntArray],
-    totals: Sequence[Number],
-    products: Sequence[Number],
-    weight: str,
-) -> BucketTally:
+def bucket_tally(question: Question, dealt: Dealt, untouched: Sequence[str], place: Place) -> BucketTally:
     """Sum the records that the condition on untouched columns selects; `place` tells what a pattern of truths means."""
-    numbers = {number.summed(weight): number for number in totals}
-    sums = list(dict.fromkeys([ROWS.summed(""), *numbers, *(product.summed(weight) for product in products)]))
+    release, condition, weight = question.release, question.condition, question.weight
+    numbers = {number.summed(weight): number for number in question.totals}
+    sums = list(dict.fromkeys([ROWS.summed(""), *numbers, *(product.summed(weight) for product in question.products)]))
     patterns, meaning = _patterns(release, condition, place)
     asked = _asked(release, untouched, condition, sums, list(numbers.values()), weight)
     found = fetched(release, asked, "The query", kinds=dealt.kinds, meanings=meaning)
@@ -115,21 +99,19 @@ def bucket_tally(
         group_of,
         patterns,
         pattern_of,
+        weight,
         kind,
         row,
         {sql: numbers_in(next(columns)) for sql in sums},
         {sql: numbers_in(next(columns)) for sql in numbers},
         {sql: (numbers_in(next(columns)), numbers_in(next(columns))) for sql in numbers},
-        weight,
     )
 
 
 # --- patterns of truths -----------------------------------------------------------------------------------------------
 
 
-def _patterns(
-    release: CountedRelease, condition: Condition, place: Callable[[Truths], IntArray]
-) -> tuple[tuple[Truths, ...], Any]:
+def _patterns(release: CountedRelease, condition: Condition, place: Place) -> tuple[tuple[Truths, ...], Any]:
     """Return one pattern for each meaning (which values are meant), and the meaning of every pattern that occurs."""
     found = fetched(release, Counting((_pattern(condition),), where=condition.rows), "The query")
     codes = np.asarray(found.columns[0].combine_chunks()).astype(np.int64)

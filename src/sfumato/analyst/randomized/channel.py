@@ -2,23 +2,33 @@
 
 A release has one mechanism, or several that randomize different columns independently of each other. A question needs
 those of its own columns only: marginalise first, correct only what is asked.
+
+Of a sub-table with the matrix P the published value y counts with the weight a(y), a = P^-T phi, for a set phi of
+values: E[a(y)] = phi(x). Cells are disjoint sets of values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from sfumato.errors import ReleaseError, UsageError
+from sfumato.errors import ReleaseError, SingularMatrix, UsageError
 from sfumato.release.folder import ReleaseFolder
-from sfumato.values.arrays import CodeArray
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Estimable
 from sfumato.values.matrix.product import ProductMatrix
+from sfumato.values.matrix.retention import WORDS
 from sfumato.values.mechanism import Mechanism
+
+CONDITION_LIMIT = 1e9
+"""Above this condition number half of the 16 digits of an estimate are rounding error."""
+
+HINT = 'Ask for the likelihood estimate (method "em"): it needs no inverse.'
 
 
 class ChannelTable(Protocol):
@@ -33,35 +43,24 @@ class ChannelTable(Protocol):
         """For these values."""
 
 
-class Channel(Protocol):
-    """Randomized columns, and the matrices of their sub-tables (a `Mechanism` is one)."""
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """Randomized columns, and the matrices of their sub-tables; most releases have one."""
 
-    @property
-    def domain(self) -> SensitiveDomain:
-        """The columns and their values."""
+    domain: SensitiveDomain
+    tables: tuple[ChannelTable, ...]
+    label: str | None = None  # the column that tells the sub-table of a row
 
-    @property
-    def tables(self) -> Sequence[ChannelTable]:
-        """The sub-tables; most releases have one."""
-
-    @property
-    def label(self) -> str | None:
-        """The column that tells the sub-table of a row."""
+    def require_inverse(self) -> None:
+        """Raise SingularMatrix if some matrix cannot be inverted."""
+        for table in self.tables:
+            require_invertible(table.matrix)
 
 
 @dataclass(frozen=True, eq=False)
 class _ProductTable:
     codes: CodeArray
     matrix: ProductMatrix
-
-
-@dataclass(frozen=True, eq=False)
-class _Product:
-    """Columns of several mechanisms."""
-
-    domain: SensitiveDomain
-    tables: tuple[_ProductTable, ...]
-    label: None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Randomization:
         """Return what the randomized columns among these names, and those that go with them, were published by."""
         chosen = [m for m in self.mechanisms if set(m.domain.names) & set(names)] or list(self.mechanisms[:1])
         if len(chosen) == 1:
-            return chosen[0]
+            return Channel(chosen[0].domain, chosen[0].tables, chosen[0].label)
         if any(mechanism.label for mechanism in chosen):
             raise UsageError(
                 "Columns with sub-tables cannot be asked together with other randomized columns.",
@@ -87,7 +86,7 @@ class Randomization:
             )
         domain = SensitiveDomain(tuple(part for mechanism in chosen for part in mechanism.domain.parts))
         matrix = ProductMatrix(tuple(mechanism.matrix for mechanism in chosen))
-        return _Product(domain, (_ProductTable(np.arange(domain.size, dtype=np.int32), matrix),))
+        return Channel(domain, (_ProductTable(np.arange(domain.size, dtype=np.int32), matrix),))
 
     def are_independent(self, first: str, second: str) -> bool:
         """Whether the noise of two columns is independent given the record."""
@@ -103,3 +102,161 @@ def randomization_of(release: ReleaseFolder) -> Randomization:
             f"The mechanism of {str(release.folder)!r} cannot be read: {problem}.",
             "Get the release anew from the publisher.",
         ) from None
+
+
+def is_usable(matrix: Estimable) -> bool:
+    """Whether P^-1 o exists and is more than rounding error."""
+    return matrix.is_invertible and matrix.condition_number <= CONDITION_LIMIT
+
+
+def require_invertible(matrix: Estimable) -> None:
+    """Raise SingularMatrix if P^-1 o does not exist, or would be all rounding error."""
+    if matrix.why_singular:
+        raise SingularMatrix(f"The perturbation matrix has no inverse: {matrix.why_singular}", HINT)
+    if matrix.condition_number > CONDITION_LIMIT:
+        raise SingularMatrix(
+            f"The inverse of the perturbation matrix is numerically worthless: its condition number is "
+            f"{matrix.condition_number:.1e}, above {CONDITION_LIMIT:.0e}.",
+            HINT,
+        )
+
+
+# --- the weights of published values ----------------------------------------------------------------------------------
+
+
+class Weights(Protocol):
+    """The weights of one sub-table's classes for cells; `sums` are [rows, classes], results [rows, cells]."""
+
+    @property
+    def least_chance(self) -> FloatArray:
+        """The probability with which each class is published, whatever the records have."""
+
+    def totals(self, sums: FloatArray) -> FloatArray:
+        """Return the sums of s a."""
+
+    def squares(self, sums: FloatArray) -> FloatArray:
+        """Return the sums of s a^2."""
+
+    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
+        """Return the sums of s a b, where b are the weights of all cells with the same number in `part`."""
+
+    def by_class(self) -> FloatArray:
+        """Return the weights, [classes, cells]."""
+
+    def inside(self, sums: FloatArray) -> FloatArray:
+        """Return the sums over the classes that lie in each cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValueWeights(Weights):
+    """Every value is a class. `cells` has the cell of each value, -1 where the condition excludes it."""
+
+    matrix: Estimable
+    cells: IntArray
+    size: int
+
+    @property
+    def least_chance(self) -> FloatArray:
+        return self.matrix.least_chance
+
+    def totals(self, sums: FloatArray) -> FloatArray:
+        """Return P^-1 s, added up over the values of each cell."""
+        return self._whole(sums) if self._is_whole else self.collected(self.matrix.solve(sums))
+
+    def squares(self, sums: FloatArray) -> FloatArray:
+        """Return the sums of s a^2; cells that join several values need their weights one by one."""
+        if self._is_whole:
+            return self._whole(sums)
+        if self._used.size == np.unique(self.cells[self._used]).size:
+            return self.collected(self.matrix.inverse_squared_apply(sums))
+        squares = np.zeros((len(sums), self.size))
+        for cell in np.unique(self.cells[self._used]).tolist():
+            squares[:, cell] = sums @ self._weights(self.cells == cell) ** 2
+        return squares
+
+    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
+        """Return the sums of s a b: b is the same for all cells of a part."""
+        of_value = np.where(self.cells >= 0, part[self.cells], -1)
+        products = np.zeros((len(sums), self.size))
+        for number in np.unique(of_value[of_value >= 0]).tolist():
+            inside = of_value == number
+            products[:, part == number] = self.totals(sums * self._weights(inside))[:, part == number]
+        return products
+
+    def by_class(self) -> FloatArray:
+        return self.totals(np.eye(self.matrix.size))
+
+    def inside(self, sums: FloatArray) -> FloatArray:
+        return self.collected(sums)
+
+    @cached_property
+    def _used(self) -> IntArray:
+        return np.flatnonzero(self.cells >= 0)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all values are in one cell: then every weight is one, without any rounding."""
+        return bool(self.cells[0] >= 0 and (self.cells == self.cells[0]).all())
+
+    def _whole(self, sums: FloatArray) -> FloatArray:
+        whole = np.zeros((len(sums), self.size))
+        whole[:, self.cells[0]] = sums.sum(axis=1)
+        return whole
+
+    def _weights(self, values: BoolArray) -> FloatArray:
+        return np.ones(values.size) if values.all() else self.matrix.solve_transposed(values.astype(np.float64))
+
+    def collected(self, numbers: FloatArray) -> FloatArray:
+        """Return the numbers added up over the values of each cell."""
+        used, cells = self._used, self.cells[self._used]
+        collected = np.zeros((len(numbers), self.size))
+        if not used.size:
+            return collected
+        if (np.diff(cells) > 0).all():
+            collected[:, cells] = numbers[:, used]
+            return collected
+        order = np.argsort(cells, kind="stable")
+        present, first = np.unique(cells[order], return_index=True)
+        collected[:, present] = np.add.reduceat(numbers[:, used[order]], first, axis=1)
+        return collected
+
+
+@dataclass(frozen=True, eq=False)
+class ClassWeights(Weights):
+    """Few classes and one cell: the weights are given."""
+
+    weights: FloatArray
+    chance: FloatArray
+
+    @property
+    def least_chance(self) -> FloatArray:
+        return self.chance
+
+    def totals(self, sums: FloatArray) -> FloatArray:
+        return (sums @ self.weights)[:, None]
+
+    def squares(self, sums: FloatArray) -> FloatArray:
+        return (sums @ self.weights**2)[:, None]
+
+    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
+        return self.squares(sums)
+
+    def by_class(self) -> FloatArray:
+        return self.weights[:, None]
+
+    def inside(self, sums: FloatArray) -> FloatArray:
+        return sums[:, :1]
+
+
+def chosen_weights(table: ChannelTable, selected: BoolArray) -> ClassWeights:
+    """Return the weights of {selected, not selected} under a uniform matrix.
+
+    With k values selected, a = (1 - k q)/p for these and -k q/p for the others.
+    """
+    retention, noise = table.matrix.retention, table.matrix.uniform_noise
+    assert retention is not None
+    assert noise is not None
+    p, q, k = float(retention[0]), noise / WORDS, int(selected.sum())
+    if k == selected.size:
+        return ClassWeights(np.ones(2), np.array([1.0, 0.0]))
+    return ClassWeights(np.array([1 - k * q if k else 0.0, -k * q]) / p, np.array([k * q, (selected.size - k) * q]))

@@ -15,210 +15,57 @@ Sub-tables add up. A *cell* is a combination of values of the randomized columns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
-from sfumato.analyst.answer import Key, Target
-from sfumato.analyst.ask.cells import Partition, PartTotals, possible_cells
-from sfumato.analyst.counting.tally import ROWS, Number, Tally, Truths
-from sfumato.analyst.randomized.channel import Channel, ChannelTable
-from sfumato.values.arrays import BoolArray, FloatArray, IntArray
-from sfumato.values.matrix.base import Estimable
-from sfumato.values.matrix.retention import WORDS
+from sfumato.analyst.answer import Target
+from sfumato.analyst.ask.cells import Estimates, Partition, PartTotals, Place, Question, Source
+from sfumato.analyst.counting.counts import CountedRelease
+from sfumato.analyst.counting.tally import ROWS, Detail, Number, Tally, tallied
+from sfumato.analyst.randomized.channel import (
+    Channel,
+    ClassWeights,
+    ValueWeights,
+    Weights,
+    chosen_weights,
+    randomization_of,
+)
+from sfumato.release.folder import ReleaseFolder
+from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.attributes import SensitiveDomain
 
 UNBIASED = "Unbiased; estimates of rare groups can be negative, and groups that no published row has are left out."
 NOTHING_HIDDEN = "No sensitive column is asked: the rows are counted as they are."
 FEW = 10
 """Rows of a value that are expected by chance alone, below which their number is too uncertain to tell the error."""
 
-
-class Weights(Protocol):
-    """The weights of one sub-table's classes for cells; `sums` are [rows, classes], results [rows, cells]."""
-
-    @property
-    def least_chance(self) -> FloatArray:
-        """The probability with which each class is published, whatever the records have."""
-
-    def totals(self, sums: FloatArray) -> FloatArray:
-        """Return the sums of s a."""
-
-    def squares(self, sums: FloatArray) -> FloatArray:
-        """Return the sums of s a^2."""
-
-    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
-        """Return the sums of s a b, where b are the weights of all cells with the same number in `part`."""
-
-    def by_class(self) -> FloatArray:
-        """Return the weights, [classes, cells]."""
-
-    def inside(self, sums: FloatArray) -> FloatArray:
-        """Return the sums over the classes that lie in each cell."""
-
-
-@dataclass(frozen=True, eq=False)
-class ValueWeights:
-    """Every value is a class. `cells` has the cell of each value, -1 where the condition excludes it."""
-
-    matrix: Estimable
-    cells: IntArray
-    size: int
-
-    @property
-    def least_chance(self) -> FloatArray:
-        """The smallest probability with which each value is published."""
-        return self.matrix.least_chance
-
-    def totals(self, sums: FloatArray) -> FloatArray:
-        """Return P^-1 s, added up over the values of each cell."""
-        return self._whole(sums) if self._is_whole else self.collected(self.matrix.solve(sums))
-
-    def squares(self, sums: FloatArray) -> FloatArray:
-        """Return the sums of s a^2; cells that join several values need their weights one by one."""
-        if self._is_whole:
-            return self._whole(sums)
-        if self._used.size == np.unique(self.cells[self._used]).size:
-            return self.collected(self.matrix.inverse_squared_apply(sums))
-        squares = np.zeros((len(sums), self.size))
-        for cell in np.unique(self.cells[self._used]).tolist():
-            squares[:, cell] = sums @ self._weights(self.cells == cell) ** 2
-        return squares
-
-    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
-        """Return the sums of s a b: b is the same for all cells of a part."""
-        of_value = np.where(self.cells >= 0, part[self.cells], -1)
-        products = np.zeros((len(sums), self.size))
-        for number in np.unique(of_value[of_value >= 0]).tolist():
-            inside = of_value == number
-            products[:, part == number] = self.totals(sums * self._weights(inside))[:, part == number]
-        return products
-
-    def by_class(self) -> FloatArray:
-        """Return the weights, [values, cells]."""
-        return self.totals(np.eye(self.matrix.size))
-
-    def inside(self, sums: FloatArray) -> FloatArray:
-        """Return the sums over the values of each cell."""
-        return self.collected(sums)
-
-    @cached_property
-    def _used(self) -> IntArray:
-        return np.flatnonzero(self.cells >= 0)
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether all values are in one cell: then every weight is one, without any rounding."""
-        return bool(self.cells[0] >= 0 and (self.cells == self.cells[0]).all())
-
-    def _whole(self, sums: FloatArray) -> FloatArray:
-        whole = np.zeros((len(sums), self.size))
-        whole[:, self.cells[0]] = sums.sum(axis=1)
-        return whole
-
-    def _weights(self, values: BoolArray) -> FloatArray:
-        return np.ones(values.size) if values.all() else self.matrix.solve_transposed(values.astype(np.float64))
-
-    def collected(self, numbers: FloatArray) -> FloatArray:
-        """Return the numbers added up over the values of each cell."""
-        used, cells = self._used, self.cells[self._used]
-        collected = np.zeros((len(numbers), self.size))
-        if not used.size:
-            return collected
-        if (np.diff(cells) > 0).all():
-            collected[:, cells] = numbers[:, used]
-            return collected
-        order = np.argsort(cells, kind="stable")
-        present, first = np.unique(cells[order], return_index=True)
-        collected[:, present] = np.add.reduceat(numbers[:, used[order]], first, axis=1)
-        return collected
-
-
-@dataclass(frozen=True, eq=False)
-class ClassWeights:
-    """Few classes and one cell: the weights are given."""
-
-    weights: FloatArray
-    least_chance: FloatArray
-
-    def totals(self, sums: FloatArray) -> FloatArray:
-        """Return the sums of s a."""
-        return (sums @ self.weights)[:, None]
-
-    def squares(self, sums: FloatArray) -> FloatArray:
-        """Return the sums of s a^2."""
-        return (sums @ self.weights**2)[:, None]
-
-    def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
-        """Return the sums of s a b: the only cell is all of its part."""
-        return self.squares(sums)
-
-    def by_class(self) -> FloatArray:
-        """Return the weights, [classes, 1]."""
-        return self.weights[:, None]
-
-    def inside(self, sums: FloatArray) -> FloatArray:
-        """Return the sums over the first class: the cell."""
-        return sums[:, :1]
-
-
 _Term = Callable[[Weights, FloatArray, FloatArray], FloatArray]
 """Of the weights, the sums and the sums that are not below chance."""
 
 
-def chosen_weights(table: ChannelTable, selected: BoolArray) -> ClassWeights:
-    """Return the weights of {selected, not selected} under a uniform matrix.
-
-    With k values selected, a = (1 - k q)/p for these and -k q/p for the others.
-    """
-    retention, noise = table.matrix.retention, table.matrix.uniform_noise
-    assert retention is not None
-    assert noise is not None
-    p, q, k = float(retention[0]), noise / WORDS, int(selected.sum())
-    if k == selected.size:
-        return ClassWeights(np.ones(2), np.array([1.0, 0.0]))
-    return ClassWeights(np.array([1 - k * q if k else 0.0, -k * q]) / p, np.array([k * q, (selected.size - k) * q]))
-
-
 @dataclass(frozen=True, eq=False)
-class Figures:
+class Figures(Estimates):
     """Estimates of every group and cell, [groups, cells]."""
 
-    channel: Channel
     tally: Tally
-    place: Callable[[Truths], IntArray]  # the cell of each code of the domain under a pattern; -1: not meant
-    size: int  # how many cells there are
-    rows: int  # of the whole release
-    target: Target
-    weight: str = ""
+    channel: Channel
     floored: bool = True  # whether classes that few rows have count for what is due by chance, in variances
 
     def total(self, number: Number) -> FloatArray:
-        """Return the estimated sums of a number."""
         return self._summed(number, lambda weights, sums, likely: weights.totals(sums))
 
-    def magnitude(self, number: Number) -> FloatArray:
-        """Return how large the sum of a number over the published rows of each group can be, [groups]: sqrt(n s2)."""
-        squares = sum(array.sum(axis=1) for array in self.tally.sums[(number * number).summed(self.weight)])
-        return np.sqrt(self.records * np.bincount(self.tally.group_of, squares, self.tally.groups))
-
     def published(self) -> FloatArray:
-        """Return the published rows of each cell: what someone counts who does not correct."""
         return self._summed(ROWS, lambda weights, sums, likely: weights.inside(sums))
 
     def covariance(self, one: Number, other: Number) -> FloatArray:
-        """Return the estimated covariance of the totals of two numbers in the same cell."""
         squares = self._summed(one * other, lambda weights, sums, likely: weights.squares(likely))
-        return self._spread(one * other, squares, self._means(one, other))
-
-    def slack(self, number: Number) -> FloatArray:
-        """Return zeros: all errors are matters of chance."""
-        return np.zeros((self.tally.groups, self.size))
+        means = 0.0 if self.target == "table" else self.total(one) * self.total(other) / self.rows
+        return self._spread(one * other, squares, means)
 
     def of_parts(self, number: Number, partition: Partition) -> PartTotals:
-        """Return the total of each cell's part, and what goes with it."""
         squares = self._summed(number * number, lambda weights, sums, likely: weights.products(likely, partition.cell))
         total = self.total(number)
         whole = partition.sums(total)
@@ -240,10 +87,9 @@ class Figures:
         if self.target == "table":
             return blocks
         total = self.total(number)
-        return (blocks - total[:, :, None] * total[:, None, :] / self.rows) * self._sample_factor
+        return (blocks - total[:, :, None] * total[:, None, :] / self.rows) * self.sample_factor
 
     def joint_covariance(self, number: Number, target: Target, floored: bool = True) -> FloatArray:
-        """Return the covariance of the totals of all groups and cells, in their order."""
         figures = replace(self, target=target, floored=floored)
         flat, size = figures.total(number).ravel(), self.size
         covariance = np.zeros((flat.size, flat.size))
@@ -254,53 +100,18 @@ class Figures:
             covariance[own, own] = block
         return covariance
 
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """The columns of the groups."""
-        return self.tally.keys
-
-    @property
-    def groups(self) -> int:
-        """How many there are."""
-        return self.tally.groups
-
-    @property
-    def patterns(self) -> tuple[Truths, ...]:
-        """The truths of the condition's atoms that occur."""
-        return self.tally.patterns
-
     def notes(self) -> list[str]:
-        """Return what is to be said of the estimates."""
         return [UNBIASED] if self.channel.tables else [NOTHING_HIDDEN]
 
     @property
     def is_whole(self) -> bool:
-        """Whether no hidden column matters: rows are only counted."""
         return self.tally.detail == "whole"
-
-    @property
-    def records(self) -> FloatArray:
-        """The published rows of each group."""
-        rows = sum(array.sum(axis=1) for array in self.tally.sums[ROWS.summed("")])
-        return np.bincount(self.tally.group_of, rows, self.tally.groups).astype(np.float64)
-
-    @cached_property
-    def possible(self) -> BoolArray:
-        """The cells that some record can belong to under the condition."""
-        return possible_cells(self.size, map(self.place, self.tally.patterns))
-
-    @property
-    def _sample_factor(self) -> float:
-        return self.rows / max(self.rows - 1, 1)
-
-    def _means(self, one: Number, other: Number) -> FloatArray | float:
-        return 0.0 if self.target == "table" else self.total(one) * self.total(other) / self.rows
 
     def _spread(self, product: Number, squares: FloatArray, means: FloatArray | float) -> FloatArray:
         if self.target == "table":
             return squares - self._summed(product, lambda weights, sums, likely: weights.totals(likely))
         rest = self._summed(product, lambda weights, sums, likely: weights.totals(sums - likely))
-        return (squares + rest - means) * self._sample_factor
+        return (squares + rest - means) * self.sample_factor
 
     def _summed(self, number: Number, term: _Term) -> FloatArray:
         """Return a term of every sub-table and pattern, added up in the groups that it belongs to."""
@@ -311,7 +122,7 @@ class Figures:
 
     def _terms(self, number: Number) -> Iterator[tuple[IntArray, Weights, FloatArray, FloatArray]]:
         """Yield rows, weights, sums and the sums that are not below chance, of every sub-table and pattern."""
-        sql, rows_sql = number.summed(self.weight), ROWS.summed(self.weight)
+        sql, rows_sql = (each.summed(self.tally.weight) for each in (number, ROWS))
         for chosen, table, weights in self._selections:
             sums, rows = self.tally.sums[sql][table][chosen], self.tally.sums[rows_sql][table][chosen]
             yield chosen, weights, sums, not_below_chance(weights.least_chance, rows, sums) if self.floored else sums
@@ -345,3 +156,64 @@ def not_below_chance(least_chance: FloatArray, rows: FloatArray, sums: FloatArra
     chance = rows.sum(axis=1, keepdims=True) * least_chance
     due = sums.sum(axis=1, keepdims=True) * least_chance
     return np.where((chance < FEW) & (rows < chance), due, sums)
+
+
+# --- asked of a release -----------------------------------------------------------------------------------------------
+
+
+def source_of(release: CountedRelease, names: Collection[str]) -> Source:
+    """Return where estimates of a question about these columns come from."""
+    if release.manifest.in_buckets:
+        from sfumato.analyst.grouped.figures import FromGroups
+
+        return FromGroups(release, FromMatrices(Channel(release.manifest.domain, ())))
+    return FromMatrices(randomization_of(release).joint(names))
+
+
+def hidden_columns(release: ReleaseFolder) -> dict[str, str]:
+    """Return the columns that are not told row by row, each with the reason."""
+    if release.manifest.in_buckets:
+        return dict.fromkeys(release.manifest.domain.names, "is only in the table of groups")
+    return dict.fromkeys(randomization_of(release).names, "is randomized")
+
+
+@dataclass(frozen=True)
+class FromMatrices(Source):
+    """Columns that were randomized. Published rows are read once for all grouping sets that lie in one of them."""
+
+    channel: Channel
+    _read: dict[frozenset[str], Tally] = field(default_factory=dict)
+
+    @property
+    def domain(self) -> SensitiveDomain:
+        return self.channel.domain
+
+    def figures(self, question: Question, names: Sequence[str], place: Place, size: int) -> Figures:
+        q, largest = question, _largest(question, names)
+        if largest not in self._read:
+            untouched, numbers = q.untouched(largest, self.domain), (*q.totals, *q.products)
+            detail = self._detail(q, largest)
+            self._read[largest] = tallied(q.release, self.channel, untouched, q.condition, numbers, q.weight, detail)
+        tally = self._read[largest].margin(names)
+        return Figures(tally, place, size, q.release.manifest.data.rows, q.target, self.channel)
+
+    def require_inverse(self, question: Question, names: Sequence[str]) -> None:
+        if self._detail(question, _largest(question, names)) != "whole":
+            self.channel.require_inverse()
+
+    def notes(self, question: Question) -> list[str]:
+        return []
+
+    def _detail(self, question: Question, names: Collection[str]) -> Detail:
+        """Return how much has to be told apart of the published values."""
+        if question.by_value or set(names) & set(self.domain.names) or question.condition.atoms:
+            return "values"
+        if not question.condition.values:
+            return "whole"
+        return "chosen" if all(table.matrix.uniform_noise is not None for table in self.channel.tables) else "values"
+
+
+def _largest(question: Question, names: Sequence[str]) -> frozenset[str]:
+    """Return the largest grouping set that these columns lie in."""
+    sets = [frozenset(each) for each in question.sets]
+    return next(large for large in sets if large >= set(names) and not any(large < other for other in sets))

@@ -20,31 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.errors import SingularMatrix
+from sfumato.analyst.randomized.channel import require_invertible
 from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.base import Estimable
-
-CONDITION_LIMIT = 1e9
-"""Above this condition number half of the 16 digits of an estimate are rounding error."""
-
-HINT = 'Ask for the likelihood estimate (method "em"): it needs no inverse.'
-
-
-def is_usable(matrix: Estimable) -> bool:
-    """Whether P^-1 o exists and is more than rounding error."""
-    return matrix.is_invertible and matrix.condition_number <= CONDITION_LIMIT
-
-
-def require_invertible(matrix: Estimable) -> None:
-    """Raise SingularMatrix if P^-1 o does not exist, or would be all rounding error."""
-    if matrix.why_singular:
-        raise SingularMatrix(f"The perturbation matrix has no inverse: {matrix.why_singular}", HINT)
-    if matrix.condition_number > CONDITION_LIMIT:
-        raise SingularMatrix(
-            f"The inverse of the perturbation matrix is numerically worthless: its condition number is "
-            f"{matrix.condition_number:.1e}, above {CONDITION_LIMIT:.0e}.",
-            HINT,
-        )
 
 
 def estimate(matrix: Estimable, observed: FloatArray) -> FloatArray:

@@ -11,7 +11,6 @@ the last axis.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Literal, Protocol
 
@@ -159,7 +158,6 @@ class Matrix(Estimable, Protocol):
     @property
     def epsilon(self) -> float:
         """Local differential privacy, the logarithm of `largest_ratio`; infinite where that is unbounded."""
-        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
 
     # --- sampling --------------------------------------------------------------------------------------------------
 

@@ -203,6 +203,10 @@ class DenseMatrix(Matrix):
         found = _largest(self.columns[i], *np.take_along_axis(self.columns, self._order[:2], axis=0))
         return None if found.factor is None else found.factor * WORDS
 
+    @property
+    def epsilon(self) -> float:
+        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
+
     @cached_property
     def _order(self) -> npt.NDArray[np.intp]:
         """[rank, published]: the true values by their entries in the row of each published value, smallest first."""

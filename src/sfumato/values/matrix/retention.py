@@ -269,6 +269,10 @@ class PerturbationMatrix(Matrix):
         v[..., z : z + 1] = n - v[..., others].sum(axis=-1, keepdims=True)
         return v
 
+    @property
+    def epsilon(self) -> float:
+        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
+
     @cached_property
     def largest_ratio(self) -> Fraction | None:
         """The largest ratio of two entries of a row, exactly; None where an entry is zero.
