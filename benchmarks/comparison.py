@@ -47,7 +47,7 @@ def optima(counts: npt.NDArray[np.float64], alone: bool) -> list[float]:
             [JointTable.from_array(counts) for _ in ASKED] if alone else [JointTable.from_array(counts)] * len(ASKED)
         )
         work = (
-            partial(solve, table, 1 / asked, risk="reconstruction", scope="quasi_identifiers")
+            partial(solve, table, 1 / asked, risk="reconstruction", scope="quasi-identifiers")
             for table, asked in zip(tables, ASKED, strict=True)
         )
         times.append([best_of(1, optimum) for optimum in work])

@@ -28,7 +28,7 @@ from sfumato.values.arrays import FloatArray
 FILE = "adult_complete_45222.parquet"
 EMGR = ("education", "marital_status", "sex", "race")
 WIDE = (*EMGR, "native_country", "relationship")
-SCOPES: tuple[Scope, ...] = ("quasi_identifiers", "both")
+SCOPES: tuple[Scope, ...] = ("quasi-identifiers", "both")
 NINE_MILLION = (16, 7, 2, 5, 41, 6, 33)
 Result = TypeVar("Result")
 

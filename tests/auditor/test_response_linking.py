@@ -23,8 +23,7 @@ from sfumato.auditor.attackers import linking_guesser as linking
 from sfumato.auditor.attackers.linking_guesser import Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
 from sfumato.auditor.audit import audit
 from sfumato.errors import UsageError
-from sfumato.methods.response import Channel, JointTable, forward, guess, limit_success, solve, untouched
-from sfumato.methods.response.guessing import guesses
+from sfumato.methods.response import Channel, JointTable, forward, guesses, limit_success, solve, untouched
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, scan
@@ -162,7 +161,7 @@ def slow_repeated(
             counts[
                 tuple(int(rng.choice(c.size, p=c.matrix.dense()[:, v])) for c, v in zip(channels, record, strict=True))
             ] += 1
-        values = guess(table, channels, counts, steps).values
+        values = next(guesses(table, channels, counts, [steps])).values
         of_group = {tuple(a): int(v) for a, v in zip(table.groups, values, strict=True)}
         right[r] = [of_group[record[:-1]] == record[-1] for record in records]
     often = right.mean(axis=0)
@@ -200,7 +199,7 @@ def test_the_stop_with_the_most_successes_is_taken() -> None:
     channels = (Channel.from_diagonal(3, 0.6), Channel.from_diagonal(3, 0.7))
     for seed in range(20):
         released = linking.drawn(table, channels, simulation(seed))
-        each = {steps: guess(table, channels, released, steps).success for steps in linking.STOPS}
+        each = {steps: next(guesses(table, channels, released, [steps])).success for steps in linking.STOPS}
         together = [found.success for found in guesses(table, channels, released, linking.STOPS)]
         assert together == list(each.values())
         once = linking.guess_once(linking.Attacked(SimpleNamespace(table=table), channels, released))  # type: ignore

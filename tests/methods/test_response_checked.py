@@ -14,10 +14,10 @@ from sfumato.errors import Infeasible
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
 from sfumato.methods.response import RiskName
-from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.problem import Problem, pose
+from sfumato.methods.response.request import Axes
 from sfumato.publisher.table import profile, scan
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit
@@ -97,7 +97,7 @@ def test_columns_without_noise_cost_no_margin() -> None:
 
 def posed(axes: Axes, limit: float, risk: RiskName) -> Problem:
     fixed = [len(axes.own)] if axes.shared else []
-    return pose(axes.table, limit, risk, "both", fixed, "kappa")
+    return pose(axes.table, limit, risk, fixed=fixed)
 
 
 @pytest.mark.parametrize("risk", RISK_NAMES)
@@ -111,7 +111,7 @@ def test_the_margin_is_enough_at_the_least_limit_that_is_accepted(risk: RiskName
         x = [0.0 if (*mine.table.names, "s")[k] in untouched else -rng.exponential() for k in free.free]
         point = free.sampled(np.array(x))
         limit = float(point.values.max()) * free.margin
-        while limit < 1 and not posed(mine, limit, risk).kept_by(posed(mine, limit, risk).ratio(point)):
+        while limit < 1 and not posed(mine, limit, risk).keeps(point):
             limit = float(np.nextafter(limit, 1))
         if limit >= 1:
             continue

@@ -24,7 +24,7 @@ def test_an_optimum_reaches_its_limits_also_where_rows_depend_on_each_other(obje
 
 WITHOUT_BOUND: tuple[tuple[ObjectiveName, object, object], ...] = (
     (
-        "kappa",
+        "l2",
         [[19, 3, 17], [18, 9, 3], [19, 18, 9]],
         [
             [0.11330545913830387, 0.21221518834224873, 0.4995818387238859],
@@ -33,14 +33,14 @@ WITHOUT_BOUND: tuple[tuple[ObjectiveName, object, object], ...] = (
         ],
     ),
     (
-        "chi_square",
+        "chi-square",
         [[0, 4, 4], [3, 1, 4]],
         [
             [0.26298885105278, 0.26123368601176256, 0.5224874923335084],
             [0.8028587993379717, 0.37797412060097063, 0.8004201304228513],
         ],
     ),
-    ("chi_square", [[1, 3], [2, 1]], [[0.2931097444714712, 0.13138291204111813]] * 2),
+    ("chi-square", [[1, 3], [2, 1]], [[0.2931097444714712, 0.13138291204111813]] * 2),
 )
 
 
@@ -49,4 +49,4 @@ def test_estimates_without_bound_are_no_warning(objective: ObjectiveName, counts
     """Beyond the least limits that can be reached multipliers and B may overflow; the verdict is what counts."""
     table = JointTable.from_array(np.array(counts))
     with pytest.raises(RiskOutOfReach):
-        solve(table, np.array(limits), risk="link", scope="quasi_identifiers", objective=objective)
+        solve(table, np.array(limits), risk="link", scope="quasi-identifiers", objective=objective)

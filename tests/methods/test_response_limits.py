@@ -23,7 +23,7 @@ def test_with_one_limit_no_link_risk_is_below_that_of_no_retention() -> None:
     rng = np.random.default_rng(17)
     for table in tables(17, 40):
         fixed = int(rng.integers(len(table.sizes)))
-        free = pose(table, 0.5, "link", "both", [fixed], "kappa")
+        free = pose(table, 0.5, "link", fixed=[fixed])
         assert free.least_without_retention
         least = free.largest(np.full(len(free.free), -40.0))
         for _ in range(20):
@@ -35,7 +35,7 @@ def test_with_limits_by_group_a_point_with_retention_can_be_the_only_way() -> No
     table = JointTable.from_array([[[1, 0], [17, 3], [0, 2]], [[2, 6], [2, 0], [0, 1]]])
     by_cell = np.array([[0.6139, 0.9, 0.9], [0.6139, 0.7011, 0.7011]])
     limits = by_cell[tuple(table.groups.T)][:, None]
-    problem = pose(table, limits, "link", "both", (), "kappa")
+    problem = pose(table, limits, "link")
     assert not problem.least_without_retention
     assert problem.largest(np.full(2, -40.0)) == pytest.approx(1.054, abs=5e-4)
     found = solve(table, limits, risk="link")
@@ -49,16 +49,16 @@ def test_with_limits_by_group_a_point_with_retention_can_be_the_only_way() -> No
 
 
 def test_parameters_that_break_a_limit_are_no_response() -> None:
-    problem = pose(JointTable.from_array([[20, 30, 22], [12, 8, 8]]), 0.4, "posterior", "both", (), "kappa")
+    problem = pose(JointTable.from_array([[20, 30, 22], [12, 8, 8]]), 0.4, "posterior")
     assert not problem.kept(np.zeros(1))
     with pytest.raises(ValueError, match="do not keep the limits"):
-        problem.response(np.zeros(1))
+        problem.response(problem.sampled(np.zeros(1)))
 
 
 def test_an_attribute_is_left_untouched_only_if_the_others_make_up_for_it() -> None:
     """The first attribute tells the value: however little it loses at first, leaving it as it is breaks the limit."""
     table = JointTable.from_array([[[8, 2], [9, 1]], [[2, 8], [1, 9]]])
-    problem = pose(table, 0.7, "posterior", "both", (), "kappa")
+    problem = pose(table, 0.7, "posterior")
     nearly, inside = np.array([-1e-9, -1.0]), np.full(2, -40.0)
     assert not problem.kept(np.array([0.0, -40.0]))
     found = _slid(problem, nearly, inside)
@@ -70,7 +70,7 @@ def test_a_limit_of_one_in_a_group_is_none() -> None:
     """A lone record's posterior of 1 is allowed by its own limit, whatever the others ask for."""
     table = JointTable.from_array([[0, 1], [6, 4], [5, 5]])
     limits = np.where(table.groups == 0, 1, 0.55)
-    free = solve(table, limits, risk="reconstruction", scope="quasi_identifiers")
+    free = solve(table, limits, risk="reconstruction", scope="quasi-identifiers")
     risks = Reconstruction(table, free.channels).values.reshape(3, 2)
     assert risks[1:].max() <= 0.55
     assert solve(table, limits * np.array([[1.0], [2], [2]]), risk="reconstruction").noise == (0, 0)
@@ -126,7 +126,7 @@ def by_groups(seed: int, number: int) -> Iterator[tuple[JointTable, FloatArray, 
 def test_released_cells_have_the_strictest_limit_of_who_can_be_published_there() -> None:
     shapes = set()
     for table, limits, kept in by_groups(23, 120):
-        problem = pose(table, limits, "posterior", "both", kept, "kappa")
+        problem = pose(table, limits, "posterior", fixed=kept)
         shapes.add(len(problem.limits) > 1)
         shape = table.group_cells, table.sizes[-1]
         found = np.broadcast_to(problem.limits, shape).reshape(table.sizes)
@@ -139,14 +139,14 @@ def test_limits_that_do_not_vary_with_what_is_kept_stay_one_row() -> None:
     table = JointTable.from_array([[[5, 3], [2, 4]], [[1, 6], [3, 3]]])
     limits = np.array([[0.7, 0.6], [0.8, 0.9]])  # by the second attribute
     for fixed, rows in (((0,), 1), ((1,), 4), ((), 1)):
-        assert len(pose(table, np.tile(limits, (2, 1)), "posterior", "both", fixed, "kappa").limits) == rows
+        assert len(pose(table, np.tile(limits, (2, 1)), "posterior", fixed=fixed).limits) == rows
 
 
 def test_posterior_with_limits_by_group_is_kept_or_refused_exactly() -> None:
     """Whatever is found keeps the limits in fractions; refused is what cannot be kept without any retention."""
     found = refused = 0
     for table, limits, kept in by_groups(29, 400):
-        problem = pose(table, limits, "posterior", "both", kept, "kappa")
+        problem = pose(table, limits, "posterior", fixed=kept)
         if not problem.free:
             continue
         exact = released_limits(table, limits, set(range(len(table.sizes) - 1)) - {*problem.free})
@@ -194,7 +194,7 @@ def test_what_the_table_keeps_as_it_is_is_decided_exactly(risk: RiskName) -> Non
             assert float(limit) == float(share)
             by_cell = Limits(np.full(table.counts.shape, float(limit)), (Fraction(1, 7), limit))
             for given in (limit, by_cell):
-                assert pose(table, given, risk, "both", (), "kappa").kept_as_it_is() is kept
+                assert pose(table, given, risk).kept_as_it_is() is kept
                 if kept:
                     found = solve(table, given, risk=risk)
                     assert (found.noise, found.kappa, found.risk) == ((0,) * len(table.sizes), 1, float(limit))
@@ -204,9 +204,9 @@ def test_a_float_is_the_number_that_it_is() -> None:
     """0.6 is below 3/5 by half a unit of its last digit, and 0.5 is 1/2."""
     table = JointTable.from_array([[300, 200], [200, 300]])
     assert Fraction(0.6) < Fraction(3, 5)
-    assert not pose(table, 0.6, "posterior", "both", (), "kappa").kept_as_it_is()
-    assert pose(table, Fraction(3, 5), "posterior", "both", (), "kappa").kept_as_it_is()
-    assert pose(JointTable.from_array([[5, 5], [4, 4]]), 0.5, "posterior", "both", (), "kappa").kept_as_it_is()
+    assert not pose(table, 0.6, "posterior").kept_as_it_is()
+    assert pose(table, Fraction(3, 5), "posterior").kept_as_it_is()
+    assert pose(JointTable.from_array([[5, 5], [4, 4]]), 0.5, "posterior").kept_as_it_is()
 
 
 @pytest.mark.parametrize("risk", ["posterior", "link"])

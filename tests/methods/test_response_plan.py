@@ -17,9 +17,9 @@ from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.methods import load_plan, plan
 from sfumato.methods.plan import Plan
 from sfumato.methods.response import Channel, JointTable, Reconstruction
-from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.method import RandomizedResponse
+from sfumato.methods.response.request import Axes
 from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy

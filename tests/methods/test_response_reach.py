@@ -10,7 +10,7 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, inside, joint, solve
+from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, joint, solve, solver
 from sfumato.methods.response.problem import Problem, Response, pose
 from sfumato.methods.response.reach import least_ratio, refuted, suppressing
 from sfumato.methods.response.solver import answer
@@ -29,7 +29,7 @@ def by_groups(seed: int, number: int) -> Iterator[Problem]:
         named = rng.choice(len(table.sizes), int(rng.integers(1, 4)) % len(table.sizes) + 1, replace=False)
         only = np.ix_(*(range(d) if k in named else [0] * d for k, d in enumerate(table.sizes)))
         fixed = [k for k in range(len(table.sizes) - 1) if rng.random() < 0.15]
-        given = pose(table, levels[only][tuple(table.groups.T)], "link", "both", fixed, "kappa")
+        given = pose(table, levels[only][tuple(table.groups.T)], "link", fixed=fixed)
         if given.free and np.isfinite(given.limits).any():
             yield given
 
@@ -47,7 +47,7 @@ def relaxed(given: Problem, factor: float) -> Problem:
     """The same with limits that are larger by a factor; from 1 on they are none."""
     limits = np.where(given.limits * factor < 1, given.limits * factor, 1.0)
     fixed = set(range(len(given.table.sizes) - 1)) - {*given.free}
-    return pose(given.table, limits, "link", "both", fixed, "kappa")
+    return pose(given.table, limits, "link", fixed=fixed)
 
 
 def outcome(given: Problem) -> Response | RiskOutOfReach:
@@ -94,10 +94,10 @@ def test_no_refusal_is_below_its_proof() -> None:
 def test_with_one_limit_the_bound_is_the_least_ratio() -> None:
     for table in tables(9, 40):
         for fixed in ((), (0,)):
-            given = pose(table, 0.4, "link", "both", fixed, "kappa")
+            given = pose(table, 0.4, "link", fixed=fixed)
             nothing = np.full(len(given.free), -40.0)
             assert least_ratio(given) == pytest.approx(given.largest(nothing), rel=1e-9)
-            assert not refuted(pose(table, 0.4, "posterior", "both", fixed, "kappa"))
+            assert not refuted(pose(table, 0.4, "posterior", fixed=fixed))
 
 
 CLINIC = JointTable.from_array([[12, 28], [48, 12]])
@@ -107,11 +107,11 @@ CLINIC = JointTable.from_array([[12, 28], [48, 12]])
 def test_a_record_takes_the_room_of_as_many_as_its_limit_says() -> None:
     """12 men at .4 take the room of 30 records, 48 women at .6 that of 80: there are 100. The mean limit is .56."""
     limits = np.array([[0.4, 1], [0.6, 1]])
-    given = pose(CLINIC, limits, "link", "both", (), "kappa")
+    given = pose(CLINIC, limits, "link")
     assert least_ratio(given) == pytest.approx(1.1, rel=1e-12)
     assert refuted(given)
-    assert not refuted(pose(CLINIC, limits * [[1.1, 1], [1.1, 1]], "link", "both", (), "kappa"))
-    without = pose(CLINIC, np.array([[0.1, 1], [1, 1]]), "link", "both", (), "kappa")
+    assert not refuted(pose(CLINIC, limits * [[1.1, 1], [1.1, 1]], "link"))
+    without = pose(CLINIC, np.array([[0.1, 1], [1, 1]]), "link")
     assert least_ratio(without) == pytest.approx(120 / 52, rel=1e-12)  # women have a risk of 1 at most: 48 records
 
 
@@ -121,10 +121,10 @@ def no_search(*_: object) -> FloatArray:
 
 def test_in_a_large_domain_nothing_is_searched_for_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = np.array([[0.4, 1], [0.6, 1]])
-    monkeypatch.setattr(inside, "_lowest", no_search)
-    monkeypatch.setattr(inside, "IN_VAIN", 0.0)
+    monkeypatch.setattr(solver, "_lowest", no_search)
+    monkeypatch.setattr(solver, "IN_VAIN", 0.0)
     with pytest.raises(RiskOutOfReach) as error:
-        answer(pose(CLINIC, limits, "link", "both", (), "kappa"))
+        answer(pose(CLINIC, limits, "link"))
     assert error.value.message == (
         "The risk 'link' was found to be 0.762519 at the least of a few points, above its limit of 0.6, and is 1.1 "
         "times its limit or more in some cell, whatever the parameters: 1 cell(s) stay above their limits, "
@@ -132,20 +132,20 @@ def test_in_a_large_domain_nothing_is_searched_for_what_is_proved(monkeypatch: p
     )
     assert error.value.cells.tolist() == [[1, 0]]
     with pytest.raises(AssertionError, match="change the verdict"):
-        answer(pose(CLINIC, np.array([[0.55, 1], [0.62, 1]]), "link", "both", (), "kappa"))
+        answer(pose(CLINIC, np.array([[0.55, 1], [0.62, 1]]), "link"))
 
 
 def test_a_refusal_that_is_not_proved_says_what_was_found() -> None:
     """Women have the value more often, so that only mixing helps the men, and it leaves .6 to them."""
     table = JointTable.from_array([[28, 12], [32, 28]])
     with pytest.raises(RiskOutOfReach, match=r"was found to be 0\.6 at the least, above its limit of 0\.59.*\)\.$"):
-        answer(pose(table, np.array([[0.59, 1], [0.9, 1]]), "link", "both", (), "kappa"))
+        answer(pose(table, np.array([[0.59, 1], [0.9, 1]]), "link"))
 
 
 def test_a_search_takes_no_larger_domain_than_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all sensitive values are looked at, there are no others to be taken as one."""
     table = JointTable.from_array([[28, 12], [32, 28]])
-    given = pose(table, np.array([[0.59, 0.9], [0.9, 0.9]]), "link", "both", (), "kappa")
+    given = pose(table, np.array([[0.59, 0.9], [0.9, 0.9]]), "link")
     monkeypatch.setattr(joint, "MOST_CELLS", table.evaluated_cells(dense=True))
     with pytest.raises(RiskOutOfReach, match=r"was found to be 0\.6 at the least"):
         answer(given)
@@ -155,11 +155,11 @@ def test_a_search_from_the_diagonal_alone_would_miss_a_corner(monkeypatch: pytes
     """The first attribute has to stay as it is: with less of it the least ratio is that of no retention, 1.02."""
     table = JointTable.from_array([[[27, 1, 14], [4, 19, 6]], [[0, 1, 5], [13, 0, 10]], [[6, 0, 2], [5, 3, 5]]])
     by_first = np.array([[1.02, 0.85, 0.34], [0.85, 0.34, 1], [0.85, 1.53, 0.34]])
-    given = pose(table, by_first[table.groups[:, 0]], "link", "both", (), "kappa")
-    assert given.kept(inside.inside(given))
-    monkeypatch.setattr(inside, "CORNERS", 0)
+    given = pose(table, by_first[table.groups[:, 0]], "link")
+    assert given.kept(solver.inside(given))
+    monkeypatch.setattr(solver, "CORNERS", 0)
     with pytest.raises(RiskOutOfReach) as error:
-        inside.inside(given)
+        solver.inside(given)
     assert error.value.excess == pytest.approx(1.0209, abs=5e-5)
 
 
@@ -175,20 +175,20 @@ SKEWED = JointTable.from_array([[400, 102, 98], [400, 98, 102]])
     ("risk", "scope", "least"),
     [
         ("posterior", "both", Fraction(1, 3)),
-        ("link", "quasi_identifiers", Fraction(1, 3)),
-        ("reconstruction", "quasi_identifiers", Fraction(1, 6)),  # of six cells one has a sixth
+        ("link", "quasi-identifiers", Fraction(1, 3)),
+        ("reconstruction", "quasi-identifiers", Fraction(1, 6)),  # of six cells one has a sixth
         ("reconstruction", "sensitive", Fraction(1, 9)),  # a third is guessed right in a third of all cases
         ("reconstruction", "both", Fraction(1, 18)),  # the same, and the right one of two groups
     ],
 )
 def test_suppression_is_proposed_down_to_where_it_helps(risk: RiskName, scope: Scope, least: Fraction) -> None:
     enough = float(least) * (1.09 if risk == "reconstruction" else 1.01)
-    assert suppressing(pose(SKEWED, enough, risk, scope, (), "kappa"), enough)
+    assert suppressing(pose(SKEWED, enough, risk, scope, ()), enough)
     with pytest.raises(RiskOutOfReach):
         solve(SKEWED, enough, risk=risk, scope=scope)
     assert any(solve(EVEN, enough, risk=risk, scope=scope).noise)
     for in_vain in (least, float(least), float(least) * 0.9):
-        assert not suppressing(pose(SKEWED, in_vain, risk, scope, (), "kappa"), in_vain)
+        assert not suppressing(pose(SKEWED, in_vain, risk, scope, ()), in_vain)
 
 
 def some_of(table: JointTable, rng: np.random.Generator) -> JointTable | None:
@@ -210,7 +210,7 @@ class Asked:
 
     @classmethod
     def drawn(cls, risk: RiskName, sizes: tuple[int, ...], rng: np.random.Generator) -> Asked:
-        scopes: tuple[Scope, ...] = ("sensitive", "quasi_identifiers", "both")
+        scopes: tuple[Scope, ...] = ("sensitive", "quasi-identifiers", "both")
         levels = rng.choice([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], sizes) / (4 if risk == "reconstruction" else 1)
         fixed = tuple(k for k in range(len(sizes) - 1) if rng.random() < 0.3)
         return cls(risk, scopes[rng.integers(3)], fixed, levels if rng.random() < 0.5 else np.full(sizes, levels.max()))
@@ -220,7 +220,7 @@ class Asked:
         return own
 
     def posed(self, table: JointTable) -> Problem:
-        return pose(table, self.of(table), self.risk, self.scope, self.fixed, "kappa")
+        return pose(table, self.of(table), self.risk, self.scope, self.fixed)
 
 
 @pytest.mark.parametrize("risk", ["reconstruction", "posterior", "link"])

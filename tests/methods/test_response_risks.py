@@ -32,7 +32,7 @@ from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.retention import WORDS
 
 RISK_NAMES: tuple[RiskName, ...] = ("reconstruction", "posterior", "link")
-OBJECTIVE_NAMES: tuple[ObjectiveName, ...] = ("kappa", "chi_square")
+OBJECTIVE_NAMES: tuple[ObjectiveName, ...] = ("l2", "chi-square")
 TIPPING = [[[3, 0], [0, 4]], [[2, 8], [0, 0]]]  # the link risk can rise when the first attribute is randomized more
 
 
@@ -75,7 +75,6 @@ MATRICES: dict[str, tuple[Callable[[Channel], Mix], Callable[[FloatArray], Float
     "P": (lambda c: c.forward, lambda p: p),
     "PoP": (lambda c: c.squared, lambda p: p * p),
     "P^-1": (lambda c: c.inverse, np.linalg.inv),
-    "P^-1oP^-1": (lambda c: c.inverse_squared, lambda p: np.linalg.inv(p) ** 2),
 }
 
 

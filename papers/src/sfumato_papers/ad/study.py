@@ -75,7 +75,7 @@ def generator(seed: int, *which: int) -> np.random.Generator:
 def solved(data: Data, names: tuple[str, ...], limit: Fraction, risk: RiskName, both: bool = False) -> Response | None:
     """Return the parameters of least cost; None if no parameters keep the limit."""
     try:
-        scope = "both" if both else "quasi_identifiers"
+        scope = "both" if both else "quasi-identifiers"
         return solve(joint(data, names).table, limit, risk=risk, scope=scope)  # type: ignore[arg-type]
     except RiskOutOfReach:
         return None

@@ -33,11 +33,11 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, named
 from sfumato.claims.linking_risk import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.errors import UsageError
-from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channels
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Limit, pose
+from sfumato.methods.response.request import Axes
 from sfumato.methods.response.risks import Posterior, Risk, RiskName
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import FloatArray, IntArray
@@ -98,7 +98,7 @@ class CellRisks:
 def cell_risks(table: JointTable, channels: Channels, limit: Limit, name: RiskName) -> CellRisks:
     """Return a risk cell by cell; cells of `posterior` are published ones, with their expected records."""
     untouched = [k for k, channel in enumerate(channels) if not channel.noise]
-    problem = pose(table, limit, name, "both", untouched, "kappa")
+    problem = pose(table, limit, name, fixed=untouched)
     risk: Risk = problem.risk(table, channels)
     records = risk.joint if isinstance(risk, Posterior) else table.counts
     values = risk.values

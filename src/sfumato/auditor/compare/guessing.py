@@ -32,8 +32,8 @@ from sfumato.auditor.attackers.linking_guesser import attack
 from sfumato.auditor.compare.original import Estimates, Original, pair_tables
 from sfumato.auditor.evidence import Evidence
 from sfumato.errors import SfumatoError
+from sfumato.methods.response import guessing
 from sfumato.methods.response.channels import Mix, product
-from sfumato.methods.response.guessing import likeliest
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Matrix
@@ -246,7 +246,7 @@ def _on_response(evidence: Evidence, original: Original, estimates: Estimates) -
     beliefs: dict[str, list[FloatArray]] = {
         FREQUENT: [shares],
         ROWS: [_linked(released, [channel.forward for channel in channels[:-1]], values.dense(), shares)[where]],
-        JOINT: [likeliest(channels, released, steps)[0][where] for steps in STEPS],
+        JOINT: [joint[where] for joint, _ in guessing.estimates(channels, released, STEPS)],
     }
     place = _places(found.axes.profile.sensitive_domain, original)
     codes = {

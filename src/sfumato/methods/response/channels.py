@@ -5,8 +5,8 @@ q = (1 - p)/(d - 1), AD Eq. (1). With r = p - q, sfumato's *retention*, that is
 
     P = r I + q J        J all ones        q = (1 - r)/d
 
-so P has the eigenvalue 1 on constants and r on what sums to zero. The entrywise square, the inverse and the square of
-the inverse have the form a I + b J too. A product with the Kronecker matrix of all attributes is therefore one pass
+so P has the eigenvalue 1 on constants and r on what sums to zero. The entrywise square and the inverse have the form
+a I + b J too. A product with the Kronecker matrix of all attributes is therefore one pass
 
     y = a x + b sum(x, axis)
 
@@ -100,12 +100,6 @@ class Channel:
     def inverse(self) -> Mix:
         """P^-1 = (I - q J)/r        AD Lemma 4."""
         return Mix(1 / self.retention, -self.off_diagonal / self.retention)
-
-    @property
-    def inverse_squared(self) -> Mix:
-        """P^-1 o P^-1: 1 - q and -q, squared, over r^2."""
-        r, q = self.retention, self.off_diagonal
-        return Mix((1 - 2 * q) / r**2, (q / r) ** 2)
 
     @property
     def kappa(self) -> float:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from sfumato.claims.claim import Guarantee, Shape, differing
 from sfumato.errors import PlanMismatch
-from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.problem import pose
+from sfumato.methods.response.request import Axes
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism
@@ -34,7 +34,7 @@ def check_plan(stated: Guarantee, plan: ResponseFigures, profile: Profile) -> No
     channels = _channels(axes, plan.mechanisms)
     # what has no noise costs no rounding: so this asks for no larger margin than the plan was made with
     untouched = [k for k, channel in enumerate(channels) if not channel.noise]
-    problem = pose(axes.table, axes.limits(plan.claim.limit), plan.claim.risk, "both", untouched, "kappa")
+    problem = pose(axes.table, axes.limits(plan.claim.limit), plan.claim.risk, fixed=untouched)
     if not problem.within(problem.risk(axes.table, channels)):
         raise _changed("do not keep its limit for this table")
     if not all(is_on_grid(mechanism.matrix) for mechanism in plan.mechanisms):

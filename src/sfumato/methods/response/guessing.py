@@ -21,11 +21,8 @@ from sfumato.methods.response.channels import Channel, product
 from sfumato.methods.response.joint import JointTable
 from sfumato.values.arrays import FloatArray, IntArray
 
-MOST_STEPS = 1000
-"""Steps after which iterative Bayes stops, unless others are asked for."""
-
 GAP = 1e-3
-"""Nats below the maximum of log L at which it stops before."""
+"""Nats below the maximum of log L at which iterative Bayes stops before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,28 +44,19 @@ def limit_success(table: JointTable) -> float:
     return float(table.counts.max(axis=1).sum() / table.records)
 
 
-def guess(table: JointTable, channels: Sequence[Channel], released: FloatArray, most: int = MOST_STEPS) -> Guess:
-    """Return the success of argmax_u pi_hat(u | QI) on a release, an array of counts shaped like the table.
-
-    pi_hat is what iterative Bayes has after `most` steps, or before if its likelihood is within GAP of the largest.
-    """
-    return next(guesses(table, channels, released, (most,)))
-
-
 def guesses(
     table: JointTable, channels: Sequence[Channel], released: FloatArray, stops: Sequence[int]
 ) -> Iterator[Guess]:
-    """Yield the same for each of several numbers of steps, which rise: as many steps in all as the last says."""
+    """Yield the success of argmax_u pi_hat(u | QI) on a release, an array of counts shaped like the table.
+
+    pi_hat is what iterative Bayes has after so many steps as each of `stops` says, which rise, or before if its
+    likelihood is within GAP of the largest.
+    """
     groups = tuple(table.groups.T)
     for estimate, gap in estimates(channels, released, stops):
         values = estimate[groups].argmax(axis=1)
         right = table.counts[np.arange(len(values)), values].sum()
         yield Guess(float(right / table.records), values, estimate, gap)
-
-
-def likeliest(channels: Sequence[Channel], released: FloatArray, most: int) -> tuple[FloatArray, float]:
-    """Return the table after at most so many steps of iterative Bayes, and its gap."""
-    return next(estimates(channels, released, (most,)))
 
 
 def estimates(

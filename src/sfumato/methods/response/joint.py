@@ -87,21 +87,10 @@ class JointTable:
         total: FloatArray = self.counts.sum(axis=1)
         return total
 
-    @cached_property
-    def spread(self) -> FloatArray:
-        """Over how many more values than one the records are spread, in each attribute: 1/sum share^2 - 1."""
-        quasi = [np.bincount(codes, self.group_sizes) for codes in self.groups.T]
-        return np.array([self.records**2 / (numbers @ numbers) - 1 for numbers in (*quasi, self.counts.sum(axis=0))])
-
     @property
     def shares(self) -> FloatArray:
         """[groups, d_s]: pi(u | QI), the risk of a cell without any randomization."""
         return self.counts / self.group_sizes[:, None]
-
-    @cached_property
-    def most_frequent(self) -> tuple[IntArray, FloatArray]:
-        """Of each group, the value that most records have, and these."""
-        return largest_of_rows(self.counts)
 
     @property
     def single_valued(self) -> IntArray:
@@ -133,23 +122,19 @@ class JointTable:
         """Refuse a domain that is too large, and say what it would take."""
         if self.fits(dense):
             return
-        cells = many(self.evaluated_cells(dense))
+        cells, hours = self.evaluated_cells(dense), self.search_seconds(dense) / 3600
+        price = "too many to list"
+        if hours <= LONGEST_WAIT:
+            price = (
+                f"a search for parameters would take about {ARRAYS * 8 * cells / 1e9:,.0f} GB and {hours:,.1f} h, with "
+                f"{self.evaluation_seconds(dense):,.0f} s for each evaluation of the risk"
+            )
         raise Infeasible(
-            f"The domain has {cells} cells, above {MOST_CELLS:,}: {self._price(dense)}. A risk that is not evaluated "
-            "is not guaranteed, so nothing is published under this limit.",
+            f"The domain has {many(cells)} cells, above {MOST_CELLS:,}: {price}. A risk that is not evaluated is not "
+            "guaranteed, so nothing is published under this limit.",
             "Bin or merge values, give fewer columns the role quasi_identifier, or fix some (of fixed ones only the "
             "combinations that occur count). What stated probabilities would leave of the risk can be estimated, "
             "which is no guarantee: `sfumato risk`, or sf.estimate_risk.",
-        )
-
-    def _price(self, dense: bool) -> str:
-        """Say what a search would take, where anybody could think of waiting for it."""
-        cells, hours = self.evaluated_cells(dense), self.search_seconds(dense) / 3600
-        if hours > LONGEST_WAIT:
-            return "too many to list"
-        return (
-            f"a search for parameters would take about {ARRAYS * 8 * cells / 1e9:,.0f} GB and {hours:,.1f} h, with "
-            f"{self.evaluation_seconds(dense):,.0f} s for each evaluation of the risk"
         )
 
     @cached_property
@@ -171,9 +156,3 @@ class JointTable:
         array = np.zeros((self.group_cells, self.sizes[-1]))
         array[self.places] = self.counts
         return array.reshape(self.sizes)
-
-
-def largest_of_rows(x: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return where the largest number of each row is, and these."""
-    where = x.argmax(axis=1)
-    return where, x[np.arange(len(x)), where]

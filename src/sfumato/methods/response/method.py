@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from sfumato.methods.method import Method
 from sfumato.methods.plan import Plan
 from sfumato.methods.response.figures import ResponseFigures
-from sfumato.methods.response.request import ObjectiveWord, ScopeWord
+from sfumato.methods.response.problem import ObjectiveName, Scope
 from sfumato.methods.response.risks import RiskName
 from sfumato.values.attributes import Schema
 from sfumato.values.profile import Profile
@@ -18,7 +18,7 @@ from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, RiskLimit
 from sfumato.values.text import did_you_mean
 
-COMPARED: tuple[ScopeWord, ...] = ("quasi-identifiers", "sensitive", "both")
+COMPARED: tuple[Scope, ...] = ("quasi-identifiers", "sensitive", "both")
 
 
 class RandomizedResponse(Method):
@@ -41,10 +41,10 @@ class RandomizedResponse(Method):
     rechecks = True
     why_not_one = "the risk is that of the published rows, and which ones these are is known only when they are drawn"
 
-    scope: ScopeWord = "both"
+    scope: Scope = "both"
     risk: RiskName | None = None
     fixed: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    objective: ObjectiveWord = "l2"
+    objective: ObjectiveName = "l2"
 
     @property
     def limited_risk(self) -> RiskName:

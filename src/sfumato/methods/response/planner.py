@@ -9,27 +9,25 @@ from fractions import Fraction
 
 import numpy as np
 
+from sfumato.claims.claim import percent
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.plan import Plan
-from sfumato.methods.response.axes import Axes
 from sfumato.methods.response.channels import Channel
-from sfumato.methods.response.empty_groups import empty_group_notes
 from sfumato.methods.response.figures import AttributeFigures, BindingCell, Found, ResponseFigures, TradeOff
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.method import RandomizedResponse
-from sfumato.methods.response.own_row import hits_with_own_row
 from sfumato.methods.response.problem import Problem, Response
 from sfumato.methods.response.proposals import for_kept, for_unreachable
 from sfumato.methods.response.reach import RiskOutOfReach
-from sfumato.methods.response.request import Request
-from sfumato.methods.response.risks import RISKS, Risk, row_posterior
+from sfumato.methods.response.request import Axes, Request, chosen_by
+from sfumato.methods.response.risks import RISKS, Risk, hits_with_own_row, row_posterior
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile, counts_hash
-from sfumato.values.requirement import NO_BOUND, Requirement, RiskLimit
+from sfumato.values.requirement import NO_BOUND, Requirement, RiskLimit, exact
 
 TIGHT = 1e-6
 """Cells whose risks over their limits are within this relative distance of the largest are nearest to their limits."""
@@ -45,7 +43,9 @@ def plan(profile: Profile, requirement: Requirement, method: RandomizedResponse)
     limit = _checked(profile, requirement)
     asked = _request(profile, limit, method)
     best, found = _solved(asked)
-    claim = RiskClaim(asked.risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit, method.scope)
+    claim = RiskClaim(
+        method.limited_risk, profile.quasi_identifiers, profile.sensitive_domain.names, limit, method.scope
+    )
     figures = ResponseFigures(
         claim=claim,
         mechanisms=tuple(_mechanisms(asked.axes, found)),
@@ -85,7 +85,7 @@ def _request(profile: Profile, limit: RiskLimit, method: RandomizedResponse) -> 
         raise PolicyError(
             f"{wrong[0]!r} is to be fixed, and is not a quasi-identifier.", "Name quasi-identifiers in method.fixed."
         )
-    return Request.of(profile, limit, method.limited_risk, method.scope, method.fixed, method.objective)
+    return Request.of(profile, limit, method)
 
 
 def _solved(asked: Request) -> tuple[Response, Response]:
@@ -93,15 +93,16 @@ def _solved(asked: Request) -> tuple[Response, Response]:
     axes = asked.axes
     try:
         best = asked.best()
-        found = asked.settled(best)
+        found = asked.answered(best)
     except RiskOutOfReach as problem:
         offending = [" / ".join(labels) for labels in axes.labels(problem.cells)]
         message = f"{problem.message} They are {some(offending)}."
         raise Infeasible(message, for_unreachable(asked, problem.least)) from None
     if not any(found.noise):
-        largest = float(RISKS[asked.risk](axes.table, found.channels).values.max())
+        risk = asked.method.limited_risk
+        largest = float(RISKS[risk](axes.table, found.channels).values.max())
         raise Infeasible(
-            f"The table as it is keeps the limit (its largest risk {asked.risk} is {largest:.6g}): nothing would be "
+            f"The table as it is keeps the limit (its largest risk {risk} is {largest:.6g}): nothing would be "
             f"randomized. That says nothing of one who sees {axes.profile.sensitive_domain.name} of a row, which the "
             "rows as they are show to all.",
             for_kept(asked),
@@ -236,5 +237,10 @@ def _notes(profile: Profile, figures: ResponseFigures, sensitive: Channel) -> It
         "The risk is that of this table: a plan is published with the table it was made from, and a later table needs "
         "a plan of its own."
     )
-    yield from empty_group_notes(profile, claim.limit)
+    for group in claim.limit.groups:
+        if not chosen_by(profile.domain.parts, profile.cells, dict(group.where)).any():
+            yield (
+                f"No record belongs to the group {group.told}: its limit of {percent(exact(group.limit))} holds for "
+                "nobody. Check the values that it names."
+            )
     yield from domain_notes(profile)

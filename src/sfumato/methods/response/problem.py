@@ -1,9 +1,19 @@
-"""AD Problem 1: minimise an objective over the retentions, while the risk of every cell stays within its limit."""
+"""AD Problem 1: minimise an objective over the retentions, while the risk of every cell stays within its limit.
+
+The objective is what randomization costs: the expected error of the inverse estimate of the joint table. With counts,
+pi = counts/N and pi_hat = P^-1 (released shares), for the given table, as docs/methods/randomized-response.md,
+"Estimates", proves:
+
+    l2           E ||pi_hat - pi||^2               =  (kappa - 1)/N                  kappa = prod ||P_i^-1||_F^2/d_i
+    chi-square   E sum_c (pi_hat_c - pi_c)^2/pi_c  =  (w^T (P^-1 o P^-1) P pi - cells)/N    of occupied cells, w = 1/pi
+
+Both are non-increasing in every retention: more noise is a post-processing whose conditional mean is the old estimate.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,14 +22,110 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
-from sfumato.methods.response.joint import JointTable, largest_of_rows
-from sfumato.methods.response.objectives import OBJECTIVES, Objective, ObjectiveName
+from sfumato.methods.response.channels import Channel, Channels, kappa
+from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
-from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.arrays import FloatArray
 
-Scope = Literal["sensitive", "quasi_identifiers", "both"]
+Scope = Literal["sensitive", "quasi-identifiers", "both"]
+ObjectiveName = Literal["l2", "chi-square"]
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Kappa:
+    """The squared error, each cell alike: AD Result 2."""
+
+    table: JointTable
+
+    def value(self, channels: Sequence[Channel]) -> float:
+        """Return kappa."""
+        return kappa(channels)
+
+    def expected_error(self, channels: Sequence[Channel]) -> float:
+        """Return E ||pi_hat - pi||^2 = (kappa - 1)/N."""
+        return (self.value(channels) - 1) / self.table.records
+
+    def log_gradient(self, channels: Sequence[Channel]) -> FloatArray:
+        """Return d log(kappa)/dx, x = log r: -2 (d - 1)/(r^2 + d - 1)."""
+        return np.array([-2 * (c.size - 1) / (c.retention**2 + c.size - 1) for c in channels])
+
+
+def uniform_error(table: JointTable, combinations: int) -> float:
+    """Return ||pi - 1/D||^2 over all D combinations: the error of who holds them to be alike, without any release."""
+    shares = table.counts / table.records
+    return float((shares**2).sum()) - 1 / combinations
+
+
+@dataclass(frozen=True, eq=False)
+class ChiSquare:
+    """The squared error of each occupied cell relative to the cell: AD's chi-square distance, expected.
+
+    (P_k^-1 o P_k^-1) P_k = a_k I + b_k J, so w^T (...) pi = sum over sets A of attributes of
+    prod_{k in A} b_k prod_{k not in A} a_k * (sum_A w) . (sum_A pi): the 2^(m+1) products are computed once.
+    """
+
+    table: JointTable
+
+    def __post_init__(self) -> None:
+        self.table.check_size(dense=True)
+
+    @cached_property
+    def marginals(self) -> FloatArray:
+        """(sum_A w) . (sum_A pi) as an array with an axis of length 2 for each attribute; index 1: it is in A."""
+        counts = self.table.array
+        weight = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
+        return _marginals(weight, counts)
+
+    def value(self, channels: Sequence[Channel]) -> float:
+        """Return w^T (P^-1 o P^-1) P pi: the number of occupied cells, at least."""
+        return _contracted(self.marginals, [_own_and_spread(c)[0] for c in channels])
+
+    def expected_error(self, channels: Sequence[Channel]) -> float:
+        """Return E sum_c (pi_hat_c - pi_c)^2 / pi_c."""
+        return (self.value(channels) - int((self.table.counts > 0).sum())) / self.table.records
+
+    def log_gradient(self, channels: Sequence[Channel]) -> FloatArray:
+        """Return d log(value)/dx."""
+        terms = [_own_and_spread(c) for c in channels]
+        plain = [own for own, _ in terms]
+        slopes = [_contracted(self.marginals, [*plain[:k], turn, *plain[k + 1 :]]) for k, (_, turn) in enumerate(terms)]
+        return np.array(slopes) / self.value(channels)
+
+
+Objective = Kappa | ChiSquare
+OBJECTIVES: dict[ObjectiveName, type[Kappa] | type[ChiSquare]] = {"l2": Kappa, "chi-square": ChiSquare}
+
+
+def _own_and_spread(channel: Channel) -> tuple[FloatArray, FloatArray]:
+    """(a, b) of (P^-1 o P^-1) P, and their derivatives by log r.
+
+    Its eigenvalues are kappa on constants and (2 + (d - 2)/r)/d on what sums to zero; b is their difference over d.
+    """
+    r, d = channel.retention, channel.size
+    centred, constant = (2 + (d - 2) / r) / d, channel.kappa
+    turn, rise = -(d - 2) / r / d, -2 * (d - 1) / r**2 / d
+    return np.array([centred, (constant - centred) / d]), np.array([turn, (rise - turn) / d])
+
+
+def _marginals(weight: FloatArray, counts: FloatArray, axis: int = 0) -> FloatArray:
+    """An axis is kept (index 0) or summed (index 1), then the next. Summing shrinks the rest, so this costs O(m D)."""
+    if axis == counts.ndim:
+        return np.asarray((weight * counts).sum())
+    kept = _marginals(weight, counts, axis + 1)
+    summed = _marginals(weight.sum(axis=axis), counts.sum(axis=axis), axis)
+    return np.stack([kept, summed])
+
+
+def _contracted(marginals: FloatArray, terms: Sequence[FloatArray]) -> float:
+    for pair in terms:
+        marginals = np.tensordot(pair, marginals, axes=1)
+    return float(marginals)
+
+
+# --- what is limited --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +138,6 @@ class Limits:
 
 Limit = Fraction | float | npt.NDArray[np.float64] | Limits
 """A limit for all records, or an array that broadcasts to [groups, d_s], the table's own. From 1 on it is none."""
-
-NOTHING = -40.0
-"""The log-retention that is as good as none."""
 
 UNIT = 2.0**-53
 """The largest relative error of one rounding."""
@@ -68,11 +171,6 @@ class Response:
         """Q = 2^64 q of each attribute: the integers that are sampled."""
         return tuple(channel.noise for channel in self.channels)
 
-    @property
-    def matrices(self) -> tuple[PerturbationMatrix, ...]:
-        """The same as matrices."""
-        return tuple(channel.matrix for channel in self.channels)
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -85,21 +183,10 @@ class Problem:
     free: tuple[int, ...]
     numbers: tuple[Fraction, ...] = ()  # the exact numbers of which some limits are the nearest floats
 
-    @cached_property
-    def _untouched(self) -> Channels:
-        return untouched(self.table.sizes)
-
-    @property
-    def free_sizes(self) -> list[int]:
-        """The numbers of values of the attributes that may be randomized."""
-        return [self.table.sizes[k] for k in self.free]
-
     def channels(self, x: FloatArray) -> Channels:
         """Return the channels of all attributes."""
-        channels = list(self._untouched)
-        for axis, value in zip(self.free, x.tolist(), strict=True):
-            channels[axis] = Channel.from_log_retention(self.table.sizes[axis], value)
-        return tuple(channels)
+        noisy = dict(zip(self.free, x.tolist(), strict=True))
+        return tuple(Channel.from_log_retention(d, noisy.get(k, 0.0)) for k, d in enumerate(self.table.sizes))
 
     def at(self, x: FloatArray) -> Risk:
         """Return the risk at x."""
@@ -109,18 +196,15 @@ class Problem:
         """Return the risk of every cell over its limit, flat."""
         return (risk.values.reshape(-1, self.limits.shape[1]) / self.limits).ravel()
 
-    @cached_property
-    def strictest(self) -> tuple[IntArray, FloatArray]:
-        """Of each group, the value that is nearest to its limit, and its records over that limit."""
-        if not any(self.limits.strides):  # one limit for all
-            values, most = self.table.most_frequent
-            return values, most / self.limits[0, 0]
-        return largest_of_rows(self.table.counts / self.own_limits)
+    @property
+    def own_limits(self) -> FloatArray:
+        """Those of the table's own groups, or for all of them."""
+        return self.limits[self.table.places] if self.risk.of_released and len(self.limits) > 1 else self.limits
 
     @cached_property
     def untouched(self) -> float:
         """The largest ratio without any noise: every risk is then the share of a value in its group."""
-        return float((self.strictest[1] / self.table.group_sizes).max())
+        return float((self.table.shares / self.own_limits).max())
 
     def kept_as_it_is(self) -> bool:
         """Whether every limit is kept without any noise, by exact numbers where floats do not tell."""
@@ -133,14 +217,13 @@ class Problem:
         ties = np.unique(np.column_stack([table.counts[near], sizes[near], limits[near]]), axis=0).tolist()
         return all(int(n) <= int(size) * exactly.get(limit, Fraction(limit)) for n, size, limit in ties)
 
-    @property
-    def own_limits(self) -> FloatArray:
-        """Those of the table's own groups, or for all of them."""
-        return self.limits[self.table.places] if self.risk.of_released and len(self.limits) > 1 else self.limits
-
     def largest(self, x: FloatArray) -> float:
         """Return the largest ratio of a risk to its limit."""
         return float(self.ratio(self.at(x)).max())
+
+    def is_quick(self, seconds: float) -> bool:
+        """Whether a search for parameters takes no longer than that, about."""
+        return self.table.search_seconds(self.risk.dense) <= seconds
 
     def cost(self, x: FloatArray) -> float:
         """Return the logarithm of the objective."""
@@ -153,7 +236,7 @@ class Problem:
     @cached_property
     def rounding(self) -> float:
         """The relative error of a computed ratio, to first order: R u for R roundings by u = 2^-53 at most."""
-        return UNIT * self.risk.rounding(self.free_sizes)
+        return UNIT * self.risk.rounding([self.table.sizes[k] for k in self.free])
 
     @cached_property
     def margin(self) -> float:
@@ -171,15 +254,15 @@ class Problem:
 
     def kept(self, x: FloatArray) -> bool:
         """Whether these integers keep every limit, with the margin."""
-        return self.kept_by(self.ratio(self.sampled(x)))
+        return self.keeps(self.sampled(x))
+
+    def keeps(self, point: Risk) -> bool:
+        """Whether a point of sampled integers leaves the margin to every limit, as chosen parameters do."""
+        return float(self.ratio(point).max()) * self.margin <= 1
 
     def within(self, point: Risk) -> bool:
-        """Whether every limit is kept at a point of sampled integers, for certain; chosen ones pass: see `margin`."""
+        """Whether every limit is kept at such a point, for certain; chosen ones pass: see `margin`."""
         return float(self.ratio(point).max()) * (1 + 2 * self.rounding) <= 1
-
-    def kept_by(self, ratio: FloatArray) -> bool:
-        """Whether the ratios at such a point leave the margin to every limit, as those of chosen parameters do."""
-        return float(ratio.max()) * self.margin <= 1
 
     @property
     def least_without_retention(self) -> bool:
@@ -190,21 +273,16 @@ class Problem:
         """
         return self.risk.monotone or float(self.limits.min()) == float(self.limits.max())
 
-    def response(self, x: FloatArray) -> Response:
-        """Return what the integers next to x give; raise if they do not keep the limits."""
-        return self.stated(self.sampled(x))
-
-    def stated(self, point: Risk) -> Response:
+    def response(self, point: Risk) -> Response:
         """Return what a point of sampled integers gives; raise if they do not keep the limits."""
-        ratio = self.ratio(point)
-        if not self.kept_by(ratio) and (any(channel.noise for channel in point.channels) or not self.kept_as_it_is()):
+        if not self.keeps(point) and (any(channel.noise for channel in point.channels) or not self.kept_as_it_is()):
             raise ValueError("these parameters do not keep the limits")
-        cell = int(ratio.argmax())
+        cell = int(self.ratio(point).argmax())
         return Response(
             channels=point.channels,
             # both are upper bounds: the limit is kept
             risk=min(float(point.values[cell]) * self.margin, self.limit_of(cell)),
-            worst=point.codes_of(cell),
+            worst=tuple(point.cell_codes(np.array([cell]))[0].tolist()),
             objective=self.objective.value(point.channels),
             expected_error=self.objective.expected_error(point.channels),
         )
@@ -216,29 +294,28 @@ class Problem:
 
 
 def pose(
-    table: JointTable, limit: Limit, risk: RiskName, scope: Scope, fixed: Collection[int], objective: ObjectiveName
+    table: JointTable,
+    limit: Limit,
+    risk: RiskName = "posterior",
+    scope: Scope = "both",
+    fixed: Collection[int] = (),
+    objective: ObjectiveName = "l2",
 ) -> Problem:
-    """Return the problem that is meant by these words."""
-    kind = RISKS[risk]
-    noisy = free(table, kind, scope, fixed)
-    numbers = limit.numbers if isinstance(limit, Limits) else (limit,) if isinstance(limit, Fraction) else ()
-    values = limit.values if isinstance(limit, Limits) else limit
-    return Problem(table, kind, _limits(table, values, kind, noisy), OBJECTIVES[objective](table), noisy, numbers)
+    """Return the problem that is meant by these words.
 
-
-def free(table: JointTable, risk: type[Risk], scope: Scope, fixed: Collection[int] = ()) -> tuple[int, ...]:
-    """Return the attributes that may be randomized: those of the scope that are not fixed and that the risk can see."""
-    last = len(table.sizes) - 1
+    What may be randomized are the attributes of the scope that are not fixed and that the risk can see.
+    """
+    kind, last = RISKS[risk], len(table.sizes) - 1
     if not set(fixed) <= set(range(last + 1)):
         raise ValueError(f"fixed attributes are numbers from 0 to {last}")
-    axes = {"sensitive": range(last, last + 1), "quasi_identifiers": range(last), "both": range(last + 1)}[scope]
-    return tuple(k for k in axes if table.sizes[k] > 1 and k not in fixed and (k < last or risk.sees_sensitive))
+    axes = {"sensitive": range(last, last + 1), "quasi-identifiers": range(last), "both": range(last + 1)}[scope]
+    free = tuple(k for k in axes if table.sizes[k] > 1 and k not in fixed and (k < last or kind.sees_sensitive))
+    numbers = limit.numbers if isinstance(limit, Limits) else (limit,) if isinstance(limit, Fraction) else ()
+    values = np.asarray(limit.values if isinstance(limit, Limits) else limit, dtype=np.float64)
+    return Problem(table, kind, _limits(table, values, kind, free), OBJECTIVES[objective](table), free, numbers)
 
 
-def _limits(
-    table: JointTable, limit: Fraction | float | FloatArray, risk: type[Risk], noisy: tuple[int, ...]
-) -> FloatArray:
-    given = np.asarray(limit, dtype=np.float64)
+def _limits(table: JointTable, given: FloatArray, risk: type[Risk], noisy: tuple[int, ...]) -> FloatArray:
     if not given.min(initial=1) > 0:
         raise ValueError("a limit on a risk is positive")
     limits: FloatArray = np.broadcast_to(np.where(given < 1, given, np.inf), table.counts.shape)

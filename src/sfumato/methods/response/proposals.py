@@ -18,7 +18,7 @@ Where the table keeps the stated limits as it is, smaller ones are looked for in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -26,13 +26,16 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods.response.problem import NOTHING, Response
+from sfumato.methods.response.problem import Response
 from sfumato.methods.response.reach import ANOTHER, CERTAIN, between, either, suppressing
-from sfumato.methods.response.request import Request, ScopeWord
+from sfumato.methods.response.request import Request
 from sfumato.methods.response.risks import RISKS
-from sfumato.methods.response.solver import MOST_SECONDS
+from sfumato.methods.response.solver import NOTHING
 from sfumato.values.arrays import FloatArray
 from sfumato.values.requirement import RiskLimit, exact
+
+MOST_SECONDS = 0.25
+"""A proposal that would take longer to try, about, is not made."""
 
 BISECTIONS = 8
 """Limits that are tried in search of one of use: to about half a percent."""
@@ -77,50 +80,34 @@ def _tried(asked: Request | None) -> Response | None:
         found = asked.answered() if asked else None
     except Infeasible:  # out of reach, or too large
         return None
-    return found if asked and found and any(found.noise) and asked.is_useful(found) else None
+    return found if asked and found and any(found.noise) and asked.squared_error(found) <= asked.uniform_error else None
 
 
 # --- more attributes --------------------------------------------------------------------------------------------------
 
 
 def _wider(asked: Request) -> str:
-    """Say which attributes would have to be randomized too, and by which settings."""
-    left = MOST_SECONDS
-    for more in _more(asked):
-        wider = _with(asked, more)
+    """Say which attributes would have to be randomized too, and by which settings: all together, or one by itself."""
+    profile, method, left = asked.axes.profile, asked.method, MOST_SECONDS
+    sizes = dict(zip(profile.quasi_identifiers, profile.quasi_domain.sizes, strict=True))
+    untouched = profile.quasi_identifiers if method.scope == "sensitive" else method.fixed
+    still = tuple(name for name in untouched if sizes[name] > 1)
+    if method.scope == "quasi-identifiers" and RISKS[method.limited_risk].sees_sensitive:
+        still = (*still, profile.sensitive_domain.name)
+    for more in (still, *((name,) for name in still if len(still) > 1)) if still else ():
+        fixed = tuple(name for name in untouched if name not in more)
+        without_sensitive = method.scope == "quasi-identifiers" and profile.sensitive_domain.name not in more
+        scope = "quasi-identifiers" if without_sensitive else "both"
+        wider = Request.of(profile, asked.limit, method.model_copy(update={"scope": scope, "fixed": fixed}))
         if not wider.fits or wider.seconds > left:
             continue
         left -= wider.seconds
         if _tried(wider):
-            return f"randomize attribute(s) {', '.join(more)} too ({_settings(asked, wider)})"
+            settings = [f'scope = "{scope}"'] if scope != method.scope else []
+            if fixed != method.fixed:
+                settings.append("fixed = [" + ", ".join(f'"{name}"' for name in fixed) + "]")
+            return f"randomize attribute(s) {', '.join(more)} too ({', '.join(settings)})"
     return ""
-
-
-def _more(asked: Request) -> Iterator[tuple[str, ...]]:
-    """Yield what is not randomized: all together, then each by itself."""
-    profile = asked.axes.profile
-    sizes = dict(zip(profile.quasi_identifiers, profile.quasi_domain.sizes, strict=True))
-    still = tuple(name for name in (sizes if asked.scope == "sensitive" else asked.fixed) if sizes[name] > 1)
-    if asked.scope == "quasi-identifiers" and RISKS[asked.risk].sees_sensitive:
-        still = (*still, profile.sensitive_domain.name)
-    yield from [still] if still else []
-    yield from ((name,) for name in still if len(still) > 1)
-
-
-def _with(asked: Request, more: Sequence[str]) -> Request:
-    """Return the request with these attributes randomized too."""
-    profile = asked.axes.profile
-    untouched = profile.quasi_identifiers if asked.scope == "sensitive" else asked.fixed
-    fixed = [name for name in untouched if name not in more]
-    without_sensitive = asked.scope == "quasi-identifiers" and profile.sensitive_domain.name not in more
-    scope: ScopeWord = "quasi-identifiers" if without_sensitive else "both"
-    return Request.of(profile, asked.limit, asked.risk, scope, fixed, asked.objective)
-
-
-def _settings(asked: Request, wider: Request) -> str:
-    fixed = ", ".join(f'"{name}"' for name in wider.fixed)
-    settings = [f'scope = "{wider.scope}"'] if wider.scope != asked.scope else []
-    return ", ".join([*settings, f"fixed = [{fixed}]"] if wider.fixed != asked.fixed else settings)
 
 
 # --- other limits -----------------------------------------------------------------------------------------------------
@@ -161,14 +148,10 @@ class _Ways:
 
     def at(self, t: float, digits: int = 17) -> Request | None:
         """Return the request with these limits, rounded up; None if they are no limits any more."""
-        numbers = [self._number(k, t, digits) for k in range(len(self.keep))]
+        grown = [Decimal(m * t) for m in self.least.tolist()]
+        limits = zip(self.keep, self.most, grown, strict=True)
+        numbers = [k if k >= Fraction(g) else min(_rounded_up(g, digits), most) for k, most, g in limits]
         return _with_limits(self.asked, numbers)
-
-    def _number(self, k: int, t: float, digits: int) -> Fraction:
-        grown = Decimal(float(self.least[k]) * t)
-        if self.keep[k] >= Fraction(grown):
-            return self.keep[k]
-        return min(_rounded_up(grown, digits), self.most[k])
 
 
 def _larger(asked: Request, least: float) -> tuple[str, str]:

@@ -10,12 +10,10 @@ import numpy as np
 
 from sfumato.errors import Infeasible
 from sfumato.methods.response.problem import UNIT, Problem
-from sfumato.methods.response.risks import Risk
-from sfumato.values.arrays import BoolArray, FloatArray, IntArray
+from sfumato.values.arrays import FloatArray, IntArray
 
 ANY = -1
 """Stands for any value of a quasi-identifier that is randomized."""
-
 
 CERTAIN = 1 - 1e-9
 """A risk above this is 1 but for rounding: there is no limit to ask for."""
@@ -34,33 +32,34 @@ ANOTHER = "choose another method"
 class RiskOutOfReach(Infeasible):
     """No parameters keep the limit."""
 
-    def __init__(self, message: str, hint: str, least: float, excess: float, cells: IntArray, single: int) -> None:
-        super().__init__(message, hint)
+    def __init__(self, message: str, least: float, excess: float, cells: IntArray, single: int) -> None:
+        super().__init__(message)
         self.least = least  # the risk, at its least, of the cell that exceeds its limit most
         self.excess = excess  # that over its limit
         self.cells = cells  # the codes of the cells above their limits, a row for each
         self.single_valued = single  # groups among them whose records all have one sensitive value
-
-    def with_hint(self, hint: str) -> RiskOutOfReach:
-        """Return the same with what to do about it."""
-        return RiskOutOfReach(self.message, hint, self.least, self.excess, self.cells, self.single_valued)
 
 
 def out_of_reach(problem: Problem, x: FloatArray, searched: bool = True) -> RiskOutOfReach:
     """Return the error for a problem whose least risk is at x, as far as is known: by a search, or a few points."""
     point = problem.sampled(x)
     ratio = problem.ratio(point)
-    above = ratio * problem.margin > 1
-    worst = int(ratio.argmax())
+    worst, above, single = int(ratio.argmax()), ratio * problem.margin > 1, 0
     least = float(point.values[worst])
-    cells, single = _cells(problem, point, above), _single_valued(problem, above)
+    if problem.risk.of_released:  # without retention the risk is the same whatever the randomized values are
+        cells = np.argwhere(above.reshape(problem.table.sizes).any(axis=problem.free, keepdims=True))
+        cells[:, list(problem.free)] = ANY
+    else:
+        cells = point.cell_codes(np.flatnonzero(above))
+        groups = np.flatnonzero(above) // problem.table.sizes[-1]
+        single = np.intersect1d(groups, problem.table.single_valued).size
     how, where = _compared(problem, least, problem.limit_of(worst), float(ratio[worst]) <= problem.margin, searched)
     message = (
         f"The risk {point.name!r} {'is' if problem.least_without_retention else 'was found to be'} {how}: "
         f"{len(cells):,} cell(s) stay {where} their limits, in {len(np.unique(cells[:, :-1], axis=0)):,} group(s)"
     )
     message += f", {single:,} of which have a single sensitive value." if single else "."
-    return RiskOutOfReach(message, "", least, float(ratio[worst]), cells, single)
+    return RiskOutOfReach(message, least, float(ratio[worst]), cells, single)
 
 
 def _compared(problem: Problem, least: float, limit: float, alike: bool, searched: bool) -> tuple[str, str]:
@@ -68,18 +67,13 @@ def _compared(problem: Problem, least: float, limit: float, alike: bool, searche
     if alike:
         even = ", even without any retention" if problem.least_without_retention else ""
         return f"no smaller than its limit of {limit:.6g}, up to rounding{even}", "at"
-    risk, bound = _apart(least, limit)
-    told = f"{risk} at the least{'' if searched else ' of a few points'}, above its limit of {bound}"
+    digits = next((n for n in range(6, 17) if f"{least:.{n}g}" != f"{limit:.{n}g}"), 17)  # that tell them apart
+    few = "" if searched else " of a few points"
+    told = f"{least:.{digits}g} at the least{few}, above its limit of {limit:.{digits}g}"
     if not problem.least_without_retention and refuted(problem):
         known = _six_digits(least_ratio(problem), ROUND_FLOOR)
         told += f", and is {known:f} times its limit or more in some cell, whatever the parameters"
     return told, "above"
-
-
-def _apart(x: float, y: float) -> tuple[str, str]:
-    """Write two numbers with six digits, or as many as tell them apart."""
-    digits = next((n for n in range(6, 17) if f"{x:.{n}g}" != f"{y:.{n}g}"), 17)
-    return f"{x:.{digits}g}", f"{y:.{digits}g}"
 
 
 def refuted(problem: Problem) -> bool:
@@ -114,22 +108,6 @@ def _cell_of_fixed(problem: Problem) -> IntArray:
     """Return the number of each group's combination of the attributes that stay as they are."""
     fixed = [k for k in range(len(problem.table.sizes) - 1) if k not in problem.free]
     return np.unique(problem.table.groups[:, fixed], axis=0, return_inverse=True)[1].ravel().astype(np.int64)
-
-
-def _cells(problem: Problem, point: Risk, above: BoolArray) -> IntArray:
-    """Return the codes; a risk of released cells without retention is the same whatever the randomized values are."""
-    if not problem.risk.of_released:
-        return point.cell_codes(np.flatnonzero(above))
-    codes = np.argwhere(above.reshape(problem.table.sizes).any(axis=problem.free, keepdims=True))
-    codes[:, list(problem.free)] = ANY
-    return codes
-
-
-def _single_valued(problem: Problem, above: BoolArray) -> int:
-    if problem.risk.of_released:
-        return 0
-    groups = np.flatnonzero(above) // problem.table.sizes[-1]
-    return np.intersect1d(groups, problem.table.single_valued).size
 
 
 # --- what would work --------------------------------------------------------------------------------------------------

@@ -1,30 +1,123 @@
-"""What is asked of randomized response, in a policy's words, and its answer: other requests are tried the same way."""
+"""What is asked of randomized response in a policy's words, on a profile's joint table; and its answer.
+
+A quasi-identifier that may be randomized has an axis of its own. All others share one axis, with the combinations that
+occur: they are published as they are, so that nothing is released with any other combination. So a domain is as large
+as what may be randomized makes it, and fixing a quasi-identifier makes it smaller.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible
-from sfumato.methods.response.axes import Axes
-from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
-from sfumato.methods.response.problem import Limit, Problem, Response, Scope, pose
-from sfumato.methods.response.risks import RISKS, Risk, RiskName
+from sfumato.methods.response.channels import Channel, Channels
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.method import RandomizedResponse
+from sfumato.methods.response.problem import Kappa, Limit, Limits, Problem, Response, pose, uniform_error
+from sfumato.methods.response.risks import RISKS, Risk
 from sfumato.methods.response.settling import settled
 from sfumato.methods.response.solver import answer
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
+from sfumato.values.attributes import Domain, SensitiveDomain, Value
 from sfumato.values.profile import Profile
-from sfumato.values.requirement import RiskLimit
+from sfumato.values.requirement import RiskLimit, exact, find_value
 
-ScopeWord = Literal["sensitive", "quasi-identifiers", "both"]
-ObjectiveWord = Literal["l2", "chi-square"]
-SCOPES: dict[ScopeWord, Scope] = {"sensitive": "sensitive", "quasi-identifiers": "quasi_identifiers", "both": "both"}
-OBJECTIVES: dict[ObjectiveWord, ObjectiveName] = {"l2": "kappa", "chi-square": "chi_square"}
 HALF = 0.5
 """Any limit, where only matters whom it holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """Which quasi-identifiers have an axis of their own, by number, and which share one."""
+
+    profile: Profile
+    own: tuple[int, ...]
+    shared: tuple[int, ...]
+
+    @classmethod
+    def of(cls, profile: Profile, untouched: Collection[str] = ()) -> Axes:
+        """Return the axes where these quasi-identifiers stay as they are."""
+        numbers = range(len(profile.quasi_identifiers))
+        shared = tuple(k for k in numbers if profile.quasi_identifiers[k] in untouched)
+        return cls(profile, tuple(k for k in numbers if k not in shared), shared)
+
+    @cached_property
+    def _together(self) -> tuple[IntArray, IntArray]:
+        """The codes of the shared ones that occur together, [combinations, shared]; and which each cell has."""
+        combinations, place = np.unique(self.profile.cells[:, list(self.shared)], axis=0, return_inverse=True)
+        return combinations.astype(np.int64), place.ravel().astype(np.int64)
+
+    @cached_property
+    def table(self) -> JointTable:
+        """The joint table: an axis for each of `own`, one for the shared ones, one for all sensitive columns."""
+        profile, names = self.profile, self.profile.quasi_identifiers
+        columns: list[npt.NDArray[np.integer]] = [profile.cells[:, k] for k in self.own]
+        sizes = [profile.quasi_domain.sizes[k] for k in self.own]
+        called = [names[k] for k in self.own]
+        if self.shared:
+            combinations, place = self._together
+            columns.append(place)
+            sizes.append(len(combinations))
+            called.append(", ".join(names[k] for k in self.shared))
+        columns.append(profile.sensitive_domain.join(profile.cells[:, len(names) :].T))
+        sizes.append(profile.sensitive_domain.size)
+        called.append(profile.sensitive_domain.name)
+        return JointTable.from_cells(sizes, np.column_stack(columns), profile.numbers, called)
+
+    def codes(self, codes: IntArray) -> IntArray:
+        """Return the codes of each quasi-identifier ([rows, quasi-identifiers]) from those of the axes."""
+        whole = np.empty((len(codes), len(self.profile.quasi_identifiers)), dtype=np.int64)
+        whole[:, list(self.own)] = codes[:, : len(self.own)]
+        if self.shared:
+            whole[:, list(self.shared)] = self._together[0][codes[:, len(self.own)]]
+        return whole
+
+    def labels(self, cells: IntArray) -> Iterator[tuple[str, ...]]:
+        """Yield each cell in words: its quasi-identifiers, then its sensitive value; a code of -1 means any value."""
+        parts = self.profile.quasi_domain.parts
+        for codes, value in zip(self.codes(cells).tolist(), cells[:, -1].tolist(), strict=True):
+            quasi = ("any" if code < 0 else part.labels[code] for part, code in zip(parts, codes, strict=True))
+            yield (*quasi, self.profile.sensitive_domain.labels[value])
+
+    def channels(self, of_axes: Channels) -> Channels:
+        """Return the channel of each quasi-identifier, and of the sensitive columns, from those of the axes."""
+        alone = dict(zip(self.own, of_axes, strict=False))
+        sizes = enumerate(self.profile.quasi_domain.sizes)
+        return (*(alone.get(k) or Channel(d, 1.0, 0.0) for k, d in sizes), of_axes[-1])
+
+    def limits(self, limit: RiskLimit) -> FloatArray:
+        """Return the limit of each value in each group, [groups, d_s]; or one for all."""
+        return np.array([float(number) for number in limit.limits])[self.strictest(limit) if limit.groups else 0]
+
+    def strictest(self, limit: RiskLimit) -> IntArray:
+        """Return which of `limit.limits` each value in each group has: [groups, d_s]."""
+        which = np.zeros(self.table.counts.shape, dtype=np.int64)
+        sensitive, quasi = self.profile.sensitive_domain, self.codes(self.table.groups)
+        values = np.column_stack(sensitive.split(np.arange(sensitive.size, dtype=np.int32)))
+        loosest_first = sorted(enumerate(limit.groups, 1), key=lambda pair: -exact(pair[1].limit))
+        for k, group in loosest_first:
+            named = dict(group.where)
+            members = (
+                chosen_by(self.profile.quasi_domain.parts, quasi, named),
+                chosen_by(sensitive.parts, values, named),
+            )
+            which[np.ix_(*members)] = k
+        return which
+
+
+def chosen_by(parts: Sequence[Domain], rows: npt.NDArray[np.integer], named: dict[str, tuple[Value, ...]]) -> BoolArray:
+    """Return which rows of codes have, in each column that is named, one of the named values."""
+    chosen = np.ones(len(rows), dtype=np.bool_)
+    for part, column in zip(parts, rows.T, strict=True):
+        if part.name in named:
+            alone = SensitiveDomain((part,))
+            chosen &= np.isin(column, [find_value(alone, value) for value in named[part.name]])
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,47 +126,33 @@ class Request:
 
     axes: Axes
     limit: RiskLimit
-    risk: RiskName
-    scope: ScopeWord
-    fixed: tuple[str, ...]
-    objective: ObjectiveWord
+    method: RandomizedResponse
 
     @classmethod
-    def of(
-        cls,
-        profile: Profile,
-        limit: RiskLimit,
-        risk: RiskName,
-        scope: ScopeWord,
-        fixed: Sequence[str],
-        objective: ObjectiveWord,
-    ) -> Request:
+    def of(cls, profile: Profile, limit: RiskLimit, method: RandomizedResponse) -> Request:
         """Return the request; quasi-identifiers that stay as they are share an axis."""
-        axes = Axes.of(profile, profile.quasi_identifiers if scope == "sensitive" else fixed)
-        return cls(axes, limit, risk, scope, tuple(fixed), objective)
+        untouched = profile.quasi_identifiers if method.scope == "sensitive" else method.fixed
+        return cls(Axes.of(profile, untouched), limit, method)
 
     @property
     def problem(self) -> Problem:
-        """The same as mathematics."""
-        return self._posed(self.axes.exact_limits(self.limit))
+        """The same as mathematics, with the numbers as they are stated."""
+        values, numbers = self.axes.limits(self.limit), self.limit.limits
+        return self._posed(Limits(values, numbers) if self.limit.groups else numbers[0])
 
     def _posed(self, limits: Limit) -> Problem:
-        axes, fixed = self.axes, [len(self.axes.own)] if self.axes.shared else []
-        return pose(axes.table, limits, self.risk, SCOPES[self.scope], fixed, OBJECTIVES[self.objective])
+        method, fixed = self.method, [len(self.axes.own)] if self.axes.shared else []
+        return pose(self.axes.table, limits, method.limited_risk, method.scope, fixed, method.objective)
 
     def best(self) -> Response:
         """Return the parameters with the least cost; raise `Infeasible` if there are none."""
         return answer(self.problem)
 
-    def answered(self) -> Response:
+    def answered(self, best: Response | None = None) -> Response:
         """Return those that are published, on the grid next to the best; raise `Infeasible` if there are none."""
-        return self.settled(self.best())
+        return settled(self.problem, best or self.best())
 
-    def settled(self, best: Response) -> Response:
-        """Return the parameters on the grid that are next to these."""
-        return settled(self.problem, best)
-
-    def held_by(self, number: int) -> npt.NDArray[np.bool_]:
+    def held_by(self, number: int) -> BoolArray:
         """Return which cells, [groups, d_s], one of the stated limits holds: also where it is not the strictest."""
         return (self.axes.table.counts > 0) & np.isfinite(self._alone(number).own_limits)
 
@@ -85,20 +164,18 @@ class Request:
         """Return the problem with one half in place of a stated limit, and no others."""
         return self._posed(np.where(self.axes.strictest(self.limit) == number, HALF, 1.0))
 
-    # --- what it costs ------------------------------------------------------------------------------------------------
-
     @property
     def fits(self) -> bool:
         """Whether the domain is small enough to be evaluated."""
         try:
-            return self.axes.table.fits(RISKS[self.risk].dense)
+            return self.axes.table.fits(RISKS[self.method.limited_risk].dense)
         except Infeasible:  # too large even to be counted
             return False
 
     @property
     def seconds(self) -> float:
         """About how long an answer takes."""
-        return self.axes.table.search_seconds(RISKS[self.risk].dense)
+        return self.axes.table.search_seconds(RISKS[self.method.limited_risk].dense)
 
     def squared_error(self, found: Response) -> float:
         """E ||pi_hat - pi||^2 of the inverse estimate."""
@@ -108,7 +185,3 @@ class Request:
     def uniform_error(self) -> float:
         """The same of one who holds all combinations to be alike, without any release."""
         return uniform_error(self.axes.table, self.axes.profile.domain.size)
-
-    def is_useful(self, found: Response) -> bool:
-        """Whether the release is of more use than none."""
-        return self.squared_error(found) <= self.uniform_error

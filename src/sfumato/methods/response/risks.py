@@ -47,6 +47,9 @@ RiskName = Literal["posterior", "link", "reconstruction"]
 AT_ONCE = 1 << 16
 """Numbers up to which the slopes of several attributes are computed at once."""
 
+SMALL = 1e-2
+"""Below this the first terms of the series of g1 and g2 have less rounding error than their closed forms."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Risk:
@@ -78,14 +81,8 @@ class _Risk:
         """lambda = P pi_QI."""
         return forward(self.quasi, self.table.group_array)
 
-    def codes_of(self, cell: int) -> tuple[int, ...]:
-        """Return the codes of a cell: of each quasi-identifier, then the sensitive value."""
-        group, value = divmod(cell, self.table.sizes[-1])
-        codes = np.unravel_index(group, self.table.sizes[:-1]) if self.of_released else self.table.groups[group]
-        return (*map(int, codes), value)
-
     def cell_codes(self, cells: IntArray) -> IntArray:
-        """Return the same of several cells: a row for each."""
+        """Return a row for each cell: the codes of each quasi-identifier, then the sensitive value."""
         group, value = np.divmod(cells, self.table.sizes[-1])
         if self.of_released:
             return np.column_stack([*np.unravel_index(group, self.table.sizes[:-1]), value])
@@ -294,3 +291,52 @@ def _mean_at(x: FloatArray, axis: int, codes: tuple[IntArray, ...]) -> FloatArra
 def _rows(x: FloatArray) -> FloatArray:
     """Flatten the quasi-identifiers."""
     return x.reshape(-1, x.shape[-1])
+
+
+# --- hits with the own row --------------------------------------------------------------------------------------------
+
+
+def hits_with_own_row(table: JointTable, channels: Channels) -> FloatArray:
+    """Return an upper bound on the hits of every cell, [groups, d_s], if the own row is taken too; 0 where nobody is.
+
+    `Link` divides expected numbers of rows. Really the person's own row is always there: a person in (a, u) that is
+    published with b has 1 + X rows to be taken from, 1 + X_u of them with the value u; X and X_u count other records,
+    each by itself published with b with probability p_j = P[b, a_j]. With mu = E X the probability of a hit is at most
+
+        E[1/(1 + X)]  +  E[X_u/(1 + X)]   <=   g1(mu) + sum_{j in u} p_j g2(mu - p_j)
+
+        g1(mu) = E[1/(1 + Y)] = (1 - e^-mu)/mu    g2(mu) = E[1/(2 + Y)] = (mu - 1 + e^-mu)/mu^2    Y ~ Poisson(mu)
+
+    For X_u = sum of indicators I_j, and given I_j = 1 the rest of X is the sum of the others, of mean mu - p_j. A sum
+    of independent indicators is below the Poisson variable of its mean in convex order, and 1/(1 + x), 1/(2 + x) are
+    convex.
+
+    Both fall with mu, so mu may be taken too small: with R_b and R_bu the expected rows published with b (and true
+    value u) of all records, and p_b the largest P[b, .] of a group that occurs, mu >= R_b - p_b and mu - p_j >= R_b -
+    2 p_b. What is left depends on the person by P[b, a] only, and is summed over b by two products, with P and P o P:
+
+        hits(a, u) <= sum_b P[b, a] (g1_b + (R_bu - P[b, a]) g2_b)
+    """
+    table.check_size(dense=True)
+    quasi = channels[:-1]
+    largest = (table.group_array > 0).astype(np.float64)  # p_b, axis by axis: a product with maxima for sums
+    for axis, channel in enumerate(quasi):
+        moved = channel.off_diagonal * largest.max(axis=axis, keepdims=True)
+        largest = np.maximum(channel.diagonal * largest, moved)
+    others = forward(quasi, table.group_array) - largest
+    one, two = _one(np.maximum(others, 0)), _two(np.maximum(others - largest, 0))
+    hits = forward(quasi, one[..., None] + forward(quasi, table.array) * two[..., None])
+    hits -= product([channel.squared for channel in quasi], two)[..., None]
+    return np.where(table.counts > 0, np.minimum(_rows(hits)[table.places], 1), 0.0)
+
+
+def _one(mu: FloatArray) -> FloatArray:
+    """g1."""
+    there = np.maximum(mu, SMALL)
+    return np.where(mu < SMALL, 1 - mu / 2 + mu**2 / 6, -np.expm1(-there) / there)
+
+
+def _two(mu: FloatArray) -> FloatArray:
+    """g2."""
+    there = np.maximum(mu, SMALL)
+    return np.where(mu < SMALL, 1 / 2 - mu / 6 + mu**2 / 24, (there + np.expm1(-there)) / there**2)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 
-from sfumato.methods.response.channels import Channel, Channels
+from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.problem import Problem, Response
 from sfumato.methods.response.reach import out_of_reach
 from sfumato.methods.response.risks import Risk
@@ -32,63 +31,44 @@ def settled(problem: Problem, best: Response) -> Response:
     """Return parameters on the grid next to the best ones; raise `RiskOutOfReach` if none nearby keep the limits."""
     if not any(best.noise):
         return best
-    levels = _first_kept(problem, tuple(_below(channel) for channel in best.channels))
-    return problem.stated(_at(problem, _raised(problem, levels)))
-
-
-def _below(channel: Channel) -> Fraction | None:
-    return rounded_down(Fraction(channel.retention)) if channel.noise else None
+    below = tuple(rounded_down(Fraction(channel.retention)) if channel.noise else None for channel in best.channels)
+    levels, risen = _first_kept(problem, below), True
+    while risen:
+        risen = False
+        for k in sorted(range(len(levels)), key=lambda k: levels[k] or math.inf):
+            level = levels[k]
+            if level and (above := next_up(level)):
+                higher = (*levels[:k], above, *levels[k + 1 :])
+                if problem.keeps(_at(problem, higher)):
+                    levels, risen = higher, True
+    return problem.response(_at(problem, levels))
 
 
 def _first_kept(problem: Problem, start: Levels) -> Levels:
     """Return the first point that keeps the limits: the start, or else the most promising of those nearby."""
-    seen, queue = {start}, [(_largest(problem, start), start)]
+
+    def largest(levels: Levels) -> float:
+        return float(problem.ratio(_at(problem, levels)).max())
+
+    seen, queue = {start}, [(largest(start), start)]
     for _ in range(MOST_TRIES * len(problem.free)):
         ratio, levels = queue[0]
         if ratio * problem.margin <= 1:
             return levels
         heapq.heappop(queue)
-        for near in _neighbours(levels):
-            if near not in seen:
-                seen.add(near)
-                heapq.heappush(queue, (_largest(problem, near), near))
+        for k, level in enumerate(levels):
+            for other in (next_down(level), next_up(level)) if level else ():
+                near = (*levels[:k], other, *levels[k + 1 :])
+                if other and near not in seen:
+                    seen.add(near)
+                    heapq.heappush(queue, (largest(near), near))
     retentions = [float(level) if level else 1.0 for level in queue[0][1]]
     raise out_of_reach(problem, np.log([retentions[k] for k in problem.free]), searched=False)
 
 
-def _neighbours(levels: Levels) -> Iterator[Levels]:
-    for k, level in enumerate(levels):
-        for other in (next_down(level), next_up(level)) if level else ():
-            if other is not None:
-                yield (*levels[:k], other, *levels[k + 1 :])
-
-
-def _raised(problem: Problem, levels: Levels) -> Levels:
-    """Return the point with every retention raised as far as all limits are kept, the least one first."""
-    risen = True
-    while risen:
-        risen = False
-        for k in sorted(range(len(levels)), key=lambda k: levels[k] or math.inf):
-            level = levels[k]
-            above = next_up(level) if level else None
-            if above is None:
-                continue
-            higher = (*levels[:k], above, *levels[k + 1 :])
-            if _largest(problem, higher) * problem.margin <= 1:
-                levels, risen = higher, True
-    return levels
-
-
-def _largest(problem: Problem, levels: Levels) -> float:
-    return float(problem.ratio(_at(problem, levels)).max())
-
-
 def _at(problem: Problem, levels: Levels) -> Risk:
-    return problem.risk(problem.table, _channels(problem, levels))
-
-
-def _channels(problem: Problem, levels: Levels) -> Channels:
-    return tuple(
+    channels = (
         Channel.from_noise(size, 0 if level is None else noise_of(level, size))
         for size, level in zip(problem.table.sizes, levels, strict=True)
     )
+    return problem.risk(problem.table, tuple(channels))

@@ -6,40 +6,101 @@ weights and slid towards a point inside. The risk of every cell, evaluated on th
 rounding, is within its limit. So the bound holds for certain; the optimum is "no better point found". For
 `reconstruction` and `posterior` one start was enough wherever many were compared, to 4e-6 of the objective; `link` can
 have several local optima.
+
+The point inside: less retention never raises the largest risk of `reconstruction` and `posterior`, so without any of it
+the limits are kept, or not at all. So it is for `link` with one limit for all records. With limits for groups a point
+with retention can be the only way. Then the largest ratio of a risk to its limit is minimised, in r^2 of each
+attribute: with little retention risks are linear in that. There are several local minima, many with attributes that
+stay as they are or lose everything. So that search starts from a few points on the diagonal, and from corners. One that
+finds nothing proves nothing; `reach.least_ratio` does, where it is above 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+import warnings
+from collections.abc import Callable, Collection
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
-from sfumato.methods.response.inside import HIGHEST, inside, on_worst_cells, slsqp
 from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.objectives import Kappa, ObjectiveName, uniform_error
-from sfumato.methods.response.problem import NOTHING, Limit, Limits, Problem, Response, Scope, pose
-from sfumato.methods.response.reach import ANOTHER, RiskOutOfReach, either, larger, suppressing
+from sfumato.methods.response.problem import (
+    Kappa,
+    Limit,
+    Limits,
+    ObjectiveName,
+    Problem,
+    Response,
+    Scope,
+    pose,
+    uniform_error,
+)
+from sfumato.methods.response.reach import ANOTHER, RiskOutOfReach, either, larger, out_of_reach, refuted, suppressing
 from sfumato.methods.response.risks import Risk, RiskName
 from sfumato.values.arrays import FloatArray, IntArray
 
-MOST_SECONDS = 0.25
-"""A proposal that would take longer to try, about, is not made."""
+Function = Callable[[FloatArray], FloatArray]
 
-HALVINGS = 48
-"""Sliding starts with 2^-48 of the way inside."""
+NOTHING = -40.0
+"""The log-retention that is as good as none."""
 
-SCALES = (1.0, 0.5, 0.25, 2.0)
-"""Starts of the search, relative to the first."""
-
-BISECTIONS = 20
+HIGHEST = -1e-9
+"""The highest log-retention tried: at r = 1 itself gradients are 0/0 where a cell is empty."""
 
 UNTOUCHED = 1e-7
 """An attribute that would lose less than this of its retention is left as it is."""
 
+QUICK = 0.25
+"""A search that would take longer, in seconds, about, is made from few starts, and for no proposal."""
+
+IN_VAIN = 2.0
+"""A search that would take longer is not made where it cannot change the verdict."""
+
+SCALES = (1.0, 0.5, 0.25, 2.0)
+"""Starts of the search, relative to the first."""
+
 REACHED = 1 - 1e-6
 """A result whose largest ratio is below this is no optimum."""
+
+SHARES = (0.1, 0.01, 1e-3, 1e-4)
+"""Of its log-retention an attribute loses so much, if others gain more by it."""
+
+HALVINGS = 48
+"""Sliding starts with 2^-48 of the way inside; raising stops at 2^-48 of what is left."""
+
+BISECTIONS = 20
+
+WORST = 32
+"""How many of the worst cells join the working set at a time."""
+
+ROUNDS = 20
+"""How often cells may join."""
+
+VIOLATED = 1e-9
+"""The excess, relative to its limit, from which on a cell joins; sliding mends what is smaller."""
+
+LARGEST = 700.0
+"""The largest logarithm of a number."""
+
+FINEST = 1e-12
+"""What SLSQP may leave of the logarithm of the objective."""
+
+CLOSE = 1e-9
+"""The same of the least ratio; digits beyond would take as long again."""
+
+SPREAD = (0.1, 1.0, 4.0)
+"""Where the search for the least ratio starts: -log r of all attributes."""
+
+CORNERS = 8
+"""From how many corners it starts too, of those with the least ratios; in a large domain from one."""
+
+MOST_FREE = 4
+"""Attributes up to which all corners are looked at; else those where one attribute stays as it is."""
+
+FLOOR = 1e-6
+"""The least r^2 in that search: below, slopes would be lost in rounding."""
 
 
 def solve(
@@ -49,14 +110,14 @@ def solve(
     risk: RiskName = "posterior",
     scope: Scope = "both",
     fixed: Collection[int] = (),
-    objective: ObjectiveName = "kappa",
+    objective: ObjectiveName = "l2",
 ) -> Response:
     """Return the parameters with the least objective found, among those that keep every limit; see AD Problem 1.
 
     `fixed` are attributes, by number, that stay untouched though they are in scope. Raises `RiskOutOfReach`.
 
     >>> table = JointTable.from_array([[20, 30, 22], [12, 8, 8]])  # AD Table 1: 28 women, 12 of them with cancer
-    >>> found = solve(table, 1 / 3, risk="reconstruction", scope="quasi_identifiers")
+    >>> found = solve(table, 1 / 3, risk="reconstruction", scope="quasi-identifiers")
     >>> [round(p, 4) for p in found.diagonal], found.worst, found.risk <= 1 / 3
     ([0.7879, 1.0], (0, 1), True)
     """
@@ -64,43 +125,16 @@ def solve(
     try:
         return answer(given)
     except RiskOutOfReach as error:
-        wider = _wider(given, pose(table, limit, risk, "both", (), objective))
+        wider = _wider(given, pose(table, limit, risk, objective=objective))
         way = wider or suppressing(given, limit.values if isinstance(limit, Limits) else limit)
-        raise error.with_hint(either(way, larger(given, error)) or either(ANOTHER)) from None
-
-
-def answer(given: Problem) -> Response:
-    """Return the same for a problem as it is posed; what is raised has no hint."""
-    untouched = np.zeros(len(given.free))
-    if given.kept_as_it_is():
-        return given.response(untouched)
-    within = inside(given)
-    return given.response(_best(given, within, _first_within(given, untouched, within)))
-
-
-def trade_off(
-    table: JointTable,
-    limits: Iterable[Limit],
-    *,
-    risk: RiskName = "posterior",
-    scope: Scope = "both",
-    fixed: Collection[int] = (),
-    objective: ObjectiveName = "kappa",
-) -> list[Response | RiskOutOfReach]:
-    """Return what each limit costs, or why it cannot be kept."""
-    curve: list[Response | RiskOutOfReach] = []
-    for limit in limits:
-        try:
-            curve.append(answer(pose(table, limit, risk, scope, fixed, objective)))
-        except RiskOutOfReach as error:
-            curve.append(error)
-    return curve
+        error.hint = either(way, larger(given, error)) or either(ANOTHER)
+        raise
 
 
 def _wider(given: Problem, wider: Problem) -> str:
     """Say which attributes would have to be randomized too, if that was tried and is better than no release."""
     table = given.table
-    if wider.free == given.free or table.search_seconds(given.risk.dense) > MOST_SECONDS:
+    if wider.free == given.free or not given.is_quick(QUICK):
         return ""
     try:
         found = answer(wider)
@@ -110,6 +144,42 @@ def _wider(given: Problem, wider: Problem) -> str:
         return ""
     names = table.names or range(len(table.sizes))
     return f"randomize attribute(s) {', '.join(str(names[k]) for k in wider.free if k not in given.free)} too"
+
+
+def answer(given: Problem) -> Response:
+    """Return the same for a problem as it is posed; what is raised has no hint."""
+    x = np.zeros(len(given.free))
+    if not given.kept_as_it_is():
+        within = inside(given)
+        x = _best(given, within, _first_within(given, x, within))
+    return given.response(given.sampled(x))
+
+
+def _best(given: Problem, inside: FloatArray, start: FloatArray) -> FloatArray:
+    """Return the best point found, from one start if its result reaches the limits, as an optimum does.
+
+    Where there may be several local optima, and it takes no time to speak of, all starts are tried.
+    """
+    floor, best, reached = _floor(given, start), start, False
+    for scale in SCALES:
+        found = _slid(given, _search(given, scale * start, floor), inside)
+        best = min(best, found, key=given.cost)
+        reached = reached or given.largest(found) > REACHED
+        if reached and (given.risk.monotone or not given.is_quick(QUICK)):
+            break
+    return best if reached else _polished(given, best)
+
+
+def _floor(given: Problem, start: FloatArray) -> FloatArray:
+    """Return the point below which any attribute costs more by itself than all do at the start: by bisection."""
+    floor, most = np.full(len(start), NOTHING), given.cost(start)
+    for k in range(len(start)):
+        high = 0.0
+        for _ in range(BISECTIONS):
+            alone = np.zeros(len(start))
+            alone[k] = (floor[k] + high) / 2
+            floor[k], high = (alone[k], high) if given.cost(alone) > most else (floor[k], alone[k])
+    return floor
 
 
 # --- points within the limits -----------------------------------------------------------------------------------------
@@ -138,30 +208,22 @@ def _slid(given: Problem, x: FloatArray, inside: FloatArray) -> FloatArray:
     return _first_within(given, x, inside)
 
 
-def _best(given: Problem, inside: FloatArray, start: FloatArray) -> FloatArray:
-    """Return the best point found, from one start if its result reaches the limits, as an optimum does.
-
-    Where there may be several local optima, and it takes no time to speak of, all starts are tried.
-    """
-    floor, best, reached = _floor(given, start), start, False
-    several = not given.risk.monotone and given.table.search_seconds(given.risk.dense) <= MOST_SECONDS
-    for scale in SCALES:
-        found = _slid(given, _search(given, scale * start, floor), inside)
-        best = min(best, found, key=given.cost)
-        reached = reached or given.largest(found) > REACHED
-        if reached and not several:
-            break
-    if reached:
-        return best
-    raised = _raised(given, best)
-    again = _slid(given, _search(given, raised, floor), inside)
-    return min(raised, again, key=given.cost)
+def _polished(given: Problem, x: FloatArray) -> FloatArray:
+    """Return x raised to the limits, then moved along them: an attribute loses some retention, the others gain."""
+    x = _raised(given, x, np.argsort(x).tolist())
+    for share, k in product(SHARES if given.is_quick(QUICK) else (), range(len(x))):
+        lower = x.copy()
+        lower[k] *= 1 + share
+        if given.kept(lower):
+            others = [j for j in np.argsort(x).tolist() if j != k]
+            x = min(x, _raised(given, lower, [*others, k]), key=given.cost)
+    return x
 
 
-def _raised(given: Problem, x: FloatArray) -> FloatArray:
-    """Return x with the retentions raised one after the other, the least first, as far as the limits are kept."""
+def _raised(given: Problem, x: FloatArray, order: list[int]) -> FloatArray:
+    """Return x with the retentions raised one after the other, as far as the limits are kept."""
     x = x.copy()
-    for k in np.argsort(x).tolist():
+    for k in order:
         low, high, x[k] = float(x[k]), 0.0, 0.0
         if given.kept(x):
             continue
@@ -172,32 +234,102 @@ def _raised(given: Problem, x: FloatArray) -> FloatArray:
     return x
 
 
-def _floor(given: Problem, start: FloatArray) -> FloatArray:
-    """Return the point below which any attribute costs more by itself than all do at the start: by bisection."""
-    floor, most = np.full(len(start), NOTHING), given.cost(start)
-    for k in range(len(start)):
-        high = 0.0
-        for _ in range(BISECTIONS):
-            alone = np.zeros(len(start))
-            alone[k] = (floor[k] + high) / 2
-            floor[k], high = (alone[k], high) if given.cost(alone) > most else (floor[k], alone[k])
-    return floor
+def inside(given: Problem) -> FloatArray:
+    """Return a point within the limits: without retention, or (if the risk is not monotone) the first that is found."""
+    nothing = np.full(len(given.free), NOTHING)
+    if given.kept(nothing):
+        return nothing
+    if given.least_without_retention:
+        raise out_of_reach(given, nothing)
+    starts = _starts(given)
+    points = [nothing, *starts]
+    searched = given.is_quick(IN_VAIN) or not refuted(given)
+    for start in starts if searched else ():
+        points.append(_lowest(given, start))
+        if given.kept(points[-1]):
+            return points[-1]
+    best = min(points, key=given.largest)
+    if not given.kept(best):
+        raise out_of_reach(given, best, searched)
+    return best
+
+
+def _starts(given: Problem) -> list[FloatArray]:
+    """Return where the search for the least ratio starts: on the diagonal, and at the best corners."""
+    n, quick = len(given.free), given.is_quick(QUICK)
+    corners = product((False, True), repeat=n) if quick and n <= MOST_FREE else np.eye(n, dtype=bool).tolist()
+    ends = sorted((np.where(corner, 0.0, NOTHING) for corner in corners), key=given.largest)
+    return [*(np.full(n, -t) for t in SPREAD), *ends[: CORNERS if quick else 1]]
 
 
 # --- sequential quadratic programming ---------------------------------------------------------------------------------
 
 
 def _search(given: Problem, x: FloatArray, floor: FloatArray) -> FloatArray:
-    """Return the best point found from x: of least objective within the limits."""
+    """Return the point of least objective found from x, within the limits but for what sliding mends."""
 
     def programmed(x: FloatArray, cells: IntArray) -> tuple[FloatArray, float]:
-        return _programmed(given, x, floor, cells), 0.0
+        room, slope = _room(given, cells)
+        highest = np.full(len(x), HIGHEST)
+        start = np.clip(x, floor, highest)
+        return _slsqp(given.cost, given.cost_slope, room, slope, start, floor, highest, FINEST), 0.0
 
-    return on_worst_cells(given, x, programmed)
+    return _on_worst_cells(given, x, programmed)
 
 
-def _programmed(given: Problem, x: FloatArray, floor: FloatArray, cells: IntArray) -> FloatArray:
-    """Return SLSQP's solution with these cells within their limits: log(ratio) <= 0."""
+def _lowest(given: Problem, x: FloatArray) -> FloatArray:
+    """Return the point with the least largest ratio found from x; attributes that end next to FLOOR keep nothing.
+
+    Variables are z = r^2 of each attribute, and last the level, log(ratio) of these cells at the most.
+    """
+    n = len(x)
+    level, highest = np.eye(n + 1)[n], math.exp(2 * HIGHEST)
+    lower, upper = np.append(np.full(n, FLOOR), -np.inf), np.append(np.full(n, highest), np.inf)
+
+    def programmed(x: FloatArray, cells: IntArray) -> tuple[FloatArray, float]:
+        of_x, slope_of_x = _room(given, cells)
+
+        def room(z: FloatArray) -> FloatArray:
+            return np.asarray(z[n] + of_x(np.log(z[:n]) / 2))
+
+        def slope(z: FloatArray) -> FloatArray:
+            return np.column_stack([slope_of_x(np.log(z[:n]) / 2) / (2 * z[:n]), np.ones(len(cells))])
+
+        start = np.append(np.clip(np.exp(2 * x), FLOOR, highest), math.log(given.largest(x)))
+        z = _slsqp(lambda z: float(z[n]), lambda _: level, room, slope, start, lower, upper, CLOSE)
+        return np.log(z[:n]) / 2, float(z[n])
+
+    found = _on_worst_cells(given, x, programmed)
+    lost = np.where(np.exp(2 * found) < 2 * FLOOR, NOTHING, found)
+    return lost if given.largest(lost) <= given.largest(found) else found
+
+
+def _on_worst_cells(
+    given: Problem, x: FloatArray, programmed: Callable[[FloatArray, IntArray], tuple[FloatArray, float]]
+) -> FloatArray:
+    """Return the solution from x of a program that knows some cells only: what is above its level elsewhere joins."""
+    cells = _worst(given, x, 0.0)
+    for _ in range(ROUNDS):
+        found, level = programmed(x, cells)
+        if not np.isfinite(found).all():
+            break
+        x = found
+        new = np.setdiff1d(_worst(given, x, math.exp(min(level + VIOLATED, LARGEST))), cells)
+        if not new.size:
+            break
+        cells = np.concatenate([cells, new])
+    return x
+
+
+def _worst(given: Problem, x: FloatArray, above: float) -> IntArray:
+    """Return the cells with the largest ratios, as far as these are above a level."""
+    ratio = given.ratio(given.at(x))
+    cells = np.argpartition(ratio, -WORST)[-WORST:] if ratio.size > WORST else np.arange(ratio.size)
+    return cells[ratio[cells] > above]
+
+
+def _room(given: Problem, cells: IntArray) -> tuple[Function, Function]:
+    """Return -log(ratio) of these cells as a function of x, and its slopes."""
     free = list(given.free)
 
     @lru_cache(maxsize=1)  # SLSQP asks for values and slopes one after the other
@@ -207,8 +339,35 @@ def _programmed(given: Problem, x: FloatArray, floor: FloatArray, cells: IntArra
     def room(x: FloatArray) -> FloatArray:
         return -np.log(given.ratio(at(x.tobytes()))[cells])
 
-    def room_slope(x: FloatArray) -> FloatArray:
+    def slope(x: FloatArray) -> FloatArray:
         return -at(x.tobytes()).gradient(cells)[:, free]
 
-    highest = np.full(len(x), HIGHEST)
-    return slsqp(given.cost, given.cost_slope, room, room_slope, np.clip(x, floor, highest), floor, highest)
+    return room, slope
+
+
+def _slsqp(
+    cost: Callable[[FloatArray], float],
+    cost_slope: Function,
+    room: Function,
+    room_slope: Function,
+    start: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    close: float,
+) -> FloatArray:
+    """Return the point of least cost where there is room and between the bounds, as far as SciPy finds it."""
+    from scipy.optimize import Bounds, minimize  # a second that only solving needs
+
+    with warnings.catch_warnings():  # a step beyond a bound by the last digit is clipped, and warned of
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = minimize(
+            cost,
+            start,
+            jac=cost_slope,
+            bounds=Bounds(lower, upper),
+            constraints={"type": "ineq", "fun": room, "jac": room_slope},
+            method="SLSQP",
+            options={"ftol": close, "maxiter": 100},
+        )
+    solution: FloatArray = np.clip(found.x, lower, upper)
+    return solution
