@@ -20,9 +20,8 @@ from sfumato.analyst.release import Release
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Bound, Mechanism
 from sfumato.values.randomness import simulation
-from sfumato.values.requirement import Bound
 from tests.conftest import make_policy
 from tests.engines.tools import released
 

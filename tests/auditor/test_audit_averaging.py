@@ -24,11 +24,11 @@ from sfumato.claims.odds import with_fresh_noise
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
-from sfumato.values.mechanism import LABEL, Mechanism, SubTable
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import LABEL, Bound, Mechanism, SubTable
+from sfumato.values.requirement import rho_bound
 from tests.conftest import exact_weights
 
-RHO = Bound.of_rho("1/10", "1/4")
+RHO = rho_bound("1/10", "1/4")
 NOT_COVERED = "not covered by the guarantee"
 
 
@@ -138,7 +138,7 @@ def test_limits_of_a_simulation_are_the_normal_ones() -> None:
 
 def dealt() -> tuple[Mechanism, list[np.ndarray]]:
     domain = SensitiveDomain((Domain("d", tuple("abcd")),))
-    bound = Bound.of_rho("1/3", "2/3")
+    bound = rho_bound("1/3", "2/3")
     tables = tuple(
         SubTable(np.array(codes, dtype=np.int32), uniform_matrix(Fraction(4), 3), (bound,) * 3)
         for codes in ([0, 1, 2], [1, 2, 3])

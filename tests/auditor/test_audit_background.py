@@ -19,8 +19,8 @@ from sfumato.methods.robustness import Prior, count_prior, group_records, meets_
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
-from sfumato.values.mechanism import Mechanism, SubTable
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import Bound, Mechanism, SubTable
+from sfumato.values.requirement import rho_bound
 
 # --- the tables -------------------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ def test_large_groups_have_a_bound_and_say_so() -> None:
 
 def mechanism(m: int, gamma: str = "3") -> Mechanism:
     domain = SensitiveDomain((Domain("d", tuple("abcdefgh"[:m])),))
-    return Mechanism.single(domain, uniform_matrix(Fraction(gamma), m), (Bound.of_rho("1/10", "1/4"),) * m)
+    return Mechanism.single(domain, uniform_matrix(Fraction(gamma), m), (rho_bound("1/10", "1/4"),) * m)
 
 
 def test_the_table_s_own_shares_are_those_of_frequencies() -> None:

@@ -17,8 +17,8 @@ from sfumato.errors import UsageError
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
-from sfumato.values.mechanism import LABEL, Mechanism, SubTable
-from sfumato.values.requirement import NO_BOUND, Bound
+from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable
+from sfumato.values.requirement import rho_bound
 from sfumato_papers.sdr.composition import exact_belief
 from tests.conftest import exact_weights
 
@@ -155,7 +155,7 @@ def test_counts_of_different_records_are_refused() -> None:
 def example() -> tuple[Mechanism, list[Counts]]:
     """Two sub-tables of one domain; in the second, one value is not protected."""
     domain = SensitiveDomain((Domain("d", tuple("abcdef")),))
-    protected = Bound.of_rho("1/3", "2/3")
+    protected = rho_bound("1/3", "2/3")
     tables = (
         SubTable(np.array([0, 1, 2], dtype=np.int32), uniform_matrix(Fraction(4), 3), (protected,) * 3),
         SubTable(np.array([0, 3, 4, 5], dtype=np.int32), uniform_matrix(Fraction(4), 4), (NO_BOUND, *[protected] * 3)),
@@ -197,7 +197,7 @@ def one_table(bounds: tuple[Bound, ...]) -> Mechanism:
     return Mechanism.single(domain, uniform_matrix(Fraction(6), 2), bounds)
 
 
-@pytest.mark.parametrize(("bound", "stated"), [(Bound.of_rho("1/5", "3/5"), 6 / 7), (NO_BOUND, None)])
+@pytest.mark.parametrize(("bound", "stated"), [(rho_bound("1/5", "3/5"), 6 / 7), (NO_BOUND, None)])
 def test_shares_above_rho1_and_values_without_a_bound_are_told_with_their_size(
     bound: Bound, stated: float | None
 ) -> None:
@@ -226,7 +226,7 @@ def test_bounded_sub_tables_go_before_others() -> None:
 
 def test_where_all_records_have_one_value_nothing_is_to_be_learnt() -> None:
     """Certainty beforehand is no excess; the other value is no risk either."""
-    bound = Bound.of_rho("1/5", "3/5")
+    bound = rho_bound("1/5", "3/5")
     found = composition_finding(one_table((bound, bound)), [Counts((7, 3), (10, 0))])
     assert (found.worst, found.at_risk, found.exposed) == (0, 0, ())
     assert "nothing is to be learnt" in found.remark

@@ -32,7 +32,7 @@ from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable
-from sfumato.values.requirement import Bound
+from sfumato.values.requirement import rho_bound
 from tests.conftest import exact_weights, same_chance
 
 # --- worlds -----------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_the_demonstration_takes_as_many_records_as_it_can() -> None:
 
 def test_the_finding_of_a_randomized_release() -> None:
     domain = SensitiveDomain((Domain("d", tuple("abc")),))
-    mechanism = Mechanism.single(domain, uniform_matrix(Fraction(3), 3), (Bound.of_rho("1/10", "1/4"),) * 3)
+    mechanism = Mechanism.single(domain, uniform_matrix(Fraction(3), 3), (rho_bound("1/10", "1/4"),) * 3)
     found = randomized_finding(mechanism, [5, 3, 2], covered=True)
     assert (found.attacker, found.verdict, found.worst) == ("corruption", "within the bound", pytest.approx(0.25))
     assert "no belief about the other moves (by 0)" in found.remark
@@ -104,7 +104,7 @@ CASES = [
 
 
 def sub_table() -> SubTable:
-    return SubTable(np.arange(3, dtype=np.int32), uniform_matrix(Fraction(4), 3), (Bound.of_rho("1/3", "2/3"),) * 3)
+    return SubTable(np.arange(3, dtype=np.int32), uniform_matrix(Fraction(4), 3), (rho_bound("1/3", "2/3"),) * 3)
 
 
 @pytest.mark.parametrize(("shown", "true", "known"), CASES)

@@ -26,8 +26,7 @@ from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.chance import allowed, log_tail
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
-from sfumato.values.mechanism import LABEL, Mechanism, SubTable
-from sfumato.values.requirement import NO_BOUND
+from sfumato.values.mechanism import LABEL, NO_BOUND, Mechanism, SubTable
 
 Codes = np.ndarray
 

@@ -25,8 +25,7 @@ from sfumato.errors import UsageError
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
-from sfumato.values.mechanism import Mechanism, SubTable
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import Bound, Mechanism, SubTable
 
 SHARES = [0.4, 0.3, 0.2, 0.1]
 

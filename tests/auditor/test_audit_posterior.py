@@ -18,11 +18,11 @@ from sfumato.claims.odds import violations
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
-from sfumato.values.mechanism import LABEL, Mechanism, SubTable
-from sfumato.values.requirement import NO_BOUND, Bound, gamma_of_epsilon
+from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable
+from sfumato.values.requirement import gamma_of_epsilon, rho_bound
 from tests.conftest import exact_weights
 
-RHO = Bound.of_rho("1/10", "1/4")
+RHO = rho_bound("1/10", "1/4")
 
 
 def mechanism(retention: list[float], bounds: list[Bound]) -> Mechanism:
@@ -47,7 +47,7 @@ def bayes(weights: list[list[int]], prior: list[Fraction], y: int) -> list[Fract
 def test_no_prior_on_a_grid_is_worse_and_one_is_as_bad(retention: list[float], rho1: Fraction, rho2: Fraction) -> None:
     """Priors with rho1 (rho2) or less (more) on a value, and the rest in tenths on the others."""
     m = len(retention)
-    own = mechanism(retention, [Bound.of_rho(rho1, rho2)] * m)
+    own = mechanism(retention, [rho_bound(rho1, rho2)] * m)
     weights, table = exact_weights(own.matrix), own.tables[0]
     splits = [s for s in itertools.product(range(11), repeat=m - 1) if sum(s) == 10]
     for up, down in zip(worst_priors(table, "upward"), worst_priors(table, "downward"), strict=True):
@@ -158,7 +158,7 @@ def test_limits_by_hand() -> None:
 )
 def test_no_belief_is_above_its_limit_whatever_the_prior(counts: list[int], rho1: Fraction, rho2: Fraction) -> None:
     """Shares above rho1 too; the most frequent value, published as it is, is as near as it gets for two values."""
-    m, bound = len(counts), Bound.of_rho(rho1, rho2)
+    m, bound = len(counts), rho_bound(rho1, rho2)
     domain = SensitiveDomain((Domain("d", tuple(f"v{k}" for k in range(m))),))
     assert bound.gamma is not None
     own = Mechanism.single(domain, uniform_matrix(bound.gamma, m), (bound,) * m)
@@ -202,7 +202,7 @@ def sample(own: Mechanism, true: np.ndarray, labels: np.ndarray | None, seed: in
 def test_a_sub_table_by_itself() -> None:
     """Beliefs of one sub-table do not depend on the other; rho2 is kept in both at their own shares."""
     domain = SensitiveDomain((Domain("d", tuple("abcde")),))
-    bound = Bound.of_rho("1/3", "2/3")
+    bound = rho_bound("1/3", "2/3")
     tables = (
         SubTable(np.array([0, 1, 3], dtype=np.int32), uniform_matrix(Fraction(4), 3), (bound,) * 3),
         SubTable(np.array([1, 2, 4], dtype=np.int32), uniform_matrix(Fraction(4), 3), (bound,) * 3),

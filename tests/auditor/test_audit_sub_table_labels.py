@@ -10,10 +10,10 @@ import pytest
 from sfumato.auditor.attackers.label import label_finding
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
-from sfumato.values.mechanism import LABEL, Mechanism, SubTable
-from sfumato.values.requirement import NO_BOUND, Bound
+from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable
+from sfumato.values.requirement import rho_bound
 
-RHO = Bound.of_rho("1/3", "2/3")
+RHO = rho_bound("1/3", "2/3")
 
 
 def of_tables(*tables: tuple[list[int], tuple[Bound, ...]]) -> Mechanism:

@@ -18,7 +18,8 @@ from sfumato.errors import Infeasible, PlanMismatch
 from sfumato.methods import Method
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.values.matrix.retention import PerturbationMatrix
-from sfumato.values.requirement import NO_BOUND, Bound, Requirement
+from sfumato.values.mechanism import NO_BOUND, Bound
+from sfumato.values.requirement import Requirement
 from tests.conftest import make_policy
 
 KNOWS_ALL_OTHERS, KNOWS_NO_OTHERS = adversary_of_noise(()), adversary_of_noise(("the matrix",))

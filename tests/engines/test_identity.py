@@ -21,9 +21,8 @@ from sfumato.errors import PolicyError, TableError, UsageError
 from sfumato.publisher.table import profile, scan
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import NO_BOUND, Mechanism
 from sfumato.values.randomness import SecretKey
-from sfumato.values.requirement import NO_BOUND
 from tests.conftest import make_policy
 from tests.engines.tools import patients, released, rows_of
 

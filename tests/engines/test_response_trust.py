@@ -20,9 +20,8 @@ from sfumato.methods import load_plan
 from sfumato.methods.plan import Plan, content_hash
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, scan
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import NO_BOUND, Mechanism
 from sfumato.values.randomness import SecretKey, simulation
-from sfumato.values.requirement import NO_BOUND
 from tests.engines.test_response import AS_PUBLISHED, asked, changed, holds, people, released, stated
 from tests.engines.tools import planned
 

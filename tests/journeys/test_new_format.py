@@ -93,7 +93,7 @@ from pathlib import Path
 import sfumato as sf
 from sfumato.auditor.attackers.residue import find_residues
 from sfumato.release.formats import FORMATS
-from sfumato.release.verify.files import carried
+from sfumato.release.verify.verification import carried
 from tests.conftest import make_policy
 
 ROLES = {"name": "identifier", "age": "other", "ward": "quasi_identifier", "illness": "sensitive"}

@@ -20,7 +20,7 @@ from sfumato.publisher.policy import Policy
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import WORDS
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import Bound
 from tests.conftest import make_policy
 from tests.engines.tools import DISEASES, ROLES, patients, planned, released, rows_of, sealed
 

@@ -30,9 +30,8 @@ from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
-from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.mechanism import LABEL, Bound, Mechanism, SubTable
 from sfumato.values.randomness import SecretKey, Step, simulation
-from sfumato.values.requirement import Bound
 from tests.conftest import slow
 from tests.statistical.test_coverage import (
     EIGHT,

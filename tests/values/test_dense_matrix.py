@@ -21,8 +21,7 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix, alias_tables
 from sfumato.values.matrix.product import ProductMatrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
-from sfumato.values.mechanism import Mechanism, domains, read_mechanism, sub_tables
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import Bound, Mechanism, domains, read_mechanism, sub_tables
 
 STAIRS = DenseMatrix.from_shares([(4, 2, 2), (1, 6, 1), (1, 1, 2)])
 """x_0 stays with 1/2, x_1 with 3/4, x_2 with 1/2."""

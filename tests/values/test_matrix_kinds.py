@@ -27,12 +27,12 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.requirement import Bound
+from sfumato.values.requirement import rho_bound
 from tests.conftest import exact_weights
 
 DOMAIN = SensitiveDomain((Domain("disease", ("flu", "gout", "HIV")), Domain("outcome", ("better", "worse"))))
 M, ROWS = 6, 400
-BOUNDS = tuple(Bound.of_rho(Fraction(1, 10), Fraction(k, 10)) for k in (3, 3, 4, 4, 5, 5))
+BOUNDS = tuple(rho_bound(Fraction(1, 10), Fraction(k, 10)) for k in (3, 3, 4, 4, 5, 5))
 RNG = np.random.default_rng(3)
 TRUE = RNG.integers(0, M, ROWS).astype(np.int32)
 GROUPS = RNG.integers(0, 25, ROWS)

@@ -13,8 +13,7 @@ from sfumato.errors import Infeasible
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
-from sfumato.values.mechanism import LABEL, Mechanism, SubTable
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import LABEL, Bound, Mechanism, SubTable
 
 DOMAIN = SensitiveDomain((Domain("d", tuple("abcdefgh")),))
 

@@ -24,8 +24,7 @@ from sfumato.release.verify.order import (
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.chance import Tallies, joined, log_urn_tail
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
-from sfumato.values.mechanism import Mechanism
-from sfumato.values.requirement import NO_BOUND
+from sfumato.values.mechanism import NO_BOUND, Mechanism
 
 
 def never_too_small(worlds: Iterable[tuple[Tallies, float]]) -> int:

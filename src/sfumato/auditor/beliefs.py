@@ -23,8 +23,7 @@ from sfumato.auditor.finding import ROUNDING, Finding, Nearest, nearer
 from sfumato.methods.robustness import Prior
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.mechanism import Mechanism
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import Bound, Mechanism
 
 
 @dataclass(frozen=True, eq=False)

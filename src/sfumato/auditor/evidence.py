@@ -22,7 +22,7 @@ from sfumato.errors import ReleaseError, UsageError
 from sfumato.publisher.table import Table
 from sfumato.release.manifest import GroupsPart, Manifest, ReleaseKind
 from sfumato.release.reading import connected
-from sfumato.release.verify.files import as_published
+from sfumato.release.verify.verification import as_published
 from sfumato.values.arrays import CodeArray, IntArray
 from sfumato.values.arrow import as_numpy
 from sfumato.values.attributes import Attribute, SensitiveDomain

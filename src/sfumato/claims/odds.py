@@ -52,8 +52,7 @@ from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import OBSERVED_RHO1, Facts
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import amplification
-from sfumato.values.mechanism import Mechanism, SubTable
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import Bound, Mechanism, SubTable
 
 PRIOR = "Any prior on the record's value, also one that depends on its quasi-identifiers."
 KNOWS_OTHERS = (

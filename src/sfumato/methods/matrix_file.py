@@ -23,7 +23,8 @@ from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
 from sfumato.values.matrix.dense import MOST_VALUES, DenseMatrix
 from sfumato.values.matrix.retention import WORDS
-from sfumato.values.requirement import Bound, exact
+from sfumato.values.mechanism import Bound
+from sfumato.values.requirement import exact
 from sfumato.values.text import meant
 
 ROUNDING = Fraction(1, 10**9)

@@ -28,12 +28,11 @@ from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import BEST_FOR_TABLE
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise, uniform_retention
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Bound, Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import (
     Amplification,
-    Bound,
     FineGrainPrivacy,
     LocalPrivacy,
     Requirement,

@@ -20,9 +20,9 @@ from sfumato.show.results import columns_table
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
-from sfumato.values.mechanism import Mechanism, domains, finite, read_mechanism, sub_tables
+from sfumato.values.mechanism import Bound, Mechanism, domains, finite, read_mechanism, sub_tables
 from sfumato.values.profile import Profile
-from sfumato.values.requirement import Bound, Requirement
+from sfumato.values.requirement import Requirement
 from sfumato.values.steps import Allocate, Perturb, RowStep, Shuffle
 
 TIGHT = 1e-9

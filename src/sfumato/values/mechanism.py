@@ -20,12 +20,24 @@ from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, PerturbationMatrix
-from sfumato.values.requirement import Bound
 
 LABEL = "sub_table"
 """The published column that tells the sub-table of a record, numbered from 1."""
 
 KEPT = -1
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What is required of one value. `gamma` None: nothing. `rho1`, `rho2` where it was stated with them."""
+
+    gamma: Fraction | None
+    rho1: Fraction | None = None
+    rho2: Fraction | None = None
+    given: str = ""  # the background knowledge it is for
+
+
+NO_BOUND = Bound(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +92,7 @@ class Mechanism:
     @property
     def bounds(self) -> tuple[Bound, ...]:
         """The strictest bound on each value of the domain; none where it is in no sub-table."""
-        strictest: list[Bound] = [Bound(None)] * self.domain.size
+        strictest: list[Bound] = [NO_BOUND] * self.domain.size
         for table in self.tables:
             for code, bound in zip(table.codes.tolist(), table.bounds, strict=True):
                 known = strictest[code].gamma

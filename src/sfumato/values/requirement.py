@@ -25,6 +25,7 @@ from typing import Literal
 from sfumato.errors import PolicyError
 from sfumato.values.attributes import SensitiveDomain, Value, label
 from sfumato.values.matrix.retention import amplification
+from sfumato.values.mechanism import NO_BOUND, Bound
 from sfumato.values.text import meant
 
 Number = int | float | str | Fraction
@@ -110,33 +111,23 @@ def posterior_of_gamma(gamma: Number, rho1: Number) -> Fraction:
     return g * r / (1 - r + g * r)
 
 
-@dataclass(frozen=True)
-class Bound:
-    """The requirement on one value. `gamma` None: none. `rho1`, `rho2` where it was stated with them."""
-
-    gamma: Fraction | None
-    rho1: Fraction | None = None
-    rho2: Fraction | None = None
-    given: str = ""  # the background knowledge it is for
-
-    @classmethod
-    def of_rho(cls, rho1: Number, rho2: Number, given: str = "", where: str = "") -> Bound:
-        """Return the bound of (rho1, rho2), checked."""
-        r1, r2 = exact(rho1, f"rho1{where}"), exact(rho2, f"rho2{where}")
-        for name, r in (("rho1", r1), ("rho2", r2)):
-            if not 0 < r < 1:
-                raise PolicyError(
-                    f"{name}{where} must lie strictly between 0 and 1, not {_shown(r)}.", _rho_hint(r1, r2, name, r)
-                )
-        if r1 >= r2:
+def rho_bound(rho1: Number, rho2: Number, given: str = "", where: str = "") -> Bound:
+    """Return the bound of (rho1, rho2), checked."""
+    r1, r2 = exact(rho1, f"rho1{where}"), exact(rho2, f"rho2{where}")
+    for name, r in (("rho1", r1), ("rho2", r2)):
+        if not 0 < r < 1:
             raise PolicyError(
-                f"rho1{where} = {_shown(r1)} is not below rho2 = {_shown(r2)}.",
-                "rho1 is the highest belief beforehand that is protected, rho2 the highest one allowed afterwards: "
-                f"ask for a rho2 above {_shown(r1)}, or for a rho1 below {_shown(r2)}.",
+                f"{name}{where} must lie strictly between 0 and 1, not {_shown(r)}.", _rho_hint(r1, r2, name, r)
             )
-        gamma = amplification(r1, r2)
-        _check_gamma(gamma, f"rho1{where} = {_shown(r1)} and rho2 = {_shown(r2)}", "rho2 is so close to rho1")
-        return cls(gamma, r1, r2, given)
+    if r1 >= r2:
+        raise PolicyError(
+            f"rho1{where} = {_shown(r1)} is not below rho2 = {_shown(r2)}.",
+            "rho1 is the highest belief beforehand that is protected, rho2 the highest one allowed afterwards: "
+            f"ask for a rho2 above {_shown(r1)}, or for a rho1 below {_shown(r2)}.",
+        )
+    gamma = amplification(r1, r2)
+    _check_gamma(gamma, f"rho1{where} = {_shown(r1)} and rho2 = {_shown(r2)}", "rho2 is so close to rho1")
+    return Bound(gamma, r1, r2, given)
 
 
 def _rho_hint(rho1: Fraction, rho2: Fraction, name: str, number: Fraction) -> str:
@@ -148,9 +139,6 @@ def _rho_hint(rho1: Fraction, rho2: Fraction, name: str, number: Fraction) -> st
         first, second = map(_shown, shares)
         return f"{_shown(rho1)}% is {first} and {_shown(rho2)}% is {second}: write rho1 = {first} and rho2 = {second}."
     return probability_hint(name, number)
-
-
-NO_BOUND = Bound(None)
 
 
 @dataclass(frozen=True)
@@ -165,7 +153,7 @@ class RhoPrivacy:
 
     def bound(self) -> Bound:
         """Return the one bound."""
-        return Bound.of_rho(self.rho1, self.rho2)
+        return rho_bound(self.rho1, self.rho2)
 
     def bounds(self, domain: SensitiveDomain, counts: Sequence[int]) -> tuple[Bound, ...]:
         """Return the same bound for every value."""
@@ -226,7 +214,7 @@ class ValueRequirement:
 
     def bound(self) -> Bound:
         """Return what it asks for."""
-        return Bound.of_rho(self.rho1, self.rho2, self.given, f" of {label(self.value)!r}")
+        return rho_bound(self.rho1, self.rho2, self.given, f" of {label(self.value)!r}")
 
 
 @dataclass(frozen=True)
@@ -440,7 +428,7 @@ def find_value(domain: SensitiveDomain, key: Key) -> int:
 def _tolerated(theta: Fraction, rho1: Fraction) -> Bound:
     if rho1 * theta >= 1:
         return NO_BOUND
-    return Bound.of_rho(rho1, theta * rho1) if rho1 else Bound(theta)
+    return rho_bound(rho1, theta * rho1) if rho1 else Bound(theta)
 
 
 def _risk_limit(number: Number, where: str = "") -> Fraction:

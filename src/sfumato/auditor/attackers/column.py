@@ -40,8 +40,7 @@ from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain, label
 from sfumato.values.matrix.base import Direction, Matrix
-from sfumato.values.mechanism import Mechanism
-from sfumato.values.requirement import NO_BOUND, Bound
+from sfumato.values.mechanism import NO_BOUND, Bound, Mechanism
 
 QUESTION = "Which value of one sensitive column does a record have?"
 

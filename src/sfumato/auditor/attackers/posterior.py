@@ -32,8 +32,7 @@ from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction, Matrix
-from sfumato.values.mechanism import Mechanism, SubTable
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import Bound, Mechanism, SubTable
 
 Factor = Callable[[Matrix, int], Fraction | None]
 """Gives the most by which the odds of a value change; None: without bound."""

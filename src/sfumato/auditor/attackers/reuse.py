@@ -28,7 +28,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.claims.odds import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.release.verify.files import as_published
+from sfumato.release.verify.verification import as_published
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 from sfumato.values.attributes import Attribute, SensitiveDomain
 from sfumato.values.chance import Tallies, allowed

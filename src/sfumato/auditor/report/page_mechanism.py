@@ -15,8 +15,7 @@ from sfumato.auditor.report.page_words import alike, percent
 from sfumato.release.manifest import GroupsPart, Manifest
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
-from sfumato.values.mechanism import Mechanism, SubTable
-from sfumato.values.requirement import Bound
+from sfumato.values.mechanism import Bound, Mechanism, SubTable
 
 MOST_DRAWN = 24
 """Values up to which a matrix is drawn whole; of more the columns are summarised."""

@@ -25,9 +25,9 @@ from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.request import Axes, Request, chosen_by
 from sfumato.methods.response.risks import RISKS, Risk, hits_with_own_row, row_posterior
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import NO_BOUND, Mechanism
 from sfumato.values.profile import Profile, counts_hash
-from sfumato.values.requirement import NO_BOUND, Requirement, RiskLimit, exact
+from sfumato.values.requirement import Requirement, RiskLimit, exact
 
 TIGHT = 1e-6
 """Cells whose risks over their limits are within this relative distance of the largest are nearest to their limits."""

@@ -20,9 +20,9 @@ from sfumato.methods.small_domain.method import SmallDomain
 from sfumato.methods.small_domain.partition import Block, Partition, partition
 from sfumato.values.arrays import Assurance
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise
-from sfumato.values.mechanism import LABEL, Mechanism, SubTable
+from sfumato.values.mechanism import LABEL, Bound, Mechanism, SubTable
 from sfumato.values.profile import RARE, Profile
-from sfumato.values.requirement import Bound, Requirement, RhoPrivacy, exact
+from sfumato.values.requirement import Requirement, RhoPrivacy, exact
 
 
 def plan(profile: Profile, requirement: Requirement, method: SmallDomain) -> Plan:

@@ -20,19 +20,11 @@ from sfumato.claims.buckets import BucketCounts
 from sfumato.claims.claim import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import GroupsPart, Manifest
-from sfumato.release.published import claim_checks, published
 from sfumato.release.reading import connected, quoted
 from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 
 ROWS_AT_ONCE = 1 << 20
-
-
-def stated(release: ReleaseFolder) -> Iterator[Check]:
-    """The claim must be kept as far as what is stated shows it, and the key must have been a secret one."""
-    yield from claim_checks(release.manifest, published(release.manifest))
-    secret = release.manifest.status == "release"
-    yield outcome("secret key", secret, "Dealt by a secret key.", "Dealt by a test seed: not for release.")
 
 
 # --- the two files ----------------------------------------------------------------------------------------------------
@@ -250,9 +242,9 @@ def _shown(connection: Any, buckets: GroupsPart, data: _Counted, lines: _Counted
     return BucketCounts(lines.totals, lines.sizes, lines.most, agree, buckets.withheld, rarest, mixed)
 
 
-def unseen(release: ReleaseFolder, of_claim: list[Check]) -> Iterator[Check]:
+def unseen(manifest: Manifest, of_claim: list[Check]) -> Iterator[Check]:
     """What only an audit with the private table can show."""
-    buckets = release.manifest.buckets
+    buckets = manifest.buckets
     among = f" among those that agree in {', '.join(buckets.dealt_within)}" if buckets.dealt_within else ""
     yield needs_audit("records", "That records and values are those of the table, none added or changed.")
     yield needs_audit("dealing", f"That records were dealt to groups at random{among}, from a secret key.")

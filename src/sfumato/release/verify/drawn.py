@@ -10,31 +10,37 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from sfumato.claims.claim import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder
-from sfumato.release.published import UNREADABLE, claim_checks, published
+from sfumato.release.manifest import Manifest
 from sfumato.release.reading import connected, quoted
+from sfumato.values.attributes import label
 from sfumato.values.mechanism import Mechanism
 
 FALSE_ALARM = 1e-9
 """Probability with which the check of the published frequencies fails on a release that was drawn as it says."""
+COPY_LEVEL = 1e-6
+"""Probability with which a column that tells at most half is taken for one that tells more, of all columns together."""
+MOST = 0.5
+SPREAD = 1.5
+MOST_VALUES = 10_000
+"""Of a column that is compared: one with more has other labels."""
 
 
-def stated(release: ReleaseFolder) -> Iterator[Check]:
-    """The matrices must be matrices, keep what is claimed of them, and have the stated epsilon."""
-    manifest = release.manifest
-    try:
-        promised = published(manifest)
-    except UNREADABLE as problem:
-        yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
-        return
-    mechanisms = promised.mechanisms
-    tables = [table for mechanism in mechanisms for table in mechanism.tables]
-    columns = sum(table.matrix.size for table in tables)
-    of_tables = f" in {len(tables)} sub-tables" if mechanisms[0].label else ""
-    of_tables = f" in {len(mechanisms)} matrices" if len(mechanisms) > 1 else of_tables
-    yield Check("matrix", "holds", f"{columns} columns of integers{of_tables}, each summing to 2^64.")
-    yield from claim_checks(manifest, promised)
+def matrices(mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
+    """Tell how many columns of integers there are; to read them was to check them."""
+    if mechanisms:
+        tables = [table for mechanism in mechanisms for table in mechanism.tables]
+        columns = sum(table.matrix.size for table in tables)
+        of_tables = f" in {len(tables)} sub-tables" if mechanisms[0].label else ""
+        of_tables = f" in {len(mechanisms)} matrices" if len(mechanisms) > 1 else of_tables
+        yield Check("matrix", "holds", f"{columns} columns of integers{of_tables}, each summing to 2^64.")
+
+
+def epsilons(manifest: Manifest, mechanisms: Sequence[Mechanism]) -> Iterator[Check]:
+    """The matrices must have the stated epsilon."""
     for mechanism, part in zip(mechanisms, manifest.mechanisms, strict=True):
         stated, real = part.epsilon, mechanism.epsilon
         same = (stated is None) == math.isinf(real) and (stated is None or math.isclose(stated, real))
@@ -44,8 +50,6 @@ def stated(release: ReleaseFolder) -> Iterator[Check]:
             f"{_shown(stated)}, as stated.",
             f"{_shown(real)}, not {_shown(stated)}.",
         )
-    secret = manifest.status == "release"
-    yield outcome("secret key", secret, "Drawn from a secret key.", "Drawn from a test seed: not for release.")
 
 
 def _of(what: str, mechanism: Mechanism, mechanisms: Sequence[Mechanism]) -> str:
@@ -73,14 +77,14 @@ def rows(release: ReleaseFolder) -> Iterator[Check]:
     if not present:
         yield Check("domain", "fails", f"The data lack one of {randomized}.")
         return
-    for mechanism, rows in zip(mechanisms, counted, strict=True):
-        yield from _drawn(release, mechanism, mechanisms, rows)
+    for mechanism, lines in zip(mechanisms, counted, strict=True):
+        yield from _drawn(release, mechanism, mechanisms, lines)
 
 
 def _count_query(mechanism: Mechanism) -> str:
     select = ", ".join(quoted(n) for n in mechanism.domain.names)
-    label = f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)" if mechanism.label else "1"
-    return f"SELECT {select}, {label} AS label, count(*) FROM release GROUP BY ALL"
+    table = f"TRY_CAST({quoted(mechanism.label)} AS INTEGER)" if mechanism.label else "1"
+    return f"SELECT {select}, {table} AS label, count(*) FROM release GROUP BY ALL"
 
 
 def _drawn(
@@ -114,13 +118,13 @@ def _by_sub_table(mechanism: Mechanism, counted: list[Any]) -> tuple[list[dict[i
     """Return the published rows of each value in each sub-table, and the values that are in none or in another."""
     domain, outside = mechanism.domain, []
     observed: list[dict[int, int]] = [dict.fromkeys(table.codes.tolist(), 0) for table in mechanism.tables]
-    for *key, label, rows in counted:
+    for *key, number, rows in counted:
         value = tuple(key) if len(key) > 1 else key[0]
         code = domain.index.get(value, -1)
-        if label is None or not 1 <= label <= len(observed) or code not in observed[label - 1]:
-            outside.append((value, label) if mechanism.label else value)
+        if number is None or not 1 <= number <= len(observed) or code not in observed[number - 1]:
+            outside.append((value, number) if mechanism.label else value)
         else:
-            observed[label - 1][code] += rows
+            observed[number - 1][code] += rows
     return observed, outside
 
 
@@ -148,9 +152,78 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
     )
 
 
-def unseen(release: ReleaseFolder, of_claim: list[Check]) -> Iterator[Check]:
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def no_copies(release: ReleaseFolder) -> Iterator[Check]:
+    """Check that no column that is published as it is holds the true values of the randomized one, by another name.
+
+    Both must have the same labels. With g_x the share of x in the column, h_x in the published one, and a the share of
+    rows in which they agree, a column that goes with nothing agrees in sum g_x h_x of the rows, the true values
+    themselves in sum g_x P[x, x]. So the column tells the true value of the share t of the records, beyond chance,
+
+        a = (1 - t) sum g_x h_x + t sum g_x P[x, x]
+
+    (row by row in its sub-table). A column with t > 1/2 gives away what is randomized. Given the true values the draws
+    are independent, and a row that is published as y beside x adds [y = x] - g_y/2 to the count that is judged, which
+    varies by 3/2 at most: so Hoeffding's inequality says how far the draws alone can move it.
+    """
+    # a time is never a value of a randomized column, and one with a zone cannot be fetched without another package
+    names = [
+        column.name
+        for column in release.manifest.columns
+        if column.treatment == "untouched" and not column.type.startswith("timestamp")
+    ]
+    pairs = [(m, name) for m in release.manifest.mechanism_values if len(m.domain.parts) == 1 for name in names]
+    found = [
+        f"{name!r} is published as it is, and tells {mechanism.domain.name!r} of about {told:.0%} of the records."
+        for mechanism, name in pairs
+        if (told := _told_by_copy(release, mechanism, name, len(pairs))) is not None
+    ]
+    good = f"No untouched column is a copy of the randomized one (false alarm {COPY_LEVEL:g})."
+    yield outcome("copies", not found, good, " ".join(found))
+
+
+def _told_by_copy(release: ReleaseFolder, mechanism: Mechanism, name: str, pairs: int) -> float | None:
+    """Return the t of a column if it is beyond doubt above 1/2."""
+    by = quoted(mechanism.label) if mechanism.label else "1"
+    with connected(release) as connection:
+        different = connection.sql(f"SELECT count(DISTINCT {quoted(name)}) FROM release").fetchall()[0][0]
+        if not 1 < different <= MOST_VALUES:
+            return None
+        query = f"SELECT {by}, {quoted(mechanism.domain.name)}, {quoted(name)}, count(*) FROM release GROUP BY ALL"
+        lines = connection.sql(query).fetchall()
+    index = {label(value): code for code, value in enumerate(mechanism.domain.values)}
+    if any(label(line[2]) not in index for line in lines if line[2] is not None):
+        return None
+    agree, chance, true, rows = (sum(figures) for figures in zip(*_by_table(mechanism, lines, index), strict=True))
+    if not rows or true <= chance:
+        return None
+    told = (agree - chance) / (true - chance)
+    margin = SPREAD * math.sqrt(math.log(pairs / COPY_LEVEL) / 2 * rows)
+    return min(told, 1.0) if agree - margin > chance + MOST * (true - chance) else None
+
+
+def _by_table(
+    mechanism: Mechanism, lines: Sequence[Any], index: dict[str, int]
+) -> Iterator[tuple[float, float, float, float]]:
+    """Yield of each sub-table in how many rows the two agree, would by chance, and would if one were the truth."""
+    for number, table in enumerate(mechanism.tables, start=1):
+        counts = np.zeros((mechanism.domain.size, mechanism.domain.size))
+        for at, shown, value, rows in lines:
+            if value is not None and int(at) == number:
+                counts[index[label(shown)], index[label(value)]] += rows
+        total, kept = counts.sum(), np.zeros(mechanism.domain.size)
+        kept[table.codes] = table.matrix.diagonal
+        by_chance = counts.sum(axis=1) @ counts.sum(axis=0) / max(total, 1)
+        yield float(np.trace(counts)), float(by_chance), float(counts.sum(axis=0) @ kept), float(total)
+
+
+# --- what cannot be seen ----------------------------------------------------------------------------------------------
+
+
+def unseen(manifest: Manifest, of_claim: list[Check]) -> Iterator[Check]:
     """What only an audit with the private table can show."""
-    manifest = release.manifest
     columns = ", ".join(repr(part.name) for mechanism in manifest.mechanisms for part in mechanism.domain)
     yield needs_audit(
         "drawing",

@@ -1,26 +1,42 @@
 """What a release proves by itself, re-checked; and what only an audit with the private table can show.
 
-Its claim says what must be stated with it, and re-checks the guarantee with exact integers. What the files must hold
-depends on how values are hidden: drawn with matrices (`drawn`), or dealt to buckets (`buckets`).
+The files must be those that were published, and carry what is stated and no more. The claim says what must be stated
+with it, and re-checks the guarantee with exact integers. What the rows must hold depends on how values are hidden:
+drawn with matrices (`drawn`), or dealt to buckets (`buckets`); shuffled rows must look so (`order`).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 import pyarrow as pa
 
-from sfumato.claims.claim import Check, Status, needs_audit
+from sfumato.claims.buckets import BucketClaim
+from sfumato.claims.claim import Check, Published, Status, needs_audit, outcome
 from sfumato.errors import UsageError
-from sfumato.release.folder import ReleaseFolder
-from sfumato.release.published import UNREADABLE
+from sfumato.release.folder import MANIFEST_NAME, README_NAME, ReleaseFolder, file_sha256, manifest_seal, value_type
+from sfumato.release.format import Format
+from sfumato.release.formats import FORMATS
+from sfumato.release.manifest import DataFile, GroupsPart, Manifest
+from sfumato.release.parts import FilePart
 from sfumato.release.verify import buckets, drawn
-from sfumato.release.verify.copies import no_copies
-from sfumato.release.verify.files import as_published, carried
 from sfumato.release.verify.order import random_order
 from sfumato.show.results import Result
+from sfumato.values.computed import ROW_ORDER, left_out, observed_domain
+
+SHOWN = 5
+NEEDED_FOR_ORDER = ("columns", "rows", "data", "domain", "group")
+"""Checks, by the beginning of their names, that must hold before the order of the rows can be looked at."""
+LEFT_OUT = re.compile("Rows without a value of (.+) were left out")
+"""How the limit begins that rows were left out for want of a value."""
+UNREADABLE = (ArithmeticError, IndexError, ValueError, UsageError)
+"""What reading a manifest whose numbers or domains were changed can raise."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,41 +64,252 @@ class Verification(Result):
         return f"Verification({told})"
 
 
-NEEDED_FOR_ORDER = ("columns", "rows", "data", "domain", "group")
-"""Checks, by the beginning of their names, that must hold before the order of the rows can be looked at."""
-ONE_ROW = needs_audit("one row per person", "That nobody has several rows, or that this was meant.")
-
-
 def verify(release: ReleaseFolder) -> Verification:
     """Check a release: checksums, columns, rows, domain, frequencies, and the guarantee in exact integers."""
-    hiding = buckets if release.manifest.in_buckets else drawn
-    checks = [*as_published(release), *hiding.stated(release)]
+    manifest = release.manifest
+    hiding = buckets if manifest.in_buckets else drawn
+    checks = [*as_published(release), *_stated(manifest)]
     if _hold(checks, ("checksum of", "matrix")):
-        checks += _content(release)
+        for look in (hiding.rows, carried):
+            try:
+                checks += look(release)
+            except UsageError as problem:
+                checks.append(Check("data", "fails", problem.message))
+        checks = list(dict.fromkeys(checks))  # what cannot be read is told once
         if _hold(checks, NEEDED_FOR_ORDER):
             checks += random_order(release)
-            checks += [] if release.manifest.in_buckets else no_copies(release)
-    return Verification((*checks, *hiding.unseen(release, _unseen(release)), ONE_ROW))
-
-
-def _unseen(release: ReleaseFolder) -> list[Check]:
-    """Return what of the claim only an audit can show."""
+            checks += [] if manifest.in_buckets else drawn.no_copies(release)
     try:
-        return list(release.manifest.claim.unseen(release.manifest.withheld))
+        of_claim = list(manifest.claim.unseen(manifest.withheld))
     except UNREADABLE:
-        return []  # which is told already
+        of_claim = []  # which is told already
+    one_row = needs_audit("one row per person", "That nobody has several rows, or that this was meant.")
+    return Verification((*checks, *hiding.unseen(manifest, of_claim), one_row))
 
 
 def _hold(checks: list[Check], beginnings: tuple[str, ...]) -> bool:
     return all(check.status == "holds" for check in checks if check.name.startswith(beginnings))
 
 
-def _content(release: ReleaseFolder) -> list[Check]:
-    """Check what the files hold, by their rows and by what else they carry; what cannot be read is told once."""
-    checks: list[Check] = []
-    for look in (buckets.rows if release.manifest.in_buckets else drawn.rows, carried):
-        try:
-            checks += [*look(release)]
-        except UsageError as problem:
-            checks.append(Check("data", "fails", problem.message))
-    return list(dict.fromkeys(checks))
+# --- what is stated ---------------------------------------------------------------------------------------------------
+
+
+def _stated(manifest: Manifest) -> Iterator[Check]:
+    """The matrices must be matrices with the stated epsilon, the claim kept as far as it shows, and the key secret."""
+    try:
+        stated = _published(manifest)
+    except UNREADABLE as problem:
+        yield Check("matrix", "fails", f"The matrix cannot be read: {problem}.")
+        return
+    yield from drawn.matrices(stated.mechanisms)
+    try:
+        claim = manifest.claim
+    except UNREADABLE as problem:
+        told = f"The limit cannot be read: {problem.message if isinstance(problem, UsageError) else problem}"
+        of_buckets = f"Not what follows from {BucketClaim.rests_on}: at_most or domain."
+        yield Check("guarantee, as stated", "fails", of_buckets if manifest.in_buckets else told)
+    else:
+        yield from claim.checks(stated)
+    yield from drawn.epsilons(manifest, stated.mechanisms)
+    how = "Dealt by" if manifest.in_buckets else "Drawn from"
+    secret = manifest.status == "release"
+    yield outcome("secret key", secret, f"{how} a secret key.", f"{how} a test seed: not for release.")
+
+
+def _published(manifest: Manifest) -> Published:
+    """Return what is stated, with the keys that contradict others whatever is claimed."""
+    fits = {
+        "treatments": _treatments_fit(manifest),
+        "from_table": manifest.from_table == bool(manifest.computed_from_table),
+        "columns": not manifest.in_buckets or _buckets_are_last(manifest),
+    }
+    return Published(
+        mechanisms=manifest.mechanism_values,
+        withheld=manifest.withheld,
+        computed=manifest.computed_from_table,
+        is_misnamed=manifest.is_misnamed,
+        assurance=manifest.assurance,
+        guarantee=manifest.guarantee_value,
+        second_release=manifest.second_release,
+        columns=tuple(column.name for column in manifest.columns),
+        shuffled=manifest.data.shuffled,
+        discloses_frequencies=manifest.discloses_frequencies,
+        due_facts=frozenset(_due_facts(manifest)),
+        dealt_within=manifest.buckets.dealt_within if manifest.in_buckets else (),
+        contradictions=tuple(key for key, good in fits.items() if not good),
+    )
+
+
+def _due_facts(manifest: Manifest) -> set[str]:
+    """Return what other keys of a manifest say was computed from the table, and its list must hold."""
+    limits = (LEFT_OUT.match(limit) for limit in manifest.guarantee.limits)
+    return {
+        *map(observed_domain, manifest.observed_domains),
+        *([] if manifest.data.shuffled else [ROW_ORDER]),
+        *(left_out([limit[1]]) for limit in limits if limit),
+    }
+
+
+def _buckets_are_last(manifest: Manifest) -> bool:
+    numbers = [column.name for column in manifest.columns if column.treatment == "group"]
+    return numbers == [manifest.buckets.group_column] == [column.name for column in manifest.columns[-1:]]
+
+
+def _treatments_fit(manifest: Manifest) -> bool:
+    """Whether the columns are treated as mechanisms, groups and merged values say."""
+    special = {part.name: "randomized" for mechanism in manifest.mechanisms for part in mechanism.domain}
+    special |= {m.sub_table_column: "sub-table" for m in manifest.mechanisms if m.sub_table_column}
+    special |= {manifest.buckets.group_column: "group"} if manifest.in_buckets else {}
+    merged = set(manifest.merged or {})
+    apart = {part.name for part in manifest.only_in_buckets}
+    plain = [column for column in manifest.columns if column.name not in special]
+    return (
+        all(column.treatment == special[column.name] for column in manifest.columns if column.name in special)
+        and all(column.treatment in ("untouched", "binned", "merged") for column in plain)
+        and all((column.treatment == "merged") == (column.name in merged) for column in plain)
+        and merged <= {column.name for column in manifest.columns} | apart
+    )
+
+
+# --- as they were published -----------------------------------------------------------------------------------------
+
+
+Tables = list[tuple[DataFile | GroupsPart, list[Path]]]
+"""The tables of a release, as the manifest states them, with their files."""
+
+
+def _tables(release: ReleaseFolder) -> Tables:
+    return list(zip(release.manifest.tables, (release.data_files, release.groups_files), strict=False))
+
+
+def as_published(release: ReleaseFolder) -> Iterator[Check]:
+    """Check that the files are those that were published, and that no other lies beside them."""
+    (data, files), *groups = _tables(release)
+    yield _checksum(data, files)
+    yield _checksum_of_one(release.folder / README_NAME, release.manifest.readme_sha256)
+    yield from (_checksum(*table) for table in groups)
+    yield _folder(release)
+    yield from _seal(release)
+
+
+def _checksum(table: DataFile | GroupsPart, files: Sequence[Path]) -> Check:
+    if table.parts is None:
+        return _checksum_of_one(files[0], table.sha256)
+    lost = [path.name for path in files if not path.is_file()]
+    stated = zip(files, table.parts, strict=True)
+    changed = [path.name for path, part in stated if path.is_file() and file_sha256(path) != part.sha256]
+    return outcome(
+        f"checksum of {table.file}",
+        not lost and not changed,
+        f"All {len(table.parts):,} files are as they were published.",
+        " ".join([*_listed("Not there", lost), *_listed("Changed after publication", changed)]),
+    )
+
+
+def _checksum_of_one(path: Path, due: str) -> Check:
+    name = f"checksum of {path.name}"
+    if not path.is_file():
+        return Check(name, "fails", "The file is not there.")
+    return outcome(
+        name,
+        file_sha256(path) == due,
+        "The file is as it was published.",
+        "The file was changed after it was published.",
+    )
+
+
+def _listed(what: str, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+        yield f"{what}: {', '.join(names[:SHOWN])}{more}."
+
+
+def _folder(release: ReleaseFolder) -> Check:
+    """Nothing but the release may lie in its folder: a plan or a table beside it would be handed out with it."""
+    known = {release.folder / name for name in (MANIFEST_NAME, README_NAME)}
+    folders = [release.folder]
+    for table, files in _tables(release):
+        known |= {release.folder / table.file, *files}
+        folders += [release.folder / table.file] if table.parts is not None else []
+    found = (path for folder in folders if folder.is_dir() for path in folder.iterdir() if path not in known)
+    others = sorted(path.relative_to(release.folder).as_posix() for path in found)
+    return outcome(
+        "folder",
+        not others,
+        "It holds the files of the release and no other.",
+        f"It also holds {', '.join(map(repr, others[:SHOWN]))}.",
+    )
+
+
+def _seal(release: ReleaseFolder) -> Iterator[Check]:
+    """The README seals the manifest: neither can change alone."""
+    path = release.folder / README_NAME
+    if path.is_file():
+        text = (release.folder / MANIFEST_NAME).read_text(encoding="utf-8")
+        seal = manifest_seal(text, release.manifest.readme_sha256)
+        yield outcome(
+            "manifest",
+            seal in path.read_text(encoding="utf-8", errors="replace"),
+            "It is the one that the README was written with.",
+            "It is not the one that the README was written with: one of the two was changed.",
+        )
+
+
+# --- what files carry -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What every file of a table must have: columns of these names, and of types that fit."""
+
+    form: type[Format]
+    names: Sequence[str]
+    fit: Callable[[list[str]], bool]
+
+
+def carried(release: ReleaseFolder) -> Iterator[Check]:
+    """Check the types of files that tell them, and their metadata, which must hold nothing of the source."""
+    manifest, form = release.manifest, FORMATS[release.manifest.data.format]
+    if not form.tells:
+        return
+    (data, files), *others = _tables(release)
+    types = [column.type for column in manifest.columns]
+    yield from _carried_by(data, files, "", _Columns(form, release.column_names, lambda found: found == types))
+    for groups, files in others:
+        fit = partial(buckets.types_fit, domain=manifest.domain)
+        columns = _Columns(form, buckets.bucket_columns(manifest.buckets), fit)
+        yield from _carried_by(groups, files, f" of {groups.file}", columns)
+
+
+def _carried_by(table: DataFile | GroupsPart, files: Sequence[Path], of: str, due: _Columns) -> Iterator[Check]:
+    """What is wrong is told of the first file in which it is: what is kept grows with what is wrong, not with files."""
+    wrong: dict[str, str] = {}
+    for number, path in enumerate(files):
+        for check, what in _flaws(path, due, table.parts[number] if table.parts else None):
+            wrong.setdefault(check, f"{path.name}: {what}" if table.parts else what)
+    good = {"types": "As stated.", "metadata": "No file carries any." if table.parts else "The file carries none."}
+    checks: dict[str, str] = {name: good[name] for name in due.form.tells}
+    if table.parts:
+        checks["parts"] = "Each file has the columns and as many rows as stated."
+    yield from (outcome(f"{name}{of}", name not in wrong, told, wrong.get(name, "")) for name, told in checks.items())
+
+
+def _flaws(path: Path, due: _Columns, part: FilePart | None) -> Iterator[tuple[str, str]]:
+    """Give the checks that a file fails, and how.
+
+    Where all rows are read, the columns seen are those of the first part, and the rows are those of all of them.
+    """
+    try:
+        file = due.form.carried(path)
+    except (pa.ArrowException, OSError) as problem:
+        yield due.form.tells[0], f"The file cannot be read: {str(problem).splitlines()[0].rstrip('.')}."
+        return
+    types = [value_type(kind) for kind in file.types]
+    if "types" in due.form.tells and not due.fit(types):
+        yield "types", f"They are {types}, not as stated."
+    if file.metadata:
+        yield "metadata", f"The file carries {file.metadata}."
+    if part and file.names != list(due.names):
+        yield "parts", f"Its columns are {file.names}, not as stated."
+    if part and file.rows != part.rows:
+        yield "parts", f"It has {file.rows:,} rows, not {part.rows:,} as stated."
