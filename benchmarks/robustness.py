@@ -88,12 +88,12 @@ def line(adult: Adult, r: int, most_hosts: int) -> str:
     one_cell = np.zeros_like(cells)
     least, leftover = leftovers(one_cell, values, r), leftovers(cells, values, r)
     seconds, found = timed(lambda: group_records(cells, values, signatures, order, r, adult.priors, most_hosts))
-    anatomy = group_records(one_cell, values, [one_cell], order, r).groups
+    anatomy = group_records(one_cell, values, [one_cell], order, r)
     merging, merged = timed(lambda: merge_records(cells, values, signatures, order, r, adult.priors))
     lost = np.count_nonzero(merged == WITHHELD)
     return (
-        f"{r:>2}{least:>7,}{leftover:>10,}{leftover - found.guests:>9,}{found.number:>9,}{seconds:>9.2f}"
-        f"{adult.breach_share(found.groups, r):>9.2%}{adult.breach_share(anatomy, r):>9.2%}"
+        f"{r:>2}{least:>7,}{leftover:>10,}{np.count_nonzero(found == WITHHELD):>9,}{found.max() + 1:>9,}{seconds:>9.2f}"
+        f"{adult.breach_share(found, r):>9.2%}{adult.breach_share(anatomy, r):>9.2%}"
         f"{lost:>9,}{merging:>9.2f}{adult.breach_share(merged, r):>9.2%}{adult.worst(merged):>9.4f}"
     )
 

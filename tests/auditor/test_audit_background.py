@@ -130,7 +130,7 @@ def test_what_the_published_algorithm_merges_is_found() -> None:
 
 def test_the_counter_example_as_proved_is_within() -> None:
     cells, values, prior = counter_example()
-    groups = group_records(cells, values, [cells], np.arange(3), 2, [prior]).groups
+    groups = group_records(cells, values, [cells], np.arange(3), 2, [prior])
     kept = groups >= 0
     known = Knowledge("sex", cells[kept], prior)
     found = background_finding(GroupTables.of(groups[kept], values[kept]), [known], 2, True, true=values[kept])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from sfumato.auditor.attackers.residue import everything
 from sfumato.engines.deal.anatomy import regrouped
 from sfumato.engines.rows.mapping import WORD
 from sfumato.errors import Infeasible, PlanMismatch
-from sfumato.methods.robustness import assigning, compositions, count_prior, leftovers, worst_posteriors
+from sfumato.methods.robustness import compositions, count_prior, leftovers, rehearsal, worst_posteriors
 from sfumato.values.randomness import SecretKey
 from sfumato.values.steps import WITHHELD
 from tests.conftest import make_policy, slow
@@ -177,15 +176,14 @@ def test_the_same_groups_come_in_another_order_with_another_key(tmp_path: Path) 
 def test_a_group_that_breaches_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every group is looked at again, whoever made it."""
     opened, plan = planned(wards(), policy_of("robust, table"))
-    grouped = assigning.group_records
+    grouped = rehearsal.group_records
 
     def careless(*args: Any) -> Any:
-        found = grouped(*args)
-        groups = found.groups.copy()
+        groups = grouped(*args)
         groups[0] = groups[1] if groups[0] != groups[1] else groups[2]
-        return replace(found, groups=groups)
+        return groups
 
-    monkeypatch.setattr(assigning, "group_records", careless)
+    monkeypatch.setattr(rehearsal, "group_records", careless)
     with pytest.raises(Infeasible, match="exceeds 1/2 under the prior"):
         sf.publish(opened, plan, tmp_path / "r")
     assert listing(tmp_path) == []
@@ -202,14 +200,13 @@ def test_every_attribute_set_is_looked_at(
     opened, plan = planned(table, policy)
     rows = table.to_pylist()
     pair = [0, next(k for k, row in enumerate(rows) if differing(row, rows[0]) == {"name", "age", "ward", "disease"})]
-    grouped = assigning.group_records
 
     def careless(*args: Any) -> Any:
         groups = np.full(300, WITHHELD)
         groups[pair] = 0
-        return replace(grouped(*args), groups=groups)
+        return groups
 
-    monkeypatch.setattr(assigning, "group_records", careless)
+    monkeypatch.setattr(rehearsal, "group_records", careless)
     with pytest.raises(Infeasible, match="exceeds 1/2 under the prior of sex, ward;"):
         sf.publish(opened, plan, tmp_path / "r")
     assert listing(tmp_path) == []
@@ -222,7 +219,7 @@ def differing(row: dict[str, Any], other: dict[str, Any]) -> set[str]:
 def test_equal_words_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([[3, 3], [1, 1], [2, 5]])
     monkeypatch.setattr(SecretKey, "words", lambda *args: np.array(next(drawn), dtype=np.uint64))
-    assert assigning._different_words(SecretKey.fresh(), 2).tolist() == [2, 5]
+    assert rehearsal._different_words(SecretKey.fresh(), 2).tolist() == [2, 5]
 
 
 # --- residues ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.robustness import group_records
-from sfumato.methods.robustness.assigning import _different_words
+from sfumato.methods.robustness.rehearsal import _different_words
 from sfumato.values.randomness import SecretKey
 from tests.enumeration.bayes import Law, alike, assignments, belief, drawn, posteriors
 from tests.enumeration.folders import ALARM, chance_to_find, chi_square, planned, policy, published, stated, table
@@ -42,7 +42,7 @@ def law(sexes: str, values: str) -> Law:
 def _grouped(sexes: str, values: str, order: Sequence[int]) -> Any:
     cells, codes = np.array(["FM".index(s) for s in sexes]), np.array(["abc".index(v) for v in values])
     cells = np.unique(cells, return_inverse=True)[1]
-    groups = group_records(cells, codes, [cells], np.array(order), 2).groups.tolist()
+    groups = group_records(cells, codes, [cells], np.array(order), 2).tolist()
     members = [
         sorted(v for v, g in zip(values, groups, strict=True) if g == number) for number in range(max(groups) + 1)
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.engines.deal.buckets import Groups
-from sfumato.methods.robustness import kinds
+from sfumato.methods.robustness import grouping
 from sfumato.values import bucket_deal as deals
 from sfumato.values.arrays import IntArray
 from sfumato.values.bucket_deal import Deal, Runs, members
@@ -152,7 +152,7 @@ def robust_groups(counts: IntArray, r: int, seed: int) -> set[tuple[int, ...]]:
     """Return the different groups of values that the deal of robust Anatomy makes of one cell."""
     values = np.repeat(np.arange(counts.size), counts)
     order = np.random.default_rng(seed).permutation(values.size)
-    groups = kinds.deal(kinds.Kinds.of(np.zeros_like(values), values), order, r)
+    groups = grouping.deal(grouping.Kinds.of(np.zeros_like(values), values), order, r)
     return {tuple(sorted(values[groups == number].tolist())) for number in range(int(groups.max()) + 1)}
 
 
@@ -176,7 +176,7 @@ def batch_orders(batches: int, values: int, seed: int, robust: bool) -> IntArray
     counts = np.full(values, 2 * deals.BATCH_GROUPS * batches // values)
     runs = Runs.of_table(counts, deals.BATCH_GROUPS * batches)
     if robust:
-        order = kinds._piece_order(runs, np.random.default_rng(seed).permutation(values))
+        order = grouping._piece_order(runs, np.random.default_rng(seed).permutation(values))
     else:
         order = Groups.drawn(counts, np.zeros_like(counts), int(runs.groups[0]), SecretKey.from_seed(seed)).deal.order
     assert (np.diff(runs.batch_of_piece[order]) >= 0).all()

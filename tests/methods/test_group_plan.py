@@ -20,8 +20,8 @@ from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.bucketed import BucketFigures
 from sfumato.methods.plan import Plan
 from sfumato.methods.robustness import group_records
-from sfumato.methods.robustness.cells import Cells
 from sfumato.methods.robustness.method import RobustAnatomy
+from sfumato.methods.robustness.rehearsal import Cells
 from sfumato.methods.suppression.method import Suppression
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.table import profile, scan
@@ -341,8 +341,8 @@ def test_numbers_without_a_prior_are_those_of_every_deal() -> None:
         cells, values = rng.integers(0, 4, 80), rng.integers(0, 6, 80) * rng.integers(0, 2, 80)
         cells = np.unique(cells, return_inverse=True)[1]
         deals = [group_records(cells, values, [cells], rng.permutation(80), 2) for _ in range(5)]
-        lost = {tuple(np.bincount((6 * cells + values)[d.groups == WITHHELD], minlength=24).tolist()) for d in deals}
-        assert len(lost) == len({d.number for d in deals}) == 1
+        lost = {tuple(np.bincount((6 * cells + values)[d == WITHHELD], minlength=24).tolist()) for d in deals}
+        assert len(lost) == len({d.max() for d in deals}) == 1
 
 
 def test_numbers_of_a_rehearsal_are_not_told_as_facts() -> None:

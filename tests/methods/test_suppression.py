@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 
 from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.suppression import PROVED, VARIANTS, Belief, Suppression, Variant, costs, suppress
-from sfumato.methods.suppression.expected import PublishedSizes
 from sfumato.methods.suppression.levels import Levels
+from sfumato.methods.suppression.r_suppression import PublishedSizes
 from sfumato.methods.suppression.seats import Draw
 
 Counts = tuple[int, ...]

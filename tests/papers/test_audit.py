@@ -156,7 +156,7 @@ def test_background_knowledge_of_education_on_adult(real_data: Data) -> None:
         known = Knowledge("education", signatures[kept], prior)
         return background_finding(GroupTables.of(groups[kept], values[kept]), [known], 3, promised, true=values[kept])
 
-    proved = found(group_records(adult.cells, values, [signatures], adult.order, 3, [prior]).groups, True)
+    proved = found(group_records(adult.cells, values, [signatures], adult.order, 3, [prior]), True)
     assert (proved.verdict, proved.at_risk) == ("within the bound", 0)
     assert proved.worst == pytest.approx(1 / 3, rel=1e-9)
     merged = found(merge_records(adult.cells, values, [signatures], adult.order, 3, [prior]), True)
@@ -164,7 +164,7 @@ def test_background_knowledge_of_education_on_adult(real_data: Data) -> None:
     assert merged.worst == pytest.approx(0.3604, abs=1e-4)
     assert 15 <= merged.at_risk < 100  # in 15 groups
     one_cell = np.zeros_like(adult.cells)
-    plain = found(group_records(one_cell, values, [one_cell], adult.order, 3).groups, False)
+    plain = found(group_records(one_cell, values, [one_cell], adult.order, 3), False)
     assert plain.verdict == "not covered by the guarantee"
     assert plain.worst > 0.9
     assert plain.at_risk > plain.records / 2

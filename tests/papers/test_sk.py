@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sfumato.methods.suppression import VARIANTS, Variant, costs, suppress
-from sfumato.methods.suppression.expected import PublishedSizes
 from sfumato.methods.suppression.levels import Levels
+from sfumato.methods.suppression.r_suppression import PublishedSizes
 from tests.methods.test_suppression import (
     Counts,
     candidacy,

@@ -74,7 +74,7 @@ def cells(people: People) -> IntArray:
 def robust(people: People, size: int, rng: np.random.Generator) -> IntArray:
     """Return the group of each record, dealt inside cells; -1 for those that are withheld."""
     cell, order = cells(people), rng.permutation(people.value.size).astype(np.uint64)
-    return group_records(cell, people.value, [cell], order, size).groups
+    return group_records(cell, people.value, [cell], order, size)
 
 
 def mixing(people: People, size: int, rng: np.random.Generator) -> IntArray:

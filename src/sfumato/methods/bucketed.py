@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import SHOWN_VALUES, Figures, Plan, restored
 from sfumato.methods.robustness.figures import RobustFigures
 from sfumato.methods.robustness.prior import Prior
+from sfumato.methods.robustness.rehearsal import assign
 from sfumato.methods.suppression.figures import SuppressionFigures
 from sfumato.show.results import columns_table
 from sfumato.values.arrays import IntArray
@@ -69,10 +71,8 @@ class BucketFigures(Figures):
         if counted is None:
             self._check_numbers()
             return (Separate(self.domain, Dealt(self.counts, self.withheld, self.groups)),)
-        from sfumato.methods.robustness.assigning import Assignment
-
-        assignment = Assignment(self.claim, self.domain.size, self.priors, counted)
-        return (Separate(self.domain, Assigned(counted.domain, self.rows, assignment)),)
+        deal = partial(assign, self.claim, self.priors, counted)
+        return (Separate(self.domain, Assigned(counted.domain, self.rows, deal)),)
 
     def _check_numbers(self) -> None:
         """Raise unless the groups can keep their bound: no value twice in a group, and each with l records at least."""

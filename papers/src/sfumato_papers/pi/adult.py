@@ -59,7 +59,7 @@ class Known:
     def anatomy(self, ell: int) -> IntArray:
         """Groups of Anatomy, which looks at no other column."""
         one = np.zeros_like(self.cells)
-        return group_records(one, self.values, [one], self.order, ell).groups
+        return group_records(one, self.values, [one], self.order, ell)
 
     def published(self, r: int) -> IntArray:
         """Groups merged by PI's condition (4)."""
@@ -67,7 +67,7 @@ class Known:
 
     def proved(self, r: int) -> IntArray:
         """Groups dealt inside cells, with guests where the exact posterior allows them."""
-        return group_records(self.cells, self.values, [self.cells], self.order, r, [self.prior]).groups
+        return group_records(self.cells, self.values, [self.cells], self.order, r, [self.prior])
 
 
 @dataclass(frozen=True, eq=False)

@@ -180,13 +180,13 @@ def _algorithm() -> Comparison:
     meets = meets_published_delta([[Fraction(n, 90) for n in prior.weights[cell]] for cell in cells], [1, 1, 1], 2)
     worst = float(worst_posteriors(compositions(merged, cells, values), prior).max())
     made = group_records(cells, values, [cells], order, 2, [prior])
-    kept = float(worst_posteriors(compositions(made.groups, cells, values), prior).max())
+    kept = float(worst_posteriors(compositions(made, cells, values), prior).max())
     return sentence(
         "Section IV: the bottom-up algorithm on three tuples, r = 2",
         "its groups are 2-robust",
         f"groups: {merged.max() + 1}; the largest posterior is {worst:.4f}",
         worst <= 0.5,
-        proved=f"{kept:.4f}, and {np.count_nonzero(made.groups == WITHHELD)} tuple withheld",
+        proved=f"{kept:.4f}, and {np.count_nonzero(made == WITHHELD)} tuple withheld",
         because=f"all three tuples together {'meet' if meets else 'do not meet'} (4), which does not bound posteriors "
         "by 1/r where there are several values",
     )

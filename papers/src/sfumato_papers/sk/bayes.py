@@ -16,7 +16,7 @@ from typing import TypeVar
 from sfumato.methods.suppression import Variant
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.seats import Draw
-from sfumato.methods.suppression.variants import seat, violating
+from sfumato.methods.suppression.suppress import seat, violating
 
 Counts = tuple[int, ...]
 Result = TypeVar("Result")

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.auditor.attackers.eligibility import by_uniform_prior
 from sfumato.methods.suppression import Variant, costs, suppress
 from sfumato.methods.suppression.levels import Levels
-from sfumato.methods.suppression.variants import violating
+from sfumato.methods.suppression.suppress import violating
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, number, sentence
 from sfumato_papers.sk.bayes import Counts, every, told

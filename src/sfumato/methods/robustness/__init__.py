@@ -5,35 +5,33 @@ combination of the values of an attribute set, a cell one of all attribute sets 
 
     prior       what the adversary knows: from the table, from a file
     posterior   what he then believes, exactly
-    bounds      what he believes at most; the paper's condition, and its repair
-    check       posteriors and breaches of published groups
-    grouping    `proved`: `kinds` (the deal inside cells), `guests` (what is left over)
+    check       what he believes at most; the paper's condition, and its repair; breaches of published groups
+    grouping    `proved`: the deal inside cells, and guests of what is left over
     merging     `as-published`: bottom-up, by the paper's condition
 """
 
 from __future__ import annotations
 
-from sfumato.methods.robustness.bounds import (
+from sfumato.methods.robustness.check import (
+    breaches,
     delta_ceiling,
     meets_published_delta,
     meets_repaired_delta,
+    posteriors_by_group,
     prior_free_bound,
     published_supremum,
     repaired_delta_ceiling,
     swap_bound,
+    worst_posteriors,
 )
-from sfumato.methods.robustness.check import breaches, posteriors_by_group, worst_posteriors
-from sfumato.methods.robustness.grouping import Grouping, Withheld, group_records
-from sfumato.methods.robustness.kinds import leftovers
+from sfumato.methods.robustness.grouping import group_records, leftovers
 from sfumato.methods.robustness.merging import merge_records
 from sfumato.methods.robustness.posterior import Composition, compositions, posterior
 from sfumato.methods.robustness.prior import Prior, count_prior, read_prior
 
 __all__ = [
     "Composition",
-    "Grouping",
     "Prior",
-    "Withheld",
     "breaches",
     "compositions",
     "count_prior",

@@ -13,7 +13,7 @@ resulting group satisfies the condition." No value may occur twice in a group. W
 Whether the condition holds is decided exactly: shares are fractions, known by their rank among all that occur, and
 compared as floats only where these are far apart. (PI's own bound is reached with equality by simple shares.)
 
-The condition does not bound posteriors by 1/r: see `bounds`.
+The condition does not bound posteriors by 1/r: see `check`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.robustness.bounds import delta_ceiling
-from sfumato.methods.robustness.kinds import Kinds, Order, cell_signatures
+from sfumato.methods.robustness.check import delta_ceiling
+from sfumato.methods.robustness.grouping import Kinds, Order, cell_signatures
 from sfumato.methods.robustness.prior import Prior
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.bucket_deal import starts

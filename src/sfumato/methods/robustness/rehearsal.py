@@ -1,4 +1,4 @@
-"""A rehearsal of robust Anatomy on records made of the counts: what would be published, withheld, and believed."""
+"""The buckets of robust Anatomy: of a table, all at once, and in a rehearsal on records made of its counts."""
 
 from __future__ import annotations
 
@@ -6,24 +6,161 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.robustness.bounds import delta_ceiling, meets_published_delta, meets_repaired_delta, swap_bound
-from sfumato.methods.robustness.cells import Cells
-from sfumato.methods.robustness.check import CLOSE, exceeding, worst_posteriors
-from sfumato.methods.robustness.grouping import group_records
+from sfumato.claims.buckets import BucketClaim
+from sfumato.errors import Infeasible, PolicyError
+from sfumato.methods.robustness.check import (
+    CLOSE,
+    breaching,
+    delta_ceiling,
+    exceeding,
+    meets_published_delta,
+    meets_repaired_delta,
+    swap_bound,
+    worst_posteriors,
+)
+from sfumato.methods.robustness.grouping import Order, group_records
 from sfumato.methods.robustness.merging import merge_records
 from sfumato.methods.robustness.posterior import Composition, compositions
-from sfumato.methods.robustness.prior import Prior
-from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.randomness import simulation
+from sfumato.methods.robustness.prior import Prior, Signature, read_prior
+from sfumato.values.arrays import Assurance, BoolArray, FloatArray, IntArray, WordArray
+from sfumato.values.attributes import Domain
+from sfumato.values.profile import Profile
+from sfumato.values.randomness import SecretKey, Step, simulation
 from sfumato.values.steps import WITHHELD
 
 MOST_EXAMINED = 50_000
 """Groups whose posteriors are computed. Of more groups every k-th is: the others were dealt alike."""
+
+
+# --- the counts by cells ----------------------------------------------------------------------------------------------
+
+
+class Records(NamedTuple):
+    """One record for each that was counted; those of a cell with the same value are alike."""
+
+    cells: IntArray
+    values: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSet:
+    """One attribute set: its columns, and the signature of each cell, numbered by ascending code from 0."""
+
+    columns: tuple[str, ...]
+    of_cell: IntArray
+    labels: tuple[Signature, ...]  # of each signature
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The combinations of all known columns that occur, by ascending code, and how many records each has of a value."""
+
+    labels: tuple[Signature, ...]
+    counts: IntArray  # (cell, value)
+    sets: tuple[KnownSet, ...]
+
+    @classmethod
+    def of(cls, profile: Profile, attribute_sets: Sequence[Sequence[str]]) -> Cells:
+        """Return the cells of a profile that counts the columns of the attribute sets together with the values."""
+        split = len(profile.quasi_identifiers)
+        occurring, cell = np.unique(profile.cells[:, :split], axis=0, return_inverse=True)
+        counts = np.zeros((len(occurring), profile.sensitive_domain.size), dtype=np.int64)
+        counts[cell.ravel(), profile.sensitive_domain.join(profile.cells[:, split:].T)] = profile.numbers
+        columns = dict(zip(profile.quasi_identifiers, occurring.T, strict=True))
+        parts = {part.name: part for part in profile.quasi_domain.parts}
+        sets = []
+        for names in attribute_sets:
+            if lacking := [name for name in names if name not in parts]:
+                raise PolicyError(
+                    f"The attribute set names {lacking[0]!r}, which the profile does not count.",
+                    "Count with the policy that names it: sf.profile(sf.scan(table, policy)).",
+                )
+            signatures, of_cell = np.unique(
+                np.column_stack([columns[name] for name in names]), axis=0, return_inverse=True
+            )
+            labels = _labels([parts[name] for name in names], signatures)
+            sets.append(KnownSet(tuple(names), of_cell.ravel(), labels))
+        return cls(_labels(profile.quasi_domain.parts, occurring), counts, tuple(sets))
+
+    @cached_property
+    def records(self) -> Records:
+        """All records."""
+        cells, values = np.nonzero(self.counts)
+        number = self.counts[cells, values]
+        return Records(np.repeat(cells, number), np.repeat(values, number))
+
+    def prior(self, known: KnownSet) -> Prior:
+        """Return the table's own shares: p(s:x) = records with s and x / records with s."""
+        weights = np.zeros((len(known.labels), self.counts.shape[1]), dtype=np.int64)
+        np.add.at(weights, known.of_cell, self.counts)
+        return Prior(weights, weights.sum(axis=1))
+
+    def read_prior(self, known: KnownSet, path: Path, values: Sequence[str]) -> Prior:
+        """Return the prior of a file, if it does not contradict the table."""
+        return read_prior(path, known.columns, known.labels, values, self.prior(known).weights)
+
+
+def _labels(parts: Sequence[Domain], codes: npt.NDArray[np.int32]) -> tuple[Signature, ...]:
+    return tuple(tuple(part.labels[code] for part, code in zip(parts, row, strict=True)) for row in codes.tolist())
+
+
+# --- the deal of a table ----------------------------------------------------------------------------------------------
+
+
+def assign(
+    claim: BucketClaim, priors: Sequence[Prior], counted: Profile, codes: npt.NDArray[np.int32], key: SecretKey
+) -> IntArray:
+    """Return the bucket of each record, or WITHHELD; where the bound is proved, every bucket is looked at again.
+
+    `codes` are of the domain that was counted, in the table's order.
+    """
+    r = claim.at_most.denominator
+    cell_codes, values = np.divmod(codes.astype(np.int64), counted.sensitive_domain.size)
+    cells = np.unique(cell_codes, return_inverse=True)[1].astype(np.int64)
+    signatures = [known.of_cell[cells] for known in Cells.of(counted, claim.attribute_sets).sets]
+    order = _different_words(key, values.size)
+    groups = _grouped(cells, values, signatures, order, r, priors or None, claim.assurance)
+    if groups.max() == WITHHELD:
+        raise Infeasible("No group can be made.", "Ask for a smaller r, or for coarser or fewer columns.")
+    for k, of_set in enumerate(signatures if claim.assurance == "proved" else []):
+        if breaching(groups, of_set, values, priors[k] if priors else None, r):
+            raise Infeasible(
+                f"A group exceeds 1/{r} under the prior of {', '.join(claim.attribute_sets[k])}; nothing was "
+                "published.",
+                'Say prior = "none": such groups hold under every prior.',
+            )
+    return groups
+
+
+def _different_words(key: SecretKey, rows: int) -> WordArray:
+    """Return a secret word for each row, all different."""
+    drawn = (key.words(Step.ANATOMY, attempt, 0, rows) for attempt in count())
+    return next(words for words in drawn if np.unique(words).size == rows)
+
+
+def _grouped(
+    cells: IntArray,
+    values: IntArray,
+    signatures: Sequence[IntArray],
+    order: Order,
+    r: int,
+    priors: Sequence[Prior] | None,
+    assurance: Assurance,
+) -> IntArray:
+    if assurance == "proved":
+        return group_records(cells, values, signatures, order, r, priors)
+    assert priors is not None
+    return merge_records(cells, values, signatures, order, r, priors)
+
+
+# --- a rehearsal ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +219,7 @@ class Rehearsal:
         return max(float(of_set.max()) for of_set in self._worst)
 
     @cached_property
-    def _breached(self) -> npt.NDArray[np.bool_]:
+    def _breached(self) -> BoolArray:
         known = zip(self._known, self._worst, strict=True)
         beyond = [exceeding(groups, worst, prior, self.r) for (groups, prior), worst in known]
         return np.asarray(np.any(beyond, axis=0))
@@ -141,25 +278,19 @@ def _is_close(rows: FloatArray, group: Composition, r: int) -> bool:
     return bool((np.abs(slack) < CLOSE).any())
 
 
-def rehearse(
-    cells: Cells, r: int, priors: Sequence[Prior] | None, assurance: Literal["proved", "as-published"]
-) -> Rehearsal:
+def rehearse(cells: Cells, r: int, priors: Sequence[Prior] | None, assurance: Assurance) -> Rehearsal:
     """Return groups as they will be made, but with other random numbers: a few guests more or less may be seated."""
     of_records, values = cells.records
     signatures = [known.of_cell[of_records] for known in cells.sets]
-    order = _order(values.size)
-    if assurance == "as-published":
-        assert priors is not None
-        return Rehearsal(cells, merge_records(of_records, values, signatures, order, r, priors), r, priors)
-    return Rehearsal(cells, group_records(of_records, values, signatures, order, r, priors).groups, r, priors)
+    groups = _grouped(of_records, values, signatures, _order(values.size), r, priors, assurance)
+    return Rehearsal(cells, groups, r, priors)
 
 
 def rehearse_plain(cells: Cells, r: int, priors: Sequence[Prior]) -> Rehearsal:
     """Return groups of plain Anatomy with l = r, which looks at no column; for comparison."""
     values = cells.records.values
     one_cell = np.zeros_like(values)
-    groups = group_records(one_cell, values, [one_cell], _order(values.size), r).groups
-    return Rehearsal(cells, groups, r, priors)
+    return Rehearsal(cells, group_records(one_cell, values, [one_cell], _order(values.size), r), r, priors)
 
 
 def _order(records: int) -> IntArray:

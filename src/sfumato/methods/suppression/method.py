@@ -1,14 +1,23 @@
-"""Anatomy after suppression as a method: its options, its words, and what it claims."""
+"""Anatomy after suppression as a method: its options, what it claims, and its plan."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+
+import numpy as np
 from pydantic import field_validator, model_validator
 
 from sfumato.claims.buckets import BucketClaim, SuppressionVariant
-from sfumato.methods.bucketing import Bucketing, required
+from sfumato.errors import Infeasible
+from sfumato.methods.bucketed import BucketFigures
+from sfumato.methods.bucketing import Bucketing, check_values, notes_of, required
 from sfumato.methods.plan import Plan
-from sfumato.values.profile import Profile
-from sfumato.values.randomness import SecretKey
+from sfumato.methods.suppression.figures import SuppressionFigures, ValueBelief
+from sfumato.methods.suppression.suppress import PROVED, costs, suppress
+from sfumato.methods.suppression.suppress import Suppression as Found
+from sfumato.values.profile import Profile, counts_hash
+from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.requirement import Diversity, Requirement
 
 COMPARISONS = ("unsafe-d", "minimal")
@@ -70,6 +79,75 @@ class Suppression(Bucketing):
         return BucketClaim(self.name, self.assurance, sensitive, at_most, self.chosen, always=self.always)
 
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
-        from sfumato.methods.suppression import planner
+        """Draw anew which values take which places."""
+        claim = self.claim(requirement, profile.domain.names)
+        ell = claim.at_most.denominator
+        check_values(profile, ell, "l", withholding=True)
+        drawn = SecretKey.fresh() if key is None or key.kept else key
+        found = suppress(profile.counts, ell, self.chosen, draw=drawn.drawing(Step.SUPPRESS), always=self.always)
+        groups = int(found.kept.sum()) // ell
+        if groups == 0:
+            raise Infeasible(
+                "R-suppression as published drew to withhold the whole table, as it can where there are as many values "
+                "as l.",
+                'Say variant = "rotation", which always publishes some.',
+            )
+        told = _figures(profile, found)
+        figures = BucketFigures(
+            claim, profile.domain, profile.counts, found.suppressed, groups, counts_hash(profile), suppression=told
+        )
+        notes = [*_notes(found, told), *notes_of(profile)]
+        return replace(Plan.of(profile, (self.name, self.assurance), figures, notes), seeded=drawn.seeded)
 
-        return planner.plan(profile, self.claim(requirement, profile.domain.names), key)
+
+def _figures(profile: Profile, found: Found) -> SuppressionFigures:
+    violating = np.flatnonzero(found.ell * found.counts > found.counts.sum())
+    values = dict(zip(*(x.tolist() for x in np.unique(found.kept, return_counts=True)), strict=True))
+    return SuppressionFigures(
+        violating=tuple(profile.domain.labels[code] for code in violating[np.argsort(-found.counts[violating])]),
+        share=float(found.share),
+        lower_bound=found.lower_bound,
+        costs={name: float(cost) for name, cost in costs(found.counts, found.ell, always=found.always).items()},
+        dominant_bound=None if found.dominant_bound is None else str(found.dominant_bound),
+        violating_bound=None if found.violating_bound is None else str(found.violating_bound),
+        beliefs=tuple(
+            ValueBelief(count, values[count], *map(float, astuple(belief)))
+            for count, belief in sorted(found.beliefs.items(), reverse=True)
+        ),
+    )
+
+
+def _notes(found: Found, figures: SuppressionFigures) -> Iterator[str]:
+    if found.withheld == 0:
+        yield from _whole(found)
+        return
+    yield (
+        "Which values lose how many records was drawn when this plan was made. Publish it, or do not. Planning again "
+        "until the draw is to your liking tells, by the choice, what the draw was to hide."
+    )
+    yield (
+        f"Answers refer to the {int(found.kept.sum()):,} published records. The {found.withheld:,} withheld ones have "
+        f"the most frequent values, so shares of these come out too small."
+    )
+    if found.variant != "safe-d":
+        yield (
+            "The variant safe-d is the strict choice: it also bounds what someone who knows the value of no missing "
+            "person believes of a person who is missing from the release, and withholds "
+            f"{int(figures.costs['safe-d']):,} records."
+        )
+
+
+def _whole(found: Found) -> Iterator[str]:
+    """What is said where nothing is withheld."""
+    ell = found.ell
+    if found.always:
+        yield f"The {ell} most frequent values occur equally often: nothing has to be withheld to hide which is which."
+        return
+    yield f"No value has more than 1/{ell} of the table: nothing is withheld, and this is plain Anatomy."
+    variant = found.variant if found.variant in PROVED else PROVED[0]
+    withheld = int(costs(found.counts, ell, always=True)[variant])
+    yield (
+        "Must it be hidden which value is the most frequent? Then say always = true. With the variant "
+        f"{variant} it is believed by at most 1/{ell}, and {withheld:,} record{'s are' if withheld != 1 else ' is'} "
+        "withheld."
+    )
