@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.release.database import KEPT, connection
+from sfumato.release.reading import KEPT, connection
 
 
 def written(path: Path, values: list[int]) -> Path:

@@ -1,18 +1,23 @@
-"""Reading a release: counted by DuckDB, straight from the published files, with nothing else in reach."""
+"""Reading a release: counted by DuckDB, straight from the published files, with nothing else in reach.
+
+To open a database takes longer than to count a small release, and one question needs several connections: the last few
+databases stay open. A connection is made in microseconds; each user gets one, with temporary tables of its own.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
 
 from sfumato.errors import ReleaseError
-from sfumato.release.database import connection
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import Column, DomainPart
@@ -29,11 +34,12 @@ CONDITION_ERRORS = (
     duckdb.OutOfRangeException, duckdb.ParserException, duckdb.SyntaxException, duckdb.TypeMismatchException,
 )  # fmt: skip
 """What DuckDB raises where a condition does not fit the columns."""
-
-
 SMALL = 1_000_000
 """Rows of a release whose database stays open between questions."""
-
+KEPT = 4
+"""Databases that stay open."""
+BROKEN = (duckdb.FatalException, duckdb.InternalException)
+"""After these a database answers nothing any more."""
 ROW_NUMBER = "file_row_number"
 """DuckDB's name for the number of a row in its Parquet file, from 0."""
 
@@ -61,21 +67,18 @@ def connected(release: ReleaseFolder, piece: Piece | None = None, *, as_numbers:
     need_files(release, every)
     allowed = sorted({form for path in every for form in (_literal(str(path.absolute())), _pattern(path))})
     rows = {view: _select(release, view, paths, as_numbers) for view, paths in files.items()}
-    views = [f"CREATE VIEW {view} AS {selected}{_of_piece(piece)}" for view, selected in rows.items()]
+    of_piece = _of_piece(piece)
+    views = [f"CREATE VIEW {view} AS {selected}{of_piece}" for view, selected in rows.items()]
+    # of a small release opening a database takes a good part of the time of a question, and an open one holds little
+    keep = release.manifest.data.rows <= SMALL and not of_piece
     try:
-        with connection(allowed, views, every, 1 if piece else None, keep=_is_small(release, piece)) as found:
+        with connection(allowed, views, every, 1 if piece else None, keep=keep) as found:
             yield found
     except (duckdb.Error, OSError) as problem:  # as rows are read, Arrow raises the second of what DuckDB says
         raise ReleaseError(
             f"The data of {str(release.folder)!r} cannot be read: {first_line(problem)}.",
             "Get the release anew from the publisher.",
         ) from None
-
-
-def _is_small(release: ReleaseFolder, piece: Piece | None) -> bool:
-    """Whether opening a database takes a good part of the time of a question, and an open one holds little."""
-    rows = release.manifest.data.rows
-    return rows <= SMALL and (piece is None or (piece.first, piece.end) == (0, None))
 
 
 def need_files(release: ReleaseFolder, files: Sequence[Path]) -> None:
@@ -113,11 +116,12 @@ def manifest_types(release: ReleaseFolder) -> dict[str, str]:
     "string" stands for those of a release in text that are read as such. Text that holds numbers has their type.
     """
     sql_type = FORMATS[release.manifest.data.format].sql_type
-    types = {name: "string" if sql_type(kind) == "VARCHAR" else kind for name, kind in _data_types(release)}
-    return {**types, **dict(_sensitive_types(release)), **{n: HELD_TYPES[h] for n, h in held_numbers(release).items()}}
+    types = {c.name: "string" if sql_type(c.type) == "VARCHAR" else c.type for c in release.manifest.columns}
+    types |= {part.name: _type_of(part.values) for part in release.manifest.only_in_buckets}
+    return types | {name: HELD_TYPES[holds] for name, holds in _held_numbers(release).items()}
 
 
-def held_numbers(release: ReleaseFolder) -> dict[str, Holds]:
+def _held_numbers(release: ReleaseFolder) -> dict[str, Holds]:
     """Return the columns of text that hold numbers, also those that only groups have."""
     columns: list[Column | DomainPart] = [*release.manifest.columns, *release.manifest.only_in_buckets]
     return {column.name: column.holds for column in columns if column.holds is not None}
@@ -125,7 +129,7 @@ def held_numbers(release: ReleaseFolder) -> dict[str, Holds]:
 
 def shown_values(release: ReleaseFolder, part: Domain) -> tuple[Any, ...]:
     """Return the values of a hidden column as answers show them: the numbers that its texts hold, if they do."""
-    holds = held_numbers(release).get(part.name)
+    holds = _held_numbers(release).get(part.name)
     if holds is None:
         return part.values
     read = int if holds == "integer" else float
@@ -154,16 +158,16 @@ def as_written(release: Written) -> Written:
 def hidden_numbers(release: ReleaseFolder) -> dict[str, str]:
     """Return the hidden columns whose text holds numbers, with the SQL type of these."""
     hidden = release.manifest.randomized
-    return {name: SQL_TYPES[holds] for name, holds in held_numbers(release).items() if name in hidden}
+    return {name: SQL_TYPES[holds] for name, holds in _held_numbers(release).items() if name in hidden}
 
 
-def _data_types(release: ReleaseFolder) -> list[tuple[str, str]]:
-    return [(column.name, column.type) for column in release.manifest.columns]
-
-
-def _sensitive_types(release: ReleaseFolder) -> list[tuple[str, str]]:
-    """Return the types of the columns that only groups have, by their values."""
-    return [(part.name, _type_of(part.values)) for part in release.manifest.only_in_buckets]
+def _types(release: ReleaseFolder, view: str) -> dict[str, str]:
+    """Return the Arrow types of the columns of a view; of the groups, by the values of the domains."""
+    if view == "release":
+        return {column.name: column.type for column in release.manifest.columns}
+    groups = release.manifest.buckets
+    values = {part.name: _type_of(part.values) for part in groups.domain}
+    return {groups.group_column: "int64", **values, groups.count_column: "int64"}
 
 
 def _type_of(values: Sequence[Any]) -> str:
@@ -173,18 +177,13 @@ def _type_of(values: Sequence[Any]) -> str:
     return "bool" if kinds == {bool} else "string"
 
 
-def _composition_types(release: ReleaseFolder) -> list[tuple[str, str]]:
-    groups = release.manifest.buckets
-    return [(groups.group_column, "int64"), *_sensitive_types(release), (groups.count_column, "int64")]
-
-
 def _select(release: ReleaseFolder, view: str, files: Sequence[Path], as_numbers: bool) -> str:
     """Return the query of all rows: those of the first file, then those of the next (DuckDB keeps their order)."""
     hidden, form = hidden_numbers(release), FORMATS[release.manifest.data.format]
-    types = dict(_data_types(release) if view == "release" else _composition_types(release))
+    types = _types(release, view)
     casts = {name: kind for name, arrow in types.items() if (kind := form.sql_type(arrow))}
     if as_numbers and view == "release":
-        casts |= {name: SQL_TYPES[holds] for name, holds in held_numbers(release).items() if name not in hidden}
+        casts |= {name: SQL_TYPES[holds] for name, holds in _held_numbers(release).items() if name not in hidden}
     read = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in casts.items())
     relation = form.relation(f"[{', '.join(map(_pattern, files))}]", types)
     return f"SELECT * {f'REPLACE ({read}) ' if read else ''}FROM {relation}"
@@ -209,3 +208,56 @@ def _literal(text: str) -> str:
 def first_line(problem: Exception) -> str:
     """Return the first line of a message, without its full stop."""
     return str(problem).splitlines()[0].rstrip(".")
+
+
+# --- databases that reach no more than they were opened for -----------------------------------------------------------
+
+
+@contextmanager
+def connection(
+    allowed: Sequence[str] = (),
+    views: Sequence[str] = (),
+    files: Sequence[Path] = (),
+    threads: int | None = None,
+    keep: bool = True,
+) -> Iterator[Any]:
+    """Give a connection to a database in memory with a locked configuration, in which times are those of UTC.
+
+    allowed: the paths that it reads, as SQL texts; all others, and writing, are out of reach.
+    views: the statements that create them. files: what these read; if one changes, the database is opened anew.
+    keep: whether it stays open. After a large answer an idle one may hold some hundred megabytes.
+    """
+    if not keep:
+        with _opened(tuple(allowed), tuple(views), threads) as database, database.cursor() as found:
+            yield found
+        return
+    try:
+        stamps = tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in map(os.stat, files))
+        database = _kept(tuple(allowed), tuple(views), threads, stamps)
+        with database.cursor() as found:  # which shows no progress bar, as a first connection may
+            yield found
+    except BROKEN:
+        _kept.cache_clear()
+        raise
+
+
+def _opened(allowed: tuple[str, ...], views: tuple[str, ...], threads: int | None, stamps: object = ()) -> Any:
+    """Open a database. `stamps` tell whether files are still the same."""
+    database = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    database.execute("SET GLOBAL TimeZone = 'UTC'")  # else times in a condition would mean the analyst's own zone
+    database.execute("SET enable_external_file_cache = false")  # it would hold memory while the database is idle
+    if threads:
+        database.execute(f"SET threads = {threads}")
+    database.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
+    database.execute("SET enable_external_access = false")
+    for view in views:
+        database.execute(view)
+    database.execute("SET lock_configuration = true")
+    return database
+
+
+_kept = lru_cache(KEPT)(_opened)
+
+
+if hasattr(os, "register_at_fork"):  # a system without it does not fork
+    os.register_at_fork(before=_kept.cache_clear)  # a child has not the threads of its parent's databases

@@ -30,11 +30,11 @@ from sfumato.analyst.ask.where import (
 )
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.errors import UsageError
-from sfumato.release.database import connection
 from sfumato.release.reading import (
     CONDITION_ERRORS,
     Piece,
     connected,
+    connection,
     first_line,
     hidden_numbers,
     manifest_types,
