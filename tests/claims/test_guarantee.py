@@ -116,7 +116,7 @@ def test_an_untouched_release_verifies(tmp_path: Path, method: str) -> None:
         {"guarantee": {"scope": "single values"}},
         {"guarantee": {"limits": []}},
         {"guarantee": {"adversary": "Knows nothing."}},
-        {"method": "something"},
+        {"method": "fine-grain"},
         {"assurance": "as-published", "method": "fine-grain"},
     ],
 )

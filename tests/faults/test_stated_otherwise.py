@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.analyst.release import Release, open_release
-from sfumato.claims.odds import adversary_of_noise
+from sfumato.claims.claim import Shape
+from sfumato.claims.odds import OddsClaim, adversary_of_noise
 from sfumato.methods import plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import profile, scan
@@ -98,16 +100,30 @@ def test_of_what_sub_tables_are_made_for(tmp_path: Path) -> None:
     assert "rho1" in wrong(release, raised)
 
 
-@pytest.mark.parametrize(("assurance", "is_kept"), [("proved", True), ("as-published", False)])
-def test_a_method_of_any_name_is_held_to_bounds_on_single_values(assurance: str, is_kept: bool, tmp_path: Path) -> None:
-    """In both directions: what a paper claims in one only is not taken for it under another name."""
-    policy = make_policy(
-        ROLES | {"disease": f"sensitive; {DECLARED}"}, "gamma = 3", "fine-grain", "", f'assurance = "{assurance}"'
-    )
-    table = scan(patients(2000), policy)
-    release = publish(table, plan(profile(table), policy.method, policy.requirement), tmp_path / "r")
-    assert wrong(release, lambda raw: raw.update(method="toy")).startswith("It is") == is_kept
-    for other in ("anatomy", "suppression", "robust-anatomy", "randomized-response", "small-domain"):
+@pytest.mark.parametrize("assurance", ["proved", "as-published"])
+def test_a_method_of_any_name_is_held_to_what_is_stated_of_its_matrix(assurance: str, tmp_path: Path) -> None:
+    """Under another name no more may be stated than the integers prove: in both directions, or of any statement."""
+    strict = 'rho1 = "1/5"\nrho2 = "1/2"\n[[requirement.values]]\nvalue = "gout"\nrho1 = "1/10"\nrho2 = "1/6"'
+    roles = ROLES | {"disease": f"sensitive; {DECLARED}"}
+    table = scan(patients(2000), make_policy(roles, strict, "fine-grain", "", f'assurance = "{assurance}"'))
+    release = publish(table, plan(profile(table), table.policy.method, table.policy.requirement), tmp_path / "r")
+
+    def failing(scope: str, directions: list[str]) -> set[str]:
+        """Return the checks that fail if the manifest, sentence and all, states this under another name."""
+        manifest = release.manifest
+        claim = OddsClaim(scope, tuple(directions))  # type: ignore[arg-type]
+        stated = claim.guarantee(Shape(manifest.mechanism_values, computed=manifest.computed_from_table))
+
+        raw = manifest.model_dump() | {"method": "toy", "guarantee": asdict(stated)}
+        raw["second_release"] = claim.second_release(Shape(manifest.mechanism_values), keyed=False)
+        found = sealed(Manifest.model_validate(raw), release.folder).verify()
+        return {check.name for check in found.checks if check.status == "fails"}
+
+    upward, both = ["upward"], ["upward", "downward"]
+    assert not failing("single values", upward)
+    assert failing("single values", both) == (set() if assurance == "proved" else {"guarantee, downward"})
+    assert "guarantee, any predicate" in failing("any predicate", both)
+    for other in ("anatomy", "suppression", "robust-anatomy", "randomized-response", "small-domain", "uniform"):
         assert not wrong(release, lambda raw, other=other: raw.update(method=other)).startswith("It is")
 
 

@@ -120,7 +120,8 @@ def test_it_is_looked_for_beside_the_policy(tmp_path: Path) -> None:
     text = f'{columns}\n[columns.disease]\nrole = "sensitive"\n[method]\nname = "fine-grain"\nmatrix = "m.csv"\n'
     (tmp_path / "policy.toml").write_text(f"{text}[requirement]\ngamma = 4\n", encoding="utf-8")
     policy = sf.Policy.load(tmp_path / "policy.toml")
-    assert policy.method.matrix_file == tmp_path / "m.csv"  # type: ignore[attr-defined]
+    assert isinstance(policy.method, sf.FineGrain)
+    assert policy.method.columns(SensitiveDomain((Domain("disease", tuple(DISEASES)),)), np.ones(4)) is not None
 
 
 # --- estimates --------------------------------------------------------------------------------------------------------

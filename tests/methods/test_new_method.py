@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import sfumato as sf
 from sfumato.methods import METHODS, named, read_method, title_of
 from sfumato.methods.perturbation import Perturbing, strictest_retention
 from sfumato.values.arrays import Assurance, FloatArray
+from sfumato.values.attributes import SensitiveDomain
 from tests.conftest import make_policy
 
 
@@ -31,11 +32,28 @@ class Cautious(Perturbing):
         return self.part * strictest_retention(gamma)
 
 
+class Sideways(Perturbing):
+    """A matrix of its own: every value is taken for the next one more often than for the others."""
+
+    name = "sideways"
+    title = "sideways perturbation"
+    promise = "The odds of any statement about a value change by a bounded factor."
+    scope = "any predicate"
+    assurances_agree = True
+
+    def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]]:
+        """Return gamma for the value itself, the middle of gamma and 1 for the next one, and 1 for all others."""
+        most = int(float(gamma.min()) * 1000)
+        column = [most, (most + 1000) // 2, *[1000] * (domain.size - 2)]
+        return [[*column[-x:], *column[:-x]] if x else column for x in range(domain.size)]
+
+
 @pytest.fixture(autouse=True)
 def listed() -> Iterator[None]:
-    METHODS.append(Cautious)
+    METHODS.extend([Cautious, Sideways])
     yield
     METHODS.remove(Cautious)
+    METHODS.remove(Sideways)
 
 
 ROLES = {"sex": "quasi_identifier", "ward": "quasi_identifier", "illness": 'sensitive; domain = ["flu", "gout", "HIV"]'}
@@ -67,23 +85,34 @@ def test_a_method_that_there_is_not() -> None:
     assert (title_of("cautious"), title_of("other")) == ("cautious perturbation", "other")
 
 
-def test_it_plans_publishes_verifies_answers_and_is_audited_reported_and_compared(tmp_path: Path) -> None:
-    policy = make_policy(ROLES, "gamma = 4", "cautious")
+@pytest.mark.parametrize("name", ["cautious", "sideways"])
+def test_it_plans_publishes_verifies_answers_and_is_audited_reported_and_compared(name: str, tmp_path: Path) -> None:
+    policy = make_policy(ROLES, "gamma = 4", name)
     opened = sf.scan(table(), policy)
     plan = sf.plan(sf.profile(opened), policy.method, policy.requirement)
     plan = plan.bound_to(opened.hash(), policy.hash())
     (tmp_path / "plan.json").write_text(plan.to_json(), encoding="utf-8")
-    assert plan.figures.retention == pytest.approx([0.5 * (4 - 1) / (3 - 1 + 4)] * 3)
+    assert f"Method {name}, assurance proved." in plan.explain()
     release = sf.publish(opened, sf.load_plan(tmp_path / "plan.json"), tmp_path / "release")
-    assert release.manifest.method == "cautious"
+    assert release.manifest.method == name
     assert release.verify().holds
     counts = release.count(by="illness")
     assert sum(counts.value) == pytest.approx(600)
+    assert release.sql("SELECT illness, COUNT(*) FROM release GROUP BY illness").value == pytest.approx(counts.value)
     audit = sf.audit(opened, release)
-    assert audit.findings
+    assert {finding.verdict for finding in audit.findings if finding.attacker == "posterior"} == {"within the bound"}
     sf.report(audit, tmp_path / "page.html", release=release, table=opened)
-    assert "cautious perturbation" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert policy.method.title in (tmp_path / "page.html").read_text(encoding="utf-8")
     compared = {each.method: each for each in sf.compare(opened, repeat=1).methods}
-    assert compared["cautious"].own
-    assert compared["cautious"].figures is not None
+    assert compared[name].own
+    assert compared[name].figures is not None
     assert compared["uniform"].figures is not None
+
+
+def test_its_matrix_is_the_one_that_it_states(tmp_path: Path) -> None:
+    def dense(name: str) -> FloatArray:
+        policy = make_policy(ROLES, "gamma = 4", name)
+        return sf.plan(sf.profile(sf.scan(table(), policy)), policy.method, policy.requirement).figures.matrix.dense()
+
+    assert dense("cautious").diagonal() == pytest.approx([1 / 4 + 3 / 4 / 3] * 3)
+    assert dense("sideways") == pytest.approx(np.array([[8, 2, 5], [5, 8, 2], [2, 5, 8]]) / 15)

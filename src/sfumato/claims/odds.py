@@ -266,7 +266,7 @@ def _any_predicate(mechanism: Mechanism) -> Check:
     table = mechanism.tables[0]
     return outcome(
         "guarantee, any predicate",
-        mechanism.is_whole and table.matrix.is_uniform and not exceeds_any_predicate(table.matrix, table.bounds),
+        mechanism.is_whole and not exceeds_any_predicate(table.matrix, table.bounds),
         "No two entries of a row of the matrix differ by more than the strictest factor, in exact integers.",
         "The odds of some statement can change by more than the strictest factor.",
     )

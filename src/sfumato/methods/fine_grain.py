@@ -8,16 +8,18 @@ The guarantee is for single values: a predicate that joins several values can ga
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from sfumato.claims.claim import BOTH, UPWARD
 from sfumato.methods.fine_grain_solver import solve_both, solve_upward
+from sfumato.methods.matrix_file import read_columns
 from sfumato.methods.method import Probability
 from sfumato.methods.perturbation import Perturbing, Weights
 from sfumato.values.arrays import Assurance, FloatArray
+from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Direction
 
 
@@ -48,10 +50,19 @@ class FineGrain(Perturbing):
             )
         return self
 
+    def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]] | None:
+        """Return the matrix of the file, from the policy's folder."""
+        return None if self.matrix is None else read_columns(self.folder / self.matrix, domain)
+
     @property
-    def matrix_file(self) -> Path | None:
-        """The file with a matrix, from the policy's folder."""
-        return None if self.matrix is None else self.folder / self.matrix
+    def about_columns(self) -> tuple[str, ...]:
+        """Whence the matrix is."""
+        if self.matrix is None:
+            return ()
+        return (
+            "The matrix was given in a file. Its bounds were checked in exact integers; that it was not made from this "
+            "table, of which it would tell something, is for you to know.",
+        )
 
     @property
     def directions(self) -> tuple[Direction, ...]:

@@ -6,11 +6,9 @@ Bounds, retentions, the integers that are sampled, and what it all costs.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -18,7 +16,7 @@ import numpy as np
 from sfumato.claims.claim import BOTH, Scope
 from sfumato.claims.odds import OddsClaim, downward_limit, violations
 from sfumato.errors import Infeasible, PolicyError
-from sfumato.methods.matrix_file import read_columns, round_given
+from sfumato.methods.matrix_file import round_given
 from sfumato.methods.method import Method, Probability, between
 from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.perturbed import Loosening, PerturbationFigures, UniformFigures
@@ -81,14 +79,18 @@ class Perturbing(Method):
         """The frequencies for which record utility is maximised."""
         return "equal"
 
-    @property
-    def matrix_file(self) -> Path | None:
-        """The file with a matrix that takes the place of retentions; None: there is none."""
+    def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]] | None:
+        """Return integers in proportion to a matrix of any kind, a column for each true value; None: `retention`."""
         return None
 
-    @abstractmethod
+    @property
+    def about_columns(self) -> tuple[str, ...]:
+        """What the publisher should know of such a matrix."""
+        return ()
+
     def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
-        """Return the retention of each value; the floor can be had."""
+        """Return the retention of each value, where the matrix is made of these; the floor can be had."""
+        return strictest_retention(gamma)
 
     def check_numbers(self) -> None:
         """Raise if the floor is no probability."""
@@ -101,21 +103,21 @@ class Perturbing(Method):
         _check_floor(floor, gamma, profile.domain)
         discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
         claim = OddsClaim(self.scope, self.directions, discloses)
-        if self.matrix_file is not None:
-            columns = read_columns(self.matrix_file, profile.domain)
+        columns = self.columns(profile.domain, gamma)
+        if columns is not None:
             matrix: Matrix = round_given(columns, bounds, self.directions, profile.domain)
         else:
             kept = self.retention(gamma, weight, floor, self.assurance)
             matrix = round_within(kept, bounds, self.directions, floor)
         mechanism = Mechanism.single(profile.domain, matrix, bounds)
         figures = PerturbationFigures(claim, (mechanism,), profile.counts, (profile.counts,))
-        if self.matrix_file is None:
+        if columns is None:
             figures = replace(
                 figures,
                 loosenings=_loosenings(profile, self, gamma, weight, floor),
                 other_assurance=_other(profile, self, gamma, weight, floor),
             )
-        notes = list(_notes(profile, figures, optimised=self.weighting == "observed"))
+        notes = list(_notes(profile, figures, self))
         if self.scope != "any predicate":  # which is what uniform perturbation promises
             figures, worst = _beside_uniform(figures, gamma)
             notes = [*_warning(figures, worst), *notes]
@@ -243,7 +245,7 @@ def _loosenings(
     return tuple(found)
 
 
-def _notes(profile: Profile, figures: PerturbationFigures, *, optimised: bool) -> Iterator[str]:
+def _notes(profile: Profile, figures: PerturbationFigures, method: Perturbing) -> Iterator[str]:
     domain, matrix = figures.domain, figures.matrix
     if "downward" not in figures.directions:
         yield downward_limit(domain, matrix, figures.bounds)
@@ -252,17 +254,13 @@ def _notes(profile: Profile, figures: PerturbationFigures, *, optimised: bool) -
             'rho1 = "observed": the matrix is computed from the table\'s own frequencies, and publishing it discloses '
             "them. rho1 from a public source avoids that."
         )
-    if optimised:
+    if method.weighting == "observed":
         yield (
             'weights = "observed": the matrix is computed from how often each value occurs, so the matrix itself tells '
             "something, also to someone who knows no record. The bound holds given the matrix. Leave weights out, or "
             "give public ones, to avoid that."
         )
-    if matrix.retention is None:
-        yield (
-            "The matrix was given in a file. Its bounds were checked in exact integers; that it was not made from this "
-            "table, of which it would tell something, is for you to know."
-        )
+    yield from method.about_columns
     if noise_only := [domain.labels[c] for c in np.flatnonzero(_is_noise(matrix))]:
         yield f"Pure noise: nothing is retained of {some(noise_only)}; the optimum gives it up for the others."
     if not matrix.is_invertible:

@@ -8,8 +8,7 @@ the sensitive value. As-published and proved are the same matrix.
 
 from __future__ import annotations
 
-from sfumato.methods.perturbation import Perturbing, strictest_retention
-from sfumato.values.arrays import Assurance, FloatArray
+from sfumato.methods.perturbation import Perturbing
 
 
 class Uniform(Perturbing):
@@ -23,7 +22,3 @@ class Uniform(Perturbing):
     )
     assurances_agree = True
     scope = "any predicate"
-
-    def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
-        """Return the same retention for every value."""
-        return strictest_retention(gamma)

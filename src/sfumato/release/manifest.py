@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Scope, Strength
+from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Strength
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.sub_tables import SubTableClaim
@@ -35,7 +35,8 @@ Kind = Literal["perturbation", "small-domain", "randomized-response"]
 ReleaseKind = Literal["randomized", "response", "groups"]
 """How the sensitive values are hidden: randomized by one mechanism, by columns that are, or apart in buckets."""
 TOLD_BY_SHAPE = ("small-domain", "randomized-response", "anatomy", "suppression", "robust-anatomy")
-"""Methods whose manifests have a shape of their own; one matrix for all rows may go by any other name."""
+"""Methods whose manifests have a shape of their own; one matrix for all rows may go by any other name, and is held to
+what is stated of it: the integers prove it or not."""
 Treatment = Literal["randomized", "binned", "merged", "untouched", "sub-table", "group"]
 
 
@@ -335,16 +336,20 @@ class Manifest(Part):
         if "small-domain" in (self.method, self.mechanism.kind):
             stated, rho1 = self.mechanism, Fraction(self.mechanism.rho1 or 0)
             return SubTableClaim(self.assurance, rho1, stated.minimum_sub_table, stated.sub_table_column)
-        scope: Scope = "any predicate" if self.method == "uniform" else "single values"
-        is_upward = (self.method, self.assurance) == ("fine-grain", "as-published")
-        return OddsClaim(scope, UPWARD if is_upward else BOTH, self.discloses_frequencies)
+        ways = BOTH if "downward" in self.guarantee.directions else UPWARD
+        return OddsClaim(self.guarantee.scope, ways, self.discloses_frequencies)
 
     @property
     def is_misnamed(self) -> bool:
         """Whether the method goes by the name of another way to hide values than the manifest tells of."""
         kinds = {part.kind for part in self.mechanisms}
         if kinds == {"perturbation"} and not self.response:
-            return self.method in TOLD_BY_SHAPE
+            stated = self.guarantee.scope, "downward" in self.guarantee.directions
+            due_claim = {
+                "uniform": ("any predicate", True),
+                "fine-grain": ("single values", self.assurance == "proved"),
+            }
+            return self.method in TOLD_BY_SHAPE or due_claim.get(self.method, stated) != stated
         if self.groups:
             due = "suppression" if self.groups.variant else "robust-anatomy" if self.groups.prior else "anatomy"
         else:
