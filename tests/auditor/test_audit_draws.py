@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.draws_counts import (
+from sfumato.auditor.attackers.draws import (
     LEVEL,
     Margin,
     coincidence_finding,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.draws_counts import both_kept
+from sfumato.auditor.attackers.draws import both_kept
 from sfumato.auditor.attackers.reuse import LEVEL, equal_rows, equal_shares
 from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
@@ -69,5 +69,5 @@ def test_two_columns_of_a_record(shared: bool) -> None:
     shown = drawn(one, codes[0], 1), drawn(two, codes[1], 1 if shared else 2)
     kept = shown[0] == codes[0], shown[1] == codes[1]
     chances = one.diagonal[codes[0]], two.diagonal[codes[1]]
-    tallies = both_kept(kept, chances, "a and b")
+    tallies = both_kept(kept[0], chances[0], kept[1], chances[1], "a and b")
     assert (tallies.log_tails < tallies.log_level(LEVEL)).any() == shared

@@ -12,7 +12,7 @@ from sfumato.auditor.attackers.averaging import recovery
 from sfumato.auditor.attackers.background import prior_beliefs
 from sfumato.auditor.attackers.column import column_views, known_shares
 from sfumato.auditor.attackers.corruption import demonstrate
-from sfumato.auditor.attackers.draws_counts import Drawn, Margin, margins, neighbours, transitions
+from sfumato.auditor.attackers.draws import Drawn, Margin, margins, neighbours, transitions
 from sfumato.auditor.attackers.order import Estimator
 from sfumato.auditor.attackers.posterior import worst_priors
 from sfumato.auditor.attackers.reuse import equal_shares

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.auditor.attackers.dealing import Deal, block_tallies, pair_tallies
-from sfumato.auditor.attackers.draws_counts import Drawn, neighbours, transitions_by
+from sfumato.auditor.attackers.draws import Drawn, neighbours, transitions_by
 from sfumato.release.verify.order import (
     LEVEL,
     Classes,

@@ -12,8 +12,7 @@ from sfumato.auditor.attackers import ATTACKERS
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.foreign.audit import audit_published
 from sfumato.auditor.knowledge import known_records
-from sfumato.auditor.record import Audit
-from sfumato.auditor.running import Progress, no_progress, now, run, software
+from sfumato.auditor.record import Audit, Progress, no_progress, now, run, software
 from sfumato.auditor.utility.measuring import measure
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table

@@ -32,6 +32,11 @@ def text_of(value: Value) -> str:
     return repr(value) if value == MISSING_LABEL else written(value)
 
 
+def cross_counts(rows: IntArray, columns: CodeArray | IntArray, number: int, size: int) -> IntArray:
+    """Return how often each pair of codes occurs: [row, column]."""
+    return np.bincount(rows * size + columns, minlength=number * size).reshape(-1, size)
+
+
 @dataclass(frozen=True, eq=False)
 class Signatures:
     """The combinations of some columns that occur, numbered from 0: of the table's rows and of the release's."""

@@ -146,9 +146,10 @@ class Evidence:
 
     def read(self, names: Sequence[str]) -> None:
         """Read columns of both sides, all in one pass over the table; those that were read before are not again."""
-        self._read_table([name for name in names if name not in self._table_codes])
+        if new := {name: self._column(name) for name in names if name not in self._table_codes}:
+            self._table_codes |= table_codes(self.table, new)
         shown = {column.name for column in self.manifest.columns}
-        self._read_release([name for name in names if name in shown and name not in self._release_codes])
+        self._read_release([name for name in names if name in shown])
 
     def in_table(self, name: str) -> CodeArray:
         """Return the codes of a column of the table, without the rows that are left out."""
@@ -179,32 +180,23 @@ class Evidence:
         attribute = next((a for a in self.table.schema.attributes if a.name == name), Attribute(name, "other"))
         return self._columns.setdefault(name, ColumnCodes(attribute))
 
-    def _read_table(self, names: Sequence[str]) -> None:
-        if names:
-            self._table_codes |= table_codes(self.table, {name: self._column(name) for name in names})
-
     def _read_release(self, names: Sequence[str]) -> None:
-        if names:
-            self._release_codes |= release_codes(self.release, {name: self._column(name) for name in names})
+        if new := {name: self._column(name) for name in names if name not in self._release_codes}:
+            self._release_codes |= release_codes(self.release, new)
 
     def signatures(self, names: Sequence[str]) -> Signatures:
         """Number the combinations of some columns; the release lacks the columns that only the table has."""
         self.read(names)
         shown = all(name in self._release_codes for name in names)
-        split, first = self.rows, np.zeros(1, dtype=np.int64)
-        number = np.zeros(split + (self.manifest.data.rows if shown else 0), dtype=np.int64)
-        columns = [self._both(name, shown) for name in names]
-        for column, name in zip(columns, names, strict=True):
-            key = number * len(self.labels(name)) + column
-            _, first, number = np.unique(key, return_index=True, return_inverse=True)
-        codes = tuple(column[first] for column in columns)
+        rows = self.manifest.data.rows if shown else 0
+        number, first = np.zeros(self.rows + rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        sides = (self._table_codes, self._release_codes) if shown else (self._table_codes,)
+        columns = [np.concatenate([side[name] for side in sides]) for name in names]
         texts = tuple(self.labels(name) for name in names)
-        return Signatures(tuple(names), number[:split].astype(np.int64), number[split:].astype(np.int64), codes, texts)
-
-    def _both(self, name: str, shown: bool) -> CodeArray:
-        """Return the codes of a column of the table, and after them those of the release if it is shown there."""
-        own = self._table_codes[name]
-        return np.concatenate([own, self._release_codes[name]]) if shown else own
+        for column, labels in zip(columns, texts, strict=True):
+            _, first, number = np.unique(number * len(labels) + column, return_index=True, return_inverse=True)
+        codes = tuple(column[first] for column in columns)
+        return Signatures(tuple(names), number[: self.rows], number[self.rows :], codes, texts)
 
     @cached_property
     def rows(self) -> int:
@@ -234,6 +226,10 @@ class Evidence:
             if (columns[-1] == UNMATCHED).any():
                 raise another_table(f"{part.name!r} has a value that the release does not know.")
         return domain.join(columns)
+
+    def both(self, domain: SensitiveDomain) -> tuple[CodeArray, CodeArray]:
+        """Return the values of both sides as codes of a domain: of the records, and of the rows."""
+        return self.joined(self.in_table, domain), self.joined(self.in_release, domain)
 
     @cached_property
     def sub_tables(self) -> CodeArray:
@@ -301,8 +297,7 @@ class Evidence:
                 "The policy is not the one that the release was made under.", "Give the policy of the publication."
             )
         self._check_columns()
-        withheld = self.manifest.withheld
-        due = self.manifest.data.rows + withheld
+        due = self.manifest.data.rows + self.manifest.withheld
         if self.rows < due or (self.rows > due and not self.one_of_each_person):
             raise another_table(f"It has {self.rows:,} records, and the release was made from {due:,}.")
         names = [name for name in self.comparable if self.table.schema[name].role == "quasi_identifier"]

@@ -140,8 +140,15 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-ready values. Keys: docs/json.md."""
-        exposed = [asdict(group) for group in self.exposed]
-        return {**asdict(self), "exposed": exposed, "verdict": self.verdict, "why_not_covered": self.reason}
+        bounded = self.promised is not None or self.stated is not None
+        return {
+            **asdict(self),
+            "exposed": [asdict(group) for group in self.exposed],
+            "verdict": self.verdict,
+            "why_not_covered": self.reason,
+            "excess": self.excess if bounded else None,
+            "interval": None if self.interval is None else list(self.interval),
+        }
 
 
 def chance_finding(

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.codes import Signatures
+from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import named
-from sfumato.engines.base import Batch, Source
+from sfumato.engines.base import Source
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Prior, read_prior
@@ -52,8 +52,9 @@ def from_table(
     own = evidence.signatures(names)
     if own.size * len(labels) > MOST_SHARES:
         raise DoesNotApply(f"{own.name} has {own.size:,} combinations, too many for a prior in memory.")
-    weights = _counted(own, values, len(labels))
-    return _knowledge(own.name, own, Prior(weights, np.maximum(weights.sum(axis=1), 1)), of_release)
+    weights = cross_counts(own.table, values, own.size, len(labels))
+    prior = Prior(weights, np.maximum(weights.sum(axis=1), 1))
+    return Knowledge(own.name, own.release if of_release else own.table, prior, own.told)
 
 
 def from_file(
@@ -66,17 +67,8 @@ def from_file(
 ) -> Knowledge:
     """Return the prior of a file, likewise; `names` are its attribute set, where that is stated."""
     own = evidence.signatures(names or columns_of_prior(path, evidence.comparable))
-    prior = read_prior(path, own.columns, own.values, labels, _counted(own, values, len(labels)))
-    return _knowledge(f"{own.name} ({path.name})", own, prior, of_release)
-
-
-def _knowledge(name: str, own: Signatures, prior: Prior, of_release: bool) -> Knowledge:
-    return Knowledge(name, own.release if of_release else own.table, prior, own.told)
-
-
-def _counted(own: Signatures, values: IntArray, size: int) -> IntArray:
-    counts = np.bincount(own.table * size + values, minlength=own.size * size)
-    return counts.reshape(-1, size).astype(np.int64)
+    prior = read_prior(path, own.columns, own.values, labels, cross_counts(own.table, values, own.size, len(labels)))
+    return Knowledge(f"{own.name} ({path.name})", own.release if of_release else own.table, prior, own.told)
 
 
 def columns_of_prior(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
@@ -172,26 +164,13 @@ def _both(
     evidence: Evidence, source: Source, names: Sequence[str], side: Callable[[str], CodeArray]
 ) -> tuple[IntArray, IntArray]:
     """Return the combinations of some columns of a list, and of the table or the release: mixed-radix numbers."""
-    listed = [
-        [evidence.encode(name, column) for name, column in _columns(batch, names)] for batch in source.batches(names)
-    ]
-    own = [side(name) for name in names]
+    listed = [[evidence.encode(name, batch.rows.column(name)) for name in names] for batch in source.batches(names)]
     widths = [len(evidence.labels(name)) for name in names]
     if math.prod(widths) >= 1 << 62:
         raise UsageError("The columns have too many combinations of values.", "Give fewer columns.")
-    parts = [_number(codes, widths) for codes in listed]
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64), _number(own, widths)
-
-
-def _columns(batch: Batch, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    return ((name, batch.rows.column(name)) for name in names)
-
-
-def _number(columns: Sequence[CodeArray], widths: Sequence[int]) -> IntArray:
-    number = np.zeros(columns[0].size, dtype=np.int64)
-    for codes, width in zip(columns, widths, strict=True):
-        number = number * width + codes
-    return number
+    parts = [np.ravel_multi_index(codes, widths) for codes in listed]
+    own = np.ravel_multi_index([side(name) for name in names], widths)
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64), own
 
 
 def _told(evidence: Evidence, names: Sequence[str], keys: IntArray) -> Iterator[str]:

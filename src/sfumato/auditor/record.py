@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from textwrap import fill
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeVar
 
-from sfumato.auditor.finding import Finding, Nearest, Verdict
+from sfumato.auditor.evidence import DoesNotApply
+from sfumato.auditor.finding import Finding, Verdict
 from sfumato.auditor.utility.usefulness import Utility
 from sfumato.show.results import Drawn, Private
 from sfumato.values.text import WIDTH, indented, table
 
 AUDIT_VERSION = 1
 GRAVEST: tuple[Verdict, ...] = ("above the bound", "not covered by the guarantee", "within the bound")
+STATED = (
+    "audit_version", "created", "software", "release_id", "published", "method", "assurance", "guarantee", "rows",
+    "published_rows", "shuffled", "seed",
+)  # fmt: skip
+"""What the JSON of an audit has as it is."""
 SHOWN = 3
 """Exposed groups of each finding that are told in words."""
+Subject = TypeVar("Subject")
+Attack = Callable[[Subject], Iterable[Finding]]
+Progress = Callable[[str, int, int], None]
+"""Told which step begins, how many are done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +75,10 @@ class Audit(Private, Drawn):
     def to_dict(self) -> dict[str, Any]:
         """Return the audit as JSON-ready values. Keys: docs/json.md."""
         return {
-            "audit_version": self.audit_version,
-            "created": self.created,
-            "software": self.software,
-            "release_id": self.release_id,
-            "published": self.published,
-            "method": self.method,
-            "assurance": self.assurance,
-            "guarantee": self.guarantee,
-            "rows": self.rows,
-            "published_rows": self.published_rows,
-            "shuffled": self.shuffled,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in STATED},
             "worst_verdict": self.worst_verdict,
             "holds": self.holds,
-            "findings": [_listed(finding) for finding in self.findings],
+            "findings": [finding.to_dict() for finding in self.findings],
             "not_applicable": [asdict(each) for each in self.not_applicable],
             "utility": self.utility.to_dict(),
             "seconds": dict(self.seconds),
@@ -100,22 +102,18 @@ class Audit(Private, Drawn):
 
     def explain(self) -> str:
         """Return the audit in plain words: all findings in a table, then one by one, then what analysts keep."""
+        not_tried = [indented(f"{each.attacker}: {each.reason}") for each in self.not_applicable]
         parts = [
             "\n".join(self._head()),
             "\n".join(self._made_as_stated()),
             table(COLUMNS, [_row(finding) for finding in self.risks], [False, False, *[True] * 5]),
             "\n".join(_key(self.risks)),
             *("\n".join(_told(finding)) for finding in self.findings),
-            "\n".join(self._not_tried()),
+            "\n".join(["Does not apply, because:", *not_tried]) if not_tried else "",
             self.utility.explain(),
             "\n".join(self.notes),
         ]
         return "\n\n".join(part for part in parts if part)
-
-    def _not_tried(self) -> Iterator[str]:
-        if self.not_applicable:
-            yield "Does not apply, because:"
-            yield from (indented(f"{each.attacker}: {each.reason}") for each in self.not_applicable)
 
     def _head(self) -> Iterator[str]:
         how = self.method if self.assurance is None else f"{self.method}, {self.assurance}"
@@ -154,13 +152,10 @@ COLUMNS = ("attacker", "verdict", "worst", "its bound", "nearest", "mean", "at r
 
 
 def _row(finding: Finding) -> list[str]:
-    mean = "-" if finding.mean is None else f"{finding.mean:.4g}"
+    mean, near = "-" if finding.mean is None else f"{finding.mean:.4g}", finding.nearest
+    nearest = "-" if near is None else f"{near.risk:.4g} of {near.bound:.4g}"
     at_risk = f"{finding.at_risk:,} of {finding.records:,}"
-    return [_name(finding), finding.verdict, _worst(finding), _bound(finding), _nearest(finding), mean, at_risk]
-
-
-def _nearest(finding: Finding) -> str:
-    return "-" if finding.nearest is None else f"{finding.nearest.risk:.4g} of {finding.nearest.bound:.4g}"
+    return [_name(finding), finding.verdict, _worst(finding), _bound(finding), nearest, mean, at_risk]
 
 
 def _key(found: Sequence[Finding]) -> Iterator[str]:
@@ -196,8 +191,9 @@ def _told(finding: Finding) -> Iterator[str]:
     yield indented(f"{finding.question} {finding.assumption}")
     yield indented(f"Measured: {_measured(finding)}.")
     yield indented(_promise(finding))
-    if finding.nearest is not None:
-        yield indented(_nearest_told(finding.nearest))
+    if near := finding.nearest:
+        prior = "" if near.prior is None else f", believed by {near.prior:.4g} beforehand"
+        yield indented(f"Nearest to its own bound: {near.who}{prior}: {near.risk:.4g} of {near.bound:.4g}.")
     if finding.scale == "risk" and finding.promised is not None and not finding.at_risk:
         yield indented("No record is at risk: none is beyond its own bound.")
     if finding.exposed:
@@ -216,11 +212,6 @@ def _promise(finding: Finding) -> str:
     if finding.stated is not None:
         return f"{reason} For comparison: {finding.direction} {finding.stated:.4g}. {finding.why_bound}".strip()
     return reason
-
-
-def _nearest_told(nearest: Nearest) -> str:
-    prior = "" if nearest.prior is None else f", believed by {nearest.prior:.4g} beforehand"
-    return f"Nearest to its own bound: {nearest.who}{prior}: {nearest.risk:.4g} of {nearest.bound:.4g}."
 
 
 def _measured(finding: Finding) -> str:
@@ -244,7 +235,40 @@ def _findings_table(found: Sequence[Finding]) -> Any:
     return pa.table({name: pa.array([getattr(f, name) for f in found], kind) for name, kind in kinds.items()})
 
 
-def _listed(finding: Finding) -> dict[str, Any]:
-    bounded = finding.promised is not None or finding.stated is not None
-    interval = None if finding.interval is None else list(finding.interval)
-    return {**finding.to_dict(), "excess": finding.excess if bounded else None, "interval": interval}
+# --- how it is made ---------------------------------------------------------------------------------------------------
+
+
+def no_progress(step: str, done: int, steps: int) -> None:
+    """Ignore progress."""
+
+
+def run(
+    attackers: Mapping[str, Attack[Subject] | str], subject: Subject, progress: Progress
+) -> tuple[list[Finding], list[NotApplicable], dict[str, float]]:
+    """Let the attackers loose; of one that does not apply, the reason stands in its place. One step is left after."""
+    found: list[Finding] = []
+    reasons: list[NotApplicable] = []
+    seconds: dict[str, float] = {}
+    for done, (name, attack) in enumerate(attackers.items()):
+        if isinstance(attack, str):
+            reasons.append(NotApplicable(name, attack))
+            continue
+        progress(name, done, len(attackers) + 1)
+        start = perf_counter()
+        try:
+            for finding in attack(subject):  # what was found before something did not apply stays
+                found.append(finding)
+        except DoesNotApply as problem:
+            reasons.append(NotApplicable(name, str(problem)))
+        seconds[name] = perf_counter() - start
+    return found, reasons, seconds
+
+
+def now() -> str:
+    """Return the time, ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def software() -> str:
+    """Return name and version."""
+    return f"sfumato {version('sfumato')}"

@@ -13,7 +13,7 @@ so the first bound holds for strata, with c the expected share of all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +101,13 @@ def allowed(records: float, chance: float, log_level: float, population: float =
         one = [np.array([float(part)]) for part in (middle, records, chance, population)]
         low, high = (middle, high) if log_tail(*one)[0] >= log_level else (low, middle)
     return low / records
+
+
+def counted(counts: Iterable[tuple[float, float, float, str]]) -> Tallies:
+    """Return counts of independent draws one by one: hits, records, mean chance, and what is counted."""
+    hits, records, chance, words = zip(*counts, strict=True)
+    numbers = np.array([hits, records, chance], dtype=np.float64)
+    return Tallies(numbers[0], numbers[1], numbers[2], len(words), words.__getitem__)
 
 
 def joined(parts: Sequence[Tallies]) -> Tallies:

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import MIXED, GroupTables
@@ -84,7 +85,7 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
         number, size = int(cells.max()) + 1, evidence.values.size
         if number * size > MOST_SHARES:
             raise DoesNotApply(f"{number:,} cells are too many to be counted in memory.")
-        counts = np.bincount(cells * size + evidence.values.table, minlength=number * size).reshape(-1, size)
+        counts = cross_counts(cells, evidence.values.table, number, size)
         found = two_groups(tables, (groups[0], groups[1]), true, counts, cells[people])
     yield _finding(evidence, people, found)
 

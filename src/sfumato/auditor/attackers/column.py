@@ -29,7 +29,7 @@ from sfumato.auditor.attackers.composition import MOST_VALUES, composition_belie
 from sfumato.auditor.attackers.label import ATTACKER as LABEL
 from sfumato.auditor.attackers.posterior import moved, stated
 from sfumato.auditor.beliefs import limits_at, worst_finding
-from sfumato.auditor.codes import Signatures
+from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.knowledge import MOST_SHARES
@@ -311,19 +311,20 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
 def _by_shares(evidence: Evidence, view: ColumnView) -> Iterator[Finding]:
     """Someone who knows the shares of the table, then those of records that share other columns."""
     mechanism, quotas = evidence.mechanism, evidence.once(compositions).quotas
-    everybody = evidence.signatures(())
+    m = mechanism.domain.size
     if mechanism.label is not None:
-        found = known_shares(mechanism, quotas, view, _counted(evidence, everybody), [""], seen=False)
+        held = np.bincount(evidence.true, minlength=m)[None]
+        found = known_shares(mechanism, quotas, view, held, [""], seen=False)
         knows = "Knows the shares of all combinations in the table, and sees the sub-table of a record."
         yield _explained(evidence, column_finding(view, found, "label", knows), LABEL)
     for names in ((), *evidence.attribute_sets):
         by = evidence.signatures(names)
-        if by.size * mechanism.domain.size * view.size > MOST_SHARES:
+        if by.size * m * view.size > MOST_SHARES:
             continue
         given = f" given {by.name}" if names else " in the table"
         knows = f"Knows the matrices, the published row, and the shares of all combinations{given}."
         told = by.told if names else [""]
-        found = known_shares(mechanism, quotas, view, _counted(evidence, by), told)
+        found = known_shares(mechanism, quotas, view, cross_counts(by.table, evidence.true, by.size, m), told)
         # sub-tables of the proved version bound the belief of someone who goes by the shares of values alone
         own = replace(view, promised=True) if _bounds_columns(evidence) and not names else view
         yield _explained(evidence, column_finding(own, found, by.name if names else "frequencies", knows), BACKGROUND)
@@ -339,11 +340,6 @@ def _bounds_columns(evidence: Evidence) -> bool:
 def _explained(evidence: Evidence, finding: Finding, like: Role) -> Finding:
     """Give the reason of a like attacker on combinations, where the guarantee is about columns alone, too."""
     return replace(finding, why_not_covered=like.why_not_covered) if _bounds_columns(evidence) else finding
-
-
-def _counted(evidence: Evidence, by: Signatures) -> IntArray:
-    m = evidence.mechanism.domain.size
-    return np.bincount(by.table * m + evidence.true, minlength=by.size * m).reshape(-1, m)
 
 
 def _public(manifest: Manifest) -> Listed | None:

@@ -1,75 +1,344 @@
-"""Whether randomized values were drawn with the matrices that are published: all other figures believe these."""
+"""Whether randomized values were drawn with the matrices that the release states: all other figures believe it.
+
+Given the true values the draws are independent. So a number of records is a sum of independent draws of 0 or 1, and
+`chance` bounds how unlikely it is, given their mean chance:
+
+    transitions    rows that can be laid beside records: how many with x are published as y, and how many are unchanged
+    by column      the same among records that share a value, or a range of values, of another column
+    neighbours     pairs of records so many rows apart in the table: how many are published alike
+    margins        rows that cannot: how many are published as y, in the table and by each set of columns
+    columns        two columns of one record: how often both keep their values, or neither
+    coincidence    the same counts are exactly the true ones, as if nothing had been drawn
+
+Neighbours: pairs (i, i + d) are disjoint for all i with floor(i/d) even, and for all with it odd: each half is one of
+independent draws. With d = 1, 2, 4, ... words that are used again for the next row, or for the next batch of rows, are
+found. Two records with x and x' that are drawn by themselves are
+
+    both unchanged or both changed    with k k' + (1 - k)(1 - k'),  k = P[x, x]
+    published with one value          with s = sum_y P[y, x] P[y, x']
+    both changed, to one value        with s - P[x, x] P[x, x'] - [x != x'] P[x', x] P[x', x']
+
+Two columns of one record keep their values with chances k and l, both or neither with k l + (1 - k)(1 - l). Under one
+word they go together: the word that keeps the one mostly keeps the other.
+
+Coincidence is what margins do not see where the true shares are even. A record is noise with probability 1 - p_x =
+m min_y P[y, x], and then any of m values alike; N noisy ones give any counts with probability mode(N) at most, that of
+the evenest counts of N draws, which falls with N. N is no smaller than a binomial number B of those with p_x <= p, each
+with 1 - p: so
+
+    Pr(counts are the true ones) <= min over k of Pr(B < k) + mode(k),      multiplied over groups of records
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+from scipy import special
 
-from sfumato.auditor.attacker import IN_GROUPS, Attacker, Listed
-from sfumato.auditor.attackers.draws_counts import (
-    LEVEL,
-    Drawn,
-    Margin,
-    both_kept,
-    coincidence_finding,
-    draws_finding,
-    margins,
-    neighbours,
-    transitions,
-    transitions_by,
-)
+from sfumato.auditor.attacker import IN_GROUPS, Attacker, listed
+from sfumato.auditor.beliefs import Cases, observed_cases
 from sfumato.auditor.classes import classes_of_records, other_columns
-from sfumato.auditor.codes import Signatures
+from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
-from sfumato.auditor.finding import Finding
+from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.auditor.sub_tables import compositions
-from sfumato.release.manifest import Manifest
 from sfumato.release.verify.order import Classes
-from sfumato.values.arrays import CodeArray
-from sfumato.values.chance import Tallies, joined
+from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
+from sfumato.values.chance import Tallies, counted, joined
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 
+LEVEL = 1e-6
+"""Probability of a false alarm, of all counts of a release together."""
 KINDS = 6
 """Of findings among which the level of a mechanism is shared, the one of all columns together included."""
+SPREADS = (0, 1, 2, 4, 6, 8)
+"""The k of a coincidence: so many standard deviations below the mean of B."""
+QUESTION = "Were the published values drawn with the published matrix?"
+ASSUMPTION = "Holds the table beside the release. Draws are independent, with the published matrix."
+SEEN = {
+    "transitions": "",
+    "by column": "Draws that depend on a column would show as too many or too few among records that share its value.",
+    "neighbours": "A random word that was used for two records would show as draws that go together.",
+    "columns": "A random word that was used for two columns would show as values that are kept together.",
+    "margins": "Rows were shuffled: draws that leave the expected counts are not seen.",
+}
+
+
+# --- rows that can be laid beside records -----------------------------------------------------------------------------
+
+
+def transitions(mechanism: Mechanism, cases: Cases) -> Tallies:
+    """Return the numbers of records by sub-table, true and published value, and of those that kept their value."""
+    m, tables = mechanism.domain.size, len(mechanism.tables)
+    chance, kept = np.zeros(cases.true.size), _diagonals(mechanism)
+    for number, table in enumerate(mechanism.tables):
+        inside = np.isin(cases.published, table.codes) & np.isin(cases.true, table.codes)
+        here = np.flatnonzero((cases.labels == number) & inside)
+        true, published = (np.searchsorted(table.codes, codes[here]) for codes in (cases.true, cases.published))
+        chance[here] = table.matrix.chances(published, true)
+    place, same = cases.labels.astype(np.int64) * m + cases.true, cases.true == cases.published
+    held, unchanged = (
+        np.bincount(place[of], cases.weights[of], tables * m).astype(float) for of in (slice(None), same)
+    )
+
+    def told(number: int) -> str:
+        labels, where = mechanism.domain.labels, f"sub-table {cases.labels[number] + 1}, " if tables > 1 else ""
+        return f"{where}{labels[cases.true[number]]!r} published as {labels[cases.published[number]]!r}"
+
+    cells = sum(table.codes.size**2 for table in mechanism.tables)
+    wholes = _wholes(held.reshape(tables, m), kept, unchanged.reshape(tables, m))
+    return joined([Tallies(cases.weights, held[place], chance, cells, told), counted(wholes)])
+
+
+def _diagonals(mechanism: Mechanism) -> FloatArray:
+    """Return P_j[x, x]: [sub-table, value]."""
+    kept = np.zeros((len(mechanism.tables), mechanism.domain.size))
+    for number, table in enumerate(mechanism.tables):
+        kept[number, table.codes] = table.matrix.diagonal
+    return kept
+
+
+def _wholes(held: FloatArray, kept: FloatArray, same: FloatArray) -> Iterator[tuple[float, float, float, str]]:
+    """Yield hits, records, mean chance and words: of each sub-table, and of all rows, those unchanged and changed."""
+    parts = [(slice(k, k + 1), f"sub-table {k + 1}") for k in range(len(held))] if len(held) > 1 else []
+    for part, words in [*parts, (slice(None), "all rows")]:
+        if n := float(held[part].sum()):
+            hits, stays, moves = same[part].sum(), (held * kept)[part].sum(), (held * (1 - kept))[part].sum()
+            yield hits, n, min(stays / n, 1.0), f"{words}: published with the true value"
+            yield n - hits, n, min(moves / n, 1.0), f"{words}: published with another value"
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Records whose rows are known: true and published codes, sub-tables from 0, and their places in the table."""
+
+    true: CodeArray
+    published: CodeArray
+    labels: CodeArray
+    places: IntArray
+
+    def cases(self, mechanism: Mechanism, where: IntArray | slice = slice(None)) -> Cases:
+        """Return the records that are alike, of all or of some."""
+        true, published, labels = (codes[where] for codes in (self.true, self.published, self.labels))
+        return observed_cases(true, published, labels, np.zeros(true.size, dtype=np.int64), mechanism)
+
+
+def transitions_by(mechanism: Mechanism, drawn: Drawn, classes: Sequence[Classes]) -> Tallies:
+    """Return the transitions inside each class; the classes are of the records of `drawn`."""
+
+    def inside(name: str, where: IntArray) -> Tallies:
+        tallies = transitions(mechanism, drawn.cases(mechanism, where))
+        return replace(tallies, told=lambda number: f"{name}: {tallies.told(number)}")
+
+    members = ((name, np.flatnonzero(each.codes == k)) for each in classes for k, name in enumerate(each.names))
+    return joined([inside(name, where) for name, where in members if where.size])
+
+
+# --- neighbours -------------------------------------------------------------------------------------------------------
+
+
+def neighbours(mechanism: Mechanism, drawn: Drawn, rows: int) -> Tallies:
+    """Return how often two records some rows apart in a table of so many rows share their fate, value or noise."""
+    place = np.full(rows, -1, dtype=np.int64)
+    place[drawn.places] = np.arange(drawn.places.size)
+    distances = [1 << power for power in range(rows.bit_length()) if 2 << power <= rows]
+    return joined([
+        part for apart in distances for half in (0, 1) for part in _pairs(mechanism, drawn, place, apart, half)
+    ])  # fmt: skip
+
+
+def _pairs(mechanism: Mechanism, drawn: Drawn, place: IntArray, apart: int, half: int) -> Iterator[Tallies]:
+    starts = np.arange(place.size - apart)
+    first, second = (place[starts[starts // apart % 2 == half] + away] for away in (0, apart))
+    both = (first >= 0) & (second >= 0)
+    first, second = first[both], second[both]
+    if not first.size:
+        return
+    words = f"records {apart:,} row(s) apart"
+    k = _diagonals(mechanism)[drawn.labels, drawn.true]
+    same = drawn.published[first] == drawn.published[second]
+    kept = drawn.true == drawn.published
+    fate = k[first] * k[second] + (1 - k[first]) * (1 - k[second])
+    yield _counted(kept[first] == kept[second], fate, f"{words}: both unchanged or both changed")
+    alike = drawn.labels[first] == drawn.labels[second]  # in two sub-tables there are not the same values
+    first, second, same = first[alike], second[alike], same[alike]
+    if not first.size:
+        return
+    equal, changed = _equal(mechanism, drawn, first, second)
+    yield _counted(same, equal, f"{words}: published with one value")
+    noise = same & ~kept[first] & ~kept[second]
+    yield _counted(noise, changed, f"{words}: both changed, to one value")
+
+
+def _equal(mechanism: Mechanism, drawn: Drawn, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the chances that two records of one sub-table are published alike, and that both changed besides."""
+    equal, changed = np.zeros((2, first.size))
+    for number, table in enumerate(mechanism.tables):
+        here = np.flatnonzero(drawn.labels[first] == number)
+        a, b = (np.searchsorted(table.codes, drawn.true[of[here]]) for of in (first, second))
+        equal[here], changed[here] = table.matrix.alike(a, b), table.matrix.alike_changed(a, b)
+    return equal, changed
+
+
+def _counted(hits: BoolArray, chance: FloatArray, words: str) -> Tallies:
+    """Return one count of independent events; those that cannot happen are left out."""
+    use = chance > 0
+    n = int(np.count_nonzero(use))
+    return (
+        counted([(int(np.count_nonzero(hits[use])), n, min(float(chance[use].mean()), 1.0), words)])
+        if n
+        else joined([])
+    )
+
+
+# --- rows that cannot -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """Records of groups by value, true and as they are published, both [group, value]; one matrix serves all."""
+
+    matrix: Matrix
+    true: IntArray
+    shown: IntArray
+    groups: Sequence[str]
+    values: Sequence[str]
+
+    @property
+    def is_same(self) -> BoolArray:
+        """Whether a count is the true one, where there are records."""
+        return np.asarray((self.true == self.shown)[self.true.sum(axis=1) > 0])
+
+    def told(self, held: IntArray, words: str, number: int) -> str:
+        """Return a count in words, of those that have records."""
+        group, value = divmod(int(held[number]), self.matrix.size)
+        return f"{self.groups[group]}: {words} published as {self.values[value]!r}"
+
+    @property
+    def log_chance(self) -> float:
+        """A bound on the probability that all counts are the true ones, its logarithm."""
+        retention, held = 1 - self.matrix.pure_noise, self.true.sum(axis=0)
+        order = np.argsort(retention)
+        noisy = np.cumsum(held[order]) * (1 - retention[order])  # expected, of the values up to each retention
+        most = float(retention[order[int(noisy.argmax())]])
+        free = self.true[:, retention <= most].sum(axis=1)
+        return float(_log_same(free, 1 - most, self.matrix.size).sum())
+
+
+def _log_same(records: IntArray, noise: float, values: int) -> FloatArray:
+    """Return the bound for groups with so many records, each noise with this probability at least."""
+    spread = np.sqrt(records * noise * (1 - noise))
+    best = np.zeros(records.size)
+    for away in SPREADS:
+        least = np.maximum(0, np.ceil(records * noise - away * spread)).astype(np.int64)
+        fewer = np.where(least > 0, special.bdtr(np.maximum(least - 1, 0), records, noise), 0.0)
+        best = np.minimum(best, np.log(np.maximum(fewer + np.exp(_log_mode(least, values)), 1e-300)))
+    return best
+
+
+def _log_mode(draws: IntArray, values: int) -> FloatArray:
+    """Return the largest probability of any counts of so many uniform draws, its logarithm."""
+    each, more = np.divmod(draws, values)
+    even = more * special.gammaln(each + 2) + (values - more) * special.gammaln(each + 1)
+    return np.asarray(special.gammaln(draws + 1) - draws * math.log(values) - even)
+
+
+def margins(parts: Sequence[Margin]) -> Tallies:
+    """Return the published counts, too many of each and too few."""
+    found = []
+    for part in parts:
+        records = np.repeat(part.true.sum(axis=1, keepdims=True), part.matrix.size, axis=1).astype(np.float64)
+        held = np.flatnonzero(records > 0)
+        records, shown = records.ravel()[held], part.shown.ravel()[held].astype(np.float64)
+        chance = np.minimum(part.matrix.apply(part.true.astype(np.float64)).ravel()[held] / records, 1.0)
+        for words, hits, share in (("too many", shown, chance), ("too few", records - shown, 1 - chance)):
+            found.append(Tallies(hits, records, share, held.size, partial(part.told, held, words)))
+    return joined(found)
+
+
+# --- two columns ------------------------------------------------------------------------------------------------------
+
+
+def both_kept(one: BoolArray, first: FloatArray, other: BoolArray, second: FloatArray, names: str) -> Tallies:
+    """Return how many records keep their values in two columns, or in neither, and in just one; chances of both."""
+    alike = float(np.count_nonzero(one == other))
+    expected = min(1.0, float((first * second + (1 - first) * (1 - second)).mean()))
+    return counted([
+        (alike, one.size, expected, f"{names}: kept in both or in neither"),
+        (one.size - alike, one.size, 1 - expected, f"{names}: kept in one of them"),
+    ])  # fmt: skip
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+def draws_finding(tallies: Tallies, records: int, level: float, about: str) -> Finding:
+    """Return the count that chance explains least, beside what chance allows of it."""
+    return chance_finding(tallies, records, level, "draws", about, QUESTION, ASSUMPTION, LEVEL, SEEN[about])
+
+
+def coincidence_finding(sets: Sequence[Sequence[Margin]], records: int, level: float) -> Finding | None:
+    """Return whether the published counts are exactly the true ones; None where that may happen by chance.
+
+    Of several sets of groups the one is taken of which it is least likely: true counts decide, not the draws.
+    """
+    chances = [sum(part.log_chance for part in parts) for parts in sets]
+    least = int(np.argmin(chances))
+    if chances[least] >= math.log(level):
+        return None
+    same = np.concatenate([part.is_same.ravel() for part in sets[least]])
+    return Finding(
+        attacker="draws",
+        question=QUESTION,
+        assumption=ASSUMPTION,
+        measured="the share of published counts, by group and value, that are exactly the true ones",
+        worst=float(same.mean()),
+        mean=None,
+        records=records,
+        at_risk=records if same.all() else 0,
+        promised=1 - 1 / same.size,
+        remark=(
+            f"All {same.size:,} counts would be the true ones with a probability of at most "
+            f"{math.exp(max(chances[least], -600)):.1g}."
+        ),
+        broken=bool(same.all()),
+        about="coincidence",
+        scale="chance",
+    )
+
+
+# --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """The one mechanism of the sensitive values."""
-    found = list(
-        _found(evidence, evidence.mechanism, evidence.true, evidence.published, evidence.sub_tables, LEVEL / KINDS)
-    )
+    own, shown, labels = evidence.true, evidence.published, evidence.sub_tables
+    found = list(_found(evidence, evidence.mechanism, own, shown, labels, LEVEL / KINDS))
     if not found:
         raise DoesNotApply("which rows were published is not known, and none can be told to be a certain record's.")
     yield from found
 
 
 def of_response(evidence: Evidence) -> Iterator[Finding]:
-    """Each mechanism by itself."""
-    mechanisms = evidence.manifest.mechanism_values
+    """Each mechanism by itself; then how often two columns of a record keep their values together."""
+    mechanisms, records = evidence.manifest.mechanism_values, np.flatnonzero(evidence.matched != UNMATCHED)
+    kept: dict[str, tuple[BoolArray, FloatArray]] = {}  # whether, and with which chance
     for mechanism in mechanisms:
-        own, shown = (evidence.joined(side, mechanism.domain) for side in (evidence.in_table, evidence.in_release))
-        level = LEVEL / KINDS / len(mechanisms)
+        own, shown = evidence.both(mechanism.domain)
+        level, name = LEVEL / KINDS / len(mechanisms), mechanism.domain.name
         for finding in _found(evidence, mechanism, own, shown, np.zeros(shown.size, dtype=np.int32), level):
-            yield finding.named(f"{mechanism.domain.name}, {finding.about}")
-    tallies, records = _columns_together(evidence, mechanisms)
-    if tallies.tests:
-        yield draws_finding(tallies, records, LEVEL / KINDS, "columns")
-
-
-def _columns_together(evidence: Evidence, mechanisms: Sequence[Mechanism]) -> tuple[Tallies, int]:
-    """Return how often two columns of a record keep their values together, where it is known whose a row is."""
-    records = np.flatnonzero(evidence.matched != UNMATCHED)
-    kept, chances = {}, {}
-    for mechanism in mechanisms if records.size else ():
-        own, shown = (evidence.joined(side, mechanism.domain) for side in (evidence.in_table, evidence.in_release))
-        kept[mechanism.domain.name] = own[records] == shown[evidence.matched[records]]
-        chances[mechanism.domain.name] = mechanism.matrix.diagonal[own[records]]
-    pairs = itertools.combinations(kept, 2)
-    parts = [both_kept((kept[a], kept[b]), (chances[a], chances[b]), f"{a} and {b}") for a, b in pairs]
-    return joined(parts), int(records.size)
+            yield finding.named(f"{name}, {finding.about}")
+        kept[name] = own[records] == shown[evidence.matched[records]], mechanism.matrix.diagonal[own[records]]
+    pairs = itertools.combinations(kept, 2) if records.size else ()
+    if parts := [both_kept(*kept[a], *kept[b], f"{a} and {b}") for a, b in pairs]:
+        yield draws_finding(joined(parts), records.size, LEVEL / KINDS, "columns")
 
 
 def _found(
@@ -86,26 +355,22 @@ def _found(
         return
     sets = list(_sets(evidence, mechanism, own, shown))
     yield draws_finding(margins([part for parts in sets for part in parts]), own.size, level, "margins")
-    same = coincidence_finding(sets, own.size, level)
-    if same is not None:
+    if same := coincidence_finding(sets, own.size, level):
         yield same
 
 
 def _independent(evidence: Evidence, mechanism: Mechanism, drawn: Drawn, level: float) -> Iterator[Finding]:
     """Whether the draws go with another column, or with each other."""
-    size = drawn.places.size
     classes = [
         Classes(each.codes[drawn.places], each.names)
         for name in other_columns(evidence)
         if name not in mechanism.domain.names
         for each in classes_of_records(evidence, name)
     ]
-    for about, tallies in (
-        ("by column", transitions_by(mechanism, drawn, classes)),
-        ("neighbours", neighbours(mechanism, drawn, evidence.rows)),
-    ):
+    by_column, next_to = transitions_by(mechanism, drawn, classes), neighbours(mechanism, drawn, evidence.rows)
+    for about, tallies in (("by column", by_column), ("neighbours", next_to)):
         if tallies.tests:
-            yield draws_finding(tallies, size, level, about)
+            yield draws_finding(tallies, drawn.places.size, level, about)
 
 
 def _sets(evidence: Evidence, mechanism: Mechanism, own: CodeArray, shown: CodeArray) -> Iterator[Sequence[Margin]]:
@@ -115,19 +380,11 @@ def _sets(evidence: Evidence, mechanism: Mechanism, own: CodeArray, shown: CodeA
         return
     names = [name for name in (*evidence.quasi_identifiers, *evidence.sensitive) if name in evidence.comparable]
     for each in dict.fromkeys([(), *((name,) for name in names), tuple(names)]):
-        by = evidence.signatures(each)
-        if by.size * mechanism.domain.size <= MOST_SHARES:
-            yield [_margin(mechanism, by, own, shown)]
-
-
-def _margin(mechanism: Mechanism, by: Signatures, own: CodeArray, shown: CodeArray) -> Margin:
-    m = mechanism.domain.size
-    true, published = (
-        np.bincount(groups * m + codes, minlength=by.size * m).reshape(-1, m)
-        for groups, codes in ((by.table, own), (by.release, shown))
-    )
-    groups = by.told if by.columns else ("all rows",)
-    return Margin(mechanism.matrix, true, published, groups, mechanism.domain.labels)
+        by, m = evidence.signatures(each), mechanism.domain.size
+        if by.size * m <= MOST_SHARES:
+            true, published = cross_counts(by.table, own, by.size, m), cross_counts(by.release, shown, by.size, m)
+            groups = by.told if by.columns else ("all rows",)
+            yield [Margin(mechanism.matrix, true, published, groups, mechanism.domain.labels)]
 
 
 def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
@@ -141,14 +398,10 @@ def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
         yield Margin(table.matrix, own[None], shown[None], (f"sub-table {number + 1}",), values)
 
 
-def _public(manifest: Manifest) -> Listed | None:
-    return None if manifest.in_buckets else Listed(0, covered=True)
-
-
 ATTACKER = Attacker(
     name="draws",
     knows="compares what was published with what the matrix gives by chance",
     on={"randomized": of_randomized, "response": of_response, "groups": IN_GROUPS},
-    public=_public,
+    public=listed(0, True, "randomized", "response"),
     place=1,
 )

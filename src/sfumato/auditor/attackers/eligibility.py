@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
+from operator import mul
 from typing import Literal
 
 import numpy as np
@@ -117,7 +118,7 @@ def _led_to(levels: Levels, ell: int, variant: Variant, always: bool, slots: Cou
 
 
 def _descending(counts: IntArray) -> list[int]:
-    return [int(count) for count in np.sort(counts)[::-1]]
+    return sorted(counts.tolist(), reverse=True)
 
 
 # --- someone who knows nothing of the counts --------------------------------------------------------------------------
@@ -133,39 +134,30 @@ def by_uniform_prior(kept: IntArray, size: int, ell: int, variant: Variant, alwa
     {2: '7/17', 1: '3/34'}
     """
     shown = _descending(kept)
-    weight, sums = Fraction(0), {count: [Fraction(0)] * 3 for count in shown[:ell]}
+    slots, lost = shown[:ell], size - sum(shown)
+    weight, sums = (
+        Fraction(0),
+        {count: [Fraction(0)] * 3 for count in slots},
+    )  # of S_1, of violating ones, of records lost
     for table in _tables(shown, size, ell):
         levels = Levels(list(table))
-        chance, law = _led_to(levels, ell, variant, always, tuple(shown[:ell]))
-        if chance:
-            chance *= _labellings(table)
-            weight += chance
-            _add(sums, shown[:ell], table, violating(levels, ell), chance, law)
+        chance, law = _led_to(levels, ell, variant, always, tuple(slots))
+        chance *= _labellings(table)
+        weight, k = weight + chance, violating(levels, ell)
+        for count, here in zip(slots, law, strict=True) if chance else ():
+            for rank, share in here.items():
+                for place, amount in enumerate((rank == 0, rank < k, table[rank] - count)):
+                    sums[count][place] += chance * share * amount
     if not weight:
         raise UsageError(
             f"No table of {size:,} records leads to these counts by {variant} suppression.",
             "Give the number of records of the table, and the variant that the manifest names.",
         )
-    values = Counter(shown)
-    found = {
-        count: _belief(count, [total / weight / values[count] for total in totals], size, sum(shown))
-        for count, totals in sums.items()
-    }
+    values, found = Counter(shown), {}
+    for count, totals in sums.items():
+        dominant, above, gone = (total / weight / values[count] for total in totals)
+        found[count] = Belief(dominant, above, gone / lost if lost else Fraction(0), member=(count + gone) / size)
     return Suspicion(variant, ell, "uniform", kept, size, found, always)
-
-
-def _add(sums: dict[int, list[Fraction]], slots: list[int], table: Counts, k: int, chance: Fraction, law: Law) -> None:
-    """Add what one table tells: of each published count the weight of S_1, of violating values, of records lost."""
-    for count, here in zip(slots, law, strict=True):
-        for rank, share in here.items():
-            for place, amount in enumerate((rank == 0, rank < k, table[rank] - count)):
-                sums[count][place] += chance * share * amount
-
-
-def _belief(count: int, means: list[Fraction], size: int, left: int) -> Belief:
-    dominant, above, lost = means
-    missing = lost / (size - left) if size > left else Fraction(0)
-    return Belief(dominant, above, missing, member=(count + lost) / size)
 
 
 def _labellings(table: Counts) -> int:
@@ -175,14 +167,14 @@ def _labellings(table: Counts) -> int:
 
 def _tables(shown: list[int], size: int, ell: int) -> list[Counts]:
     """Return the sorted tables that can lead to these counts; refuse if they are too many."""
-    least, rest = shown[:ell], tuple(shown[ell:])
-    found = [(*first, *rest) for first in islice(_above(least, size - sum(rest), size), MOST_TABLES + 1)]
+    rest = tuple(shown[ell:])
+    found = list(islice(_above(shown[:ell], size - sum(rest), size), MOST_TABLES + 1))
     if len(found) > MOST_TABLES:
         raise UsageError(
             f"More than {MOST_TABLES:,} sorted tables of {size:,} records can lead to these counts.",
             "The uniform prior is computed for small tables only; the attacker who knows the sorted counts for all.",
         )
-    return found
+    return [(*first, *rest) for first in found]
 
 
 def _above(least: list[int], total: int, most: int) -> Iterator[Counts]:
@@ -215,45 +207,37 @@ def eligibility_finding(found: Suspicion, aim: Aim, names: Sequence[str] = ()) -
     whichever the prior; by R-suppression as published 1/l for the dominant value, to someone who knows no counts (SK
     Theorem 3). Nothing is promised of a table that is published as it is.
     """
-    values = range(found.kept.size)
+    values, kept = range(found.kept.size), found.kept.tolist()
     chances = [found.chance(value, aim) for value in values]
-    bound, rows = found.bound(aim), int(found.kept.sum())
+    bound, worst, withheld = found.bound(aim), max(chances), found.size - sum(kept)
     published = (found.variant, aim, found.prior) == ("r-suppression", "dominant", "uniform")
     promised = found.hidden and (found.variant in PROVED or published)
-    baseline = (found.number_violating if aim == "violating" else Fraction(1)) / found.kept.size
+    baseline = bound * found.ell / len(values)
     above = [value for value in values if chances[value] > (bound if found.hidden else baseline)]
     order = sorted(values, key=lambda value: (-chances[value], value))[:SHOWN]
+    exact = f" ({worst})" if len(str(worst)) < SHOWN * 2 else ""
     return Finding(
         attacker="eligibility",
         question=QUESTIONS[aim],
         assumption=KNOWS + PRIORS[found.prior],
         measured=f"the belief that a value is {aim} (worst), and that a published record's value is (mean); exact",
-        worst=float(max(chances)),
-        mean=float(sum(chance * int(kept) for chance, kept in zip(chances, found.kept, strict=True)) / max(1, rows)),
-        records=rows,
-        at_risk=sum(int(found.kept[value]) for value in above),
+        worst=float(worst),
+        mean=float(sum(map(mul, chances, kept)) / max(1, sum(kept))),
+        records=sum(kept),
+        at_risk=sum(kept[value] for value in above),
         promised=float(bound) if promised else None,
         stated=float(bound) if found.hidden and not promised else None,
         baseline=float(baseline),
         exposed=tuple(
-            Exposed(names[value] if names else f"value {value + 1}", int(found.kept[value]), float(chances[value]))
+            Exposed(names[value] if names else f"value {value + 1}", kept[value], float(chances[value]))
             for value in order
             if chances[value]
         ),
-        remark=_remark(found, max(chances)),
+        remark=f"{withheld:,} record(s) are withheld. The worst belief is {float(worst):.4g}{exact}."
+        if found.hidden
+        else f"Nothing is withheld: no value has more than 1/{found.ell} of the table. All counts are exact, and which "
+        "value is the most frequent is public. always = true would hide it.",
         broken=bool(above),
-    )
-
-
-def _remark(found: Suspicion, worst: Fraction) -> str:
-    if not found.hidden:
-        return (
-            f"Nothing is withheld: no value has more than 1/{found.ell} of the table. All counts are exact, and which "
-            "value is the most frequent is public. always = true would hide it."
-        )
-    exact = f" ({worst})" if len(str(worst)) < SHOWN * 2 else ""
-    return (
-        f"{found.size - int(found.kept.sum()):,} record(s) are withheld. The worst belief is {float(worst):.4g}{exact}."
     )
 
 
@@ -280,19 +264,17 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
 
 
 def suspicion(evidence: Evidence) -> Suspicion:
-    part = evidence.groups_part
+    """Return what is believed by someone who knows the sorted counts of the table."""
+    part, tables = evidence.groups_part, evidence.group_tables
     if part.variant is None:
         raise DoesNotApply(f"{evidence.manifest.method} suppresses no value for being frequent.")
-    return by_shape(table_counts(evidence), _kept(evidence), evidence.group_bound, part.variant, part.always)
+    kept = np.bincount(tables.values, tables.counts, evidence.values.size).astype(np.int64)
+    return by_shape(table_counts(evidence), kept, evidence.group_bound, part.variant, part.always)
 
 
 def table_counts(evidence: Evidence) -> IntArray:
+    """Return how many records of the table have each value."""
     return np.bincount(evidence.values.table, minlength=evidence.values.size)
-
-
-def _kept(evidence: Evidence) -> IntArray:
-    tables = evidence.group_tables
-    return np.bincount(tables.values, tables.counts, evidence.values.size).astype(np.int64)
 
 
 def _public(manifest: Manifest) -> Listed | None:

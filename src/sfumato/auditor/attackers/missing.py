@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from sfumato.auditor.attacker import Attacker, everywhere, listed
 from sfumato.auditor.attackers.eligibility import KNOWS, PRIORS, Suspicion, suspicion, table_counts
+from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import MIXED, GroupTables
@@ -228,7 +229,7 @@ def _suppressed(evidence: Evidence) -> Finding:
 def _withheld(evidence: Evidence) -> Finding:
     """What absence tells of the records that robust groups withhold, cell by cell."""
     own, size = evidence.signatures(evidence.groups_part.dealt_within), evidence.values.size
-    table = np.bincount(own.table * size + evidence.values.table, minlength=own.size * size).reshape(-1, size)
+    table = cross_counts(own.table, evidence.values.table, own.size, size)
     absent, unclear = _absent(evidence, own.table, own.release, table)
     found = absent_finding(
         Absent(table, absent),

@@ -320,8 +320,7 @@ def sensitive_values(evidence: Evidence) -> tuple[CodeArray, CodeArray, Mechanis
     if mechanism is None:
         both = evidence.signatures(evidence.sensitive)
         return both.table.astype(np.int32), both.release.astype(np.int32), None
-    own, shown = (evidence.joined(side, mechanism.domain) for side in (evidence.in_table, evidence.in_release))
-    return own, shown, mechanism
+    return *evidence.both(mechanism.domain), mechanism
 
 
 def of_groups(evidence: Evidence) -> Iterator[Finding]:

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.auditor.attacker import Attacker
+from sfumato.auditor.attacker import Attacker, everywhere
 from sfumato.auditor.attackers.composition import MOST_VALUES
 from sfumato.auditor.attackers.order import sensitive_values
 from sfumato.auditor.beliefs import limits_at
+from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.knowledge import register as read_register
 from sfumato.auditor.sub_tables import compositions
 from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.mechanism import SubTable
+from sfumato.values.matrix.base import Matrix
 
 FEW = 5
 """A person is linked to few rows if there are fewer."""
@@ -69,26 +70,13 @@ class Told:
     knows: str = "knows the shares of the values"
 
 
-def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """The attacker on values that one mechanism randomized."""
-    return _findings(evidence, _told_by_values)
-
-
-def of_groups(evidence: Evidence) -> Iterator[Finding]:
-    """The same on groups."""
-    return _findings(evidence, _told_by_groups)
-
-
-def of_response(evidence: Evidence) -> Iterator[Finding]:
-    """The same where quasi-identifiers are randomized too: they are linked as they are published."""
-    return _findings(evidence, _told_by_response)
-
-
-def _findings(evidence: Evidence, tell: Callable[[Evidence, Linked], Told]) -> Iterator[Finding]:
+def register(evidence: Evidence) -> Iterator[Finding]:
+    """Who links people with the rows that are published with their values."""
     if evidence.external is None:
         raise DoesNotApply("no register was given.")
     linked = Linked.of(evidence)
     yield rows_finding(linked, evidence.manifest.data.rows)
+    tell = {"randomized": _told_by_values, "groups": _told_by_groups, "response": _told_by_response}[evidence.kind]
     yield values_finding(linked, tell(evidence, linked))
 
 
@@ -104,22 +92,18 @@ def _told_by_values(evidence: Evidence, linked: Linked) -> Told:
         here = (evidence.sub_tables == number) & (linked.rows != NOBODY)
         shown = np.searchsorted(table.codes, evidence.published[here])
         shares = quotas / max(1, quotas.sum())
-        sums[:, table.codes] += _counted(linked, linked.rows[here], shown, shares.size) @ _posterior(table, shares)
+        rows = cross_counts(linked.rows[here], shown, linked.people.size, shares.size)
+        sums[:, table.codes] += rows @ _posterior(table.matrix, shares)
         own = limits_at(table.bounds, np.arange(shares.size, dtype=np.int32), shares)
         limits[table.codes] = np.maximum(limits[table.codes], np.where(shares > 0, own, 0.0))
     return Told(sums, np.where(limits > 0, limits, np.inf), True, mechanism.domain.labels)
 
 
-def _posterior(table: SubTable, shares: FloatArray) -> FloatArray:
+def _posterior(matrix: Matrix, shares: FloatArray) -> FloatArray:
     """Return [published, true]."""
-    joint = table.matrix.dense() * shares
+    joint = matrix.dense() * shares
     total = joint.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(joint, total, out=np.zeros_like(joint), where=total > 0))
-
-
-def _counted(linked: Linked, rows: IntArray, values: IntArray, size: int) -> FloatArray:
-    counts = np.bincount(rows * size + values, minlength=linked.people.size * size)
-    return counts.reshape(-1, size).astype(np.float64)
 
 
 def _told_by_groups(evidence: Evidence, linked: Linked) -> Told:
@@ -142,9 +126,9 @@ def _told_by_response(evidence: Evidence, linked: Linked) -> Told:
     size = len(labels)
     _check_size(linked, size)
     here = linked.rows != NOBODY
-    sums: FloatArray = _counted(linked, linked.rows[here], shown[here].astype(np.int64), size)
+    sums = cross_counts(linked.rows[here], shown[here], linked.people.size, size).astype(np.float64)
     if mechanism is not None:
-        sums = sums @ _posterior(mechanism.tables[0], np.bincount(own, minlength=size) / own.size)
+        sums = sums @ _posterior(mechanism.matrix, np.bincount(own, minlength=size) / own.size)
     limit = evidence.manifest.risk_claim.limit
     strictest = min([limit.limit, *(group.limit for group in limit.groups)], key=float)
     return Told(sums, np.full(size, float(strictest)), False, labels)
@@ -237,6 +221,6 @@ ATTACKER = Attacker(
     name="register",
     knows="has a register of persons to link with",
     why_not_covered="The guarantee is about sensitive values, not about whose row is whose.",
-    on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
+    on=everywhere(register),
     place=15,
 )

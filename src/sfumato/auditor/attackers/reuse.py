@@ -17,7 +17,8 @@ always.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,8 @@ from sfumato.claims.odds import equal_twice, told_factor
 from sfumato.errors import ReleaseError, UsageError
 from sfumato.release.verify.verification import as_published
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
-from sfumato.values.attributes import Attribute, SensitiveDomain
-from sfumato.values.chance import Tallies, allowed
+from sfumato.values.attributes import Attribute
+from sfumato.values.chance import Tallies, allowed, counted
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 
@@ -40,15 +41,6 @@ LEVEL = 1e-6
 QUESTION = "Were the two releases drawn with the same random words?"
 AS_STATED = "The policy names a record key: values that stay are published alike, as stated. That is not covered."
 USED_TWICE = "The same words were used in both releases: the noise of values that stayed is the same."
-
-
-@dataclass(frozen=True)
-class Linked:
-    """Rows of two releases that are held to be of one person."""
-
-    columns: tuple[str, ...]
-    rows: IntArray  # of this release
-    earlier: IntArray
 
 
 def reuse(evidence: Evidence) -> Iterator[Finding]:
@@ -83,15 +75,20 @@ def _comparable(release: Release, earlier: Release) -> Iterator[tuple[Mechanism,
     """Yield mechanisms of both with one matrix over the same values; their columns may have other names."""
     for own in release.manifest.mechanism_values:
         for other in earlier.manifest.mechanism_values:
-            if own.is_whole and other.is_whole and _labels(own.domain) == _labels(other.domain):
+            labels, others = ([tuple(part.labels) for part in each.domain.parts] for each in (own, other))
+            if own.is_whole and other.is_whole and labels == others:
                 yield own, other
 
 
-def _labels(domain: SensitiveDomain) -> list[tuple[str, ...]]:
-    return [tuple(part.labels) for part in domain.parts]
-
-
 # --- rows of one person -----------------------------------------------------------------------------------------------
+
+
+class Linked(NamedTuple):
+    """Rows of two releases that are held to be of one person."""
+
+    columns: tuple[str, ...]
+    rows: IntArray  # of this release
+    earlier: IntArray
 
 
 def _linked(release: Release, earlier: Release) -> Linked:
@@ -99,7 +96,10 @@ def _linked(release: Release, earlier: Release) -> Linked:
 
     The choice depends on these columns only, not on what was drawn.
     """
-    shared = [name for name in _untouched(release) if name in _untouched(earlier)]
+    own, other = (
+        [c.name for c in each.manifest.columns if c.treatment in ("untouched", "binned")] for each in (release, earlier)
+    )
+    shared = [name for name in own if name in other]
     if not shared:
         raise DoesNotApply("the two releases have no column in common that is published as it is.")
     columns = {name: ColumnCodes(Attribute(name, "other")) for name in shared}
@@ -111,10 +111,6 @@ def _linked(release: Release, earlier: Release) -> Linked:
     return best
 
 
-def _untouched(release: Release) -> list[str]:
-    return [c.name for c in release.manifest.columns if c.treatment in ("untouched", "binned")]
-
-
 def _by(names: tuple[str, ...], sides: Sequence[dict[str, CodeArray]]) -> Linked:
     """Link rows whose combination of these columns stands once in each release."""
     split = sides[0][names[0]].size
@@ -122,13 +118,10 @@ def _by(names: tuple[str, ...], sides: Sequence[dict[str, CodeArray]]) -> Linked
     for name in names:
         column = np.concatenate([side[name] for side in sides]).astype(np.int64)
         _, number = np.unique(number * (column.max(initial=0) + 1) + column, return_inverse=True)
-    own, other = number[:split], number[split:]
-    size = int(number.max(initial=-1)) + 1
-    once = (np.bincount(own, minlength=size) == 1) & (np.bincount(other, minlength=size) == 1)
-    places = np.zeros((2, size), dtype=np.int64)
-    for side, numbers in enumerate((own, other)):
-        places[side, numbers] = np.arange(numbers.size)
-    return Linked(names, places[0, once], places[1, once])
+    alone = [np.unique(part, return_index=True, return_counts=True) for part in (number[:split], number[split:])]
+    (own, rows), (other, earlier) = ((keys[times == 1], first[times == 1]) for keys, first, times in alone)
+    _, here, there = np.intersect1d(own, other, assume_unique=True, return_indices=True)
+    return Linked(names, rows[here], earlier[there])
 
 
 # --- how often independent draws are equal ----------------------------------------------------------------------------
@@ -156,10 +149,11 @@ def equal_shares(first: Matrix, second: Matrix) -> tuple[float, float]:
 def equal_rows(equal: BoolArray, first: Matrix, second: Matrix) -> Tallies:
     """Return how many linked rows are published equal, and how many differ."""
     least, most = equal_shares(first, second)
-    hits, rows = float(np.count_nonzero(equal)), float(equal.size)
-    words = ("linked rows that are published equal", "linked rows that are published different")
-    both = np.array([hits, rows - hits]), np.array([rows, rows]), np.array([most, 1 - least])
-    return Tallies(*both, 2, lambda number: words[number])
+    hits, rows = int(np.count_nonzero(equal)), equal.size
+    return counted([
+        (hits, rows, most, "linked rows that are published equal"),
+        (rows - hits, rows, 1 - least, "linked rows that are published different"),
+    ])  # fmt: skip
 
 
 # --- what they show ---------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodC
 from sfumato.auditor.compare.searching import REFUSALS, nearest
 from sfumato.auditor.compare.translating import Translated, grid, limit_of, translations
 from sfumato.auditor.compare.trials import Bench
-from sfumato.auditor.running import Progress, no_progress, now, software
+from sfumato.auditor.record import Progress, no_progress, now, software
 from sfumato.errors import UsageError
 from sfumato.methods.generalization import read_hierarchy
 from sfumato.publisher.table import Table, profile

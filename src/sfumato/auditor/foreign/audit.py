@@ -21,8 +21,7 @@ from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, named
 from sfumato.auditor.foreign.linked import Combinations, ForeignEvidence, Linked, combinations, plain
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import MOST_SHARES, Knowledge, columns_of_prior, open_register
-from sfumato.auditor.record import Audit
-from sfumato.auditor.running import Attack, Progress, now, run, software
+from sfumato.auditor.record import Attack, Audit, Progress, now, run, software
 from sfumato.auditor.utility.usefulness import TableUtility, Utility
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
