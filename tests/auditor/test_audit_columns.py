@@ -13,9 +13,9 @@ import pytest
 import sfumato as sf
 from sfumato.analyst.release import open_release
 from sfumato.auditor.attackers.column import of_randomized
+from sfumato.auditor.beliefs import compositions
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import Finding
-from sfumato.auditor.sub_tables import compositions
 from sfumato.publisher.policy import Policy
 from sfumato.values.matrix.retention import WORDS
 from tests.conftest import make_policy

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.auditor.attackers.composition import composition_beliefs, composition_finding
-from sfumato.auditor.sub_tables import Counts
+from sfumato.auditor.beliefs import Counts
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors
 from sfumato.errors import UsageError
 from sfumato.methods.small_domain.planner import uniform_matrix

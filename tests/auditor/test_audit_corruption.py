@@ -19,7 +19,7 @@ from sfumato.auditor.attackers.corruption import (
     randomized_finding,
     randomized_movement,
 )
-from sfumato.auditor.sub_tables import Counts
+from sfumato.auditor.beliefs import Counts
 from sfumato.auditor.worlds import (
     arrangements,
     chance_of,

@@ -15,10 +15,10 @@ from sfumato.auditor.attackers.composition import composition_beliefs, compositi
 from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.linking import response_findings
 from sfumato.auditor.attackers.posterior import posterior_finding
+from sfumato.auditor.beliefs import Counts
 from sfumato.auditor.finding import Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
-from sfumato.auditor.sub_tables import Counts
 from sfumato.claims.claim import BOTH
 from sfumato.methods.response import solve
 from sfumato.methods.robustness import group_records, merge_records

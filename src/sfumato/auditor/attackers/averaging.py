@@ -40,9 +40,9 @@ from sfumato.auditor.attackers.averaging_groups import of_groups
 from sfumato.auditor.attackers.linking import PRIOR, UNTOUCHED, RowBeliefs, attacked, row_beliefs
 from sfumato.auditor.attackers.linking import QUESTION as WHICH_SENSITIVE
 from sfumato.auditor.attackers.posterior import QUESTION, worst_prior_finding, worst_priors
+from sfumato.auditor.beliefs import Quotas, compositions, held_records
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import ROUNDING, Finding
-from sfumato.auditor.sub_tables import Quotas, compositions, held_records
 from sfumato.claims.odds import with_fresh_noise
 from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.joint import JointTable

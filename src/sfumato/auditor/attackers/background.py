@@ -17,12 +17,11 @@ import numpy as np
 from sfumato.auditor.attacker import Attacker, listed
 from sfumato.auditor.attackers.frequencies import EXPECTED, beliefs_finding, cases_of
 from sfumato.auditor.attackers.posterior import PI_CLAIM
-from sfumato.auditor.beliefs import RecordBeliefs, record_beliefs
+from sfumato.auditor.beliefs import RecordBeliefs, has_sub_tables, record_beliefs
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, from_file, from_table
-from sfumato.auditor.sub_tables import has_sub_tables
 from sfumato.methods.robustness import Composition, breaches, posteriors_by_group
 from sfumato.methods.robustness.check import CLOSE
 from sfumato.methods.robustness.posterior import MOST_STATES

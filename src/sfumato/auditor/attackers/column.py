@@ -28,12 +28,11 @@ from sfumato.auditor.attackers.composition import ATTACKER as COMPOSITION
 from sfumato.auditor.attackers.composition import MOST_VALUES, composition_beliefs
 from sfumato.auditor.attackers.label import ATTACKER as LABEL
 from sfumato.auditor.attackers.posterior import moved, stated
-from sfumato.auditor.beliefs import limits_at, worst_finding
+from sfumato.auditor.beliefs import Counts, Quotas, compositions, has_sub_tables, held_records, limits_at, worst_finding
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.knowledge import MOST_SHARES
-from sfumato.auditor.sub_tables import Counts, Quotas, compositions, has_sub_tables, held_records
 from sfumato.claims.claim import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.manifest import Manifest

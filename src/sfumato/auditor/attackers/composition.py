@@ -30,10 +30,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, listed
-from sfumato.auditor.beliefs import bounds_of, limits_at, worst_finding
+from sfumato.auditor.beliefs import Counts, bounds_of, compositions, limits_at, worst_finding
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.auditor.sub_tables import Counts, compositions
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix

@@ -24,11 +24,11 @@ from sfumato.auditor.attackers.background import background_finding, promised_se
 from sfumato.auditor.attackers.composition import check_known, composition_finding
 from sfumato.auditor.attackers.linking import attacked, risks
 from sfumato.auditor.attackers.posterior import posterior_finding
+from sfumato.auditor.beliefs import Counts, compositions, has_sub_tables
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, known_records
-from sfumato.auditor.sub_tables import Counts, compositions, has_sub_tables
 from sfumato.auditor.worlds import Number, chance_of, enumerate_posteriors, independent
 from sfumato.errors import UsageError
 from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group, worst_posteriors

@@ -23,11 +23,18 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
-from sfumato.auditor.classes import classes_by_place, classes_of_both, codes_of_rows, other_columns
-from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
+from sfumato.auditor.beliefs import compositions, has_sub_tables
+from sfumato.auditor.evidence import (
+    UNMATCHED,
+    DoesNotApply,
+    Evidence,
+    classes_by_place,
+    classes_of_both,
+    codes_of_rows,
+    other_columns,
+)
 from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.auditor.grouped import MIXED
-from sfumato.auditor.sub_tables import compositions, has_sub_tables
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify.order import BLOCKS, LEVEL, RANGES, Classes
 from sfumato.values.arrays import IntArray

@@ -41,13 +41,11 @@ import numpy as np
 from scipy import special
 
 from sfumato.auditor.attacker import IN_GROUPS, Attacker, listed
-from sfumato.auditor.beliefs import Cases, observed_cases
-from sfumato.auditor.classes import classes_of_records, other_columns
+from sfumato.auditor.beliefs import Cases, compositions, observed_cases
 from sfumato.auditor.codes import cross_counts
-from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence, classes_of_records, other_columns
 from sfumato.auditor.finding import Finding, chance_finding
 from sfumato.auditor.knowledge import MOST_SHARES
-from sfumato.auditor.sub_tables import compositions
 from sfumato.release.verify.order import Classes
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.chance import Tallies, counted, joined

@@ -12,6 +12,7 @@ from sfumato.auditor.beliefs import (
     Cases,
     RecordBeliefs,
     bounds_of,
+    compositions,
     expected_cases,
     observed_cases,
     record_beliefs,
@@ -19,7 +20,6 @@ from sfumato.auditor.beliefs import (
 )
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
-from sfumato.auditor.sub_tables import compositions
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
-from sfumato.auditor.beliefs import limits_at, worst_finding
+from sfumato.auditor.beliefs import Quotas, compositions, has_sub_tables, held_records, limits_at, worst_finding
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
-from sfumato.auditor.sub_tables import Quotas, compositions, has_sub_tables, held_records
 from sfumato.values.mechanism import Mechanism
 
 

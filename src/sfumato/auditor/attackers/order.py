@@ -32,8 +32,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attacker import Attacker, Listed
-from sfumato.auditor.classes import classes_by_place, classes_of_both, codes_of_rows, other_columns
-from sfumato.auditor.evidence import UNMATCHED, Evidence
+from sfumato.auditor.evidence import (
+    UNMATCHED,
+    Evidence,
+    classes_by_place,
+    classes_of_both,
+    codes_of_rows,
+    other_columns,
+)
 from sfumato.auditor.finding import SHOWN, Exposed, Finding, chance_finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError

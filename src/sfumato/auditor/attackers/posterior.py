@@ -24,10 +24,10 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.auditor.attacker import Attacker, listed
+from sfumato.auditor.beliefs import Quotas, compositions, held_records
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
 from sfumato.auditor.grouped import GroupTables
-from sfumato.auditor.sub_tables import Quotas, compositions, held_records
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim
 from sfumato.values.attributes import SensitiveDomain

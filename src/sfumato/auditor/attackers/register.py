@@ -18,12 +18,11 @@ import numpy as np
 from sfumato.auditor.attacker import Attacker, everywhere
 from sfumato.auditor.attackers.composition import MOST_VALUES
 from sfumato.auditor.attackers.order import sensitive_values
-from sfumato.auditor.beliefs import limits_at
+from sfumato.auditor.beliefs import compositions, limits_at
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.knowledge import register as read_register
-from sfumato.auditor.sub_tables import compositions
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 

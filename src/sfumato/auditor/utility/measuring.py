@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analyst.tables import JointTable
+from sfumato.auditor.beliefs import compositions
 from sfumato.auditor.codes import text_of
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.sub_tables import compositions
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.usefulness import (
     AssociationUtility,
