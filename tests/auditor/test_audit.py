@@ -163,7 +163,7 @@ def test_expected_figures_are_the_mean_of_many_releases(tmp_path: Path) -> None:
         sexes = evidence.signatures(["sex"]).table
         cases = observed_cases(evidence.true, evidence.published, evidence.sub_tables, sexes, evidence.mechanism)
         found = record_beliefs(evidence.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
-        means.append(found.mean(found.beliefs))
+        means.append(np.average(found.beliefs, weights=found.numbers))
         quotas = [
             np.bincount(evidence.true[evidence.sub_tables == k], minlength=12)[t.codes]
             for k, t in enumerate(evidence.mechanism.tables)
@@ -171,7 +171,7 @@ def test_expected_figures_are_the_mean_of_many_releases(tmp_path: Path) -> None:
         cases = expected_cases(evidence.mechanism, evidence.true, sexes, quotas)
         assert cases.weights.sum() == pytest.approx(300)
         found = record_beliefs(evidence.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
-        expected = found.mean(found.beliefs)
+        expected = np.average(found.beliefs, weights=found.numbers)
     error = np.std(means, ddof=1) / np.sqrt(40)
     assert abs(np.mean(means) - expected) < 4 * error + 1e-12
 
