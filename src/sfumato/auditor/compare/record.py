@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -64,6 +64,11 @@ class Figures:
     publish_seconds: float | None
     promised: Promised | None = None  # its own bound, as the audit measures it on the first release
 
+    @property
+    def of_releases(self) -> bool:
+        """Whether releases were made: a baseline publishes none, bounds no belief and draws nothing."""
+        return self.publish_seconds is not None
+
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Figures:
         """Return the figures of some releases."""
@@ -98,11 +103,6 @@ class Outcome:
     figures: Figures | None = None
     reason: str = ""
 
-    @property
-    def published(self) -> bool:
-        """Whether its releases were measured. A baseline publishes none: it bounds no belief, and draws nothing."""
-        return self.figures is not None and self.figures.publish_seconds is not None
-
 
 @dataclass(frozen=True, repr=False)
 class MethodComparison(Private, Drawn):
@@ -124,13 +124,12 @@ class MethodComparison(Private, Drawn):
     at_equal_risk: tuple[Outcome, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
-    comparison_version: int = field(default=VERSION)
+    comparison_version: int = VERSION
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON-ready values. Keys: docs/json.md."""
         listed = asdict(self)
-        verdicts = {"conclusions": list(self.conclusions())}
-        return {"comparison_version": listed.pop("comparison_version"), **listed, **verdicts}
+        return {"comparison_version": listed.pop("comparison_version"), **listed, "conclusions": [*self.conclusions()]}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> MethodComparison:
@@ -149,7 +148,7 @@ class MethodComparison(Private, Drawn):
     @property
     def measured(self) -> bool:
         """Whether a method that bounds a belief was measured, at the requirement or at equal risk."""
-        return any(each.published for each in (*self.methods, *self.at_equal_risk))
+        return any(each.figures and each.figures.of_releases for each in (*self.methods, *self.at_equal_risk))
 
     def to_arrow(self) -> Any:
         """Return a row for each method and reference, and again at equal risk; figures are means over the releases."""
@@ -158,7 +157,7 @@ class MethodComparison(Private, Drawn):
         compared = {"at the requirement": (*self.methods, *self.references), "at equal risk": self.at_equal_risk}
         rows = [
             {"compared": when, "method": o.method, "asked": o.asked, "reason": o.reason}
-            | {name: None if o.figures is None else _mean(getattr(o.figures, name)) for name in SHARES}
+            | {name: _mean(getattr(o.figures, name, None)) for name in SHARES}
             for when, outcomes in compared.items()
             for o in outcomes
         ]
@@ -216,19 +215,21 @@ class MethodComparison(Private, Drawn):
 
     def conclusions(self) -> Iterator[str]:
         """Yield what the comparison comes to: no winner is named where the releases of two methods overlap."""
-        yield _winner("At this requirement", [each for each in self.methods if each.published], self.repeat)
-        if any(each.figures and not each.published for each in self.methods):
+        asked, equal = _measured(self.methods), _measured(self.at_equal_risk)
+        bounding = {name: of for name, of in asked.items() if of.of_releases}
+        yield _winner("At this requirement", bounding, self.repeat)
+        if len(bounding) < len(asked):
             yield "Generalization is left out there: it bounds no belief, and is what others are compared with."
         if self.target is not None:
-            yield _winner(f"At equal measured risk ({self.target:.1%})", self.at_equal_risk, self.repeat)
-            yield from _short_of(self.at_equal_risk, self.target)
-        nothing, everything = (each.figures for each in self.references)
-        assert nothing is not None
-        assert everything is not None
+            yield _winner(f"At equal measured risk ({self.target:.1%})", equal, self.repeat)
+            risks = {name: of.guessed.mean for name, of in equal.items()}
+            if short := [f"{name} {risk:.1%}" for name, risk in risks.items() if risk < self.target - SHORT]:
+                below = f"Below that risk by more than {SHORT:.0%} of the people, since no parameter tried is nearer"
+                yield f"{below}: {', '.join(short)}."
+        nothing, everything = _measured(self.references).values()
         yield from _uniform_better(self.methods)
-        for when, outcomes in (("At this requirement", self.methods), ("At equal measured risk", self.at_equal_risk)):
-            yield from _useless(when, outcomes, nothing.mean_error.mean)
-            yield from _withheld(when, outcomes)
+        for when, measured in (("At this requirement", asked), ("At equal measured risk", equal)):
+            yield from _poor(when, measured, nothing.mean_error.mean)
         yield (
             f"With the independence table one is right about {nothing.guessed.mean:.1%} of the people, with the table "
             f"itself about {everything.guessed.mean:.1%}. A guess by association is as good as the association is that "
@@ -241,66 +242,53 @@ def _mean(figure: Spread | float | None) -> float | None:
     return figure.mean if isinstance(figure, Spread) else figure
 
 
-def _winner(when: str, outcomes: Sequence[Outcome], repeat: int) -> str:
-    measured = [(each.method, each.figures) for each in outcomes if each.figures]
+def _measured(outcomes: Sequence[Outcome]) -> dict[str, Figures]:
+    return {each.method: each.figures for each in outcomes if each.figures}
+
+
+def _winner(when: str, measured: Mapping[str, Figures], repeat: int) -> str:
     if not measured:
         return f"{when}, no method was measured."
-    name, best = min(measured, key=lambda pair: pair[1].mean_error.mean)
-    error = best.mean_error
+    name = min(measured, key=lambda name: measured[name].mean_error.mean)
+    best, error = measured[name], measured[name].mean_error
     if repeat == 1:
         return (
             f"{when}, {name} has the least mean error, {error.mean:.1%}, on one release: how much that varies is not "
             "known, and no winner is named."
         )
-    close = [other for other, figures in measured if other != name and figures.mean_error.low <= error.high]
+    close = [other for other, of in measured.items() if other != name and of.mean_error.low <= error.high]
     told = f"{error.mean:.1%}"
-    if best.publish_seconds is not None:  # else there is one table: it draws nothing
+    if best.of_releases:  # else there is one table
         told += f" ({error.low:.1%} to {error.high:.1%} over {repeat} releases)"
     others = (
         f"; {', '.join(close)} cannot be told from it" if close else ". All releases of the others have larger ones"
     )
-    return (
-        f"{when}, the least mean error is {told}, of {name}, with a belief of up to {best.worst:.1%} in a true value"
-        f"{others}."
-    )
+    belief = f"with a belief of up to {best.worst:.1%} in a true value"
+    return f"{when}, the least mean error is {told}, of {name}, {belief}{others}."
 
 
-def _short_of(outcomes: Sequence[Outcome], target: float) -> Iterator[str]:
-    """Tell who is not at equal risk, but well below: no parameter is nearer."""
-    risks = {each.method: each.figures.guessed.mean for each in outcomes if each.figures}
-    told = [f"{name} {risk:.1%}" for name, risk in risks.items() if risk < target - SHORT]
-    if told:
-        names = ", ".join(told)
-        yield f"Below that risk by more than {SHORT:.0%} of the people, since no parameter tried is nearer: {names}."
-
-
-def _useless(when: str, outcomes: Sequence[Outcome], chance: float) -> Iterator[str]:
-    names = [each.method for each in outcomes if each.figures and each.figures.mean_error.mean >= chance]
-    if names:
+def _poor(when: str, measured: Mapping[str, Figures], chance: float) -> Iterator[str]:
+    """Tell who is no better than the independence table, which is off by `chance`, and who withholds records."""
+    if names := [name for name, of in measured.items() if of.mean_error.mean >= chance]:
         yield (
             f"{when}, no better than the independence table (mean error {chance:.1%}), in which values depend on "
             f"nothing: {', '.join(names)}."
+        )
+    if told := [f"{name} {1 - of.published_share:.1%}" for name, of in measured.items() if of.published_share < 1]:
+        yield (
+            f"{when}, records are withheld: {', '.join(told)}. They are missing from counts, and their people are "
+            "guessed like all others; that somebody is missing tells more (`sfumato audit`, missing)."
         )
 
 
 def _uniform_better(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Say that plain uniform perturbation estimates the values better than fine-grain, clearly."""
-    far = {each.method: each.figures.sensitive_distance for each in outcomes if each.figures}
+    far = {name: of.sensitive_distance for name, of in _measured(outcomes).items()}
     plain, fine = far.get(Uniform.name), far.get(FineGrain.name, 0.0)
     if plain is not None and plain < CLEARLY * fine:
         yield (
             "Plain uniform perturbation estimates the values better than fine-grain: a total variation of "
             f"{plain:.2%} against {fine:.2%}. Give fine-grain a retention_floor, or choose uniform."
-        )
-
-
-def _withheld(when: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
-    shares = {each.method: 1 - each.figures.published_share for each in outcomes if each.figures}
-    told = [f"{name} {share:.1%}" for name, share in shares.items() if share > 0]
-    if told:
-        yield (
-            f"{when}, records are withheld: {', '.join(told)}. They are missing from counts, and their people are "
-            "guessed like all others; that somebody is missing tells more (`sfumato audit`, missing)."
         )
 
 
@@ -347,10 +335,9 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _promises(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for each in outcomes:
-        if each.figures and (own := each.figures.promised):
-            held = (
-                f"Measured {own.worst:.4g} ({own.attacker}), promised {own.direction} {own.bound:.4g}: {own.verdict}."
-            )
-            yield indented(f"{each.method}: {each.promise} {held}")
-        elif each.figures:
-            yield indented(f"{each.method}: {each.promise}")
+        if each.figures is not None:
+            own, told = each.figures.promised, f"{each.method}: {each.promise}"
+            if own is not None:
+                told += f" Measured {own.worst:.4g} ({own.attacker}), promised {own.direction} {own.bound:.4g}: "
+                told += f"{own.verdict}."
+            yield indented(told)

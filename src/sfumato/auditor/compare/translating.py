@@ -15,8 +15,8 @@ attacker, and says so (`promise`). A comparison holds the number alike, and meas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -62,7 +62,7 @@ class Translated:
     requirement: dict[str, Any]
     asked: str  # the requirement in short
     promise: str  # in words: what is bounded, against whom
-    own: bool = field(default=False)  # whether it is what the policy itself asks for
+    own: bool = False  # whether it is what the policy itself asks for
 
     @property
     def is_baseline(self) -> bool:
@@ -127,8 +127,17 @@ def known_columns(table: Table, r: int) -> tuple[str, ...]:
 def translations(policy: Policy, table: Table, limit: Fraction) -> tuple[Translated, ...]:
     """Return the requirement for every method; the policy's own as it stands there."""
     own = own_name(policy)
-    found = tuple(_all(policy, table, limit))
-    return tuple(_of_policy(policy, each) if each.name == own else each for each in found)
+    known = policy.method.known_sets or (known_columns(table, diversity(limit)),)
+    method, rule = (part.model_dump(exclude_unset=True) for part in (policy.method, policy.requirement_rule))
+    found: list[Translated] = []
+    for each in METHODS:
+        for options in each.compared(known):
+            name, promise, asked = each.label(options), each.promised(options), _rule(policy, each, table, limit)
+            if name == own:
+                found.append(Translated(name, method, rule, _short(rule), promise, own=True))
+            else:
+                found.append(Translated(name, {"name": each.name, **options}, asked, _short(asked), promise))
+    return *found, generalized(diversity(limit))
 
 
 def own_name(policy: Policy) -> str:
@@ -136,34 +145,17 @@ def own_name(policy: Policy) -> str:
     return policy.method.label(policy.method.model_dump())
 
 
-def _all(policy: Policy, table: Table, limit: Fraction) -> Iterator[Translated]:
-    known = policy.method.known_sets or (known_columns(table, diversity(limit)),)
-    for method in METHODS:
-        rule = _rule(policy, method, table, limit)
-        for options in method.compared(known):
-            section = {"name": method.name, **options}
-            yield Translated(method.label(options), section, rule, _short(rule), method.promised(options))
-    yield generalized(diversity(limit))
-
-
-def _of_policy(policy: Policy, like: Translated) -> Translated:
-    method, rule = (part.model_dump(exclude_unset=True) for part in (policy.method, policy.requirement_rule))
-    return Translated(like.name, method, rule, _short(rule), like.promise, own=True)
-
-
 def _rule(policy: Policy, method: type[Method], table: Table, limit: Fraction) -> dict[str, Any]:
-    """Return the limit as the method takes it."""
+    """Return the limit as the method takes it.
+
+    Of a method for values that is the policy's own bound, where it takes it; else rho2 = limit for the largest share.
+    """
     if RiskLimit in method.takes:
         return {"risk_limit": str(limit)}
     if Diversity in method.takes:
         return {"l": diversity(limit)}
     if Robustness in method.takes:
         return {"r": diversity(limit)}
-    return _value_rule(policy, method, table, limit)
-
-
-def _value_rule(policy: Policy, method: type[Method], table: Table, limit: Fraction) -> dict[str, Any]:
-    """Return the policy's own bound on values, where the method takes it; else rho2 = limit for the largest share."""
     rule = policy.requirement_rule
     plain = rule.rho2 is not None and not rule.values
     if RhoPrivacy in policy.method.takes and (Amplification in method.takes or plain):
@@ -207,31 +199,17 @@ def _number(value: float | str) -> str:
 def grid(like: Translated, table: Table) -> tuple[Translated, ...]:
     """Return the method with other parameters, all else alike: from the strictest to the loosest."""
     steps = [Fraction(k, POINTS) for k in range(1, POINTS)]
-    shares = range(min(table.values, POINTS), 1, -1)
     if like.is_baseline:
         return tuple(generalized(1 + (table.values - 1) * float(step)) for step in reversed(steps))
-    taken = named(like.method["name"]).takes
-    if Amplification in taken:
-        return tuple(_with(like, {"gamma": _gamma(k)}) for k in range(POINTS))
-    if RhoPrivacy in taken:
-        return tuple(
-            _with(like, {"rho1": str(table.largest_share), "rho2": str(limit)}) for limit in _above(table, 1, steps)
-        )
-    if RiskLimit in taken:  # a limit above the risk of the table itself is none
-        limits = _above(table, table.largest_belief, steps)
-        return tuple(_with(like, {"risk_limit": str(limit)}) for limit in limits)
-    return tuple(_with(like, {"l" if Diversity in taken else "r": l}) for l in shares)  # noqa: E741
-
-
-def _above(table: Table, most: Fraction | int, steps: Sequence[Fraction]) -> Iterator[Fraction]:
-    """Yield beliefs between the largest share and `most`."""
-    return (table.largest_share + (most - table.largest_share) * step for step in steps)
-
-
-def _gamma(k: int) -> str:
-    """Return gamma - 1 from 0.05 to 1000, in equal ratios."""
-    return f"{1 + 0.05 * 20_000 ** (k / (POINTS - 1)):.4g}"
-
-
-def _with(like: Translated, rule: dict[str, Any]) -> Translated:
-    return Translated(like.name, like.method, rule, _short(rule), like.promise)
+    taken, share = named(like.method["name"]).takes, table.largest_share
+    rules: list[dict[str, Any]]
+    if Amplification in taken:  # gamma - 1 from 0.05 to 1000, in equal ratios
+        rules = [{"gamma": f"{1 + 0.05 * 20_000 ** (k / (POINTS - 1)):.4g}"} for k in range(POINTS)]
+    elif RhoPrivacy in taken:
+        rules = [{"rho1": str(share), "rho2": str(share + (1 - share) * step)} for step in steps]
+    elif RiskLimit in taken:  # a limit above the risk of the table itself is none
+        rules = [{"risk_limit": str(share + (table.largest_belief - share) * step)} for step in steps]
+    else:
+        name = "l" if Diversity in taken else "r"
+        rules = [{name: number} for number in range(min(table.values, POINTS), 1, -1)]
+    return tuple(Translated(like.name, like.method, rule, _short(rule), like.promise) for rule in rules)

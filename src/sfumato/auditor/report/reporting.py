@@ -8,15 +8,18 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict, ValidationError, create_model
 
 from sfumato.analyst.release import Release, open_release
 from sfumato.auditor.evidence import Evidence
+from sfumato.auditor.finding import Direction, Scale, Verdict
 from sfumato.auditor.report.page import Notice, Page, Section, html_of
 from sfumato.auditor.report.page_audit import Compared, comparison, findings, public_findings, utility
 from sfumato.auditor.report.page_counts import Truth, certainty, counts
 from sfumato.auditor.report.page_mechanism import binding, blurring
-from sfumato.auditor.report.page_record import what_is_wrong
 from sfumato.auditor.report.page_words import citing, limits, promise, story
 from sfumato.auditor.utility.truth import true_counts
 from sfumato.errors import UsageError
@@ -124,10 +127,15 @@ def check_place(path: Path, public: bool) -> None:
 
 def check_record(record: Record, release: Release) -> None:
     """Raise unless the record is whole, and of this release."""
+    hint = "Make one with `sfumato audit`."
     if record.get("audit_version") != 1:
-        raise UsageError("The audit is not a record of version 1.", "Make one with `sfumato audit`.")
-    if problem := what_is_wrong(record):
-        raise UsageError(f"The record of the audit is damaged: {problem}.", "Make one with `sfumato audit`.")
+        raise UsageError("The audit is not a record of version 1.", hint)
+    try:
+        WHOLE.model_validate(dict(record))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"The record of the audit is damaged: {place}: {first['msg']}.", hint) from None
     if record.get("release_id") != release.manifest.release_id:
         raise UsageError(
             f"The audit is of release {record.get('release_id')}, not of {release.manifest.release_id}.",
@@ -170,3 +178,52 @@ def _compared(outcome: Outcome) -> Compared:
         return Compared(outcome.method, reason=outcome.reason)
     seconds = [s for s in (figures.plan_seconds, figures.publish_seconds) if s is not None]
     return Compared(outcome.method, figures.guessed.mean, figures.mean_error.mean, sum(seconds) if seconds else None)
+
+
+# --- what a page needs of the record of an audit (docs/json.md) ------------------------------------------------------
+
+
+def _part(**kinds: Any) -> Any:
+    """Return a model: other keys may be there; those that are needed are of their types."""
+    fields: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
+    return create_model("Part", __config__=ConfigDict(strict=True), **fields)
+
+
+def _each(kind: Any, names: str) -> dict[str, Any]:
+    return dict.fromkeys(names.split(), kind)
+
+
+def _list(kind: Any) -> GenericAlias:
+    return GenericAlias(list, (kind,))
+
+
+NUMBER = float | None
+NEAREST = _part(who=str, risk=float, bound=float, prior=NUMBER)
+FINDING = _part(
+    **_each(str, "attacker about question assumption measured remark who why_bound why_not_covered"),
+    **_each(NUMBER, "mean promised stated baseline excess"),
+    verdict=Verdict,
+    worst=float,
+    is_bound=bool,
+    direction=Direction,
+    interval=list[float] | None,
+    records=int,
+    at_risk=int,
+    exposed=_list(_part(who=str, records=int, risk=float)),
+    nearest=NEAREST | None,
+    scale=Scale,
+)
+TABLE = _part(
+    columns=list[str], cells=int, **_each(NUMBER, "total_variation naive_total_variation median_error covered")
+)
+QUERIES = _part(asked=int, **_each(NUMBER, "mean_error median_error naive_mean_error naive_median_error"))
+ASSOCIATION = _part(**_each(str, "first second measure"), **_each(NUMBER, "truth estimate naive"))
+UTILITY = _part(
+    **_each(NUMBER, "published_share record_utility aggregate_utility"),
+    tables=_list(TABLE),
+    queries=QUERIES | None,
+    associations=_list(ASSOCIATION),
+    notes=list[str],
+)
+NOT_APPLICABLE = _part(attacker=str, reason=str)
+WHOLE = _part(findings=_list(FINDING), not_applicable=_list(NOT_APPLICABLE), utility=UTILITY, notes=list[str])
