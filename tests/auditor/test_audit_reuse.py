@@ -13,7 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.analyst.release import Release
 from sfumato.auditor.finding import Finding
-from sfumato.engines.rows.selection import RecordKey
+from sfumato.engines.base import RecordKey
 from sfumato.errors import UsageError
 from sfumato.publisher.policy import Policy
 from sfumato.values.randomness import SecretKey

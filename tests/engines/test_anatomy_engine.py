@@ -21,7 +21,7 @@ from scipy.stats import chi2
 
 from sfumato.engines.deal import anatomy
 from sfumato.engines.deal import buckets as grouping
-from sfumato.engines.deal.anatomy import anatomized, dealing_word, regrouped, sensitive_codes, sensitive_values
+from sfumato.engines.deal.anatomy import anatomized, dealing_word, regrouped, sensitive_values
 from sfumato.engines.deal.buckets import DealtRows, Groups, order_by_word, random_order
 from sfumato.engines.embedded import shuffle, sources
 from sfumato.engines.embedded.shuffle import SpillFile, stable_order
@@ -547,15 +547,6 @@ def test_several_sensitive_columns(tmp_path: Path) -> None:
     true = {r["age"]: (r["sex"], r["disease"]) for r in table.to_pylist()}
     found = Counter((row[GROUP], *true[row["age"]]) for row in rows.to_pylist())
     assert found == {(v[GROUP], v["sex"], v["disease"]): v[COUNT] for v in values.to_pylist()}
-
-
-def test_rows_that_are_not_drawn_of_their_persons_have_no_value() -> None:
-    table = scan(patients(20), make_policy(ROLES))
-    domain = profile(table).domain
-    drawn = np.arange(20) % 3 == 0
-    every = np.concatenate(list(sensitive_codes(table.source, table.schema, domain)))
-    some = np.concatenate(list(sensitive_codes(table.source, table.schema, domain, drawn)))
-    assert some.tolist() == every[drawn].tolist()
 
 
 # --- what could leak ------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import csv as pacsv
 from scipy.stats import chi2
 
+from sfumato.engines.base import RecordKey
 from sfumato.engines.embedded import sources
-from sfumato.engines.rows.selection import RecordKey
 from sfumato.errors import PolicyError, TableError, UsageError
 from sfumato.publisher.table import profile, scan
 from sfumato.values.attributes import Domain, SensitiveDomain
@@ -324,18 +324,18 @@ def test_no_identifier_is_left_in_temporary_files(tmp_path: Path, monkeypatch: p
     """Whatever spills: only keyed hashes go to the disk, and nothing stays."""
     import tempfile
 
-    from sfumato.engines.rows import selection
+    from sfumato.engines.embedded import counting
 
     seen: list[bytes] = []
-    close = selection.IdentityIndex.close
+    cleanup = tempfile.TemporaryDirectory.cleanup
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(selection, "MEMORY", "20MB")
+    monkeypatch.setattr(counting, "MEMORY", "20MB")
 
-    def closing(self: Any) -> None:
+    def cleaning(self: Any) -> None:
         seen.extend(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-        close(self)
+        cleanup(self)
 
-    monkeypatch.setattr(selection.IdentityIndex, "close", closing)
+    monkeypatch.setattr(tempfile.TemporaryDirectory, "cleanup", cleaning)
     table = pa.table({"person": [f"planted-{k}" for k in range(200)], "s": ["a", "b"] * 100})
     policy = make_policy({"person": "identifier", "s": "sensitive"}, extra='person = { column = "person" }')
     profile(scan(table, policy))

@@ -14,7 +14,7 @@ import pytest
 
 from sfumato.analyst.release import Release, open_release
 from sfumato.auditor.audit import audit
-from sfumato.engines.rows.selection import RecordKey
+from sfumato.engines.base import RecordKey
 from sfumato.errors import PlanMismatch, ReleaseError
 from sfumato.methods import load_plan
 from sfumato.methods.plan import Plan, content_hash

@@ -118,11 +118,10 @@ def test_rows_are_dealt_at_random(tmp_path: Path) -> None:
             table_rows(opened.source, opened.schema, made.figures.mechanism, key),
             made.figures.mechanism,
             made.figures.quotas,
-            key,
         )
         batch = next(iter(opened.source.batches(["job"])))
         codes = np.array([made.figures.domain.index[v] for v in batch.rows.column(0).to_pylist()], dtype=np.int32)
-        found[labels_of(batch, None, codes)[first]] += 1
+        found[labels_of(batch, key, None, codes)[first]] += 1
     expected = 150 * quota / quota.sum()
     used = expected > 0
     statistic = ((found[used] - expected[used]) ** 2 / expected[used]).sum()
@@ -152,11 +151,10 @@ def test_equal_words_at_a_boundary_are_dealt_again(monkeypatch: pytest.MonkeyPat
         table_rows(opened.source, opened.schema, made.figures.mechanism, key),
         made.figures.mechanism,
         made.figures.quotas,
-        key,
     )
     batch = next(iter(opened.source.batches(["job"])))
     codes = np.array([made.figures.domain.index[v] for v in batch.rows.column(0).to_pylist()], dtype=np.int32)
-    labels = labels_of(batch, None, codes)
+    labels = labels_of(batch, key, None, codes)
     assert np.array_equal(np.bincount(labels), [int(q.sum()) for q in made.figures.quotas])
     assert len(calls) == 3
 

@@ -44,8 +44,9 @@ class _Marked:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         task = getattr(self.task, "value", self.task)
         rest = _Sent(task, self.key, self.columns)(batches)
-        self._mark(type(task).__name__)
-        yield from self.treated(task, rest) if type(task).__name__ == self.kind else rest
+        kind = task.func.__name__ if isinstance(task, partial) else type(task).__name__
+        self._mark(kind)
+        yield from self.treated(task, rest) if kind == self.kind else rest
 
     def treated(self, task: Any, rest: Iterator[Any]) -> Iterator[Any]:
         """Give what the task gives; with trouble, in those who make some."""

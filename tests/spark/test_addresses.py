@@ -28,7 +28,7 @@ ALARM = 1e-6
 
 def order_of(words: np.ndarray, parts: int) -> tuple[int, ...]:
     """Return the order in which rows with these words are published."""
-    return tuple(np.lexsort((signed(words).to_numpy(), part_of(words, parts))).tolist())
+    return tuple(np.lexsort((signed(words), part_of(words, parts))).tolist())
 
 
 def surprise(orders: list[tuple[int, ...]]) -> float:
@@ -55,7 +55,7 @@ def test_parts_and_signed_words_keep_the_order_of_words() -> None:
         assert (np.diff(part) >= 0).all()
         assert part[0] == 0
         assert part[-1] == parts - 1
-    assert (np.diff(signed(words).to_numpy()) > 0).all()
+    assert (np.diff(signed(words)) > 0).all()
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

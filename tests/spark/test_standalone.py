@@ -43,7 +43,7 @@ LOSSES = f"""{START}
     with held(folder / "worker", "WriteFiles", Late):
         publish_both(spark, table, "uniform", folder / "worker")
     wait_for_workers(spark)
-    with held(folder / "shuffle", "_Rank", Early):
+    with held(folder / "shuffle", "_rank", Early):
         publish_both(spark, table, "anatomy", folder / "shuffle")
 """
 
@@ -105,7 +105,7 @@ def losses(one_cluster: Cluster, table: Path, tmp_path_factory: pytest.TempPathF
         (folder / "worker/go").touch()
         one_cluster.complete()
         wait_until(lambda: len(ran(folder / "shuffle", "waiting")) == 2, "both workers are to rank rows", process)
-        one_cluster.kill_worker(one_cluster.worker_of(ran(folder / "shuffle", "_ByPart")[0][1]))
+        one_cluster.kill_worker(one_cluster.worker_of(ran(folder / "shuffle", "_to_part")[0][1]))
         (folder / "shuffle/go").touch()
         finished(process, folder)
     return folder
@@ -153,7 +153,7 @@ def test_a_worker_dies_that_has_written_its_files_and_not_yet_said_so(losses: Pa
 
 
 def test_a_worker_dies_whose_rows_others_need(losses: Path) -> None:
-    assert most_attempts(losses / "shuffle", "_ByPart") > 1
+    assert most_attempts(losses / "shuffle", "_to_part") > 1
     assert differing(losses / "shuffle", "anatomy") == 0
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.analyst.release import Release, open_release
 from sfumato.claims.claim import Guarantee, Shape
-from sfumato.engines.engine import BucketsWritten, FilesWritten, Written
+from sfumato.engines.base import BucketsWritten, FilesWritten, Publication, Written
 from sfumato.engines.rows.looking import holds
 from sfumato.errors import OutOfSpace, PlanMismatch, UsageError
 from sfumato.methods import named
@@ -72,7 +72,7 @@ def publish(
     with _new_folder(Path(folder)) as partial:
         steps = plan.steps(_counted_again(table, plan, progress))
         reads = rows_read(plan) - _rows_counted(plan)
-        written = table.engine.write(table.rows, steps, key, partial, kind, progress, reads)
+        written = table.engine.write(Publication(table.rows, steps, key, partial, kind, progress, reads))
         manifest = _manifest(table, plan, key.seeded or plan.seeded, written, kind)
         text = readme(manifest) + f"\n{manifest_seal(manifest.to_json(), '')}\n"
         (partial / README_NAME).write_text(text, encoding="utf-8")
@@ -181,7 +181,9 @@ def _manifest(table: Table, plan: Plan, is_seeded: bool, written: Written, forma
 
 
 def _parts(files: FilesWritten) -> tuple[FilePart, ...] | None:
-    return None if files.parts is None else tuple(FilePart(**part._asdict()) for part in files.parts)
+    if files.parts is None:
+        return None
+    return tuple(FilePart(file=part.file, rows=part.rows, sha256=part.sha256) for part in files.parts)
 
 
 def _groups(table: Table, plan: Plan, buckets: BucketsWritten, rows: int) -> GroupsPart:

@@ -11,14 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.engines.base import RESERVED, Source
+from sfumato.engines.base import RESERVED, Engine, RecordKey, Rows, Source
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.engine import EmbeddedEngine, watched_numbers
 from sfumato.engines.embedded.sources import is_frame, open_source
-from sfumato.engines.engine import Engine, Rows
 from sfumato.engines.rows.encoding import fitted
 from sfumato.engines.rows.looking import no_number
-from sfumato.engines.rows.selection import RecordKey
 from sfumato.engines.spark.source import SparkSource, open_frame
 from sfumato.errors import PolicyError, TableError
 from sfumato.publisher import toml

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Protocol
 
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from sfumato.engines.base import Batch, Numbering, Source, ahead, side_by_side
 from sfumato.engines.rows.selection import SensitiveRows, changed_table
-from sfumato.values.arrays import CodeArray, IntArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, IntArray, WordArray
 from sfumato.values.attributes import Schema
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, Step
@@ -143,16 +144,9 @@ class Deal:
             low, high = np.where(up, middle, low), np.where(up, high, middle - 1)
         return low
 
-    @property
+    @cached_property
     def _table(self) -> tuple[int, IntArray]:
         """Leading bits, and the entry of every (class, leading bits); -1 where a threshold lies inside."""
-        cached = self.__dict__.get("_cached_table")
-        if cached is None:
-            cached = self._built_table()
-            object.__setattr__(self, "_cached_table", cached)
-        return cached
-
-    def _built_table(self) -> tuple[int, IntArray]:
         classes, starts = self.quotas.classes, self.quotas.starts
         bits = table_bits(classes)
         codes = np.repeat(np.arange(classes), np.diff(starts))
@@ -160,17 +154,13 @@ class Deal:
         place = (codes[inner] << bits) | (self.thresholds[inner] >> np.uint64(64 - bits)).astype(np.int64)
         step = np.zeros(classes << bits, dtype=np.int64)
         np.add.at(step, place, 1)
-        # entries are numbered through all classes: each class begins at its own first one
-        step.reshape(classes, -1)[:, 0] += np.diff(starts, prepend=0)[:classes] - _inner_before(starts)
+        # entries are numbered through all classes: each class begins at its own first one, and the running sum has
+        # already counted the thresholds of the class before
+        counted = np.maximum(np.diff(starts, prepend=0)[:classes] - 1, 0)
+        step.reshape(classes, -1)[:, 0] += np.diff(starts, prepend=0)[:classes] - counted
         table = np.cumsum(step)
         table[place] = -1
         return bits, table
-
-
-def _inner_before(starts: IntArray) -> IntArray:
-    """Thresholds of the class before each class: what the running sum has already counted of it."""
-    inner = np.maximum(np.diff(starts) - 1, 0)
-    return np.concatenate([[0], inner[:-1]])
 
 
 def table_bits(classes: int) -> int:
@@ -183,12 +173,11 @@ def find_deal(stream: Stream, quotas: Quotas) -> Deal:
 
     The stream must have exactly the quotas' number of rows of each class.
     """
-    boundaries = _Boundaries.of(quotas)
-    bits = boundaries.bits
+    boundaries, bits = _Boundaries.of(quotas), table_bits(quotas.classes)
     histogram = stream.counted(lambda rows: _places(*rows, bits), quotas.classes << bits)
     if not np.array_equal(histogram.reshape(quotas.classes, -1).sum(axis=1), quotas.class_rows):
         raise changed_table()
-    boundaries.locate(histogram)
+    boundaries.narrow(histogram, boundaries.codes, bits)
     while boundaries.rows_inside > MOST_COLLECTED and boundaries.bits + REFINE_BITS < 64:
         boundaries.refine(stream)
     return Deal(quotas, boundaries.thresholds(stream, quotas))
@@ -208,9 +197,9 @@ def _places(codes: CodeArray, words: WordArray, bits: int) -> IntArray:
 class _Boundaries:
     """For each threshold: its entry, its class, the leading bits known so far, and its rank inside their bucket."""
 
-    def __init__(self, entries: IntArray, codes: IntArray, ranks: IntArray, bits: int) -> None:
-        self.entries, self.codes, self.ranks, self.bits = entries, codes, ranks, bits
-        self.prefixes = np.zeros(entries.size, dtype=np.uint64)
+    def __init__(self, entries: IntArray, codes: IntArray, ranks: IntArray) -> None:
+        self.entries, self.codes, self.ranks = entries, codes, ranks
+        self.bits, self.prefixes = 0, np.zeros(entries.size, dtype=np.uint64)
         self.rows_inside = 0
 
     @classmethod
@@ -220,14 +209,20 @@ class _Boundaries:
         inner = np.flatnonzero(np.arange(codes.size) != quotas.starts[codes])
         # the rank of a label's first row in its class: the rows of all labels before it
         ranks = ends[inner] - ends[quotas.starts[codes[inner]]]
-        return cls(inner, codes[inner], ranks, table_bits(quotas.classes))
+        return cls(inner, codes[inner], ranks)
 
-    def locate(self, histogram: IntArray) -> None:
-        """Find each threshold's bucket from the counts by (class, leading bits)."""
-        before = np.concatenate([[0], np.cumsum(histogram)])
-        goal = before[self.codes << self.bits] + self.ranks
+    def narrow(self, counts: IntArray, own: IntArray, bits: int) -> None:
+        """Find each threshold's bucket by so many further bits, from the counts by (its `own` number, these bits)."""
+        before = np.concatenate([[0], np.cumsum(counts)])
+        goal = before[own << bits] + self.ranks
         place = np.searchsorted(before, goal, side="right") - 1
-        self._settle(place & ((1 << self.bits) - 1), goal - before[place], histogram[place])
+        lower = (place & ((1 << bits) - 1)).astype(np.uint64)
+        self.prefixes, self.bits = self.prefixes << np.uint64(bits) | lower, self.bits + bits
+        self.ranks = goal - before[place]
+        buckets, own = self._buckets()
+        rows = np.zeros(len(buckets), dtype=np.int64)
+        rows[own] = counts[place]
+        self.rows_inside = int(rows.sum())
 
     def refine(self, stream: Stream) -> None:
         """Count the boundary buckets by further bits, and narrow each to one of its parts."""
@@ -238,20 +233,7 @@ class _Boundaries:
             which, words = inside(rows)
             return which << REFINE_BITS | ((words >> shift) & np.uint64((1 << REFINE_BITS) - 1)).astype(np.int64)
 
-        counts = stream.counted(parts, len(buckets) << REFINE_BITS)
-        before = np.concatenate([[0], np.cumsum(counts)])
-        goal = before[own << REFINE_BITS] + self.ranks
-        place = np.searchsorted(before, goal, side="right") - 1
-        self.bits += REFINE_BITS
-        lower = (place & ((1 << REFINE_BITS) - 1)).astype(np.uint64)
-        self._settle(self.prefixes << np.uint64(REFINE_BITS) | lower, goal - before[place], counts[place])
-
-    def _settle(self, prefixes: npt.NDArray[np.generic], ranks: IntArray, rows: IntArray) -> None:
-        self.prefixes, self.ranks = prefixes.astype(np.uint64), ranks
-        distinct, own = self._buckets()
-        first = np.full(len(distinct), 0, dtype=np.int64)
-        first[own] = rows
-        self.rows_inside = int(first.sum())
+        self.narrow(stream.counted(parts, len(buckets) << REFINE_BITS), own, REFINE_BITS)
 
     def thresholds(self, stream: Stream, quotas: Quotas) -> WordArray:
         """Collect the words of the boundary buckets and pick the exact order statistics."""
@@ -309,22 +291,21 @@ class Labels:
     """Which sub-table each row gets: by its value and its word, drawn in some attempt."""
 
     deal: Deal
-    key: SecretKey
     attempt: int
 
-    def __call__(self, batch: Batch, keep: npt.NDArray[np.bool_] | None, codes: CodeArray) -> CodeArray:
+    def __call__(self, batch: Batch, key: SecretKey, keep: BoolArray | None, codes: CodeArray) -> CodeArray:
         """Return the sub-table of each kept row, from 0; `codes` are the kept rows' sensitive values."""
-        words = batch.words(self.key, Step.ALLOCATE, dealing_stream(self.attempt))
+        words = batch.words(key, Step.ALLOCATE, dealing_stream(self.attempt))
         return self.deal.label_of(codes, words if keep is None else words[keep])
 
 
-def dealt(rows: Callable[[int], Stream], mechanism: Mechanism, quotas: Sequence[IntArray], key: SecretKey) -> Labels:
+def dealt(rows: Callable[[int], Stream], mechanism: Mechanism, quotas: Sequence[IntArray]) -> Labels:
     """Deal the rows with exactly these quotas, by the words of the first attempt in which none tie at a boundary."""
     deals = [(table.codes.astype(np.int64), quota) for table, quota in zip(mechanism.tables, quotas, strict=True)]
     asked = Quotas.of(deals, mechanism.domain.size)
     for attempt in count():
         with suppress(EqualWords):
-            return Labels(find_deal(rows(attempt), asked), key, attempt)
+            return Labels(find_deal(rows(attempt), asked), attempt)
     raise AssertionError("unreachable")
 
 

@@ -32,9 +32,9 @@ from sfumato.engines.deal.buckets import (
 )
 from sfumato.engines.embedded.shuffle import Order, Spill, SpillFile, stable_order
 from sfumato.engines.rows.encoding import Encoder
-from sfumato.engines.rows.mapping import WORD, Beside, decoded, positioned
+from sfumato.engines.rows.mapping import WORD, Beside, decoded
 from sfumato.engines.rows.selection import SensitiveRows, changed_table
-from sfumato.values.arrays import BoolArray, CodeArray, IntArray, WordArray
+from sfumato.values.arrays import CodeArray, IntArray, WordArray
 from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.bucket_deal import COUNT, GROUP
@@ -43,6 +43,9 @@ from sfumato.values.steps import WITHHELD
 
 Types = Mapping[str, Any]
 """The integer types of sensitive columns: `mapping.integer_types`."""
+
+ValuesAndWords = tuple[CodeArray, WordArray]
+"""Sensitive value and word of some rows."""
 
 SCATTERED_ROWS = 1 << 17
 """Rows that are dealt to parts at a time: few, for the memory that they take besides the batch."""
@@ -57,7 +60,7 @@ class TwoTables(NamedTuple):
 
 def anatomized(
     batches: Iterable[Any],
-    values: Iterable[tuple[CodeArray, WordArray]],
+    values: Iterable[ValuesAndWords],
     domain: SensitiveDomain,
     counts: IntArray,
     withheld: IntArray,
@@ -73,7 +76,7 @@ def anatomized(
     value. withheld: how many of them are left out, which ones by chance.
     """
     deal = Groups.drawn(counts, withheld, groups, key)
-    rows = _dealt(_separated(batches, domain), values, deal, key, folder)
+    rows = _dealt(separated(batches, domain), values, deal, key, folder)
     return TwoTables(rows, in_arrow(deal.compositions(), domain, types))
 
 
@@ -89,23 +92,13 @@ def regrouped(
     """Give both tables for groups that are known: that of each row, from 0, or `WITHHELD`."""
     number, published = int(group_of_row.max()) + 1, int(np.count_nonzero(group_of_row != WITHHELD))
     given = GivenRows(codes, group_of_row)
-    rows = _gathered(_separated(batches, domain), given, number, published, key, folder)
+    rows = _gathered(separated(batches, domain), given, number, published, key, folder)
     return TwoTables(rows, in_arrow(compositions(group_of_row, codes), domain, types))
-
-
-def sensitive_codes(
-    source: Source, schema: Schema, domain: SensitiveDomain, drawn: BoolArray | None = None
-) -> Iterator[CodeArray]:
-    """Give the values of all rows that are published; `drawn` says which rows are drawn of their persons."""
-    values = SensitiveRows(schema, domain)
-    for batch, position in positioned(source, values.columns):
-        chosen = None if drawn is None else drawn[position : position + batch.rows.num_rows]
-        yield values.codes(batch, chosen)[0]
 
 
 def sensitive_values(
     source: Source, schema: Schema, domain: SensitiveDomain, key: SecretKey
-) -> Iterator[tuple[CodeArray, WordArray]]:
+) -> Iterator[ValuesAndWords]:
     """Give value and word of all rows that are published."""
     values = SensitiveRows(schema, domain)
     return (values.with_words(batch, key, Step.ANATOMY) for batch in source.batches(values.columns))
@@ -121,7 +114,7 @@ def for_once(key: SecretKey) -> SecretKey:
     return SecretKey.fresh() if key.kept else key
 
 
-def _separated(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[tuple[CodeArray, WordArray, Any]]:
+def separated(batches: Iterable[Any], domain: SensitiveDomain) -> Iterator[tuple[CodeArray, WordArray, Any]]:
     """Give the sensitive values of each batch, as codes, its words, and its other columns."""
     encoders = [Encoder(Attribute(part.name, "sensitive", "category"), part) for part in domain.parts]
     for batch in batches:
@@ -147,7 +140,7 @@ def in_arrow(lines: Iterable[Composition], domain: SensitiveDomain, types: Types
 
 def _dealt(
     batches: Iterable[tuple[CodeArray, WordArray, Any]],
-    values: Iterable[tuple[CodeArray, WordArray]],
+    values: Iterable[ValuesAndWords],
     deal: Groups,
     key: SecretKey,
     folder: Path,

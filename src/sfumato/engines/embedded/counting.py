@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.base import Source, ahead
-from sfumato.engines.rows.encoding import Encoder, fitted, new_encoder
+from sfumato.engines.base import RecordKey, Source, ahead, key_bytes
+from sfumato.engines.rows.encoding import Encoder, fitted, in_order, new_encoder
 from sfumato.engines.rows.mapping import positioned
-from sfumato.engines.rows.selection import complete_rows, dropping
+from sfumato.engines.rows.selection import complete_rows, dropping, needed_to_draw, person_words
 from sfumato.errors import PolicyError, TableError
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray, Progress
-from sfumato.values.arrow import is_text
+from sfumato.values.arrow import as_numpy, from_numpy, is_text
 from sfumato.values.attributes import Attribute, Domain, Schema, SensitiveDomain, Value
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
@@ -56,28 +56,64 @@ def count_sensitive(
     the table is published, other rows may be drawn.
     """
     names = [*quasi_identifiers, *schema.names("sensitive")]
-    attributes = [fitted(schema[name], source.column_type(name)) for name in names]
-    others = [fitted(schema[name], source.column_type(name)) for name in checked]
-    encoders, checks = [new_encoder(a) for a in attributes], [new_encoder(a) for a in others]
-    drops, tally, watch, dropped = dropping(schema), Tally(), OrderWatch(WATCHED), 0
-    columns = list(dict.fromkeys(a.name for a in (*attributes, *others, *drops)))
-    for batch, position in ahead(positioned(source, columns)):
-        rows = batch.rows
-        codes = [e.encode(rows.column(e.attribute.name), position) for e in encoders]
-        for check in checks:
-            check.encode(rows.column(check.attribute.name), position)
-        masks = [complete_rows(rows, drops), None if drawn is None else drawn[position : position + rows.num_rows]]
-        kept = np.logical_and.reduce([*(c >= 0 for c in codes), *(mask for mask in masks if mask is not None)])
-        dropped += rows.num_rows - int(kept.sum())
-        watch.add(watched(tally.add(codes if kept.all() else [c[kept] for c in codes]), tally.size))
-        progress(rows.num_rows)
-    for encoder in (*encoders, *checks):
+    asked = Counted.of(source, schema, names, checked)
+    counter, watch = Counter(asked), OrderWatch(WATCHED)
+    for batch, position in ahead(positioned(source, asked.columns)):
+        of_batch = None if drawn is None else drawn[position : position + batch.rows.num_rows]
+        combined = counter.add(batch.rows, position, of_batch)
+        watch.add(combined if counter.tally.size <= WATCHED else combined % np.int32(WATCHED))
+        progress(batch.rows.num_rows)
+    every = (*counter.encoders, *counter.checks)
+    for encoder in every:
         encoder.check()
-    domain = SensitiveDomain(tuple(_domain(encoder) for encoder in encoders))
-    cells, numbers = tally.cells([encoder.learned for encoder in encoders], domain)
-    found = profile_of(attributes, domain, cells, numbers, watch.test(), dropped, quasi_identifiers)
-    unseen = {encoder.attribute.name: encoder.unseen for encoder in (*encoders, *checks)}
-    return replace(found, column_notes=recoding_notes(source, (*attributes, *others), unseen))
+    domain = SensitiveDomain(tuple(domain_of(e.attribute, e.learned) for e in counter.encoders))
+    cells = counter.tally.cells([encoder.learned for encoder in counter.encoders], domain)
+    unseen = {encoder.attribute.name: encoder.unseen for encoder in every}
+    notes = recoding_notes(source, (encoder.attribute for encoder in every), unseen)
+    return profile_of(asked.attributes, domain, cells, watch.test(), counter.dropped, quasi_identifiers, notes)
+
+
+class Counted(NamedTuple):
+    """Columns that are counted, others whose values may not be allowed, and those that leave a row out if missing."""
+
+    attributes: Sequence[Attribute]
+    checked: Sequence[Attribute]
+    drops: Sequence[Attribute]
+
+    @classmethod
+    def of(cls, source: Source, schema: Schema, counted: Sequence[str], checked: Sequence[str]) -> Counted:
+        """Return columns of a table, their domains in its types."""
+        fit = {name: fitted(schema[name], source.column_type(name)) for name in (*counted, *checked)}
+        return cls([fit[name] for name in counted], [fit[name] for name in checked], dropping(schema))
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all of them."""
+        return list(dict.fromkeys(a.name for of in self for a in of))
+
+    def codes(
+        self, encoders: Sequence[Encoder], rows: Any, position: int, drawn: BoolArray | None
+    ) -> tuple[list[CodeArray], BoolArray]:
+        """Return the codes of all rows, and which rows count: complete ones, that are drawn of their persons."""
+        codes = [encoder.encode(rows.column(encoder.attribute.name), position) for encoder in encoders]
+        masks = [mask for mask in (complete_rows(rows, self.drops), drawn) if mask is not None]
+        return codes, np.logical_and.reduce([*(c >= 0 for c in codes), *masks])
+
+
+class Counter:
+    """Counts rows by the combinations of their values."""
+
+    def __init__(self, asked: Counted) -> None:
+        self.asked, self.tally, self.dropped = asked, Tally(), 0
+        self.encoders, self.checks = ([new_encoder(a) for a in of] for of in (asked.attributes, asked.checked))
+
+    def add(self, rows: Any, position: int, drawn: BoolArray | None = None) -> CodeArray:
+        """Count rows; return the numbers of their combinations."""
+        codes, kept = self.asked.codes(self.encoders, rows, position, drawn)
+        for check in self.checks:
+            check.encode(rows.column(check.attribute.name), position)
+        self.dropped += kept.size - int(kept.sum())
+        return self.tally.add(codes if kept.all() else [c[kept] for c in codes])
 
 
 def recoding_notes(
@@ -99,42 +135,34 @@ def recoding_notes(
 def profile_of(
     attributes: Sequence[Attribute],
     domain: SensitiveDomain,
-    cells: CodeArray,
-    numbers: npt.NDArray[np.int64],
+    cells: tuple[CodeArray, IntArray],
     order: OrderTest,
     dropped: int,
     quasi_identifiers: Sequence[str],
+    notes: tuple[str, ...],
 ) -> Profile:
     """Return the profile of what was counted, if it is not too large to plan with."""
     observed = tuple(a.name for a in attributes if a.declared is None)
-    profile = Profile(domain, cells, numbers, order, observed, dropped, tuple(quasi_identifiers))
-    _check_size(profile.sensitive_domain)
-    return profile
-
-
-def watched(combined: CodeArray, size: int) -> CodeArray:
-    """Return the numbers that the row-order test tells apart."""
-    return combined if size <= WATCHED else combined % np.int32(WATCHED)
-
-
-def _check_size(sensitive: SensitiveDomain) -> None:
+    profile = Profile(domain, *cells, order, observed, dropped, tuple(quasi_identifiers), notes)
+    sensitive = profile.sensitive_domain
     if sensitive.size > MOST_VALUES:
         raise PolicyError(
             f"{sensitive.name!r} has {many(sensitive.size)} combinations of values, more than {MOST_VALUES:,}.",
             "Bin the columns or merge values, or give some of them another role.",
         )
+    return profile
 
 
-def _domain(encoder: Encoder) -> Domain:
-    """Return the declared domain, or the learned one in its natural order, the missing value last."""
-    if encoder.domain is not None:
-        return encoder.domain
-    if not encoder.learned:
+def domain_of(attribute: Attribute, learned: Sequence[Value]) -> Domain:
+    """Return the declared domain of a column, or the learned one in its natural order, the missing value last."""
+    if attribute.declared is not None:
+        return Domain(attribute.name, attribute.declared)
+    if not learned:
         raise TableError(
-            f"{encoder.attribute.name!r} has no value in any row.",
+            f"{attribute.name!r} has no value in any row.",
             "The table is empty, or all is missing: give a table with rows, or choose another sensitive column.",
         )
-    return Domain(encoder.attribute.name, encoder.learned_in_order())
+    return Domain(attribute.name, in_order(learned, attribute))
 
 
 class Tally:
@@ -222,8 +250,55 @@ def rough_median(batches: Iterable[Any], kind: Any) -> float | None:
     return found
 
 
+def distinct(source: Source, name: str) -> tuple[int, int]:
+    """Return how many rows there are, and how many different identifiers, which enter as keyed hashes."""
+    key = SecretKey.fresh()
+
+    def hashed() -> Iterator[Any]:
+        for batch, position in positioned(source, [name]):
+            words = key.keyed_words(Step.HASH, key_bytes(batch.rows.column(0), name, position))
+            yield pa.RecordBatch.from_arrays([from_numpy(words)], names=["identity"])
+
+    rows, different = run("SELECT count(*), count(DISTINCT c0) FROM rows", hashed(), [pa.uint64()])[0]
+    return rows, different
+
+
+def draw_persons(
+    source: Source, schema: Schema, name: str, key: SecretKey, record_key: RecordKey | None = None
+) -> BoolArray:
+    """Return, for each row, whether it is the one that is drawn of its person: the complete one of the least word."""
+    drops, rows = dropping(schema), 0
+
+    def hashed() -> Iterator[Any]:
+        nonlocal rows
+        for batch, position in positioned(source, needed_to_draw(schema, name, record_key)):
+            rows = position + batch.rows.num_rows
+            persons = key_bytes(batch.rows.column(name), name, position)
+            words = person_words(batch, persons, key, record_key, position)
+            columns = [np.arange(position, rows), key.keyed_words(Step.HASH, persons), words]
+            made = pa.RecordBatch.from_arrays(list(map(from_numpy, columns)), names=["place", "identity", "word"])
+            keep = complete_rows(batch.rows, drops)
+            yield made if keep is None else made.filter(from_numpy(keep))
+
+    query, kinds = "SELECT arg_min(c0, c2) FROM rows GROUP BY c1", [pa.int64(), pa.uint64(), pa.uint64()]
+    with answered(query, hashed(), kinds) as found:
+        drawn = np.zeros(0, dtype=np.bool_)
+        for batch in found.to_arrow_reader(1 << 18):  # all rows were read when the first one comes
+            drawn = drawn if drawn.size else np.zeros(rows, dtype=np.bool_)
+            drawn[as_numpy(batch.column(0))] = True
+    return drawn if drawn.size else np.zeros(rows, dtype=np.bool_)
+
+
 def run(query: str, batches: Iterable[Any], kinds: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return the rows of a query over `rows`, the batches with their columns named c0, c1, ..."""
+    with answered(query, batches, kinds) as found:
+        lines: list[tuple[Any, ...]] = found.fetchall()
+    return lines
+
+
+@contextmanager
+def answered(query: str, batches: Iterable[Any], kinds: Sequence[Any]) -> Iterator[Any]:
+    """Give DuckDB's answer to a query over `rows`, the batches with their columns named c0, c1, ..."""
     import duckdb  # here: it takes long to load, and workers of a cluster do without
 
     stream = _Stream(batches, kinds)
@@ -233,12 +308,11 @@ def run(query: str, batches: Iterable[Any], kinds: Sequence[Any]) -> list[tuple[
             connection.execute("SET enable_progress_bar = false")  # it would be printed among the results
             connection.register("rows", stream.reader())
             try:
-                found: list[tuple[Any, ...]] = connection.execute(query).fetchall()
+                yield connection.sql(query)
             except Exception:
                 if stream.problem is not None:  # what the source said, not what became of it on the way
                     raise stream.problem from None
                 raise
-    return found
 
 
 class _Stream:

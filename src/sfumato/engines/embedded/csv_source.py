@@ -146,21 +146,17 @@ class CsvSource:
         ended = pa.PythonFile(_Ended(content, self.rule.delimiter.join([END] * len(self.names))), mode="r")
         held = None
         finish = _blank_as_null if self._only_blank_is_missing else lambda rows: rows
-        for rows in pacsv.open_csv(ended, self._reading(), self._parsing(), self._converting(columns)):
+        reading = pacsv.ReadOptions(block_size=CSV_BLOCK, column_names=self.names, skip_rows=self._header_lines)
+        parsing = pacsv.ParseOptions(
+            delimiter=self.rule.delimiter, newlines_in_values=True, ignore_empty_lines=len(self.names) > 1
+        )
+        for rows in pacsv.open_csv(ended, reading, parsing, self._converting(columns)):
             if held is not None:
                 yield finish(held)
             held = rows if rows.num_rows else held
         if held is None or any(column[-1].as_py() != END for column in held.columns):
             raise pa.ArrowInvalid("its end is not the end of a row")
         yield finish(held.slice(0, held.num_rows - 1))
-
-    def _reading(self) -> Any:
-        return pacsv.ReadOptions(block_size=CSV_BLOCK, column_names=self.names, skip_rows=self._header_lines)
-
-    def _parsing(self) -> Any:
-        return pacsv.ParseOptions(
-            delimiter=self.rule.delimiter, newlines_in_values=True, ignore_empty_lines=len(self.names) > 1
-        )
 
     def _converting(self, columns: Sequence[str]) -> Any:
         return pacsv.ConvertOptions(
@@ -201,7 +197,7 @@ class CsvSource:
 
     def _not_utf8(self) -> TableError:
         with self._bytes() as raw:
-            line = next(n for n, text in enumerate(raw, start=1) if not _is_utf8(text))
+            line = next(n for n, text in enumerate(raw, start=1) if text.decode("utf-8", "ignore").encode() != text)
             raw.seek(0)
             start = raw.read(4)
         remedy = next((remedy for mark, remedy in _MARKS if start.startswith(mark)), None)
@@ -238,18 +234,16 @@ def _blank_as_null(rows: Any) -> Any:
 
 def _column_blank_as_null(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
-        has_blank = not column.dictionary.null_count and _has_blank(column.dictionary)
+        has_blank = not column.dictionary.null_count and _blank(column.dictionary).any()
         return _column_blank_as_null(column.cast(pa.string())).dictionary_encode() if has_blank else column
     return with_nulls(column, _blank(column))
 
 
 def _blank(texts: Any) -> npt.NDArray[np.bool_]:
+    if not len(texts):
+        return np.zeros(0, dtype=np.bool_)
     ends = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     return np.equal(ends[1:], ends[:-1])
-
-
-def _has_blank(texts: Any) -> bool:
-    return len(texts) > 0 and bool(_blank(texts).any())
 
 
 class _Ended:
@@ -277,11 +271,3 @@ class _Ended:
         """Close the file."""
         self._content.close()
         self.closed = True
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import takewhile
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from sfumato.engines.base import Source
+from sfumato.engines.base import BucketsWritten, FilesWritten, Publication, Rows, Source, Written
 from sfumato.engines.deal.allocation import dealt, table_rows
 from sfumato.engines.deal.anatomy import (
     TwoTables,
+    ValuesAndWords,
     anatomized,
     dealing_word,
     for_once,
     regrouped,
-    sensitive_codes,
     sensitive_values,
 )
-from sfumato.engines.embedded.counting import count_sensitive, group_sizes
+from sfumato.engines.embedded.counting import count_sensitive, distinct, draw_persons, group_sizes
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.embedded.shuffle import shuffled
-from sfumato.engines.embedded.writing import Written as FileWritten
 from sfumato.engines.embedded.writing import kept_memory, reported, write_file
-from sfumato.engines.engine import BucketsWritten, FilesWritten, Rows, Written
 from sfumato.engines.rows.looking import NumberColumns, PublishedRows, see
-from sfumato.engines.rows.mapping import CountedValues, RowMapper, integer_types
 from sfumato.engines.rows.mapping import Dealt as LabelOf
-from sfumato.engines.rows.selection import complete_columns, draw_persons, index_column
+from sfumato.engines.rows.mapping import RowMapper, integer_types
+from sfumato.engines.rows.selection import changed_table, complete_columns
 from sfumato.errors import UsageError
 from sfumato.release.format import Format
 from sfumato.release.formats import FORMATS, FormatName
-from sfumato.values.arrays import BoolArray, CodeArray, Progress, WordArray
-from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
+from sfumato.values.arrays import BoolArray, CodeArray, Progress
+from sfumato.values.attributes import Attribute, Schema
 from sfumato.values.looks import Seen
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
-from sfumato.values.steps import WITHHELD, Allocate, Counts, Dealt, Perturb, RowStep, Separate, Shuffle
+from sfumato.values.steps import WITHHELD, Allocate, Counts, Dealt, Perturb, Separate, Shuffle
 
 
 class EmbeddedEngine:
@@ -62,8 +59,7 @@ class EmbeddedEngine:
 
     def distinct(self, rows: Rows, column: str) -> tuple[int, int]:
         """Return how many rows there are, and how many different values of an identifier."""
-        with index_column(rows.source, column, SecretKey.fresh()) as index:
-            return index.rows, index.distinct()
+        return distinct(rows.source, column)
 
     def check(self, rows: Rows, format: FormatName, *, keeps_order: bool, draws_each_row: bool) -> None:
         """Raise if there is no such format; all else can be done here."""
@@ -75,22 +71,11 @@ class EmbeddedEngine:
         for read, _ in RowMapper(rows.schema, rows.source, (), SecretKey.fresh()).batches():
             progress(read)
 
-    def write(
-        self,
-        rows: Rows,
-        steps: Sequence[RowStep],
-        key: SecretKey,
-        folder: Path,
-        format: FormatName,
-        progress: Progress,
-        reads: int,
-    ) -> Written:
+    def write(self, asked: Publication) -> Written:
         """Carry out the steps on all rows, and write what comes of it."""
-        source, schema = _widened(rows) if FORMATS[format].takes_runs else (rows.source, rows.schema)
-        written = _Files(rows, source, schema, key, folder, format, progress)
+        files, perturb = _Files(asked), asked.step(Perturb)
         with kept_memory():
-            separate = next((step for step in steps if isinstance(step, Separate)), None)
-            return written.perturbed(steps) if separate is None else written.separated(separate)
+            return files.perturbed(perturb) if perturb else files.separated()
 
 
 def drawn_rows(rows: Rows, key: SecretKey) -> BoolArray | None:
@@ -100,116 +85,101 @@ def drawn_rows(rows: Rows, key: SecretKey) -> BoolArray | None:
     return draw_persons(rows.source, rows.schema, rows.person, key, rows.record_key)
 
 
-class _Files(NamedTuple):
+class _Files:
     """The files of a release, before they are written. `source` and `schema` may have runs of columns as one."""
 
-    rows: Rows
-    source: Source
-    schema: Schema
-    key: SecretKey
-    folder: Path
-    format: FormatName
-    progress: Progress
+    def __init__(self, asked: Publication) -> None:
+        self.asked, self.rows, self.progress = asked, asked.rows, asked.progress
+        self.format, self.stopped = FORMATS[asked.format], threading.Event()
+        self.source, self.schema = self.rows.source, self.rows.schema
+        if self.format.takes_runs:
+            self.source, self.schema = _widened(self.rows)
 
     # --- rows that stay rows ----------------------------------------------------------------------------------------
 
-    def perturbed(self, steps: Sequence[RowStep]) -> Written:
+    def perturbed(self, perturb: Perturb) -> Written:
         """Draw every row's values, in the table's order or in a random one."""
-        perturb = next(step for step in steps if isinstance(step, Perturb))
-        shuffle = next((step for step in steps if isinstance(step, Shuffle)), None)
-        stopped = threading.Event()
+        key, due, shuffle = self.asked.key, perturb.counts, self.asked.step(Shuffle)
+        seen = np.zeros(0 if due is None else due.size, dtype=np.int64)
+
+        def count(codes: CodeArray) -> None:
+            np.add(seen, np.bincount(codes, minlength=seen.size), out=seen)
+
         mapper = RowMapper(
             self.schema,
             self.source,
             perturb.mechanisms,
-            self.key,
+            key,
             record_key=self.rows.record_key,
-            drawn=drawn_rows(self.rows, self.key),
-            dealt=self._labels(steps),
-            seen=None if perturb.counts is None else CountedValues(perturb.counts),
+            drawn=drawn_rows(self.rows, key),
+            dealt=self._labels(self.asked.step(Allocate)),
+            seen=None if due is None else count,
         )
-        numbers = self._numbers([name for m in perturb.mechanisms for name in m.domain.names])
-        with closing(reported(mapper.batches(reading_ahead=True), self.progress, stopped)) as rows:
-            published = rows if shuffle is None else shuffled(rows, shuffle.rows, self.key, self.folder)
-            file = write_file(numbers.watched(published), self._path("data"), self._kind(), stopped)
-        return Written(self._named("data", file, numbers))
+        numbers = watched_numbers(self.rows, self.source, [name for m in perturb.mechanisms for name in m.domain.names])
+        with closing(reported(mapper.batches(reading_ahead=True), self.progress, self.stopped)) as rows:
+            published = rows if shuffle is None else shuffled(rows, shuffle.rows, key, self.asked.folder)
+            written = Written(self._data(published, numbers))
+        if due is not None and not np.array_equal(due, seen):
+            raise changed_table()
+        return written
 
-    def _labels(self, steps: Sequence[RowStep]) -> LabelOf | None:
+    def _labels(self, step: Allocate | None) -> LabelOf | None:
         """Return who deals records to sub-tables, if there are several."""
-        allocate = next((step for step in steps if isinstance(step, Allocate)), None)
-        if allocate is None:
+        if step is None:
             return None
-        again = table_rows(self.rows.source, self.rows.schema, allocate.mechanism, self.key)
-        return dealt(again, allocate.mechanism, allocate.quotas, self.key)
+        again = table_rows(self.rows.source, self.rows.schema, step.mechanism, self.asked.key)
+        return dealt(again, step.mechanism, step.quotas)
 
     # --- rows in buckets --------------------------------------------------------------------------------------------
 
-    def separated(self, step: Separate) -> Written:
-        """Write the rows with their buckets, and the values of each bucket."""
-        stopped, key = threading.Event(), for_once(self.key)
+    def separated(self) -> Written:
+        """Write the rows with their buckets, and the values of each bucket beside."""
+        key, failed, step = for_once(self.asked.key), threading.Event(), self.asked.step(Separate)
+        assert step is not None
         mapper = RowMapper(self.schema, self.source, (), key, beside=dealing_word(key))
-        numbers = self._numbers()
-        with closing(reported(mapper.batches(), self.progress, stopped)) as rows:
-            tables, number, published = self._tables(step, rows, key, stopped)
-            data, lines = self._write_both(tables._replace(rows=numbers.watched(tables.rows)), stopped)
-        buckets = BucketsWritten(self._named("groups", lines), step.domain, number, published)
-        return Written(self._named("data", data, numbers), buckets)
-
-    def _tables(
-        self, step: Separate, rows: Iterator[Any], key: SecretKey, stopped: threading.Event
-    ) -> tuple[TwoTables, int, Counts]:
-        """Return both tables, the number of buckets, and the published records of each value."""
-        domain, buckets = step.domain, step.buckets
-        types = integer_types(domain.parts, self.rows.source)
-        if isinstance(buckets, Dealt):
-            values = takewhile(lambda _: not stopped.is_set(), self._values(domain, key))
-            deal = (buckets.counts, buckets.withheld, buckets.number)
-            tables = anatomized(rows, values, domain, *deal, types, key, self.folder)
-            return tables, buckets.number, buckets.counts - buckets.withheld
-        codes = np.concatenate(list(self._codes(buckets.counted)))
-        own, of_row = codes % domain.size, buckets.assign(codes, key)
-        published = np.bincount(own[of_row != WITHHELD], minlength=domain.size)
-        return regrouped(rows, own, of_row, domain, types, key, self.folder), int(of_row.max()) + 1, published
-
-    def _codes(self, domain: SensitiveDomain) -> Iterator[CodeArray]:
-        """Give the values of all rows that are published, and report how many were read."""
-        for codes in sensitive_codes(self.rows.source, self.rows.schema, domain):
-            self.progress(codes.size)
-            yield codes
-
-    def _values(self, domain: SensitiveDomain, key: SecretKey) -> Iterator[tuple[CodeArray, WordArray]]:
-        """Give value and word of all rows that are published, and report how many were read."""
-        for codes, words in sensitive_values(self.rows.source, self.rows.schema, domain, key):
-            self.progress(codes.size)
-            yield codes, words
-
-    def _write_both(self, tables: TwoTables, stopped: threading.Event) -> tuple[FileWritten, FileWritten]:
-        """Write the values of each bucket, which are known before the first row is read, beside the rows."""
-        failed = threading.Event()
-        values = takewhile(lambda _: not failed.is_set(), tables.values)
-        with ThreadPoolExecutor(1) as beside:
-            lines = beside.submit(write_file, values, self._path("groups"), FORMATS[self.format](), threading.Event())
+        with closing(reported(mapper.batches(), self.progress, self.stopped)) as rows, ThreadPoolExecutor(1) as beside:
+            tables, number, published = self._tables(step, rows, key)
+            values = takewhile(lambda _: not failed.is_set(), tables.values)
+            lines = beside.submit(self._written, "groups", values, self.format(), threading.Event())
             try:
-                data = write_file(tables.rows, self._path("data"), self._kind(), stopped)
+                data = self._data(tables.rows, watched_numbers(self.rows, self.source))
             except BaseException:
                 failed.set()
                 raise
-            return data, lines.result()
+            return Written(data, BucketsWritten(lines.result(), step.domain, number, published))
+
+    def _tables(self, step: Separate, rows: Iterator[Any], key: SecretKey) -> tuple[TwoTables, int, Counts]:
+        """Return both tables, the number of buckets, and the published records of each value."""
+        domain, buckets, folder = step.domain, step.buckets, self.asked.folder
+        types = integer_types(domain.parts, self.rows.source)
+        if isinstance(buckets, Dealt):
+            read = sensitive_values(self.rows.source, self.rows.schema, domain, key)
+            values = self._told(takewhile(lambda _: not self.stopped.is_set(), read))
+            deal = (buckets.counts, buckets.withheld, buckets.number)
+            tables = anatomized(rows, values, domain, *deal, types, key, folder)
+            return tables, buckets.number, buckets.counts - buckets.withheld
+        counted = sensitive_values(self.rows.source, self.rows.schema, buckets.counted, key)
+        codes = np.concatenate([codes for codes, _ in self._told(counted)])
+        own, of_row = codes % domain.size, buckets.assign(codes, key)
+        published = np.bincount(own[of_row != WITHHELD], minlength=domain.size)
+        return regrouped(rows, own, of_row, domain, types, key, folder), int(of_row.max()) + 1, published
+
+    def _told(self, values: Iterable[ValuesAndWords]) -> Iterator[ValuesAndWords]:
+        """Give the values of rows, and report how many were read."""
+        for rows in values:
+            self.progress(rows[0].size)
+            yield rows
 
     # --- files ------------------------------------------------------------------------------------------------------
 
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.{self.format}"
+    def _data(self, rows: Iterable[Any], numbers: NumberColumns) -> FilesWritten:
+        """Write the rows, and note which columns of text hold numbers."""
+        kind = self.format(complete_columns(self.schema), self.source.wide)
+        file = self._written("data", numbers.watched(rows), kind, self.stopped)
+        return file._replace(schema=numbers.noted(file.schema))
 
-    def _kind(self) -> Format:
-        return FORMATS[self.format](complete_columns(self.schema), self.source.wide)
-
-    def _named(self, name: str, file: FileWritten, numbers: NumberColumns | None = None) -> FilesWritten:
-        schema = file.schema if numbers is None else numbers.noted(file.schema)
-        return FilesWritten(self._path(name).name, file.rows, file.sha256, schema)
-
-    def _numbers(self, randomized: Collection[str] = ()) -> NumberColumns:
-        return watched_numbers(self.rows, self.source, randomized)
+    def _written(self, name: str, rows: Iterator[Any], kind: Format, stopped: threading.Event) -> FilesWritten:
+        return write_file(rows, self.asked.folder / f"{name}.{self.asked.format}", kind, stopped)
 
 
 def watched_numbers(rows: Rows, source: Source, randomized: Collection[str] = ()) -> NumberColumns:

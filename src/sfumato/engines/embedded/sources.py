@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from sfumato.engines.base import BATCH_ROWS, Batch, Source, Stretch, hash_files
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.errors import TableError, UsageError
+from sfumato.values.arrow import is_text
 from sfumato.values.section import InputRule
 from sfumato.values.text import near_file
 
@@ -113,7 +114,7 @@ class ParquetSource:
         self._coded = [
             field.name
             for field in schemas[0]
-            if _is_text(field.type) and all(_has_small_dictionary(footer, field.name) for footer in footers)
+            if is_text(field.type) and all(_has_small_dictionary(footer, field.name) for footer in footers)
         ]
         with _readable(description):
             self._schema = self._open(self.files[0]).schema_arrow
@@ -224,10 +225,6 @@ def _folder_hint(folder: Path) -> str:
             f"by {query}."
         )
     return "Name a file, or a folder of .parquet files."
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _has_small_dictionary(footer: Any, name: str) -> bool:

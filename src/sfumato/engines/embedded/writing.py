@@ -13,14 +13,14 @@ from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.base import ahead
+from sfumato.engines.base import FilesWritten, ahead
 from sfumato.errors import TableError
 from sfumato.release.format import Format, Piece, Writer
 from sfumato.values.arrays import Progress
@@ -32,15 +32,7 @@ UNSYNCED = 1 << 25
 """Bytes after which the file is brought to the disk: at the end there is little left to wait for."""
 
 
-class Written(NamedTuple):
-    """A file that was written: its rows, the Arrow schema that a reader sees, and its checksum."""
-
-    rows: int
-    schema: Any
-    sha256: str
-
-
-def write_file(batches: Iterator[Any], path: Path, kind: Format, stopped: threading.Event) -> Written:
+def write_file(batches: Iterator[Any], path: Path, kind: Format, stopped: threading.Event) -> FilesWritten:
     """Write clean rows from scratch; `stopped` is set when no more of them are wanted."""
     writer: Writer | None = None
     following: FollowingHash | None = None
@@ -56,7 +48,8 @@ def write_file(batches: Iterator[Any], path: Path, kind: Format, stopped: thread
                 del piece
         if writer is None or following is None:
             raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
-        return Written(rows, writer.close(), following.finish())
+        schema = writer.close()
+        return FilesWritten(path.name, rows, following.finish(), schema)
     except BaseException:  # the file will be removed
         if following is not None:
             following.abandon()

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sfumato.engines.rows.recoding import ISO_DATE, Unfit, as_text, check_recoding, in_days, recoded
 from sfumato.errors import PolicyError, TableError
 from sfumato.values.arrays import CodeArray
-from sfumato.values.arrow import codes_of
+from sfumato.values.arrow import codes_of, is_text
 from sfumato.values.attributes import Attribute, Domain, Value, label
 from sfumato.values.recoding import DateBins, Merge
 from sfumato.values.text import nearest
@@ -64,10 +64,6 @@ class Encoder:
         """The values so far, in the order of their codes."""
         return tuple(self._codes)
 
-    def learned_in_order(self) -> tuple[Value, ...]:
-        """The values so far in their natural order (bins from low to high), the missing value last."""
-        return in_order(self._codes, self.attribute)
-
     @property
     def unseen(self) -> tuple[str, ...]:
         """The values to be merged that no row had so far."""
@@ -102,15 +98,10 @@ class Encoder:
         self._unseen -= {text for place in np.unique(positions).tolist() if (text := texts[place]) is not None}
 
     def _code(self, value: Value) -> int:
-        if value is None:
-            return self._code_of_missing()
+        if value is None and self.attribute.missing != "category":
+            return LEFT_OUT if self.attribute.missing == "drop" else REFUSED
         # a learned domain gets the value only when a row has it: dictionaries can hold unused values
         return REFUSED if isinstance(value, Unfit) else self._codes.get(value, REFUSED)
-
-    def _code_of_missing(self) -> int:
-        if self.attribute.missing == "drop":
-            return LEFT_OUT
-        return self._codes.get(None, REFUSED) if self.attribute.missing == "category" else REFUSED
 
     def _settle(self, codes: CodeArray, positions: npt.NDArray[Any], start: int) -> CodeArray:
         """Learn the new values that rows really have, or note them as refused."""
@@ -119,22 +110,16 @@ class Encoder:
         open_rows = np.flatnonzero(codes == REFUSED)
         open_places = positions[open_rows] if self._places is None else self._places.take(positions[open_rows])
         which, first, count = np.unique(open_places, return_index=True, return_counts=True)
-        for place, at, times in sorted(
-            zip(which.tolist(), first.tolist(), count.tolist(), strict=True), key=lambda x: x[1]
-        ):
-            value = self._values[place]
-            if self._may_learn(value):
+        for k in np.argsort(first).tolist():
+            place, value = int(which[k]), self._values[which[k]]
+            is_category = value is not None or self.attribute.missing == "category"
+            if self.domain is None and is_category and not isinstance(value, Unfit):
                 self._table[place] = self._codes.setdefault(value, len(self._codes))
             else:
-                refusal = self.refused.setdefault(value, Refusal(0, start + int(open_rows[at]) + 1))
-                refusal.rows += times
+                refusal = self.refused.setdefault(value, Refusal(0, start + int(open_rows[first[k]]) + 1))
+                refusal.rows += int(count[k])
         self._direct = self._table if self._places is None else self._table.take(self._places)
         return self._direct.take(positions)
-
-    def _may_learn(self, value: Value) -> bool:
-        if self.domain is not None or isinstance(value, Unfit):
-            return False
-        return value is not None or self.attribute.missing == "category"
 
     def check(self) -> None:
         """Raise if any value was refused: which, how many rows, the first row."""
@@ -166,18 +151,15 @@ class Encoder:
         )
 
     def _about_outside(self, refused: Mapping[Value, Refusal]) -> tuple[str, str]:
+        """Return what is wrong with values outside the domain; what is spelled nearly like one may be meant by it."""
         number, rows, where = _told(refused, self.untold)
+        known = [label(value) for value in self._codes if value is not None]
+        pairs = ((v, nearest(v, known) or _same_number(v, known)) for v in [label(value) for value in refused][:NAMED])
+        alike = next((f" Is {value!r} the same as {near!r} of the domain?" for value, near in pairs if near), "")
         return (
             f"{self.attribute.name!r} has {number:,} value(s) outside its declared domain, in {rows:,} row(s): {where}",
-            self._on_outside([label(value) for value in refused]),
+            f"Add them to the domain in the policy, as they are written, or mend the table.{alike}",
         )
-
-    def _on_outside(self, values: list[str]) -> str:
-        """Return what to do about values outside the domain; what is spelled nearly like one may be meant by it."""
-        known = [label(value) for value in self._codes if value is not None]
-        pairs = ((value, nearest(value, known) or _same_number(value, known)) for value in values[:NAMED])
-        alike = next((f" Is {value!r} the same as {near!r} of the domain?" for value, near in pairs if near), "")
-        return f"Add them to the domain in the policy, as they are written, or mend the table.{alike}"
 
     def _about_unfit(self, refused: Mapping[Value, Refusal], untold: tuple[int, int]) -> tuple[str, str]:
         """Return what is wrong with values that cannot be recoded, and what to do."""
@@ -274,16 +256,13 @@ def check_kind(kind: Any, attribute: Attribute) -> None:
     if attribute.recoding is not None:
         check_recoding(attribute, kind)
         return
-    if _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+    if is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return
-    may_be_binned = any(
-        is_such(kind)
-        for is_such in (pa.types.is_floating, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
-    )
+    binned = (pa.types.is_floating, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
     raise PolicyError(
         f"{attribute.name!r} holds values of type {kind}, which have no finite domain.",
         "Give the column bins in the policy."
-        if may_be_binned
+        if any(is_such(kind) for is_such in binned)
         else "Turn it into text, integers or truth values first.",
     )
 
@@ -296,9 +275,11 @@ def fitted(attribute: Attribute, kind: Any) -> Attribute:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_boolean(kind):
         return attribute
-    convert = _integer if pa.types.is_integer(kind) else _text
-    declared = tuple(convert(v, attribute.name) for v in attribute.declared)
-    if pa.types.is_integer(kind) and number_type(declared) is None:
+    if not pa.types.is_integer(kind):
+        texts = (str(v).lower() if isinstance(v, bool) else None if v is None else str(v) for v in attribute.declared)
+        return replace(attribute, declared=tuple(texts))
+    declared = tuple(_integer(v, attribute.name) for v in attribute.declared)
+    if number_type(declared) is None:
         raise PolicyError(
             f"The declared domain of {attribute.name!r} has integers that no one type of 64 bits holds.",
             "They must lie between -2^63 and 2^63 - 1, or all between 0 and 2^64 - 1.",
@@ -326,11 +307,3 @@ def _integer(value: Value, name: str) -> Value:
             f"{name!r} holds integers, but its declared domain has {value!r}.",
             "List whole numbers: domain = [1, 2, 3].",
         ) from None
-
-
-def _text(value: Value, name: str) -> Value:
-    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

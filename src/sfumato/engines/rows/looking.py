@@ -15,16 +15,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.engines.base import BATCH_ROWS, Source
 from sfumato.engines.embedded.counting import not_nan, plain_kind, recoding_notes, run, salt
-from sfumato.engines.rows.encoding import LEFT_OUT, Encoder, fitted, new_encoder
-from sfumato.engines.rows.mapping import positioned
+from sfumato.engines.rows.encoding import fitted, new_encoder
+from sfumato.engines.rows.mapping import checking_encoder, positioned
+from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import TableError
-from sfumato.values.arrays import Progress
+from sfumato.values.arrays import IntArray, Progress
 from sfumato.values.arrow import from_numpy, is_text
 from sfumato.values.attributes import Attribute, Schema
 from sfumato.values.looks import PATTERNS, Seen, is_id, words
@@ -158,12 +158,10 @@ class PublishedRows:
     """Streams some columns of the rows that would be published, recoded ones as the codes of their labels."""
 
     def __init__(self, source: Source, schema: Schema, columns: Sequence[str]) -> None:
-        self._source, self._columns = source, list(columns)
-        attributes = [a for a in schema.attributes if a.is_published]
-        self._dropping = [a.name for a in attributes if a.missing == "drop"]
-        needed = {*columns, *self._dropping}
-        coded = [a for a in attributes if a.name in needed and (a.recoding or a.declared)]
-        self._encoders = {a.name: _encoder(a, source) for a in coded}
+        self._source, self._columns, self._drops = source, list(columns), dropping(schema)
+        self._needed = list(dict.fromkeys([*columns, *(a.name for a in self._drops)]))
+        coded = [a for a in map(schema.__getitem__, self._needed) if a.is_published and (a.recoding or a.declared)]
+        self._encoders = {a.name: checking_encoder(a, source) for a in coded}
 
     @property
     def kinds(self) -> list[Any]:
@@ -172,8 +170,7 @@ class PublishedRows:
 
     def batches(self, progress: Progress) -> Iterator[Any]:
         """Yield all rows."""
-        for rows, _ in self._mapped(progress):
-            yield rows
+        return (rows for rows, _ in self._mapped(progress))
 
     def sample(self, rows: int, progress: Progress) -> Any:
         """Return at most `SURVEYED` rows, a random one of each of so many equal stretches, as an Arrow table.
@@ -183,40 +180,25 @@ class PublishedRows:
         stride = max(1, -(-rows // SURVEYED))
         starts = np.arange(0, rows, stride)
         places = starts + simulation(SEED).integers(0, np.minimum(stride, rows - starts))
-        kept = [batch.take(pa.array(hits)) for batch, hits in self._picked(places, progress) if hits.size]
         schema = pa.schema([(name, plain_kind(kind)) for name, kind in zip(self._columns, self.kinds, strict=True)])
-        return pa.Table.from_batches([_cast(batch, schema) for batch in kept], schema)
-
-    def _picked(self, places: npt.NDArray[np.int64], progress: Progress) -> Iterator[tuple[Any, Any]]:
-        """Yield each batch with the numbers of those of its rows whose original place was picked."""
-        for rows, originals in self._mapped(progress):
+        kept = []
+        for batch, originals in self._mapped(progress):
             if originals.size:
                 first, last = np.searchsorted(places, [originals[0], originals[-1] + 1])
-                yield rows, np.flatnonzero(np.isin(originals, places[first:last], assume_unique=True))
+                hits = np.flatnonzero(np.isin(originals, places[first:last], assume_unique=True))
+                kept.append(_cast(batch.take(from_numpy(hits)), schema))
+        return pa.Table.from_batches(kept, schema)
 
-    def _mapped(self, progress: Progress) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
+    def _mapped(self, progress: Progress) -> Iterator[tuple[Any, IntArray]]:
         """Yield the published rows of each batch, and their places in the table."""
-        wanted = list(dict.fromkeys([*self._columns, *self._dropping]))
-        for batch, position in positioned(self._source, wanted):
+        for batch, position in positioned(self._source, self._needed):
             progress(batch.rows.num_rows)
-            codes = {name: self._codes(name, batch.rows, position) for name in self._encoders}
-            columns = [codes[name] if name in codes else batch.rows.column(name) for name in self._columns]
-            rows = pa.RecordBatch.from_arrays(columns, names=self._columns)
-            keep = self._keep(batch.rows, codes)
+            found = dict(zip(self._needed, batch.rows.columns, strict=True))
+            keep = complete_rows(batch.rows, self._drops)
+            found |= {n: from_numpy(encoder.encode(found[n], position)) for n, encoder in self._encoders.items()}
+            rows = pa.RecordBatch.from_arrays([found[name] for name in self._columns], names=self._columns)
             places = np.arange(position, position + batch.rows.num_rows)
-            yield (rows, places) if keep.all() else (rows.filter(pa.array(keep)), places[keep])
-
-    def _codes(self, name: str, rows: Any, position: int) -> Any:
-        return pa.array(self._encoders[name].encode(rows.column(name), position))
-
-    def _keep(self, rows: Any, codes: dict[str, Any]) -> npt.NDArray[np.bool_]:
-        keep = np.ones(rows.num_rows, dtype=np.bool_)
-        for name in self._dropping:
-            if name in codes:
-                keep &= codes[name].to_numpy() != LEFT_OUT
-            else:
-                keep &= rows.column(name).is_valid().to_numpy(zero_copy_only=False)
-        return keep
+            yield (rows, places) if keep is None else (rows.filter(from_numpy(keep)), places[keep])
 
     def problems(self) -> list[str]:
         """Return, after a pass, which values publishing would refuse."""
@@ -232,10 +214,6 @@ class PublishedRows:
         """Return, after a pass, what to know of how columns are recoded."""
         unseen = {name: encoder.unseen for name, encoder in self._encoders.items()}
         return recoding_notes(self._source, [encoder.attribute for encoder in self._encoders.values()], unseen)
-
-
-def _encoder(attribute: Attribute, source: Source) -> Encoder:
-    return new_encoder(fitted(attribute, source.column_type(attribute.name)))
 
 
 def _cast(batch: Any, schema: Any) -> Any:
@@ -284,12 +262,9 @@ class NumberColumns:
 
     def noted(self, schema: Any) -> Any:
         """Return the schema of the file with what its columns hold, for `holds`."""
-        fields = [_noted(field, self.held.get(field.name)) for field in schema]
+        held = {name: {HOLDS: holds.encode()} for name, holds in self.held.items()}
+        fields = [f.with_metadata({**(f.metadata or {}), **held[f.name]}) if f.name in held else f for f in schema]
         return pa.schema(fields, metadata=schema.metadata)
-
-
-def _noted(field: Any, holds: Holds | None) -> Any:
-    return field if holds is None else field.with_metadata({**(field.metadata or {}), HOLDS: holds.encode()})
 
 
 def holds(field: Any) -> Holds | None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.base import RESERVED, Batch, Source, ahead
+from sfumato.engines.base import RESERVED, Batch, RecordKey, Source, ahead
 from sfumato.engines.rows.encoding import Encoder, Refusal, first_row, fitted, new_encoder, number_type
-from sfumato.engines.rows.selection import RecordKey, changed_table, complete_rows, dropping
+from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.errors import TableError
-from sfumato.values.arrays import BoolArray, WordArray
+from sfumato.values.arrays import BoolArray, CodeArray, WordArray
 from sfumato.values.arrow import first_null, from_numpy, from_text
 from sfumato.values.attributes import Attribute, Domain, Schema
 from sfumato.values.mechanism import LABEL, Mechanism
@@ -29,42 +29,14 @@ Beside = Callable[[Batch], dict[str, npt.NDArray[Any]]]
 WORD = f"{RESERVED}word"
 """The column of secret words that go with rows until these are in their order."""
 
-Dealt = Callable[[Batch, BoolArray | None, npt.NDArray[np.int32]], npt.NDArray[np.int32]]
+Dealt = Callable[[Batch, SecretKey, BoolArray | None, CodeArray], CodeArray]
 """Gives the sub-table of each kept row, from 0, by its sensitive value."""
-
-
-class SeenValues(Protocol):
-    """What is done with the values of all rows, where a plan is for certain numbers of them."""
-
-    def add(self, codes: npt.NDArray[np.int32]) -> None:
-        """Take the values of some rows."""
-        ...
-
-    def finish(self) -> None:
-        """Take note that these were all rows."""
-        ...
-
-
-class CountedValues:
-    """Raises unless there are exactly so many rows of each value."""
-
-    def __init__(self, counts: npt.NDArray[np.int64]) -> None:
-        self._due, self._seen = counts, np.zeros_like(counts)
-
-    def add(self, codes: npt.NDArray[np.int32]) -> None:
-        """Take the values of some rows."""
-        self._seen += np.bincount(codes, minlength=self._seen.size)
-
-    def finish(self) -> None:
-        """Raise if other rows were seen."""
-        if not np.array_equal(self._due, self._seen):
-            raise changed_table()
 
 
 class RowMapper:
     """Perturbs the columns of each mechanism, recodes and checks the others, drops columns and rows that are left out.
 
-    `dealt` and `seen` go with one mechanism. `beside` gives further columns of numbers that go with the rows.
+    `dealt`, and `seen` that is shown all values, go with one mechanism. `beside` gives further columns of numbers.
     """
 
     def __init__(
@@ -76,26 +48,24 @@ class RowMapper:
         record_key: RecordKey | None = None,
         drawn: BoolArray | None = None,
         dealt: Dealt | None = None,
-        seen: SeenValues | None = None,
+        seen: Callable[[CodeArray], None] | None = None,
         beside: Beside | None = None,
     ) -> None:
         self._schema, self._source = schema, source
         self._mechanisms, self._key = mechanisms, key
         parts = [part for mechanism in mechanisms for part in mechanism.domain.parts]
-        self._randomized = {part.name for part in parts}
         self._record_key, self._drawn, self._dealt, self._beside = record_key, drawn, dealt, beside
         self._published = [name for name in source.names if schema[name].is_published]
+        randomized = {part.name for part in parts}
+        self._others = [schema[name] for name in self._published if name not in randomized]
         self._columns = list(dict.fromkeys([*self._published, *([record_key.column] if record_key else [])]))
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
-        self._encoders |= {a.name: checking_encoder(a, source) for a in self._others() if a.recoding or a.declared}
+        self._encoders |= {a.name: checking_encoder(a, source) for a in self._others if a.recoding or a.declared}
         self._contexts = [record_key.noise_context(each) for each in mechanisms] if record_key else []
         self._types = integer_types(parts, source)
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
         self._seen = seen
-
-    def _others(self) -> list[Attribute]:
-        return [self._schema[name] for name in self._published if name not in self._randomized]
 
     def batches(self, reading_ahead: bool = False) -> Generator[tuple[int, Any], None, None]:
         """Yield (rows read, published rows) for each batch of the table, which may be read in a thread of its own."""
@@ -105,28 +75,30 @@ class RowMapper:
                 yield batch.rows.num_rows, self._map(batch)
                 self._position += batch.rows.num_rows
                 del batch
-        if self._seen is not None:
-            self._seen.finish()
 
     def _map(self, batch: Batch) -> Any:
-        codes = {name: self._encode(name, batch.rows.column(name)) for name in self._encoders}
+        codes = {}
+        for name, encoder in self._encoders.items():
+            codes[name] = encoder.encode(batch.rows.column(name), self._position)
+            if encoder.refused:
+                self._complain(name)
         keep = self._keep(batch.rows)
         rows = batch.rows
         if keep is not None:
             rows = _without_views(rows).filter(from_numpy(keep))
             codes = {name: column[keep] for name, column in codes.items()}
         new: dict[str, Any] = {}
-        labels: npt.NDArray[np.int32] | None = None
+        labels: CodeArray | None = None
         for number, mechanism in enumerate(self._mechanisms):
             domain = mechanism.domain
             true = domain.join(codes[name] for name in domain.names)
             if self._seen is not None:
-                self._seen.add(true)
-            labels = None if self._dealt is None else self._dealt(batch, keep, true)
+                self._seen(true)
+            labels = None if self._dealt is None else self._dealt(batch, self._key, keep, true)
             drawn = domain.split(mechanism.sample(true, labels, self._words(number, batch, keep, rows, true)))
             for part, column in zip(domain.parts, drawn, strict=True):
                 new[part.name] = decoded(part, column, self._types.get(part.name))
-        for attribute in self._others():
+        for attribute in self._others:
             name = attribute.name
             if attribute.recoding:
                 new[name] = decoded(Domain(name, self._encoders[name].learned), codes[name])
@@ -141,25 +113,16 @@ class RowMapper:
             names.append(name)
         return pa.RecordBatch.from_arrays([new[name] for name in names], names=names)
 
-    def _encode(self, name: str, column: Any) -> npt.NDArray[np.int32]:
-        encoder = self._encoders[name]
-        codes = encoder.encode(column, self._position)
-        if encoder.refused:
-            self._complain(name)
-        return codes
-
     def _keep(self, rows: Any) -> BoolArray | None:
         """Which rows are published; None for all of them."""
-        for attribute in self._others():
+        for attribute in self._others:
             if attribute.missing == "error" and rows.column(attribute.name).null_count:
                 self._complain(attribute.name)
         drawn = None if self._drawn is None else self._drawn[self._position : self._position + rows.num_rows]
         masks = [mask for mask in (complete_rows(rows, self._dropping), drawn) if mask is not None]
         return np.logical_and.reduce(masks) if masks else None
 
-    def _words(
-        self, number: int, batch: Batch, keep: BoolArray | None, rows: Any, true: npt.NDArray[np.int32]
-    ) -> WordArray:
+    def _words(self, number: int, batch: Batch, keep: BoolArray | None, rows: Any, true: CodeArray) -> WordArray:
         """Return a word of each kept row for the mechanism of this number; every mechanism has words of its own."""
         if self._record_key is not None:
             return self._record_key.noise_words(self._key, self._contexts[number], rows, true, self._position)
@@ -202,7 +165,7 @@ def positioned(source: Source, columns: list[str]) -> Iterator[tuple[Batch, int]
         position += batch.rows.num_rows
 
 
-def decoded(part: Domain, codes: npt.NDArray[np.int32], integers: Any = None) -> Any:
+def decoded(part: Domain, codes: CodeArray, integers: Any = None) -> Any:
     """Return the values of the codes: text as a dictionary column, numbers and truth values as themselves.
 
     `integers` is the type that whole numbers are to have, if not one of 64 bits.
@@ -220,17 +183,16 @@ def decoded(part: Domain, codes: npt.NDArray[np.int32], integers: Any = None) ->
 
 def integer_types(parts: Iterable[Domain], source: Source) -> dict[str, Any]:
     """Return the integer types that the table has columns in, where they hold the whole domain."""
-    found = {part.name: _integer_type(part, source.column_type(part.name)) for part in parts}
-    return {name: kind for name, kind in found.items() if kind is not None}
-
-
-def _integer_type(part: Domain, kind: Any) -> Any:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    known = [v for v in part.values if v is not None]
-    if not pa.types.is_integer(kind) or not all(isinstance(v, int) and not isinstance(v, bool) for v in known):
-        return None
-    limits = np.iinfo(kind.to_pandas_dtype())
-    return kind if all(limits.min <= int(v) <= limits.max for v in known) else None
+    found = {}
+    for part in parts:
+        kind = source.column_type(part.name)
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        numbers = [v for v in part.values if isinstance(v, int) and not isinstance(v, bool)]
+        if pa.types.is_integer(kind) and len(numbers) == sum(v is not None for v in part.values):
+            limits = np.iinfo(kind.to_pandas_dtype())
+            if all(limits.min <= v <= limits.max for v in numbers):
+                found[part.name] = kind
+    return found
 
 
 def checking_encoder(attribute: Attribute, source: Source) -> Encoder:

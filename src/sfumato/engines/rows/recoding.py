@@ -10,14 +10,14 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.errors import PolicyError
-from sfumato.values.arrow import as_numpy, from_numpy, nulls_of
+from sfumato.values.arrow import as_numpy, from_numpy, is_text, nulls_of
 from sfumato.values.attributes import Attribute, Value
 from sfumato.values.recoding import EPOCH, Bins, DateBins, Days, Merge, Recoding
 
@@ -38,6 +38,10 @@ DATES_HINT = (
 NUMBERS_HINT = "Bins of numbers have a width or breaks that are numbers: bins = { width = 10 }."
 
 
+Recoded = tuple[list[Value], npt.NDArray[np.int64]]
+"""The values under which a dictionary's values are published, and the place of each of the latter among them."""
+
+
 class Unfit(str):
     """The text of a value that cannot be recoded. It equals no label, though it may be spelled like one."""
 
@@ -51,13 +55,6 @@ class Unfit(str):
         return hash((Unfit, str(self)))
 
 
-class Recoded(NamedTuple):
-    """The values under which a dictionary's values are published, and the place of each of the latter among them."""
-
-    values: list[Value]
-    places: npt.NDArray[np.int64]
-
-
 def recoded(dictionary: Any, recoding: Recoding) -> Recoded:
     """Recode the distinct values of a column; dates and times come in days (`in_days`)."""
     if isinstance(recoding, Merge):
@@ -66,8 +63,8 @@ def recoded(dictionary: Any, recoding: Recoding) -> Recoded:
         days = _days_of(dictionary)
         fits, is_missing = recoding.holds(days), _missing(dictionary)
         return _named(fits, recoding.numbers(days[fits]), recoding.label, _rest(dictionary, ~fits, is_missing, True))
-    read = _number_of_single if pa.types.is_float32(dictionary.type) else _number
-    numbers = np.array([read(value) for value in dictionary.to_pylist()], dtype=np.float64)
+    single = pa.types.is_float32(dictionary.type)
+    numbers = np.array([_number(value, single) for value in dictionary.to_pylist()], dtype=np.float64)
     fits, is_missing = recoding.holds(numbers), _missing(dictionary)
     if pa.types.is_floating(dictionary.type):
         is_missing |= np.isnan(numbers)
@@ -82,7 +79,7 @@ def _named(
     places = np.empty(fits.size, dtype=np.int64)
     places[fits] = place
     places[~fits] = distinct.size + np.arange(len(rest))
-    return Recoded([*map(label, distinct.tolist()), *rest], places)
+    return [*map(label, distinct.tolist()), *rest], places
 
 
 def _rest(dictionary: Any, which: npt.NDArray[np.bool_], is_missing: npt.NDArray[np.bool_], day: bool) -> list[Value]:
@@ -102,16 +99,12 @@ def _missing(dictionary: Any) -> npt.NDArray[np.bool_]:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, single: bool) -> float:
+    """Return a number, one of 32 bits as it is written: 0.7, not 0.699999988079071."""
     try:
-        return float(value)
+        return float(str(np.float32(value)) if single else value)
     except (TypeError, ValueError):
         return math.nan
-
-
-def _number_of_single(value: Any) -> float:
-    """Return a number of 32 bits as it is written: 0.7, not 0.699999988079071."""
-    return math.nan if value is None else float(str(np.float32(value)))
 
 
 # --- dates ------------------------------------------------------------------------------------------------------------
@@ -166,14 +159,11 @@ def as_text(dictionary: Any) -> list[str | None]:
 
 def _merged(dictionary: Any, merge: Merge) -> Recoded:
     places: dict[Value, int] = {}
-    found = [places.setdefault(_published(text, merge), len(places)) for text in as_text(dictionary)]
-    return Recoded(list(places), np.array(found, dtype=np.int64))
-
-
-def _published(text: str | None, merge: Merge) -> Value:
-    if text is None:
-        return None
-    return Unfit(text) if text in merge.taken else merge.name_of.get(text, text)
+    found = []
+    for text in as_text(dictionary):
+        named = None if text is None else Unfit(text) if text in merge.taken else merge.name_of.get(text, text)
+        found.append(places.setdefault(named, len(places)))
+    return list(places), np.array(found, dtype=np.int64)
 
 
 # --- what fits which column -------------------------------------------------------------------------------------------
@@ -184,12 +174,12 @@ def check_recoding(attribute: Attribute, kind: Any) -> None:
     name, recoding = attribute.name, attribute.recoding
     is_date = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if isinstance(recoding, DateBins) and not (is_date or _is_text(kind)):
+    if isinstance(recoding, DateBins) and not (is_date or is_text(kind)):
         raise PolicyError(
             f"{name!r} has bins of dates, but holds values of type {kind}.",
             NUMBERS_HINT if is_number else "Turn it into dates first, or take the bins away.",
         )
-    if isinstance(recoding, Bins) and not (is_number or _is_text(kind)):
+    if isinstance(recoding, Bins) and not (is_number or is_text(kind)):
         raise PolicyError(
             f"{name!r} has bins of numbers, but holds values of type {kind}.",
             DATES_HINT if is_date else "Turn it into numbers first, or take the bins away.",
@@ -199,7 +189,7 @@ def check_recoding(attribute: Attribute, kind: Any) -> None:
 
 
 def _check_merge(name: str, merge: Merge, kind: Any) -> None:
-    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+    if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         raise PolicyError(
             f"{name!r} merges values, but holds values of type {kind}.",
             "Texts, whole numbers and truth values can be merged. For other numbers and for dates there are bins.",
@@ -214,7 +204,3 @@ def _check_merge(name: str, merge: Merge, kind: Any) -> None:
         raise PolicyError(
             f"{name!r} holds {holds}, but its merge names {wrong[0]!r}.", "Name values as the table has them."
         )
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -6,42 +6,30 @@ the table; so the order is not kept where some may be left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
 
+from sfumato.engines.base import Publication, Rows, Written
 from sfumato.engines.deal.allocation import dealt
 from sfumato.engines.deal.anatomy import for_once
 from sfumato.engines.deal.buckets import Groups
-from sfumato.engines.engine import BucketsWritten, FilesWritten, PartWritten, Rows, Written
 from sfumato.engines.rows.encoding import Refusal
 from sfumato.engines.rows.mapping import integer_types, missing_values
 from sfumato.engines.rows.selection import changed_table
 from sfumato.engines.spark.counting import count_sensitive, group_sizes, see
-from sfumato.engines.spark.grouping import TwoParts, write_assigned, write_dealt
-from sfumato.engines.spark.mapping import (
-    FoundDeal,
-    MapRows,
-    Order,
-    hash_of_counts,
-    spark_rows,
-    write_in_order,
-    write_shuffled,
-)
+from sfumato.engines.spark.grouping import TwoTables
+from sfumato.engines.spark.mapping import DealtRows, MapRows, Order, hash_of_counts, write_in_order, write_shuffled
 from sfumato.engines.spark.selection import complete, explained, repeated
 from sfumato.engines.spark.source import quoted
-from sfumato.engines.spark.tasks import collected, told
-from sfumato.engines.spark.writing import Parts
+from sfumato.engines.spark.tasks import TaskSource, collected, told
 from sfumato.errors import UsageError
 from sfumato.release.formats import FormatName
-from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, parts_sha256
 from sfumato.values.arrays import Progress
-from sfumato.values.attributes import Attribute, Domain
+from sfumato.values.attributes import Attribute
 from sfumato.values.looks import Seen
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
-from sfumato.values.steps import Allocate, Assigned, Dealt, Perturb, RowStep, Separate, Shuffle
+from sfumato.values.steps import Allocate, Assigned, Dealt, Perturb, Separate, Shuffle
 
 MOST_AT_ONCE = 200_000_000
 """Records whose buckets are found at once: one worker holds about 100 bytes for each of them."""
@@ -96,27 +84,16 @@ class SparkEngine:
             if lacking:
                 raise missing_values(name, Refusal(lacking, 0))
 
-    def write(
-        self,
-        rows: Rows,
-        steps: Sequence[RowStep],
-        key: SecretKey,
-        folder: Path,
-        format: FormatName,
-        progress: Progress,
-        reads: int,
-    ) -> Written:
+    def write(self, asked: Publication) -> Written:
         """Carry out the steps on all rows, and write what comes of it; Spark's tasks are reported as rows."""
-        separate = next((step for step in steps if isinstance(step, Separate)), None)
-        parts = [
-            part for step in steps if isinstance(step, Perturb) for m in step.mechanisms for part in m.domain.parts
-        ]
-        with told(rows.source.session, reads, progress), _explained(rows, parts):
-            if separate is None:
-                return Written(_named(DATA_FOLDER, _perturbed(rows, steps, key, folder)))
-            both = _separated(rows, separate, for_once(key), folder)
-        buckets = BucketsWritten(_named(GROUPS_FOLDER, both.values), separate.domain, both.number, both.published)
-        return Written(_named(DATA_FOLDER, both.rows), buckets)
+        rows, perturb = asked.rows, asked.step(Perturb)
+        parts = [part for m in (perturb.mechanisms if perturb else ()) for part in m.domain.parts]
+        with (
+            told(rows.source.session, asked.reads, asked.progress),
+            explained(rows.source, rows.schema, parts),
+            complete(rows.source, [rows.person] if rows.person else []),
+        ):
+            return _perturbed(asked, perturb) if perturb else _separated(asked)
 
 
 def check_format(format: FormatName) -> None:
@@ -136,70 +113,44 @@ def _check_kept_order(rows: Rows) -> None:
         )
 
 
-@contextmanager
-def _explained(rows: Rows, parts: Sequence[Domain]) -> Iterator[None]:
-    """Turn a value that a worker refused into an error that says what is wrong."""
-    with explained(rows.source, rows.schema, parts), complete(rows.source, [rows.person] if rows.person else []):
-        yield
-
-
-def _published(rows: Rows) -> list[str]:
+def _in_task(rows: Rows) -> TaskSource:
     """Return the columns that workers need: those that are published, and the record key."""
     shown = [name for name in rows.source.names if rows.schema[name].is_published]
-    return list(dict.fromkeys([*shown, *([rows.record_key.column] if rows.record_key else [])]))
+    own = [rows.record_key.column] if rows.record_key else []
+    task: TaskSource = rows.source.in_task(list(dict.fromkeys([*shown, *own])))
+    return task
 
 
-def _named(folder: str, written: Parts) -> FilesWritten:
-    parts = tuple(PartWritten(file.name, file.rows, file.sha256) for file in written.files)
-    whole = parts_sha256(part.sha256 for part in parts)
-    return FilesWritten(folder, written.rows, whole, written.files[0].schema, parts)
-
-
-# --- rows that stay rows --------------------------------------------------------------------------------------------
-
-
-def _perturbed(rows: Rows, steps: Sequence[RowStep], key: SecretKey, folder: Path) -> Parts:
-    perturb = next(step for step in steps if isinstance(step, Perturb))
-    shuffle = next((step for step in steps if isinstance(step, Shuffle)), None)
-    task = MapRows(
-        rows.schema,
-        rows.source.in_task(_published(rows)),
-        perturb.mechanisms,
-        rows.record_key,
-        _deal(rows, steps, key),
-        0 if perturb.counts is None else perturb.mechanisms[0].domain.size,
-    )
+def _perturbed(asked: Publication, perturb: Perturb) -> Written:
+    """Write rows that stay rows."""
+    rows, key, shuffle, allocate = asked.rows, asked.key, asked.step(Shuffle), asked.step(Allocate)
+    labels = None
+    if allocate is not None:
+        again = partial(DealtRows, rows.source, rows.schema, allocate.mechanism.domain, key)
+        labels = dealt(again, allocate.mechanism, allocate.quotas)
+    hashed = 0 if perturb.counts is None else perturb.mechanisms[0].domain.size
+    task = MapRows(rows.schema, _in_task(rows), perturb.mechanisms, rows.record_key, labels, hashed)
     if shuffle is None:
-        written = write_in_order(rows.source, task, key, folder)
+        written = write_in_order(rows.source, task, key, asked.folder)
     else:
-        written = write_shuffled(rows.source, task, shuffle.rows, key, folder, rows.person)
+        written = write_shuffled(rows.source, task, shuffle.rows, key, asked.folder, rows.person)
     if perturb.counts is not None and written.checked != hash_of_counts(key, perturb.counts):
         raise changed_table()
-    return written
+    return Written(written.table)
 
 
-def _deal(rows: Rows, steps: Sequence[RowStep], key: SecretKey) -> FoundDeal | None:
-    """Find the deal to sub-tables, if there are several."""
-    allocate = next((step for step in steps if isinstance(step, Allocate)), None)
-    if allocate is None:
-        return None
-    again = spark_rows(rows.source, rows.schema, allocate.mechanism, key)
-    found = dealt(again, allocate.mechanism, allocate.quotas, key)
-    return FoundDeal(found.deal, found.attempt)
-
-
-# --- rows in buckets ------------------------------------------------------------------------------------------------
-
-
-def _separated(rows: Rows, step: Separate, key: SecretKey, folder: Path) -> TwoParts:
-    task = MapRows(rows.schema, rows.source.in_task(_published(rows)), (), order=Order(Step.ANATOMY))
-    types: Any = integer_types(step.domain.parts, rows.source)
+def _separated(asked: Publication) -> Written:
+    """Write rows in buckets."""
+    rows, key, step = asked.rows, for_once(asked.key), asked.step(Separate)
+    assert step is not None
     buckets = step.buckets
+    task = MapRows(rows.schema, _in_task(rows), (), order=Order(Step.ANATOMY))
+    types = integer_types(step.domain.parts, rows.source)
+    tables = TwoTables(rows.source, task, step.domain, types, key, asked.folder)
     if isinstance(buckets, Dealt):
-        deal = Groups.drawn(buckets.counts, buckets.withheld, buckets.number, key)
-        return write_dealt(rows.source, task, step.domain, deal, types, key, folder)
+        return tables.dealt(Groups.drawn(buckets.counts, buckets.withheld, buckets.number, key))
     _check_at_once(buckets)
-    return write_assigned(rows.source, task, step.domain, buckets.counted, buckets.assign, types, key, folder)
+    return tables.assigned(buckets.counted, buckets.assign)
 
 
 def _check_at_once(buckets: Assigned) -> None:

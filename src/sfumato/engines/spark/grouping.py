@@ -13,409 +13,294 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.base import RESERVED
-from sfumato.engines.deal.anatomy import Types, in_arrow
+from sfumato.engines.base import RESERVED, BucketsWritten, Written
+from sfumato.engines.deal.anatomy import Types, in_arrow, separated
 from sfumato.engines.deal.buckets import Groups, part_of, parts_of, ranked, value_hash
-from sfumato.engines.rows.encoding import Encoder
 from sfumato.engines.rows.mapping import WORD
 from sfumato.engines.rows.selection import SensitiveRows, changed_table, complete_columns
 from sfumato.engines.spark.mapping import NUMBER, MapRows
 from sfumato.engines.spark.source import SparkSource
-from sfumato.engines.spark.tasks import NO_KEY, TaskSource, at_once, collected, joined, mapped
+from sfumato.engines.spark.tasks import NO_KEY, Task, TaskSource, at_once, collected, joined, mapped, numbers
 from sfumato.engines.spark.writing import (
     PART,
     Parts,
-    PartsInOrder,
     Place,
-    Tally,
     line_of_sums,
     parts_for,
+    parts_in_order,
     plain,
     signed,
     sorted_in_parts,
     spark_schema,
+    with_columns,
     write_parts,
 )
-from sfumato.values.arrays import CodeArray, IntArray
+from sfumato.values.arrays import CodeArray, IntArray, WordArray
 from sfumato.values.arrow import as_numpy, from_numpy
-from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
+from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 CODE = f"{RESERVED}code"
 """The column with the code of a row's sensitive value."""
 OWN = {CODE: pa.int32(), WORD: pa.int64(), NUMBER: pa.int64(), PART: pa.int32()}
 """Columns that go with rows on their way to groups."""
+PLACED = {GROUP: pa.int32(), PART: pa.int32(), WORD: pa.int64()}
+"""Columns that go with rows on their way to files."""
+NUMBERED = f"{NUMBER} long, {CODE} int"
 
 Assign = Callable[[CodeArray, SecretKey], npt.NDArray[np.integer]]
 """Gives the group of each record, from 0, or WITHHELD, by the codes of all records in the table's order."""
 
 
-class TwoParts(NamedTuple):
-    """The files of both tables, how many groups there are, and how many records of each value are published."""
-
-    rows: Parts
-    values: Parts
-    number: int
-    published: IntArray
-
-
-def write_dealt(
-    source: SparkSource,
-    rows: MapRows,
-    domain: SensitiveDomain,
-    deal: Groups,
-    types: Types,
-    key: SecretKey,
-    folder: Path,
-) -> TwoParts:
-    """Deal the rows to groups, none of which gets a value twice, and write both tables."""
-    parts = parts_of(int(deal.counts.sum()), domain.size)
-    before, checked = _rows_before(source, rows.schema, domain, parts, key)
-    if not np.array_equal(before[-1], deal.counts):
-        raise changed_table()
-    frame = source.addressed(rows.source.names)
-    schema = [f for f in rows.published_schema() if f.name not in domain.names]
-    sent = pa.schema([*schema, *(pa.field(name, kind) for name, kind in OWN.items())])
-    by_part = mapped(frame, _ByPart(rows, domain, parts), spark_schema(sent), key)
-    tasks = min(parts, 2 * source.session.sparkContext.defaultParallelism)
-    in_parts = by_part.repartitionById(tasks, _task_of(parts, tasks)).sortWithinPartitions(PART, NUMBER)
-    rank = _Rank(deal, before[:-1], parts_for(deal.rows))
-    written = _write_by_group(in_parts, rank, schema, complete_columns(rows.schema), rank.ranges, key, folder)
-    if written.checked != checked:
-        raise changed_table()
-    lines = _write_lines(source, _Compositions(deal, domain, types, parts_for(deal.rows)), folder)
-    return TwoParts(written, lines, deal.number, deal.counts - deal.withheld)
-
-
-def _task_of(parts: int, tasks: int) -> Column:
-    """Return which task has a part: consecutive parts go together."""
-    from pyspark.sql import functions as f
-
-    return f.floor(f.col(PART) * tasks / parts).cast("int")
-
-
-# --- how many rows of each value come before a part ---------------------------------------------------------------
-
-
-def _rows_before(
-    source: SparkSource, schema: Schema, domain: SensitiveDomain, parts: int, key: SecretKey
-) -> tuple[IntArray, int]:
-    """Return how many rows of each value are in the parts before each part [parts + 1, values], and a secret hash."""
-    from pyspark.sql import functions as f
-
-    columns = SensitiveRows(schema, domain).columns
-    task = _CountParts(source.in_task(columns), schema, domain, parts)
-    found = mapped(source.addressed(columns), task, "place long, number long", key)
-    added = collected(found.groupBy("place").agg(f.sum(f.col("number").cast("decimal(38,0)")).alias("number")))
-    counts, checked = np.zeros(parts * domain.size, dtype=np.int64), 0
-    for place, number in zip(*(column.to_pylist() for column in added.columns), strict=True):
-        if place < 0:
-            checked = int(number) % (1 << 64)
-        else:
-            counts[place] = int(number)
-    ends = np.cumsum(counts.reshape(parts, domain.size), axis=0)
-    return np.vstack([np.zeros_like(ends[:1]), ends]), checked
-
-
 @dataclass(frozen=True)
-class _CountParts:
-    """Counts the values of a partition's rows by part, and hashes them."""
+class TwoTables:
+    """Both tables of a release by groups, before they are written."""
 
-    source: TaskSource
-    schema: Schema
-    domain: SensitiveDomain
-    parts: int
-
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        values, checked = SensitiveRows(self.schema, self.domain), np.zeros(1, dtype=np.uint64)
-        counts = np.zeros(self.parts * self.domain.size, dtype=np.int64)
-        for batch in self.source.of(given).batches(values.columns):
-            codes, words = values.with_words(batch, key, Step.ANATOMY)
-            checked += value_hash(codes, words)
-            counts += np.bincount(part_of(words, self.parts) * self.domain.size + codes, minlength=counts.size)
-        found = np.flatnonzero(counts)
-        place, number = np.append(found, -1), np.append(counts[found], checked.view(np.int64))
-        yield pa.RecordBatch.from_arrays([from_numpy(place), from_numpy(number)], names=["place", "number"])
-
-
-# --- rows to parts, parts to groups -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _ByPart:
-    """Maps rows and says which part each goes to; the sensitive columns become one code."""
-
+    source: SparkSource
     rows: MapRows
     domain: SensitiveDomain
-    parts: int
+    types: Types
+    key: SecretKey
+    folder: Path
 
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        encoders = [Encoder(Attribute(part.name, "sensitive", "category"), part) for part in self.domain.parts]
-        for _, batch in self.rows(given, key, Tally()):
-            codes = self.domain.join(e.encode(batch.column(e.attribute.name), 0) for e in encoders)
-            if any(encoder.refused for encoder in encoders):
-                raise changed_table()
-            words, numbers = as_numpy(batch.column(WORD)), batch.column(NUMBER)
-            own = [from_numpy(codes), from_numpy(words.view(np.int64)), numbers]
-            own.append(from_numpy(part_of(words, self.parts).astype(np.int32)))
-            yield with_columns(
-                plain(batch.drop_columns([*self.domain.names, WORD, NUMBER])), dict(zip(OWN, own, strict=True))
-            )
+    def dealt(self, deal: Groups) -> Written:
+        """Deal the rows to groups, none of which gets a value twice, and write both tables."""
+        from pyspark.sql import functions as f
+
+        parts, ranges = parts_of(int(deal.counts.sum()), self.domain.size), parts_for(deal.rows)
+        before, checked = self._rows_before(parts)
+        if not np.array_equal(before[-1], deal.counts):
+            raise changed_table()
+        tasks = min(parts, 2 * self.source.session.sparkContext.defaultParallelism)
+        task_of_part = f.floor(f.col(PART) * tasks / parts).cast("int")  # consecutive parts go together
+        in_parts = self._by_part(parts).repartitionById(tasks, task_of_part).sortWithinPartitions(PART, NUMBER)
+        data = self._by_group(in_parts, partial(_rank, deal, before[:-1], ranges), ranges)
+        if data.checked != checked:
+            raise changed_table()
+        # the deal tells the values of each group without looking at a row
+        frame = self.source.session.range(ranges, numPartitions=ranges)
+        stage = partial(_compositions, deal, self.domain, self.types, ranges)
+        lines = write_parts(frame, stage, NO_KEY, self.folder, "groups")
+        return self._written(data, lines, deal.number, deal.counts - deal.withheld)
+
+    def assigned(self, counted: SensitiveDomain, assign: Assign) -> Written:
+        """Write both tables for groups that `assign` finds, in one task that holds the codes of all records.
+
+        counted: the domain whose codes `assign` takes; the last of its parts are those of this domain.
+        """
+        from pyspark import StorageLevel
+        from pyspark.sql import functions as f
+
+        at_one = self._values(_codes, counted, NUMBERED).repartitionById(1, f.lit(0)).sortWithinPartitions(NUMBER)
+        found = mapped(at_one, partial(_assign_all, assign), f"{NUMBERED}, {GROUP} int", self.key)
+        found = found.persist(StorageLevel.DISK_ONLY)
+        try:
+            of_value = found.filter(f"{GROUP} >= 0").select(GROUP, (f.col(CODE) % self.domain.size).alias(CODE))
+            counts = collected(of_value.groupBy(CODE).agg(f.count("*"), f.max(GROUP)))
+            codes, of_code, last = (np.asarray(column.combine_chunks()) for column in counts.columns)
+            published = np.zeros(self.domain.size, dtype=np.int64)
+            published[codes] = of_code
+            number, records = int(last.max()) + 1, int(published.sum())
+            lines = self._counted(of_value.groupBy(GROUP, CODE).agg(f.count("*").alias(COUNT)), number, records)
+            ranges = parts_for(records)
+            joined_rows = self._by_part(1).drop(CODE, WORD, PART).join(found.select(NUMBER, GROUP), on=NUMBER)
+            data = self._by_group(joined_rows, partial(_ranged, number, ranges), ranges)
+        finally:
+            found.unpersist()
+        if data.table.rows != records:
+            raise changed_table()
+        return self._written(data, lines, number, published)
+
+    def _written(self, data: Parts, lines: Parts, number: int, published: IntArray) -> Written:
+        return Written(data.table, BucketsWritten(lines.table, self.domain, number, published))
+
+    def _values(self, task: Any, domain: SensitiveDomain, schema: str) -> DataFrame:
+        """Return what the task makes of the values of a partition's rows."""
+        columns = SensitiveRows(self.rows.schema, domain).columns
+        given = partial(task, self.source.in_task(columns), self.rows.schema, domain)
+        return mapped(self.source.addressed(columns), given, schema, self.key)
+
+    def _rows_before(self, parts: int) -> tuple[IntArray, int]:
+        """Return how many rows of each value are before each part [parts + 1, values], and a secret hash."""
+        from pyspark.sql import functions as f
+
+        found = self._values(partial(_count_parts, parts), self.domain, "place long, number long")
+        added = collected(found.groupBy("place").agg(f.sum(f.col("number").cast("decimal(38,0)")).alias("number")))
+        sums = dict(zip(*(column.to_pylist() for column in added.columns), strict=True))
+        checked = int(sums.pop(-1, 0)) % (1 << 64)
+        counts = np.zeros(parts * self.domain.size, dtype=np.int64)
+        counts[list(sums)] = list(map(int, sums.values()))
+        ends = np.cumsum(counts.reshape(parts, self.domain.size), axis=0)
+        return np.vstack([np.zeros_like(ends[:1]), ends]), checked
+
+    def _fields(self) -> list[Any]:
+        return [f for f in self.rows.published_schema() if f.name not in self.domain.names]
+
+    def _by_part(self, parts: int) -> DataFrame:
+        """Return the rows that are published with the part that each goes to; the sensitive columns become one code."""
+        frame, schema = self.source.addressed(self.rows.source.names), pa.schema([*self._fields(), *OWN.items()])
+        return mapped(frame, partial(_to_part, self.rows, self.domain, parts), spark_schema(schema), self.key)
+
+    def _by_group(self, frame: DataFrame, task: Task, ranges: int) -> Parts:
+        """Write rows by group, those of a group by their words."""
+        grouped = mapped(frame, task, spark_schema(pa.schema([*self._fields(), *PLACED.items()])), self.key)
+        in_order, complete = sorted_in_parts(grouped, ranges, [GROUP, WORD]), complete_columns(self.rows.schema)
+        return write_parts(in_order, partial(parts_in_order, ranges), self.key, self.folder, "data", complete)
+
+    def _counted(self, lines: DataFrame, number: int, rows: int) -> Parts:
+        """Write counted values of groups."""
+        from pyspark.sql import functions as f
+
+        ranges = parts_for(rows)
+        ranged = lines.withColumn(PART, f.floor(f.col(GROUP).cast("long") * ranges / number).cast("int"))
+        in_order = ranged.repartitionById(ranges, f.col(PART)).sortWithinPartitions(GROUP, CODE)
+        return write_parts(in_order, partial(_lines, self.domain, self.types), NO_KEY, self.folder, "groups")
 
 
-def with_columns(batch: Any, columns: dict[str, Any]) -> Any:
-    """Return the rows with further columns."""
-    arrays, names = [*batch.columns, *columns.values()], [*batch.schema.names, *columns]
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+# --- what workers do: values to parts -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Rank:
-    """Ranks the rows of each part, and gives them their groups: a part is ranked as a whole."""
+def _count_parts(
+    parts: int, source: TaskSource, schema: Schema, domain: SensitiveDomain, given: Iterator[Any], key: SecretKey
+) -> Iterator[Any]:
+    """Count the values of a partition's rows by part, and hash them."""
+    values, checked = SensitiveRows(schema, domain), np.zeros(1, dtype=np.uint64)
+    counts = np.zeros(parts * domain.size, dtype=np.int64)
+    for batch in source.of(given).batches(values.columns):
+        codes, words = values.with_words(batch, key, Step.ANATOMY)
+        checked += value_hash(codes, words)
+        counts += np.bincount(part_of(words, parts) * domain.size + codes, minlength=counts.size)
+    found = np.flatnonzero(counts)
+    yield numbers(place=np.append(found, -1), number=np.append(counts[found], checked.view(np.int64)))
 
-    deal: Groups
-    before: IntArray
-    ranges: int
 
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        checked, schema = np.zeros(1, dtype=np.uint64), None
-        for part, batch in whole_parts(given):
-            codes, words = as_numpy(batch.column(CODE)), as_numpy(batch.column(WORD)).view(np.uint64)
-            checked += value_hash(codes, words)
-            ranks = ranked(codes, part, key).ranks + self.before[part].take(codes)
-            made = to_ranges(
-                batch.drop_columns(list(OWN)),
-                self.deal.group_of(codes, ranks),
-                batch.column(NUMBER),
-                self.deal.number,
-                self.ranges,
-                key,
-            )
-            schema = made.schema
-            yield made
-        if schema is not None:
-            yield line_of_sums(schema, self.ranges, checked)
+def _to_part(rows: MapRows, domain: SensitiveDomain, parts: int, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+    """Map rows and say which part each goes to."""
+    mapped_rows = (batch for _, batch in rows(given, key, np.zeros(1, dtype=np.uint64)))
+    for codes, words, batch in separated(mapped_rows, domain):
+        own: dict[str, npt.NDArray[Any]] = {CODE: codes, WORD: words.view(np.int64)}
+        own |= {NUMBER: as_numpy(batch.column(NUMBER)), PART: part_of(words, parts).astype(np.int32)}
+        yield with_columns(plain(batch.drop_columns([NUMBER])), own)
+
+
+# --- parts to groups ------------------------------------------------------------------------------------------------
+
+
+def _rank(deal: Groups, before: IntArray, ranges: int, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+    """Rank the rows of each part, and give them their groups: a part is ranked as a whole."""
+    checked, schema = np.zeros(1, dtype=np.uint64), None
+    for part, batch in whole_parts(given):
+        codes, words = as_numpy(batch.column(CODE)), as_numpy(batch.column(WORD)).view(np.uint64)
+        checked += value_hash(codes, words)
+        groups = deal.group_of(codes, ranked(codes, part, key).ranks + before[part].take(codes))
+        made = _placed(batch.drop_columns(list(OWN)), groups, batch.column(NUMBER), deal.number, ranges, key)
+        schema = made.schema
+        yield made
+    if schema is not None:
+        yield line_of_sums(schema, ranges, checked)
 
 
 def whole_parts(given: Iterator[Any]) -> Iterator[tuple[int, Any]]:
     """Give the rows of each part, which come one part after another."""
-    pending: list[Any] = []
-    for batch in at_once(given):
-        ends = np.flatnonzero(np.diff(as_numpy(batch.column(PART)))) + 1
-        for start, end in zip([0, *ends], [*ends, batch.num_rows], strict=True):
-            piece = batch[start:end]
-            if pending and _part(pending[0]) != _part(piece):
-                yield _part(pending[0]), joined(pending)
-                pending = []
-            pending.append(piece)
-    if pending:
-        yield _part(pending[0]), joined(pending)
+    pieces = (piece for batch in at_once(given) for piece in _pieces(batch))
+    for part, of_part in groupby(pieces, key=_part):
+        yield part, joined(list(of_part))
+
+
+def _pieces(batch: Any) -> Iterator[Any]:
+    """Cut rows where the next part begins."""
+    ends = np.flatnonzero(np.diff(as_numpy(batch.column(PART)))) + 1
+    for start, end in zip([0, *ends], [*ends, batch.num_rows], strict=True):
+        yield batch[start:end]
 
 
 def _part(batch: Any) -> int:
     return int(as_numpy(batch.column(PART))[0])
 
 
-def to_ranges(batch: Any, groups: npt.NDArray[np.int32], numbers: Any, number: int, ranges: int, key: SecretKey) -> Any:
+def _ranged(number: int, ranges: int, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+    """Send rows whose groups are known to the ranges of these."""
+    for batch in at_once(given):
+        groups, rest = as_numpy(batch.column(GROUP)), batch.drop_columns([NUMBER, GROUP])
+        yield _placed(rest, groups, batch.column(NUMBER), number, ranges, key)
+
+
+def _placed(batch: Any, groups: npt.NDArray[np.int32], rows: Any, number: int, ranges: int, key: SecretKey) -> Any:
     """Return the published rows with their groups, the range of groups that each belongs to, and a word for its place.
 
     The words are those of the rows' numbers in the table, of a step of their own.
     """
-    places = as_numpy(numbers)
+    places = as_numpy(rows)
     words = key.words_at(Step.GROUP_ORDER, np.zeros_like(places), places)
     part = (groups.astype(np.int64) * ranges // number).astype(np.int32)
-    own = {GROUP: from_numpy(groups + np.int32(1)), PART: from_numpy(part), WORD: signed(words)}
+    made = with_columns(batch, {GROUP: groups + np.int32(1), PART: part, WORD: signed(words)})
     published = groups != WITHHELD
-    made = with_columns(batch, own)
     return made if published.all() else made.filter(from_numpy(published))
 
 
-def _write_by_group(
-    frame: DataFrame, task: Any, schema: list[Any], complete: frozenset[str], ranges: int, key: SecretKey, folder: Path
-) -> Parts:
-    """Write rows by group, those of a group by their words."""
-    own = {GROUP: pa.int32(), PART: pa.int32(), WORD: pa.int64()}
-    made = pa.schema([*schema, *(pa.field(name, kind) for name, kind in own.items())])
-    grouped = mapped(frame, task, spark_schema(made), key)
-    in_order = sorted_in_parts(grouped, ranges, [GROUP, WORD])
-    return write_parts(in_order, PartsInOrder(ranges), key, folder, "data", complete)
+# --- the values of each group ---------------------------------------------------------------------------------------
 
 
-# --- the values of each group -------------------------------------------------------------------------------------
-
-
-def _write_lines(source: SparkSource, stage: _Compositions, folder: Path) -> Parts:
-    """Write the values of each group, which the deal tells without looking at a row."""
-    frame = source.session.range(stage.parts, numPartitions=stage.parts)
-    return write_parts(frame, stage, NO_KEY, folder, "groups")
-
-
-@dataclass(frozen=True)
-class _Compositions:
-    """The stage that gives the lines of some ranges of groups."""
-
-    deal: Groups
-    domain: SensitiveDomain
-    types: Types
-    parts: int
-
-    def __call__(self, given: Iterator[Any], key: SecretKey, tally: Tally) -> Iterator[tuple[Place, Any]]:
-        for batch in given:
-            for part in as_numpy(batch.column(0)).tolist():
-                first, last = (k * self.deal.number // self.parts for k in (part, part + 1))
-                for lines in in_arrow(self.deal.compositions(first, last), self.domain, self.types):
-                    yield (part, 0), lines
-
-
-# --- groups that are found at once --------------------------------------------------------------------------------
-
-
-def write_assigned(
-    source: SparkSource,
-    rows: MapRows,
+def _compositions(
+    deal: Groups,
     domain: SensitiveDomain,
-    counted: SensitiveDomain,
-    assign: Assign,
     types: Types,
+    parts: int,
+    given: Iterator[Any],
     key: SecretKey,
-    folder: Path,
-) -> TwoParts:
-    """Write both tables for groups that `assign` finds, in one task that holds the codes of all records.
-
-    counted: the domain whose codes `assign` takes; the last of its parts are those of `domain`.
-    """
-    from pyspark import StorageLevel
-    from pyspark.sql import functions as f
-
-    columns = SensitiveRows(rows.schema, counted).columns
-    codes = mapped(source.addressed(columns), _Codes(source.in_task(columns), rows.schema, counted), NUMBERED, key)
-    at_one = codes.repartitionById(1, f.lit(0)).sortWithinPartitions(NUMBER)
-    found = mapped(at_one, _AssignAll(assign), GROUPED, key).persist(StorageLevel.DISK_ONLY)
-    try:
-        of_value = found.filter(f"{GROUP} >= 0").select(GROUP, (f.col(CODE) % domain.size).alias(CODE))
-        counted_values = collected(of_value.groupBy(CODE).agg(f.count("*"), f.max(GROUP)))
-        counts = list(zip(*(column.to_pylist() for column in counted_values.columns), strict=True))
-        published = np.zeros(domain.size, dtype=np.int64)
-        for code, of_code, _ in counts:
-            published[code] = of_code
-        number = max(last for _, _, last in counts) + 1
-        lines = of_value.groupBy(GROUP, CODE).agg(f.count("*").alias(COUNT))
-        values = _write_counted(lines, domain, types, number, int(published.sum()), folder)
-        written = _write_joined(
-            source, rows, domain, found.select(NUMBER, GROUP), number, int(published.sum()), key, folder
-        )
-    finally:
-        found.unpersist()
-    if written.rows != int(published.sum()):
-        raise changed_table()
-    return TwoParts(written, values, number, published)
+    checked: WordArray,
+) -> Iterator[tuple[Place, Any]]:
+    """Give the lines of some ranges of groups."""
+    for part in (part for batch in given for part in as_numpy(batch.column(0)).tolist()):
+        first, last = (k * deal.number // parts for k in (part, part + 1))
+        for lines in in_arrow(deal.compositions(first, last), domain, types):
+            yield (part, 0), lines
 
 
-NUMBERED = f"{NUMBER} long, {CODE} int"
-GROUPED = f"{NUMBER} long, {CODE} int, {GROUP} int"
+def _lines(
+    domain: SensitiveDomain, types: Types, given: Iterator[Any], key: SecretKey, checked: WordArray
+) -> Iterator[tuple[Place, Any]]:
+    """Give counted values of groups as they are written."""
+    for batch in at_once(given):
+        groups, codes, counts = (as_numpy(batch.column(name)) for name in (GROUP, CODE, COUNT))
+        for lines in in_arrow([(groups, codes, counts)], domain, types):
+            yield (_part(batch), 0), lines
 
 
-@dataclass(frozen=True)
-class _Codes:
-    """Gives number and code of a partition's rows."""
-
-    source: TaskSource
-    schema: Schema
-    domain: SensitiveDomain
-
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        values = SensitiveRows(self.schema, self.domain)
-        for batch in self.source.of(given).batches(values.columns):
-            codes, keep = values.codes(batch)
-            numbers = batch.positions  # type: ignore[union-attr]
-            kept = numbers if keep is None else numbers[keep]
-            yield pa.RecordBatch.from_arrays([from_numpy(kept), from_numpy(codes)], names=[NUMBER, CODE])
+# --- groups that are found at once ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _AssignAll:
-    """Finds the groups of all records at once."""
-
-    assign: Assign
-
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        batches = list(at_once(given))
-        if not batches:
-            return
-        codes = np.concatenate([as_numpy(batch.column(CODE)) for batch in batches])
-        groups, start = self.assign(codes, key).astype(np.int32), 0
-        for batch in batches:
-            own = groups[start : start + batch.num_rows]
-            yield with_columns(batch, {GROUP: from_numpy(own)})
-            start += batch.num_rows
+def _codes(
+    source: TaskSource, schema: Schema, domain: SensitiveDomain, given: Iterator[Any], key: SecretKey
+) -> Iterator[Any]:
+    """Give number and code of a partition's rows."""
+    values = SensitiveRows(schema, domain)
+    for batch in source.of(given).batches(values.columns):
+        codes, keep = values.codes(batch)
+        places = batch.positions  # type: ignore[union-attr]
+        yield numbers(**{NUMBER: places if keep is None else places[keep], CODE: codes})
 
 
-def _write_counted(
-    lines: DataFrame, domain: SensitiveDomain, types: Types, number: int, rows: int, folder: Path
-) -> Parts:
-    """Write counted values of groups."""
-    from pyspark.sql import functions as f
-
-    ranges = parts_for(rows)
-    ranged = lines.withColumn(PART, f.floor(f.col(GROUP).cast("long") * ranges / number).cast("int"))
-    in_order = ranged.repartitionById(ranges, f.col(PART)).sortWithinPartitions(GROUP, CODE)
-    return write_parts(in_order, _Lines(domain, types), NO_KEY, folder, "groups")
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """The stage that gives counted values of groups as they are written."""
-
-    domain: SensitiveDomain
-    types: Types
-
-    def __call__(self, given: Iterator[Any], key: SecretKey, tally: Tally) -> Iterator[tuple[Place, Any]]:
-        for batch in at_once(given):
-            groups, codes, counts = (as_numpy(batch.column(name)) for name in (GROUP, CODE, COUNT))
-            for lines in in_arrow([(groups, codes, counts)], self.domain, self.types):
-                yield (_part(batch), 0), lines
-
-
-def _write_joined(
-    source: SparkSource,
-    rows: MapRows,
-    domain: SensitiveDomain,
-    groups: DataFrame,
-    number: int,
-    records: int,
-    key: SecretKey,
-    folder: Path,
-) -> Parts:
-    """Write the published rows that have a group, found by their numbers."""
-    schema, ranges = [f for f in rows.published_schema() if f.name not in domain.names], parts_for(records)
-    sent = pa.schema([*schema, *(pa.field(name, kind) for name, kind in OWN.items())])
-    mapped_rows = mapped(source.addressed(rows.source.names), _ByPart(rows, domain, 1), spark_schema(sent), key)
-    together = mapped_rows.drop(CODE, WORD, PART).join(groups, on=NUMBER)
-    complete = complete_columns(rows.schema)
-    return _write_by_group(together, _Ranged(number, ranges), schema, complete, ranges, key, folder)
-
-
-@dataclass(frozen=True)
-class _Ranged:
-    """Sends rows whose groups are known to the ranges of these."""
-
-    number: int
-    ranges: int
-
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        for batch in at_once(given):
-            groups = as_numpy(batch.column(GROUP))
-            rest = batch.drop_columns([NUMBER, GROUP])
-            yield to_ranges(rest, groups, batch.column(NUMBER), self.number, self.ranges, key)
+def _assign_all(assign: Assign, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+    """Find the groups of all records at once."""
+    batches = list(at_once(given))
+    if not batches:
+        return
+    groups = assign(np.concatenate([as_numpy(batch.column(CODE)) for batch in batches]), key).astype(np.int32)
+    ends = np.cumsum([batch.num_rows for batch in batches])
+    for batch, own in zip(batches, np.split(groups, ends[:-1]), strict=True):
+        yield with_columns(batch, {GROUP: own})

@@ -8,52 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.base import RESERVED, Batch
-from sfumato.engines.deal.allocation import Deal, Labels, Picked, Rows, Stream, dealing_stream
+from sfumato.engines.base import RESERVED, Batch, RecordKey, key_bytes
+from sfumato.engines.deal.allocation import Labels, Picked, Rows, dealing_stream
 from sfumato.engines.deal.buckets import part_of
 from sfumato.engines.rows.mapping import WORD, Beside, RowMapper
-from sfumato.engines.rows.selection import RecordKey, SensitiveRows, complete_columns, key_bytes
+from sfumato.engines.rows.selection import SensitiveRows, complete_columns
 from sfumato.engines.spark.selection import with_drawn
 from sfumato.engines.spark.source import SparkSource
-from sfumato.engines.spark.tasks import DRAWN, NO_KEY, Addressed, TaskSource, collected, mapped
+from sfumato.engines.spark.tasks import DRAWN, NO_KEY, Addressed, TaskSource, collected, mapped, numbers
 from sfumato.engines.spark.writing import (
     PART,
     Parts,
-    PartsInOrder,
     Place,
-    Tally,
     line_of_sums,
     parts_for,
+    parts_in_order,
     plain,
     signed,
     sorted_in_parts,
     spark_schema,
+    with_columns,
     write_parts,
 )
-from sfumato.values.arrays import IntArray, WordArray
-from sfumato.values.arrow import as_numpy, from_numpy
-from sfumato.values.attributes import Schema
+from sfumato.values.arrays import CodeArray, IntArray, WordArray
+from sfumato.values.arrow import as_numpy
+from sfumato.values.attributes import Schema, SensitiveDomain
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, Step, release_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 NUMBER = f"{RESERVED}number"
 """The column with the number of a row in the whole table."""
 CHECKS = 1 << 40
 """The stream of words that values are hashed with."""
-
-
-class FoundDeal(NamedTuple):
-    """A deal, and the attempt whose words it is for. (Without the key: see `running.mapped`.)"""
-
-    deal: Deal
-    attempt: int
 
 
 @dataclass(frozen=True)
@@ -90,36 +87,36 @@ class MapRows:
     source: TaskSource
     mechanisms: tuple[Mechanism, ...]
     record_key: RecordKey | None = None
-    deal: FoundDeal | None = None
+    labels: Labels | None = None
     hashed: int = 0
     order: Order | None = None
 
-    def __call__(self, given: Iterator[Any], key: SecretKey, tally: Tally) -> Iterator[tuple[Place, Any]]:
+    def __call__(self, given: Iterator[Any], key: SecretKey, checked: WordArray) -> Iterator[tuple[Place, Any]]:
         """Yield the published rows of each batch, and where they were."""
-        source = self.source.of(given)
+        source, words = self.source.of(given), value_words(key, self.hashed)
+
+        def hashing(codes: CodeArray) -> None:
+            np.add(checked, words.take(codes).sum(dtype=np.uint64), out=checked)
+
         mapper = RowMapper(
             self.schema,
             source,
             self.mechanisms,
             key,
             record_key=self.record_key,
-            dealt=self._dealt(key),
-            seen=_HashedValues(value_words(key, self.hashed), tally) if self.hashed else None,
+            dealt=self.labels,
+            seen=hashing if self.hashed else None,
             beside=self.order.beside(key) if self.order else None,
         )
-        for read, rows in mapper.batches():
-            tally.read += read
+        for _, rows in mapper.batches():
             yield source.place, rows
 
     def published_schema(self) -> Any:
         """Return the Arrow schema of what it yields, found by mapping no row."""
-        source, dealt = _NoRows(self.source.names, self.source.types, None), self._dealt(NO_KEY)
-        mapper = RowMapper(self.schema, source, self.mechanisms, NO_KEY, record_key=self.record_key, dealt=dealt)
+        source = _NoRows(self.source.names, self.source.types, None)
+        mapper = RowMapper(self.schema, source, self.mechanisms, NO_KEY, record_key=self.record_key, dealt=self.labels)
         _, rows = next(mapper.batches())
         return rows.schema
-
-    def _dealt(self, key: SecretKey) -> Labels | None:
-        return Labels(self.deal.deal, key, self.deal.attempt) if self.deal else None
 
 
 class _NoRows(TaskSource):
@@ -132,27 +129,14 @@ class _NoRows(TaskSource):
 
 
 def value_words(key: SecretKey, values: int) -> WordArray:
-    """Return the secret word of each value: the sum over all rows tells whether their values are those planned."""
+    """Return the secret word of each value. The sum over all rows tells whether their values are those planned: other
+    counts have the same with a probability of about 2^-64."""
     return key.words(Step.HASH, CHECKS, 0, values)
 
 
-def hash_of_counts(key: SecretKey, counts: npt.NDArray[np.int64]) -> int:
+def hash_of_counts(key: SecretKey, counts: IntArray) -> int:
     """Return what the secret words of all rows' values add up to, if there are so many of each value."""
     return int(np.vdot(value_words(key, counts.size), counts.astype(np.uint64)))
-
-
-@dataclass
-class _HashedValues:
-    """Adds up the secret words of values. Other counts give the same sum with a probability of about 2^-64."""
-
-    words: WordArray
-    tally: Tally
-
-    def add(self, codes: npt.NDArray[np.int32]) -> None:
-        self.tally.checked += self.words.take(codes).sum(dtype=np.uint64)
-
-    def finish(self) -> None:
-        """Leave it to the driver, which has the sums of all partitions."""
 
 
 # --- on the driver ------------------------------------------------------------------------------------------------
@@ -161,9 +145,8 @@ class _HashedValues:
 def write_in_order(source: SparkSource, rows: MapRows, key: SecretKey, folder: Path) -> Parts:
     """Write the published rows in the table's order."""
     in_order = replace(rows, source=replace(rows.source, in_order=True))
-    return write_parts(
-        source.addressed(rows.source.names), in_order, key, folder, "data", complete_columns(rows.schema)
-    )
+    frame, complete = source.addressed(rows.source.names), complete_columns(rows.schema)
+    return write_parts(frame, in_order, key, folder, "data", complete)
 
 
 def write_shuffled(
@@ -174,45 +157,35 @@ def write_shuffled(
     frame = with_drawn(source, rows.schema, rows.source.names, person, key, rows.record_key)
     if person is not None:
         frame = frame.filter(f"`{DRAWN}`").drop(DRAWN)
-    parts = parts_for(number)
-    task = _ToParts(replace(rows, order=order), parts)
+    parts, task = parts_for(number), replace(rows, order=order)
     schema = [*rows.published_schema(), pa.field(PART, pa.int32()), pa.field(WORD, pa.int64())]
-    drawn = mapped(frame, task, spark_schema(pa.schema(schema)), key)
+    drawn = mapped(frame, partial(_to_parts, task, parts), spark_schema(pa.schema(schema)), key)
     frame, complete = sorted_in_parts(drawn, parts, [WORD]), complete_columns(rows.schema)
-    return write_parts(frame, PartsInOrder(parts), key, folder, "data", complete)
+    return write_parts(frame, partial(parts_in_order, parts), key, folder, "data", complete)
+
+
+def _to_parts(rows: MapRows, parts: int, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+    """Map rows, and say which part each goes to by the leading bits of its word."""
+    checked, schema = np.zeros(1, dtype=np.uint64), None
+    for _, batch in rows(given, key, checked):
+        words = as_numpy(batch.column(WORD))
+        published = plain(batch.drop_columns([WORD, NUMBER]))
+        schema = published.schema
+        yield with_columns(published, {PART: part_of(words, parts).astype(np.int32), WORD: signed(words)})
+    if schema is not None:
+        yield line_of_sums(schema, parts, checked)
+
+
+# --- sub-tables ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _ToParts:
-    """Maps rows, and says which part each goes to by the leading bits of its word."""
-
-    rows: MapRows
-    parts: int
-
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        tally, schema = Tally(), None
-        for _, batch in self.rows(given, key, tally):
-            words = as_numpy(batch.column(WORD))
-            part = from_numpy(part_of(words, self.parts).astype(np.int32))
-            published = plain(batch.drop_columns([WORD, NUMBER]))
-            schema = published.schema
-            yield published.append_column(PART, part).append_column(WORD, signed(words))
-        if schema is not None:
-            yield line_of_sums(schema, self.parts, tally.checked)
-
-
-def spark_rows(source: SparkSource, schema: Schema, mechanism: Mechanism, key: SecretKey) -> Callable[[int], Stream]:
-    """Return, for an attempt, all rows of a table as they are dealt."""
-    return lambda attempt: _SparkRows(source, schema, mechanism, key, attempt)
-
-
-@dataclass(frozen=True)
-class _SparkRows:
-    """The rows of a table on Spark, with the words of an attempt."""
+class DealtRows:
+    """All rows of a table on Spark as they are dealt in an attempt, by the values of a domain: a `Stream`."""
 
     source: SparkSource
     schema: Schema
-    mechanism: Mechanism
+    domain: SensitiveDomain
     key: SecretKey
     attempt: int
 
@@ -220,9 +193,7 @@ class _SparkRows:
         """Return how many rows have each of the places 0 .. size-1."""
         from pyspark.sql import functions as f
 
-        columns = SensitiveRows(self.schema, self.mechanism.domain).columns
-        task = _Count(self.source.in_task(columns), self.schema, self.mechanism, self.attempt, places, size)
-        found = mapped(self.source.addressed(columns), task, "place long, number long", self.key)
+        found = self._mapped(partial(_count, places, size), "place long, number long")
         added = collected(found.groupBy("place").agg(f.sum("number")))
         counts = np.zeros(size, dtype=np.int64)
         counts[np.asarray(added.column(0).combine_chunks())] = np.asarray(added.column(1).combine_chunks())
@@ -230,49 +201,40 @@ class _SparkRows:
 
     def picked(self, pick: Callable[[Rows], Picked]) -> Iterable[Picked]:
         """Return what is picked of all rows."""
-        columns = SensitiveRows(self.schema, self.mechanism.domain).columns
-        task = _Pick(self.source.in_task(columns), self.schema, self.mechanism, self.attempt, pick)
-        found = collected(mapped(self.source.addressed(columns), task, "bucket long, word long", self.key))
-        for batch in found.to_batches():
+        for batch in collected(self._mapped(partial(_pick, pick), "bucket long, word long")).to_batches():
             yield as_numpy(batch.column(0)), as_numpy(batch.column(1)).view(np.uint64)
 
-
-@dataclass(frozen=True)
-class _Dealing:
-    """What a partition's rows are dealt by."""
-
-    source: TaskSource
-    schema: Schema
-    mechanism: Mechanism
-    attempt: int
-
-    def rows(self, given: Iterator[Any], key: SecretKey) -> Iterator[Rows]:
-        values, source = SensitiveRows(self.schema, self.mechanism.domain), self.source.of(given)
-        for batch in source.batches(values.columns):
-            yield values.with_words(batch, key, Step.ALLOCATE, dealing_stream(self.attempt))
+    def _mapped(self, task: Callable[[Iterator[Rows]], Iterator[Any]], schema: str) -> DataFrame:
+        columns = SensitiveRows(self.schema, self.domain).columns
+        dealing = partial(_dealing, task, self.source.in_task(columns), self.schema, self.domain, self.attempt)
+        return mapped(self.source.addressed(columns), dealing, schema, self.key)
 
 
-@dataclass(frozen=True)
-class _Count(_Dealing):
-    places: Callable[[Rows], IntArray]
-    size: int
+def _dealing(
+    task: Callable[[Iterator[Rows]], Iterator[Any]],
+    source: TaskSource,
+    schema: Schema,
+    domain: SensitiveDomain,
+    attempt: int,
+    given: Iterator[Any],
+    key: SecretKey,
+) -> Iterator[Any]:
+    """Let the task see values and words of a partition's rows."""
+    values, stream = SensitiveRows(schema, domain), dealing_stream(attempt)
+    batches = source.of(given).batches(values.columns)
+    return task(values.with_words(batch, key, Step.ALLOCATE, stream) for batch in batches)
 
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        """Yield the places that rows have, and how many."""
-        counts = np.zeros(self.size, dtype=np.int64)
-        for rows in self.rows(given, key):
-            counts += np.bincount(self.places(rows), minlength=self.size)
-        found = np.flatnonzero(counts)
-        yield pa.RecordBatch.from_arrays([from_numpy(found), from_numpy(counts[found])], names=["place", "number"])
+
+def _count(places: Callable[[Rows], IntArray], size: int, dealt: Iterator[Rows]) -> Iterator[Any]:
+    """Yield the places that rows have, and how many."""
+    counts = np.zeros(size, dtype=np.int64)
+    for rows in dealt:
+        counts += np.bincount(places(rows), minlength=size)
+    found = np.flatnonzero(counts)
+    yield numbers(place=found, number=counts[found])
 
 
-@dataclass(frozen=True)
-class _Pick(_Dealing):
-    pick: Callable[[Rows], Picked]
-
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        """Yield what is picked."""
-        for rows in self.rows(given, key):
-            bucket, words = self.pick(rows)
-            columns = [from_numpy(bucket), from_numpy(words.view(np.int64))]
-            yield pa.RecordBatch.from_arrays(columns, names=["bucket", "word"])
+def _pick(pick: Callable[[Rows], Picked], dealt: Iterator[Rows]) -> Iterator[Any]:
+    """Yield what is picked."""
+    for bucket, words in map(pick, dealt):
+        yield numbers(bucket=bucket, word=words.view(np.int64))

@@ -8,50 +8,43 @@ counted and drawn by keyed hashes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from sfumato.engines.base import Batch
+from sfumato.engines.base import RecordKey, key_bytes, missing_identifier
 from sfumato.engines.rows.encoding import Encoder, Refusal
 from sfumato.engines.rows.mapping import checking_encoder, missing_values
 from sfumato.engines.rows.recoding import Unfit
-from sfumato.engines.rows.selection import (
-    RecordKey,
-    changed_table,
-    complete_rows,
-    dropping,
-    key_bytes,
-    missing_identifier,
-    needed_to_draw,
-    person_words,
-)
+from sfumato.engines.rows.selection import changed_table, complete_rows, dropping, needed_to_draw, person_words
 from sfumato.engines.spark.source import SparkSource, quoted
 from sfumato.engines.spark.tasks import (
     DRAWN,
     FILE,
     ROW,
     Addressed,
-    AnyBatch,
     Refused,
     TaskSource,
     at_once,
     collected,
+    in_arrow,
     mapped,
+    numbers,
 )
 from sfumato.errors import UsageError
-from sfumato.values.arrays import WordArray
-from sfumato.values.arrow import first_null, from_numpy
+from sfumato.values.arrow import as_numpy, first_null, from_numpy
 from sfumato.values.attributes import Attribute, Domain, Schema, Value
 from sfumato.values.randomness import SecretKey, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Look = Callable[[Any], dict[Value, Refusal]]
+"""Tells what is not allowed in a column."""
 NOTHING = json.dumps([None, False])
 LINES = "text string, number long, first long"
 MOST_TOLD = 1000
@@ -75,7 +68,7 @@ def explained(source: SparkSource, schema: Schema, parts: Sequence[Domain] = ())
         complain(source, Encoder(attribute, domains[name]))
     elif attribute.recoding or attribute.declared:
         complain(source, checking_encoder(attribute, source))
-    if lacking := _found(source, name, _Missing())[0].get(None):
+    if lacking := _found(source, name, _missing)[0].get(None):
         raise missing_values(name, lacking)
     raise changed_table()
 
@@ -87,7 +80,7 @@ def complete(source: SparkSource, identities: Sequence[str]) -> Iterator[None]:
         yield
     except Refused as refused:
         name = refused.column
-        lacking = _found(source, name, _Missing())[0].get(None) if name in identities else None
+        lacking = _found(source, name, _missing)[0].get(None) if name in identities else None
         if lacking is None:
             raise
     else:
@@ -97,16 +90,16 @@ def complete(source: SparkSource, identities: Sequence[str]) -> Iterator[None]:
 
 def complain(source: SparkSource, encoder: Encoder) -> None:
     """Raise if a column has values that are not allowed: which, how many rows, the first row."""
-    look = _Encoded(encoder.attribute, encoder.domain)
+    look = partial(_refused, encoder.attribute, encoder.domain)
     encoder.refused, encoder.untold = _found(source, encoder.attribute.name, look)
     encoder.check()
 
 
-def _found(source: SparkSource, name: str, look: _Encoded | _Missing) -> tuple[dict[Value, Refusal], tuple[int, int]]:
+def _found(source: SparkSource, name: str, look: Look) -> tuple[dict[Value, Refusal], tuple[int, int]]:
     """Return what is not allowed, in the order of the table; and how many more values and rows there are."""
     from pyspark.sql import functions as f
 
-    task = _InTable(replace(source.in_task([name]), in_order=True), look)
+    task = partial(_in_table, replace(source.in_task([name]), in_order=True), look)
     lines = mapped(source.addressed([name]), task, LINES)
     added = lines.groupBy("text").agg(f.sum("number").alias("number"), f.min("first").alias("first"))
     missing_first = f.when(f.col("text") == NOTHING, 0).otherwise(1)
@@ -124,51 +117,28 @@ def _found(source: SparkSource, name: str, look: _Encoded | _Missing) -> tuple[d
 # --- in a partition -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Encoded:
-    """What an encoder refuses."""
-
-    attribute: Attribute
-    domain: Domain | None
-
-    def __call__(self, column: Any) -> dict[Value, Refusal]:
-        encoder = Encoder(self.attribute, self.domain)
-        encoder.encode(column, 0)
-        return encoder.refused
+def _refused(attribute: Attribute, domain: Domain | None, column: Any) -> dict[Value, Refusal]:
+    """Return what an encoder refuses."""
+    encoder = Encoder(attribute, domain)
+    encoder.encode(column, 0)
+    return encoder.refused
 
 
-@dataclass(frozen=True)
-class _Missing:
-    """Missing values."""
-
-    def __call__(self, column: Any) -> dict[Value, Refusal]:
-        return {None: Refusal(column.null_count, first_null(column) + 1)} if column.null_count else {}
+def _missing(column: Any) -> dict[Value, Refusal]:
+    """Return the missing values."""
+    return {None: Refusal(column.null_count, first_null(column) + 1)} if column.null_count else {}
 
 
-@dataclass(frozen=True)
-class _InTable:
-    """What is not allowed in the batches of a partition, with row numbers of the whole table."""
-
-    source: TaskSource
-    look: _Encoded | _Missing
-
-    def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        for batch in self.source.of(given).batches(self.source.names):
-            refused = self.look(batch.rows.column(0))
-            texts = [_text(value) for value in refused]
-            numbers = [refusal.rows for refusal in refused.values()]
-            first = [_row_number(batch, refusal.first) for refusal in refused.values()]
-            columns = [pa.array(texts, pa.string()), pa.array(numbers, pa.int64()), pa.array(first, pa.int64())]
-            yield pa.RecordBatch.from_arrays(columns, names=["text", "number", "first"])
+def _in_table(source: TaskSource, look: Look, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
+    """Yield what is not allowed in the batches of a partition, with row numbers of the whole table (0: none)."""
+    for batch in source.of(given).batches(source.names):
+        places = batch.positions if isinstance(batch, Addressed) else np.full(batch.rows.num_rows, -1)
+        refused = look(batch.rows.column(0)).items()
+        texts = [(json.dumps([value, isinstance(value, Unfit)]), refusal) for value, refusal in refused]
+        yield in_arrow(LINES, [(text, of.rows, int(places[of.first - 1]) + 1) for text, of in texts])
 
 
-def _text(value: Value) -> str:
-    return json.dumps([value, isinstance(value, Unfit)])
-
-
-def _row_number(batch: AnyBatch, row: int) -> int:
-    """Return the number in the table, from 1, of a row of a batch; 0 where rows have none."""
-    return int(batch.positions[row - 1]) + 1 if isinstance(batch, Addressed) else 0
+# --- persons and record keys ----------------------------------------------------------------------------------------
 
 
 HASHED = "identity long, file long, row long, word long"
@@ -180,12 +150,11 @@ def repeated(source: SparkSource, name: str) -> tuple[int, int]:
     """Return the number of rows, and of different values of a column."""
     from pyspark.sql import functions as f
 
-    hashes = _Hashes(source.in_task([name]), name, (), drawing=False)
-    found = mapped(source.addressed([name]), hashes.of, HASHED, SecretKey.fresh())
-    counted = found.agg(f.count("*").alias("rows"), f.count_distinct("identity").alias("different"))
+    task = partial(_hashes, source.in_task([name]), name, (), False, None)
+    found = mapped(source.addressed([name]), task, HASHED, SecretKey.fresh())
     with complete(source, [name]):
-        rows, different = collected(counted).to_pylist()[0].values()
-    return int(rows), int(different)
+        counted = collected(found.agg(f.count("*"), f.count_distinct("identity")))
+    return counted.column(0)[0].as_py(), counted.column(1)[0].as_py()
 
 
 def with_drawn(
@@ -212,8 +181,8 @@ def with_drawn(
             "Write the table to Parquet files, and publish these.",
         )
     needed = needed_to_draw(schema, person, record_key)
-    hashes = _Hashes(source.in_task(needed), person, dropping(schema), drawing=True, record_key=record_key)
-    found = mapped(source.addressed(needed), hashes.of, HASHED, key)
+    task = partial(_hashes, source.in_task(needed), person, dropping(schema), True, record_key)
+    found = mapped(source.addressed(needed), task, HASHED, key)
     chosen = found.groupBy("identity").agg(f.min_by(f.struct("file", "row"), "word").alias("drawn"))
     places = chosen.select(f.col("drawn.file").alias(FILE), f.col("drawn.row").alias(ROW), f.lit(True).alias(DRAWN))
     joined = frame.join(places, on=[FILE, ROW], how="left")
@@ -221,31 +190,25 @@ def with_drawn(
     return joined.select(*(f.col(quoted(name)) for name in frame.columns), is_drawn)
 
 
-@dataclass(frozen=True)
-class _Hashes:
-    """Gives identifiers as keyed hashes, with address and word where one row of each is to be drawn."""
-
-    source: TaskSource
-    name: str
-    drops: Sequence[Attribute]
-    drawing: bool
-    record_key: RecordKey | None = None
-
-    def of(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        """Yield (identity, file, row, word) of the rows of a partition that may be drawn."""
-        names = ["identity", "file", "row", "word"]
-        for rows in at_once(given):
-            batch = self.source.batch(rows, self.source.names)
-            for name in [self.name, *([self.record_key.column] if self.record_key else [])]:
-                if batch.rows.column(name).null_count:
-                    raise Refused(name)
-            persons = key_bytes(batch.rows.column(self.name), self.name, 0)
-            identity = key.keyed_words(Step.HASH, persons)
-            word = self._words(batch, persons, key) - LOWEST if self.drawing else np.zeros_like(identity)
-            columns = [from_numpy(identity.view(np.int64)), rows.column(FILE), rows.column(ROW)]
-            made = pa.RecordBatch.from_arrays([*columns, from_numpy(word.view(np.int64))], names=names)
-            keep = complete_rows(batch.rows, list(self.drops))
-            yield made if keep is None else made.filter(from_numpy(keep))
-
-    def _words(self, batch: Batch, persons: list[bytes], key: SecretKey) -> WordArray:
-        return person_words(batch, persons, key, self.record_key, 0)
+def _hashes(
+    source: TaskSource,
+    person: str,
+    drops: Sequence[Attribute],
+    is_drawing: bool,
+    record_key: RecordKey | None,
+    given: Iterator[Any],
+    key: SecretKey,
+) -> Iterator[Any]:
+    """Yield the rows that may be drawn: identifiers as keyed hashes, with address and word where they are to be."""
+    for rows in at_once(given):
+        batch = source.batch(rows, source.names)
+        for name in [person, *([record_key.column] if record_key else [])]:
+            if batch.rows.column(name).null_count:
+                raise Refused(name)
+        persons = key_bytes(batch.rows.column(person), person, 0)
+        identity = key.keyed_words(Step.HASH, persons)
+        word = person_words(batch, persons, key, record_key, 0) - LOWEST if is_drawing else np.zeros_like(identity)
+        address = {"file": as_numpy(rows.column(FILE)), "row": as_numpy(rows.column(ROW))}
+        made = numbers(identity=identity.view(np.int64), **address, word=word.view(np.int64))
+        keep = complete_rows(batch.rows, drops)
+        yield made if keep is None else made.filter(from_numpy(keep))

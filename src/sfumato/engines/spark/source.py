@@ -41,21 +41,13 @@ class SparkSource:
         self.frame, self.description = frame, description
         self.names: list[str] = list(frame.columns)
         self.wide: dict[str, tuple[str, ...]] = {}
-        self._check()
+        if len(set(self.names)) < len(self.names):
+            raise TableError("The DataFrame has a column name more than once.", "Rename or drop one.")
 
     @property
     def session(self) -> SparkSession:
         """The session that reads it."""
         return self.frame.sparkSession
-
-    def _check(self) -> None:
-        if type(self.frame).__module__.startswith("pyspark.sql.connect"):
-            raise UsageError(
-                "The DataFrame is of Spark Connect, which does not tell where rows are.",
-                "Use a session of the cluster itself (on Databricks: compute with dedicated access).",
-            )
-        if len(set(self.names)) < len(self.names):
-            raise TableError("The DataFrame has a column name more than once.", "Rename or drop one.")
 
     @cached_property
     def types(self) -> dict[str, Any]:
@@ -136,7 +128,7 @@ class SparkSource:
         return self._of_files() or self._of_rows()
 
     def _of_files(self) -> str | None:
-        if self.why_no_address or _steps_after_reading(self.frame):
+        if self.why_no_address or list(_steps(self.frame._jdf.queryExecution().analyzed())) != ["LogicalRelation"]:
             return None
         paths = [local_path(uri) for uri in sorted(self.frame.inputFiles(), key=_parts)]
         if not paths or not all(path and Path(path).is_file() for path in paths):
@@ -222,10 +214,6 @@ def _steps(plan: Any) -> Iterator[str]:
     children = plan.children()
     for k in range(children.size()):
         yield from _steps(children.apply(k))
-
-
-def _steps_after_reading(frame: DataFrame) -> bool:
-    return list(_steps(frame._jdf.queryExecution().analyzed())) != ["LogicalRelation"]
 
 
 def local_path(uri: str) -> str | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato import errors
@@ -24,7 +25,7 @@ from sfumato.engines.rows.selection import changed_table
 from sfumato.errors import JobFailed, OutOfSpace, UsageError
 from sfumato.spark_session import quietly
 from sfumato.values.arrays import IntArray, Progress, WordArray
-from sfumato.values.arrow import as_numpy
+from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.randomness import SecretKey, Step
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ FILE, ROW = f"{RESERVED}file", f"{RESERVED}row"
 """Columns with the address of a row: a mark of its file, and its number in it."""
 DRAWN = f"{RESERVED}drawn"
 """The column that says whether a row is the one that is drawn of its person, where one of each is."""
+KINDS = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
+"""Spark's types of what comes to the driver."""
 AT_ONCE = 1 << 17
 """Rows that a worker takes at a time: Spark hands over ten thousand, which is too few for fast steps."""
 
@@ -220,13 +223,26 @@ def joined(batches: Sequence[Any]) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
+def in_arrow(columns: str, lines: Iterable[Sequence[Any]]) -> Any:
+    """Return lines with these columns, written as Spark has them: "name type, name type"."""
+    named = [column.split() for column in columns.split(", ")]
+    values = list(zip(*lines, strict=True)) or [()] * len(named)
+    arrays = [pa.array(of, KINDS[kind]) for of, (_, kind) in zip(values, named, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in named])
+
+
+def numbers(**columns: npt.NDArray[Any]) -> Any:
+    """Return rows of numbers."""
+    return pa.RecordBatch.from_arrays(list(map(from_numpy, columns.values())), names=list(columns))
+
+
 def file_sums(batches: Iterator[Any], key: SecretKey) -> Iterator[Any]:
     """Yield the sha256 of each file of a list (number, path)."""
     for batch in batches:
         for line in batch.to_pylist():
             with open(line["path"], "rb") as content:
                 digest = hashlib.file_digest(content, "sha256").digest()
-            yield pa.RecordBatch.from_pydict({"number": [line["number"]], "digest": [digest]})
+            yield in_arrow("number long, digest binary", [(line["number"], digest)])
 
 
 Task = Callable[[Iterator[Any], SecretKey], Iterator[Any]]

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -20,17 +20,18 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.base import RESERVED
-from sfumato.engines.embedded.writing import Written, kept_memory, write_file
+from sfumato.engines.base import RESERVED, FilesWritten
+from sfumato.engines.embedded.writing import kept_memory, write_file
 from sfumato.engines.rows.mapping import WORD
 from sfumato.engines.spark.source import quoted
-from sfumato.engines.spark.tasks import at_once, collected, mapped
+from sfumato.engines.spark.tasks import at_once, collected, in_arrow, mapped
 from sfumato.errors import TableError
 from sfumato.release.formats.parquet import Parquet
-from sfumato.values.arrays import WordArray
+from sfumato.values.arrays import IntArray, WordArray
 from sfumato.values.arrow import as_numpy, from_numpy
 from sfumato.values.randomness import SecretKey, release_id
 
@@ -48,45 +49,25 @@ MOST_PARTS = 1 << 14
 FEW = 8
 """Text is written by a dictionary where the first rows of a file have a value this many times on average."""
 LOWEST = np.uint64(1 << 63)
-FILES = "name string, file long, first long, rows long, read long, checked long, sha256 string, schema binary"
-
-
-class PartWritten(NamedTuple):
-    """A file of the release: its name, its rows, its checksum, and the Arrow schema that a reader sees."""
-
-    name: str
-    rows: int
-    sha256: str
-    schema: Any
+FILES = "name string, file long, first long, rows long, checked long, sha256 string, schema binary"
 
 
 class Parts(NamedTuple):
-    """All files of one table of the release, in order; rows that were read; and what the workers' sums add up to."""
+    """A table of the release in files, and what the workers' sums add up to."""
 
-    files: list[PartWritten]
-    read: int
+    table: FilesWritten
     checked: int
-
-    @property
-    def rows(self) -> int:
-        """All rows."""
-        return sum(file.rows for file in self.files)
 
 
 Place = tuple[int, int]
 """Where a file stands among the others: the number of the table's file and row that it begins with, or of the part."""
 
 
-@dataclass
-class Tally:
-    """What a worker adds up while it writes."""
+Stage = Callable[[Iterator[Any], SecretKey, WordArray], Iterator[tuple[Place, Any]]]
+"""Makes published rows of Spark's batches, and says to which file they go: a new one where the place changes.
 
-    read: int = 0
-    checked: WordArray = field(default_factory=lambda: np.zeros(1, dtype=np.uint64))  # an array: it may overflow
-
-
-Stage = Callable[[Iterator[Any], SecretKey, Tally], Iterator[tuple[Place, Any]]]
-"""Makes published rows of Spark's batches, and says to which file they go: a new one where the place changes."""
+The words are one number, which may overflow: what a worker adds up while it writes.
+"""
 
 
 @dataclass(frozen=True)
@@ -98,14 +79,15 @@ class WriteFiles:
     complete: frozenset[str]
 
     def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
-        """Yield a line for each file; where there is none, one for what was read."""
-        tally, lines = Tally(), []
+        """Yield a line for each file, and one for what was added up."""
+        checked, lines = np.zeros(1, dtype=np.uint64), []
         with kept_memory():
-            for place, rows in in_files(self.stage(given, key, tally)):
-                name = f"{release_id()}.parquet"
-                written = written_file(packed(rows), Path(self.folder) / name, self.complete)
-                lines.append((name, *place, written.rows, written.sha256, written.schema.serialize().to_pybytes()))
-        yield _in_arrow(lines, tally)
+            for place, rows in in_files(self.stage(given, key, checked)):
+                path = Path(self.folder) / f"{release_id()}.parquet"
+                _, number, sha256, schema, _ = write_file(packed(rows), path, Parquet(self.complete), Event())
+                _to_disk(path)
+                lines.append((path.name, *place, number, 0, sha256, schema.serialize().to_pybytes()))
+        yield in_arrow(FILES, [*lines, ("", 0, 0, 0, checked.view(np.int64)[0], "", b"")])
 
 
 def in_files(rows: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Iterator[Any]]]:
@@ -115,15 +97,13 @@ def in_files(rows: Iterable[tuple[Place, Any]]) -> Iterator[tuple[Place, Iterato
         yield place, map(itemgetter(1), group)
 
 
-def written_file(rows: Iterator[Any], path: Path, complete: frozenset[str]) -> Written:
-    """Write a file and have it on the disk: its worker may be gone when the release is committed."""
-    written = write_file(rows, path, Parquet(complete), Event())
+def _to_disk(path: Path) -> None:
+    """Have a file on the disk: its worker may be gone when the release is committed."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
-    return written
 
 
 def packed(batches: Iterator[Any]) -> Iterator[Any]:
@@ -142,24 +122,6 @@ def _comes_back(column: Any) -> bool:
     return FEW * len(pc.unique(column[: 1 << 14])) <= min(len(column), 1 << 14) + FEW
 
 
-def _in_arrow(lines: Sequence[tuple[Any, ...]], tally: Tally) -> Any:
-    """Return the lines of FILES; what was added up stands in the last one."""
-    lines = [*lines, ("", 0, 0, 0, "", b"")]
-    name, file, first, rows, sha256, schema = (list(column) for column in zip(*lines, strict=True))
-    last = [0] * (len(lines) - 1)
-    columns = {
-        "name": pa.array(name),
-        "file": pa.array(file, pa.int64()),
-        "first": pa.array(first, pa.int64()),
-        "rows": pa.array(rows, pa.int64()),
-        "read": pa.array([*last, tally.read], pa.int64()),
-        "checked": pa.array(np.append(np.zeros(len(last), dtype=np.uint64), tally.checked).view(np.int64)),
-        "sha256": pa.array(sha256),
-        "schema": pa.array(schema, pa.binary()),
-    }
-    return pa.RecordBatch.from_pydict(columns)
-
-
 # --- on the driver ------------------------------------------------------------------------------------------------
 
 
@@ -170,7 +132,7 @@ def write_parts(
 
     `complete` are the columns without missing values.
     """
-    from sfumato.release.parts import part_name  # not for workers: pydantic takes long to load
+    from sfumato.release.parts import part_name, parts_sha256  # not for workers: pydantic takes long to load
 
     with _attempts(folder) as attempts:
         lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage, complete), FILES, key)).to_pylist()
@@ -178,9 +140,12 @@ def write_parts(
         if not made:
             raise TableError("No row is left to publish.", "All rows are left out because values are missing.")
         (folder / name).mkdir()
-        files = [_placed(line, attempts, folder / name / part_name(k)) for k, line in enumerate(made)]
-    checked = sum(line["checked"] for line in lines) % (1 << 64)
-    return Parts(files, sum(line["read"] for line in lines), checked)
+        for number, line in enumerate(made):
+            os.rename(attempts / line["name"], folder / name / part_name(number))
+    parts = tuple(FilesWritten(part_name(k), line["rows"], line["sha256"], None) for k, line in enumerate(made))
+    schema, whole = pa.ipc.read_schema(pa.BufferReader(made[0]["schema"])), parts_sha256(part.sha256 for part in parts)
+    written = FilesWritten(name, sum(part.rows for part in parts), whole, schema, parts)
+    return Parts(written, sum(line["checked"] for line in lines) % (1 << 64))
 
 
 @contextmanager
@@ -198,12 +163,6 @@ def _attempts(folder: Path) -> Iterator[Path]:
         left = folder.with_name(f"{folder.name}-{release_id()}")
         os.rename(attempts, left)
         shutil.rmtree(left, ignore_errors=True)
-
-
-def _placed(line: dict[str, Any], attempts: Path, path: Path) -> PartWritten:
-    os.rename(attempts / line["name"], path)
-    schema = pa.ipc.read_schema(pa.BufferReader(line["schema"]))
-    return PartWritten(path.name, line["rows"], line["sha256"], schema)
 
 
 # --- shuffled -------------------------------------------------------------------------------------------------------
@@ -231,9 +190,9 @@ def _plain_type(kind: Any) -> Any:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def signed(words: WordArray) -> Any:
+def signed(words: WordArray) -> IntArray:
     """Return words as Spark's numbers, in the same order."""
-    return from_numpy((words - LOWEST).view(np.int64))
+    return (words - LOWEST).view(np.int64)
 
 
 def sorted_in_parts(frame: DataFrame, parts: int, by: Sequence[str]) -> DataFrame:
@@ -245,25 +204,24 @@ def sorted_in_parts(frame: DataFrame, parts: int, by: Sequence[str]) -> DataFram
     return frame.repartitionById(parts + 1, f.col(PART)).sortWithinPartitions(*by, *rest)
 
 
-@dataclass(frozen=True)
-class PartsInOrder:
-    """The stage that writes sorted rows: a file for each part. After the last part there may be lines with sums."""
-
-    parts: int
-
-    def __call__(self, given: Iterator[Any], key: SecretKey, tally: Tally) -> Iterator[tuple[Place, Any]]:
-        """Give the rows of each part without what they were sorted by."""
-        for batch in at_once(given):
-            part = int(as_numpy(batch.column(PART))[0])
-            if part == self.parts:
-                tally.checked += as_numpy(batch.column(WORD)).view(np.uint64).sum(dtype=np.uint64)
-            else:
-                yield (part, 0), batch.drop_columns([n for n in (PART, WORD) if n in batch.schema.names])
+def parts_in_order(parts: int, given: Iterator[Any], key: SecretKey, checked: WordArray) -> Iterator[tuple[Place, Any]]:
+    """Give sorted rows, a file for each part, without what they were sorted by; after the last may be lines of sums."""
+    for batch in at_once(given):
+        part = int(as_numpy(batch.column(PART))[0])
+        if part == parts:
+            checked += as_numpy(batch.column(WORD)).view(np.uint64).sum(dtype=np.uint64)
+        else:
+            yield (part, 0), batch.drop_columns([PART, WORD])
 
 
 def line_of_sums(schema: Any, parts: int, checked: WordArray) -> Any:
     """Return a line for after the last part: a row without values, whose word is a sum."""
-    columns = [pa.nulls(1, f.type) for f in schema if f.name not in (PART, WORD)]
-    names = [f.name for f in schema if f.name not in (PART, WORD)]
-    sums = [pa.array([parts], pa.int32()), from_numpy(checked.view(np.int64))]
-    return pa.RecordBatch.from_arrays([*columns, *sums], names=[*names, PART, WORD])
+    fields = [f for f in schema if f.name not in (PART, WORD)]
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in fields], names=[f.name for f in fields])
+    return with_columns(nothing, {PART: np.array([parts], dtype=np.int32), WORD: checked.view(np.int64)})
+
+
+def with_columns(batch: Any, columns: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """Return the rows with further columns of numbers."""
+    arrays = [*batch.columns, *map(from_numpy, columns.values())]
+    return pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *columns])
