@@ -28,8 +28,9 @@ from generalization import ASKED, ESGRO, SENSITIVE, best_of, joint_table
 import sfumato as sf
 from sfumato.engines.deal.anatomy import anatomized, dealing_word, sensitive_values
 from sfumato.engines.rows.mapping import RowMapper, integer_types
-from sfumato.methods.generalization import generalize
-from sfumato.methods.response import JointTable, solve
+from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.solver import solve
 from sfumato.values.randomness import SecretKey
 
 ROUNDS, REPETITIONS = 6, 15  # machines are slow for seconds at a time: each way is timed in every round

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sfumato.methods.generalization import Hierarchy, generalize, minimal_nodes, read_hierarchy
+from sfumato.methods.generalization.hierarchies import Hierarchy, read_hierarchy
+from sfumato.methods.generalization.lattice import generalize, minimal_nodes
 
 ESGRO = {"education": "education", "income": "salary-class", "sex": "sex", "race": "race"}
 LARGER = ESGRO | {"age": "age", "marital_status": "marital-status"}

@@ -15,7 +15,8 @@ from pathlib import Path
 from response import EMGR, adult
 
 from sfumato.auditor.attackers.linking_guesser import STOPS, repeated_guesses
-from sfumato.methods.response import limit_success, solve
+from sfumato.methods.response.guessing import limit_success
+from sfumato.methods.response.solver import solve
 
 RELEASES, SEED = 100, 1
 

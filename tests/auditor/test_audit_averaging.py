@@ -21,7 +21,7 @@ from sfumato.auditor.attackers.averaging import (
 )
 from sfumato.auditor.attackers.posterior import Factor, worst_priors
 from sfumato.claims.odds import with_fresh_noise
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, Bound, Mechanism, SubTable

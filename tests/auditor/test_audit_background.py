@@ -16,7 +16,7 @@ from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.worlds import Beliefs, chance_of, enumerate_posteriors, in_groups
 from sfumato.errors import PolicyError, ReleaseError
 from sfumato.methods.robustness import Prior, count_prior, group_records, meets_published_delta, merge_records
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable

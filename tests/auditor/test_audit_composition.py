@@ -14,7 +14,7 @@ from sfumato.auditor.attackers.composition import composition_beliefs, compositi
 from sfumato.auditor.beliefs import Counts
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors
 from sfumato.errors import UsageError
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable

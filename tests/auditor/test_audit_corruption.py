@@ -28,7 +28,7 @@ from sfumato.auditor.worlds import (
     independent,
 )
 from sfumato.errors import UsageError
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable

@@ -22,7 +22,7 @@ from sfumato.auditor.attackers.draws import (
 )
 from sfumato.auditor.beliefs import observed_cases
 from sfumato.auditor.finding import Finding
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.chance import allowed, log_tail
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix

@@ -22,7 +22,7 @@ from sfumato.auditor.attackers.order import (
 )
 from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable

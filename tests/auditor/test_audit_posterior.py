@@ -15,7 +15,7 @@ from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst
 from sfumato.auditor.beliefs import beliefs_in_truth, limits_at, record_beliefs
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import violations
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable

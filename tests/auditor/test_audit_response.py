@@ -9,7 +9,10 @@ import pytest
 
 from sfumato.auditor.attackers.linking import cell_risks, response_findings, risk_finding, row_risk
 from sfumato.auditor.finding import named
-from sfumato.methods.response import Channel, JointTable, Link, Posterior, Reconstruction, row_posterior, solve
+from sfumato.methods.response.channels import Channel
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.risks import Link, Posterior, Reconstruction, row_posterior
+from sfumato.methods.response.solver import solve
 
 TABLE = JointTable.from_array([[20, 30, 22], [12, 8, 8]])
 CHANNELS = (Channel.from_diagonal(2, 0.8), Channel.from_diagonal(3, 0.5))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.auditor.attackers.label import label_finding
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable
 from sfumato.values.requirement import rho_bound

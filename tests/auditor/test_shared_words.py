@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.auditor.attackers.draws import both_kept
 from sfumato.auditor.attackers.reuse import LEVEL, equal_rows, equal_shares
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.randomness import SecretKey, Step
 from tests.conftest import exact_weights

@@ -16,7 +16,7 @@ from sfumato.claims.claim import BOTH, UPWARD, rounded_up
 from sfumato.claims.odds import assumed, equal_twice, own_factor, with_fresh_noise
 from sfumato.methods import plan
 from sfumato.methods.fine_grain import FineGrain
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.publisher.table import profile, scan
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.randomness import SecretKey

@@ -18,8 +18,8 @@ from sfumato.claims.single_columns import beliefs, factors, worst_factor
 from sfumato.errors import PlanMismatch
 from sfumato.methods.perturbed import PerturbationFigures
 from sfumato.methods.plan import Plan
-from sfumato.methods.small_domain import partition
-from sfumato.methods.small_domain.planner import _sub_table
+from sfumato.methods.small_domain.method import _sub_table
+from sfumato.methods.small_domain.partition import partition
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix

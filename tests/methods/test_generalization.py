@@ -16,20 +16,19 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.methods.generalization import (
+from sfumato.methods.generalization.hierarchies import Hierarchy, Node, read_hierarchy, roll_up, spread
+from sfumato.methods.generalization.lattice import (
+    TOLERANCE,
     Criterion,
-    Hierarchy,
-    Node,
+    Rollups,
     distance,
     generalize,
+    is_diverse,
     largest_l,
     largest_share,
+    least_entropy,
     minimal_nodes,
-    read_hierarchy,
-    roll_up,
-    spread,
 )
-from sfumato.methods.generalization.lattice import TOLERANCE, Rollups, is_diverse, least_entropy
 from sfumato.values.arrays import FloatArray
 from tests.conftest import slow
 

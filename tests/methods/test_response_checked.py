@@ -13,11 +13,11 @@ import pytest
 from sfumato.errors import Infeasible
 from sfumato.methods import plan
 from sfumato.methods.plan import Plan
-from sfumato.methods.response import RiskName
 from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.problem import Problem, pose
 from sfumato.methods.response.request import Axes
+from sfumato.methods.response.risks import RiskName
 from sfumato.publisher.table import profile, scan
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit

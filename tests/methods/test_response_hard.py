@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.methods.response import JointTable, ObjectiveName, RiskOutOfReach, solve
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import ObjectiveName
+from sfumato.methods.response.reach import RiskOutOfReach
+from sfumato.methods.response.solver import solve
 from tests.methods.test_response_risks import OBJECTIVE_NAMES
 
 

@@ -10,9 +10,11 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.response import JointTable, Limits, Link, Reconstruction, RiskName, RiskOutOfReach, solve
-from sfumato.methods.response.problem import pose
-from sfumato.methods.response.solver import _slid
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import Limits, pose
+from sfumato.methods.response.reach import RiskOutOfReach
+from sfumato.methods.response.risks import Link, Reconstruction, RiskName
+from sfumato.methods.response.solver import _slid, solve
 from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.retention import WORDS
 from tests.methods.test_response_risks import tables

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible
-from sfumato.methods.response import RiskName, solver
+from sfumato.methods.response import solver
 from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.request import Request
+from sfumato.methods.response.risks import RiskName
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import GroupLimit, RiskLimit
 from tests.methods.test_response_checked import QUASI, asked, counted, planned, profiles

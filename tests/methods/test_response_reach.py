@@ -10,10 +10,12 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.response import JointTable, RiskName, RiskOutOfReach, Scope, joint, solve, solver
-from sfumato.methods.response.problem import Problem, Response, pose
-from sfumato.methods.response.reach import least_ratio, refuted, suppressing
-from sfumato.methods.response.solver import answer
+from sfumato.methods.response import joint, solver
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import Problem, Response, Scope, pose
+from sfumato.methods.response.reach import RiskOutOfReach, least_ratio, refuted, suppressing
+from sfumato.methods.response.risks import RiskName
+from sfumato.methods.response.solver import answer, solve
 from sfumato.values.arrays import FloatArray
 from tests.methods.test_response_risks import tables
 

@@ -10,24 +10,10 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.response import (
-    Channel,
-    Channels,
-    ChiSquare,
-    JointTable,
-    Kappa,
-    Link,
-    ObjectiveName,
-    Posterior,
-    Reconstruction,
-    RiskName,
-    forward,
-    kappa,
-    row_posterior,
-    untouched,
-)
-from sfumato.methods.response.channels import Mix, product
-from sfumato.methods.response.risks import Risk
+from sfumato.methods.response.channels import Channel, Channels, Mix, forward, kappa, product, untouched
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import ChiSquare, Kappa, ObjectiveName
+from sfumato.methods.response.risks import Link, Posterior, Reconstruction, Risk, RiskName, row_posterior
 from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.retention import WORDS
 

@@ -12,26 +12,14 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible
-from sfumato.methods.response import (
-    Channel,
-    ChiSquare,
-    JointTable,
-    Kappa,
-    Link,
-    ObjectiveName,
-    Posterior,
-    Reconstruction,
-    RiskName,
-    RiskOutOfReach,
-    forward,
-    guesses,
-    limit_success,
-    solve,
-    untouched,
-)
+from sfumato.methods.response.channels import Channel, forward, untouched
 from sfumato.methods.response.estimating import likely_worst, sampled_risk
-from sfumato.methods.response.joint import MOST_CELLS
-from sfumato.methods.response.risks import RISKS
+from sfumato.methods.response.guessing import guesses, limit_success
+from sfumato.methods.response.joint import MOST_CELLS, JointTable
+from sfumato.methods.response.problem import ChiSquare, Kappa, ObjectiveName
+from sfumato.methods.response.reach import RiskOutOfReach
+from sfumato.methods.response.risks import RISKS, Link, Posterior, Reconstruction, RiskName
+from sfumato.methods.response.solver import solve
 from sfumato.values.matrix.retention import WORDS
 from tests.methods.test_response_risks import (
     OBJECTIVE_NAMES,

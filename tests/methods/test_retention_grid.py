@@ -13,11 +13,12 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import Plan
-from sfumato.methods.response import JointTable, solve
 from sfumato.methods.response.figures import ResponseFigures
+from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.reach import RiskOutOfReach
-from sfumato.methods.response.settling import settled
+from sfumato.methods.response.request import settled
+from sfumato.methods.response.solver import solve
 from sfumato.values.matrix.grid import is_on_grid, next_down, next_up, noise_of, rounded_down
 from sfumato.values.matrix.retention import PerturbationMatrix
 from tests.conftest import make_policy

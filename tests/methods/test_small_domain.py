@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.methods.small_domain import Partition, partition
 from sfumato.methods.small_domain.groups import Groups, balance, degrees, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import (
     Cost,
@@ -23,7 +22,7 @@ from sfumato.methods.small_domain.merging import (
     published_cost,
     slack,
 )
-from sfumato.methods.small_domain.partition import valid_bound
+from sfumato.methods.small_domain.partition import Partition, partition, valid_bound
 from sfumato.methods.small_domain.search import EXACT, improve
 from sfumato.values.arrays import Assurance, IntArray
 

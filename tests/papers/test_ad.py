@@ -12,21 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.methods.response import (
-    Channel,
-    Channels,
-    JointTable,
-    Link,
-    Posterior,
-    Reconstruction,
-    RiskOutOfReach,
-    Scope,
-    guesses,
-    kappa,
-    limit_success,
-    solve,
-    untouched,
-)
+from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
+from sfumato.methods.response.guessing import guesses, limit_success
+from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import Scope
+from sfumato.methods.response.reach import RiskOutOfReach
+from sfumato.methods.response.risks import Link, Posterior, Reconstruction
+from sfumato.methods.response.solver import solve
 from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.retention import WORDS
 

@@ -20,9 +20,9 @@ from sfumato.auditor.finding import Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.claims.claim import BOTH
-from sfumato.methods.response import solve
+from sfumato.methods.response.solver import solve
 from sfumato.methods.robustness import group_records, merge_records
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.arrays import IntArray
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from tests.conftest import CLINIC_ROLES, make_policy

@@ -22,18 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import Infeasible
-from sfumato.methods.generalization import (
-    Criterion,
-    Hierarchy,
-    Node,
-    generalize,
-    largest_l,
-    largest_share,
-    minimal_nodes,
-    read_hierarchy,
-    roll_up,
-    spread,
-)
+from sfumato.methods.generalization.hierarchies import Hierarchy, Node, read_hierarchy, roll_up, spread
+from sfumato.methods.generalization.lattice import Criterion, generalize, largest_l, largest_share, minimal_nodes
 from sfumato.values.arrays import FloatArray
 
 FILES = {

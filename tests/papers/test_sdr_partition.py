@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.methods.small_domain import Partition, partition
 from sfumato.methods.small_domain.groups import Groups, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import cheapest_merging, printed_cost, published_cost
-from sfumato.methods.small_domain.partition import Block
+from sfumato.methods.small_domain.partition import Block, Partition, partition
 from sfumato.values.arrays import Assurance, IntArray
 
 T = np.array([12, 8, 6, 5, 4, 3, 1, 1, 1, 1])

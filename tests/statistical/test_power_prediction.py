@@ -26,7 +26,7 @@ from scipy.stats import binom, chi2
 
 from sfumato.analyst.randomized import inverse
 from sfumato.analyst.randomized.expectation import Expected, Stratum, curve_of
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix

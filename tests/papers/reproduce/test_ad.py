@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from sfumato.auditor.utility.usefulness import uncertainty
-from sfumato.methods.generalization import roll_up
-from sfumato.methods.response import JointTable
+from sfumato.methods.generalization.hierarchies import roll_up
+from sfumato.methods.response.joint import JointTable
 from sfumato.values.arrays import IntArray
 from sfumato_papers.ad import EXPERIMENTS, correlations, figure3, levels, rows, study, table3, times
 from sfumato_papers.ad.competitors import Anatomized, Places, anatomize, anatomize_in_order, independent

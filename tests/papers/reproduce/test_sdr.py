@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.engines.deal.buckets import Groups
-from sfumato.methods.small_domain import partition
+from sfumato.methods.small_domain.partition import partition
 from sfumato.values.randomness import SecretKey, simulation
 from sfumato_papers.data import Data, Named
 from sfumato_papers.experiment import Experiment, Outcome, Setting

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.attackers.linking_guesser import STOPS
-from sfumato.methods.generalization import generalize
+from sfumato.methods.generalization.lattice import generalize
 from sfumato_papers.ad.measures import LARGEST, SUCCESS, Repeated
 from sfumato_papers.ad.study import (
     ANATOMY,

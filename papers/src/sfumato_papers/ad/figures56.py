@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from sfumato.methods.generalization import Criterion, generalize, largest_l, minimal_nodes
+from sfumato.methods.generalization.lattice import Criterion, generalize, largest_l, minimal_nodes
 from sfumato_papers.ad.competitors import constant_success
 from sfumato_papers.ad.measures import DISTANCES, ERRORS, SUCCESS, distance_figures
 from sfumato_papers.ad.study import (

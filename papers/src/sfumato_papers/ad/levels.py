@@ -11,7 +11,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.generalization import Hierarchy, Node, largest_l, minimal_nodes, roll_up
+from sfumato.methods.generalization.hierarchies import Hierarchy, Node, roll_up
+from sfumato.methods.generalization.lattice import largest_l, minimal_nodes
 from sfumato.values.arrays import FloatArray
 from sfumato_papers.ad.measures import LETTERS, correlation
 from sfumato_papers.ad.tables import Joint

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.auditor.attackers.linking_guesser import STOPS, drawn
-from sfumato.methods.response import Channels, Guess, JointTable
-from sfumato.methods.response.channels import product
-from sfumato.methods.response.guessing import guesses
+from sfumato.methods.response.channels import Channels, product
+from sfumato.methods.response.guessing import Guess, guesses
+from sfumato.methods.response.joint import JointTable
 from sfumato.values.arrays import FloatArray
 
 

@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.methods.generalization import generalize
-from sfumato.methods.response import Response, RiskName, RiskOutOfReach, solve
+from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.response.problem import Response
+from sfumato.methods.response.reach import RiskOutOfReach
+from sfumato.methods.response.risks import RiskName
+from sfumato.methods.response.solver import solve
 from sfumato.values.randomness import simulation
 from sfumato_papers.ad.competitors import Anatomized, anatomize, class_success, constant_success, independent
 from sfumato_papers.ad.measures import LARGEST, Figures, Repeated, all_figures

@@ -10,19 +10,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from sfumato.methods.response import (
-    Channel,
-    Channels,
-    Link,
-    Posterior,
-    Reconstruction,
-    Response,
-    RiskOutOfReach,
-    kappa,
-    limit_success,
-    solve,
-    untouched,
-)
+from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
+from sfumato.methods.response.guessing import limit_success
+from sfumato.methods.response.problem import Response
+from sfumato.methods.response.reach import RiskOutOfReach
+from sfumato.methods.response.risks import Link, Posterior, Reconstruction
+from sfumato.methods.response.solver import solve
 from sfumato_papers.ad.competitors import constant_success
 from sfumato_papers.ad.response import Randomized
 from sfumato_papers.ad.rows import both

@@ -12,8 +12,8 @@ from statistics import median
 
 import numpy as np
 
-from sfumato.methods.generalization import generalize
-from sfumato.methods.response import solve
+from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.response.solver import solve
 from sfumato_papers.ad.competitors import Anatomized, anatomize
 from sfumato_papers.ad.response import Randomized
 from sfumato_papers.ad.study import ANATOMY, DIVERSITY, generator

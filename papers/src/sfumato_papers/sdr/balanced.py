@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.methods.small_domain import partition
+from sfumato.methods.small_domain.partition import partition
 from sfumato.values.randomness import SecretKey, simulation
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, sentence

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.methods.small_domain import partition
+from sfumato.methods.small_domain.partition import partition
 from sfumato_papers.charts import Chart
 from sfumato_papers.experiment import Comparison, Outcome, Setting, sentence
 from sfumato_papers.progress import no_progress

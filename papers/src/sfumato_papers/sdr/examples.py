@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.small_domain import Partition, partition
 from sfumato.methods.small_domain.groups import Groups, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import cheapest_merging, printed_cost, published_cost
+from sfumato.methods.small_domain.partition import Partition, partition
 from sfumato.values.matrix.retention import uniform_retention
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, number, sentence

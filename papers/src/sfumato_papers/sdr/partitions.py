@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.attackers.composition import composition_beliefs
-from sfumato.methods.small_domain import Partition, partition
-from sfumato.methods.small_domain.planner import uniform_matrix
+from sfumato.methods.small_domain.method import uniform_matrix
+from sfumato.methods.small_domain.partition import Partition, partition
 from sfumato.values.arrays import Assurance
 from sfumato.values.matrix.retention import amplification, uniform_retention
 from sfumato.values.randomness import SecretKey, Step

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from sfumato.analyst.grouped.compositions import Stratum
 from sfumato.analyst.randomized import inverse
 from sfumato.engines.deal.buckets import Groups, random_order
+from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.methods.small_domain.partition import Block
-from sfumato.methods.small_domain.planner import uniform_matrix
 from sfumato.methods.suppression.levels import Levels
 from sfumato.values.matrix.retention import PerturbationMatrix, uniform_retention
 from sfumato.values.randomness import SecretKey, Step

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.methods.small_domain import partition
+from sfumato.methods.small_domain.partition import partition
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, sentence
 from sfumato_papers.sdr.census import OCC, Census

@@ -111,7 +111,7 @@ class ResponseFigures(Found, Figures):
 
     def recheck(self, plan: Plan, profile: Profile) -> None:
         """Evaluate the risk once more, on the table's own counts and the integers that will be sampled."""
-        from sfumato.methods.response.checking import check_plan
+        from sfumato.methods.response.planner import check_plan
 
         check_plan(plan.guarantee, self, profile)
 

@@ -18,8 +18,6 @@ from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Requirement, RiskLimit
 from sfumato.values.text import did_you_mean
 
-COMPARED: tuple[Scope, ...] = ("quasi-identifiers", "sensitive", "both")
-
 
 class RandomizedResponse(Method):
     """Randomized response of the quasi-identifiers, the sensitive columns, or both (`scope`).
@@ -107,4 +105,4 @@ class RandomizedResponse(Method):
     @classmethod
     def compared(cls, known: tuple[tuple[str, ...], ...]) -> Iterator[Mapping[str, Any]]:
         """Give each scope."""
-        yield from ({"scope": scope} for scope in COMPARED)
+        yield from ({"scope": scope} for scope in ("quasi-identifiers", "sensitive", "both"))

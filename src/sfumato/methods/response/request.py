@@ -3,12 +3,17 @@
 A quasi-identifier that may be randomized has an axis of its own. All others share one axis, with the combinations that
 occur: they are published as they are, so that nothing is released with any other combination. So a domain is as large
 as what may be randomized makes it, and fixing a quasi-identifier makes it smaller.
+
+The parameters that are published are next to the best, on the coarse grid of `sfumato.values.matrix.grid`: `settled`.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -19,16 +24,23 @@ from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.problem import Kappa, Limit, Limits, Problem, Response, pose, uniform_error
+from sfumato.methods.response.reach import out_of_reach
 from sfumato.methods.response.risks import RISKS, Risk
-from sfumato.methods.response.settling import settled
 from sfumato.methods.response.solver import answer
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, Value
+from sfumato.values.matrix.grid import next_down, next_up, noise_of, rounded_down
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import RiskLimit, exact, find_value
 
 HALF = 0.5
 """Any limit, where only matters whom it holds."""
+
+MOST_TRIES = 64
+"""Points of the grid that are tried for each randomized attribute, in search of one that keeps the limits."""
+
+Levels = tuple[Fraction | None, ...]
+"""The retention of each attribute, on the grid; None: untouched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,3 +197,59 @@ class Request:
     def uniform_error(self) -> float:
         """The same of one who holds all combinations to be alike, without any release."""
         return uniform_error(self.axes.table, self.axes.profile.domain.size)
+
+
+# --- on the grid ------------------------------------------------------------------------------------------------------
+
+
+def settled(problem: Problem, best: Response) -> Response:
+    """Return parameters on the grid next to the best ones; raise `RiskOutOfReach` if none nearby keep the limits.
+
+    Each retention is rounded down; then each is raised by steps of the grid, the least first, as long as every limit is
+    kept. Less retention never raises `reconstruction`, nor the maximum of `posterior`, so that the point below keeps
+    the limits. `link` can rise: there the points nearby are tried, those with the smallest largest risk first. Whatever
+    is returned was evaluated on the integers that are sampled.
+    """
+    if not any(best.noise):
+        return best
+    below = tuple(rounded_down(Fraction(channel.retention)) if channel.noise else None for channel in best.channels)
+    levels, risen = _first_kept(problem, below), True
+    while risen:
+        risen = False
+        for k in sorted(range(len(levels)), key=lambda k: levels[k] or math.inf):
+            level = levels[k]
+            if level and (above := next_up(level)):
+                higher = (*levels[:k], above, *levels[k + 1 :])
+                if problem.keeps(_at(problem, higher)):
+                    levels, risen = higher, True
+    return problem.response(_at(problem, levels))
+
+
+def _first_kept(problem: Problem, start: Levels) -> Levels:
+    """Return the first point that keeps the limits: the start, or else the most promising of those nearby."""
+
+    def largest(levels: Levels) -> float:
+        return float(problem.ratio(_at(problem, levels)).max())
+
+    seen, queue = {start}, [(largest(start), start)]
+    for _ in range(MOST_TRIES * len(problem.free)):
+        ratio, levels = queue[0]
+        if ratio * problem.margin <= 1:
+            return levels
+        heapq.heappop(queue)
+        for k, level in enumerate(levels):
+            for other in (next_down(level), next_up(level)) if level else ():
+                near = (*levels[:k], other, *levels[k + 1 :])
+                if other and near not in seen:
+                    seen.add(near)
+                    heapq.heappush(queue, (largest(near), near))
+    retentions = [float(level) if level else 1.0 for level in queue[0][1]]
+    raise out_of_reach(problem, np.log([retentions[k] for k in problem.free]), searched=False)
+
+
+def _at(problem: Problem, levels: Levels) -> Risk:
+    channels = (
+        Channel.from_noise(size, 0 if level is None else noise_of(level, size))
+        for size, level in zip(problem.table.sizes, levels, strict=True)
+    )
+    return problem.risk(problem.table, tuple(channels))

@@ -70,8 +70,6 @@ SHARES = (0.1, 0.01, 1e-3, 1e-4)
 HALVINGS = 48
 """Sliding starts with 2^-48 of the way inside; raising stops at 2^-48 of what is left."""
 
-BISECTIONS = 20
-
 WORST = 32
 """How many of the worst cells join the working set at a time."""
 
@@ -160,26 +158,14 @@ def _best(given: Problem, inside: FloatArray, start: FloatArray) -> FloatArray:
 
     Where there may be several local optima, and it takes no time to speak of, all starts are tried.
     """
-    floor, best, reached = _floor(given, start), start, False
+    best, reached = start, False
     for scale in SCALES:
-        found = _slid(given, _search(given, scale * start, floor), inside)
+        found = _slid(given, _search(given, scale * start), inside)
         best = min(best, found, key=given.cost)
         reached = reached or given.largest(found) > REACHED
         if reached and (given.risk.monotone or not given.is_quick(QUICK)):
             break
     return best if reached else _polished(given, best)
-
-
-def _floor(given: Problem, start: FloatArray) -> FloatArray:
-    """Return the point below which any attribute costs more by itself than all do at the start: by bisection."""
-    floor, most = np.full(len(start), NOTHING), given.cost(start)
-    for k in range(len(start)):
-        high = 0.0
-        for _ in range(BISECTIONS):
-            alone = np.zeros(len(start))
-            alone[k] = (floor[k] + high) / 2
-            floor[k], high = (alone[k], high) if given.cost(alone) > most else (floor[k], alone[k])
-    return floor
 
 
 # --- points within the limits -----------------------------------------------------------------------------------------
@@ -265,14 +251,12 @@ def _starts(given: Problem) -> list[FloatArray]:
 # --- sequential quadratic programming ---------------------------------------------------------------------------------
 
 
-def _search(given: Problem, x: FloatArray, floor: FloatArray) -> FloatArray:
+def _search(given: Problem, x: FloatArray) -> FloatArray:
     """Return the point of least objective found from x, within the limits but for what sliding mends."""
+    lower, upper = np.full(len(x), NOTHING), np.full(len(x), HIGHEST)
 
     def programmed(x: FloatArray, cells: IntArray) -> tuple[FloatArray, float]:
-        room, slope = _room(given, cells)
-        highest = np.full(len(x), HIGHEST)
-        start = np.clip(x, floor, highest)
-        return _slsqp(given.cost, given.cost_slope, room, slope, start, floor, highest, FINEST), 0.0
+        return _slsqp(given.cost, given.cost_slope, *_room(given, cells), x, lower, upper, FINEST), 0.0
 
     return _on_worst_cells(given, x, programmed)
 
@@ -283,8 +267,8 @@ def _lowest(given: Problem, x: FloatArray) -> FloatArray:
     Variables are z = r^2 of each attribute, and last the level, log(ratio) of these cells at the most.
     """
     n = len(x)
-    level, highest = np.eye(n + 1)[n], math.exp(2 * HIGHEST)
-    lower, upper = np.append(np.full(n, FLOOR), -np.inf), np.append(np.full(n, highest), np.inf)
+    lower, upper = np.append(np.full(n, FLOOR), -np.inf), np.append(np.full(n, math.exp(2 * HIGHEST)), np.inf)
+    level = np.eye(n + 1)[n]
 
     def programmed(x: FloatArray, cells: IntArray) -> tuple[FloatArray, float]:
         of_x, slope_of_x = _room(given, cells)
@@ -295,7 +279,7 @@ def _lowest(given: Problem, x: FloatArray) -> FloatArray:
         def slope(z: FloatArray) -> FloatArray:
             return np.column_stack([slope_of_x(np.log(z[:n]) / 2) / (2 * z[:n]), np.ones(len(cells))])
 
-        start = np.append(np.clip(np.exp(2 * x), FLOOR, highest), math.log(given.largest(x)))
+        start = np.append(np.exp(2 * x), math.log(given.largest(x)))
         z = _slsqp(lambda z: float(z[n]), lambda _: level, room, slope, start, lower, upper, CLOSE)
         return np.log(z[:n]) / 2, float(z[n])
 
@@ -362,7 +346,7 @@ def _slsqp(
         warnings.simplefilter("ignore", RuntimeWarning)
         found = minimize(
             cost,
-            start,
+            np.clip(start, lower, upper),
             jac=cost_slope,
             bounds=Bounds(lower, upper),
             constraints={"type": "ineq", "fun": room, "jac": room_slope},

@@ -45,6 +45,14 @@ from sfumato.values.arrays import Assurance, BoolArray, IntArray
 from sfumato.values.matrix.retention import amplification, uniform_retention
 from sfumato.values.requirement import probability_hint
 
+AS_PRINTED = (
+    "The dynamic program as printed (SDR Eq. (14)) would take a sub-table with rho1_i >= rho2, whose negative error "
+    "bound it prefers; the guard of SDR Def. 2 (i) is applied here."
+)
+
+Blocks = tuple[Sequence[IntArray], list[str]]
+"""The initial groups of each block, and what is to be said of them."""
+
 MINIMUM_SIZE = 1000
 """Records in a sub-table at least, for `proved`: the smaller it is, the more its exact composition tells."""
 
@@ -90,14 +98,17 @@ class Partition:
     theta: int  # floor(|T|/f^m)
     balancing_theta: int  # floor(|T'|/f^m): what the groups were balanced with; theta itself if SA' = SA
     group_count: int  # t
-    printed_would_split: bool = False  # as-published: the printed program takes a block with rho1_i >= rho2
-    optimal: bool = False  # proved: no partition of the initial groups is cheaper
     notes: tuple[str, ...] = ()
 
     @property
     def pays(self) -> bool:
         """Whether there is more than one sub-table; otherwise all is perturbed alike, as `whole`."""
         return len(self.blocks) > 1
+
+    @property
+    def printed_would_split(self) -> bool:
+        """Whether, as published, the printed program takes a block with rho1_i >= rho2."""
+        return AS_PRINTED in self.notes
 
     @property
     def size(self) -> int:
@@ -177,10 +188,10 @@ def partition(
     groups = initial_groups(table, protected)
     least = 0 if assurance == "as-published" else minimum_size
     statements = Statements.of(columns if assurance == "proved" else (), table, rho1)
-    result = _as_published(groups, rho2) if assurance == "as-published" else _proved(groups, rho2, least, work)
-    result = _bounding_columns(groups, result, rho2, statements) if statements.values else result
+    found = _as_published(groups, rho2) if assurance == "as-published" else _proved(groups, rho2, least, work)
+    members, notes = _bounding_columns(groups, found, rho2, statements) if statements.values else found
     return Partition(
-        blocks=tuple(_block(groups, members, rho2, statements) for members in result.members),
+        blocks=tuple(_block(groups, block, rho2, statements) for block in members),
         whole=_block(groups, np.arange(groups.number), rho2, statements),
         assurance=assurance,
         rho1=rho1,
@@ -191,21 +202,11 @@ def partition(
         theta=groups.theta,
         balancing_theta=groups.balancing_theta,
         group_count=groups.number,
-        printed_would_split=result.printed_would_split,
-        optimal=result.optimal,
-        notes=tuple(result.notes),
+        notes=tuple(notes),
     )
 
 
-@dataclass(frozen=True)
-class _Result:
-    members: Sequence[IntArray]
-    notes: list[str]
-    printed_would_split: bool = False
-    optimal: bool = False
-
-
-def _as_published(groups: Groups, rho2: Fraction) -> _Result:
+def _as_published(groups: Groups, rho2: Fraction) -> Blocks:
     order = reverse_cuthill_mckee(groups)
     merging = cheapest_merging(groups, order, published_cost(rho2))
     notes = _window_notes(merging, groups)
@@ -213,19 +214,14 @@ def _as_published(groups: Groups, rho2: Fraction) -> _Result:
     if split:  # a union's rho1 is at most the largest of its parts': where no single group breaches, no block does
         printed = cheapest_merging(groups, order, printed_cost(rho2))
         split = _breach(groups, printed.members(), rho2)
-    if split:
-        notes.append(
-            "The dynamic program as printed (SDR Eq. (14)) would take a sub-table with rho1_i >= rho2, whose negative "
-            "error bound it prefers; the guard of SDR Def. 2 (i) is applied here."
-        )
-    return _Result(merging.members(), notes, printed_would_split=split)
+    return merging.members(), [*notes, AS_PRINTED] if split else notes
 
 
 def _breach(groups: Groups, blocks: Iterable[IntArray], rho2: Fraction) -> bool:
     return any(breaches(shape_of(groups, members), rho2)[0] for members in blocks)
 
 
-def _proved(groups: Groups, rho2: Fraction, minimum_size: int, work: int) -> _Result:
+def _proved(groups: Groups, rho2: Fraction, minimum_size: int, work: int) -> Blocks:
     cost = proved_cost(rho2, min(minimum_size, int(groups.sizes.sum())))
     orders = reverse_cuthill_mckee(groups), np.arange(groups.number)  # the latter as they were made
     starts = sorted((cheapest_merging(groups, order, cost) for order in orders), key=lambda start: start.cost)
@@ -237,24 +233,24 @@ def _proved(groups: Groups, rho2: Fraction, minimum_size: int, work: int) -> _Re
     notes = [*_window_notes(starts[0], groups), _search_note(tries)]
     best = min(tries, key=lambda found: found.cost, default=None)
     if best is None or best.cost >= starts[0].cost:
-        return _Result(starts[0].members(), notes)
-    return _Result(best.members, notes, optimal=best.optimal)
+        return starts[0].members(), notes
+    return best.members, notes
 
 
-def _bounding_columns(groups: Groups, result: _Result, rho2: Fraction, statements: Statements) -> _Result:
+def _bounding_columns(groups: Groups, found: Blocks, rho2: Fraction, statements: Statements) -> Blocks:
     """Return sub-tables that can bound statements about one column, with what that costs."""
-    members = merged_until_bounded(groups, result.members, rho2, statements)
-    before = [_block(groups, block, rho2) for block in result.members]
+    members = merged_until_bounded(groups, found[0], rho2, statements)
+    before = [_block(groups, block, rho2) for block in found[0]]
     after = [_block(groups, block, rho2, statements) for block in members]
     if [block.gamma for block in before] == [block.gamma for block in after]:
-        return result
+        return found
     note = (
         "Each sensitive column is bounded by itself too: "
         f"{len(before):,} sub-tables became {len(after):,}, and the records keep their values with "
         f"{_mean_retention(after):.4%} on average, not {_mean_retention(before):.4%}. They were merged one by one; a "
         "better partition may exist."
     )
-    return _Result(members, [*(note for note in result.notes if "smaller bound" not in note), note])
+    return members, [*(note for note in found[1] if "smaller bound" not in note), note]
 
 
 def _mean_retention(blocks: Sequence[Block]) -> float:
