@@ -16,7 +16,7 @@ from sfumato.analyst import tables
 from sfumato.analyst.answer import Target
 from sfumato.analyst.randomized import figures
 from sfumato.analyst.release import Release
-from sfumato.auditor.utility.nearness import nearness
+from sfumato.auditor.utility.distances import nearness
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from tests.analyst.test_sql import ROWS, people, policy

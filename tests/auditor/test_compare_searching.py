@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.auditor.compare.searching import Nearest, nearest
+from sfumato.auditor.compare.compare import Nearest, nearest
 from sfumato.errors import Infeasible
 
 RISKS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]

@@ -14,8 +14,8 @@ import pytest
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.evidence import Evidence
+from sfumato.auditor.utility.distances import nearness
 from sfumato.auditor.utility.measuring import measure
-from sfumato.auditor.utility.nearness import nearness
 from sfumato.errors import PolicyError, TableError, UsageError
 from sfumato.publisher.table import scan
 from sfumato.release.verify.verification import verify

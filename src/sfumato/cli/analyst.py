@@ -73,7 +73,7 @@ def estimate(
     with opened_release(release, engine, master, conf) as opened:
         columns = split_names(by or [], opened.askable_names)
         if truth is not None:
-            from sfumato.auditor.utility.nearness import nearness
+            from sfumato.auditor.utility.distances import nearness
 
             tell(nearness(opened, truth, columns, method=method, level=level), as_json)  # type: ignore[arg-type]
             return

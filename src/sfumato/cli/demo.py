@@ -113,7 +113,7 @@ class Demo:
             "verified": self.verification.holds,
         }
 
-    def story(self) -> str:
+    def explain(self) -> str:
         """Return it in plain words."""
         manifest, checks = self.release.manifest, self.verification.checks
         card = manifest.guarantee_value.card

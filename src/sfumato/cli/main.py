@@ -275,11 +275,7 @@ def demo(
     """Make a synthetic clinic, publish it, ask three questions, verify; all in one folder, told in plain words."""
     from sfumato.cli.demo import run_demo
 
-    result = run_demo(output)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print(result.story())
+    tell(run_demo(output), as_json)
 
 
 # --- shared -----------------------------------------------------------------------------------------------------------
@@ -312,7 +308,9 @@ def _opened(table: Path, policy: Path, engine: str, master: str | None, conf: li
     from sfumato.publisher.policy import Policy
     from sfumato.publisher.table import scan, scan_on_spark
 
-    stated, address = Policy.load(policy), _address(table)  # before Spark starts, which takes long
+    stated = Policy.load(policy)  # before Spark starts, which takes long
+    # as it was written: pathlib makes one slash of the two in s3://
+    address = next((text for text in sys.argv if Path(text) == table and "://" in text), str(table))
     if "://" not in address and not table.exists():
         from sfumato.engines.embedded.sources import no_table
 
@@ -323,11 +321,6 @@ def _opened(table: Path, policy: Path, engine: str, master: str | None, conf: li
         check_format(stated.output.format)
     with spark_session(engine, master, conf) as spark:
         yield scan(table, stated) if spark is None else scan_on_spark(address, stated, spark)
-
-
-def _address(table: Path) -> str:
-    """Return a path as it was written: pathlib makes one slash of the two in s3://."""
-    return next((text for text in sys.argv if Path(text) == table and "://" in text), str(table))
 
 
 def _probability(text: str) -> tuple[str, str]:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from sfumato.auditor.compare import translating
 from sfumato.auditor.compare.original import Original, Pool
 from sfumato.auditor.compare.record import INDEPENDENCE, PLAIN, Figures, MethodComparison, Outcome
-from sfumato.auditor.compare.searching import REFUSALS, nearest
 from sfumato.auditor.compare.translating import Translated, grid, limit_of, translations
 from sfumato.auditor.compare.trials import Bench
 from sfumato.auditor.record import Progress, no_progress, now, software
-from sfumato.errors import UsageError
+from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
 from sfumato.methods.generalization.hierarchies import read_hierarchy
 from sfumato.publisher.table import Table, profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness
 
+Parameter = TypeVar("Parameter")
+Result = TypeVar("Result")
+REFUSALS = (UsageError, Infeasible, SingularMatrix, PlanMismatch)
+"""What a method raises that does not fit the table or the policy; that a disk is full, say, is no reason of its own."""
 STRIDE = 1_000_003
 """Between the seeds of a method's releases, and of what is counted."""
 
@@ -198,3 +203,58 @@ def _nearest(bench: Bench, like: Translated, asked: Outcome, points: tuple[Trans
 def _measured(bench: Bench, parameter: Translated) -> tuple[float, Figures]:
     figures = Figures.of(bench.trials(parameter))
     return figures.guessed.mean, figures
+
+
+@dataclass(frozen=True)
+class Nearest(Generic[Parameter, Result]):
+    """What a search found: a parameter with its measurement, or (None) the least risk that it met."""
+
+    parameter: Parameter | None
+    result: Result | None
+    risk: float | None  # over all releases; None: nothing that was measured can be planned
+    tried: int  # parameters, each counted once
+    reason: str = ""  # of the last that could not be planned
+
+
+def nearest(
+    points: Sequence[Parameter],
+    quick: Callable[[Parameter], float],
+    measure: Callable[[Parameter], tuple[float, Result]],
+    target: float,
+) -> Nearest[Parameter, Result]:
+    """Return the parameter, of a grid from strict to loose, with the largest risk within the target.
+
+    Halves the grid by `quick`, a measurement of one release. From there `measure`, over all releases, decides: it goes
+    on to looser parameters as long as they are within the target, or back to stricter ones until one is. What cannot be
+    planned is too strict.
+    """
+    low, high, reason = -1, len(points), ""
+    tried: set[int] = set()
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried.add(middle)
+        try:
+            risk = quick(points[middle])
+        except REFUSALS as problem:
+            low, reason = middle, problem.message
+            continue
+        low, high = (middle, high) if risk <= target else (low, middle)
+    best: Nearest[Parameter, Result] | None = None
+    least: float | None = None
+    place, step = min(low + 1, len(points) - 1), 0
+    while 0 <= place < len(points):
+        tried.add(place)
+        try:
+            risk, result = measure(points[place])
+        except REFUSALS as problem:
+            reason = problem.message
+            break
+        least = risk if least is None else min(least, risk)
+        within = risk <= target
+        if within:
+            best = Nearest(points[place], result, risk, len(tried))
+        if step and within == (step < 0):  # back at one within the target, or gone beyond it
+            break
+        step = 1 if within else -1
+        place += step
+    return best or Nearest(None, None, least, len(tried), reason)

@@ -253,15 +253,11 @@ def _on_response(evidence: Evidence, original: Original, estimates: Estimates) -
         part.name: np.array([original.columns[part.name].index[text] for text in part.labels])[column]
         for part, column in zip(found.axes.profile.quasi_domain.parts, found.axes.codes(truth.groups).T, strict=True)
     }
-    if (pairs := _from_pairs(original, estimates, codes, _spread(shares, place, original.values))) is not None:
+    placed = np.zeros(original.values)
+    placed[place] = shares
+    if (pairs := _from_pairs(original, estimates, codes, placed)) is not None:
         beliefs[PAIRS] = [pairs[:, place]]
     return measured(truth.counts, beliefs)
-
-
-def _spread(shares: FloatArray, place: IntArray, size: int) -> FloatArray:
-    whole = np.zeros(size)
-    whole[place] = shares
-    return whole
 
 
 def _linked(released: FloatArray, quasi: Sequence[Mix], values: FloatArray, shares: FloatArray) -> FloatArray:

@@ -157,8 +157,9 @@ def _size_key(found: Sequence[Record]) -> Items:
     if any(f["stated"] is not None for f in found):
         lines.append("A bound in brackets is for comparison: nothing is promised there.")
     if any(f["why_bound"] for f in found):
-        star = "A star: they were believed by more beforehand than the promise starts from. So the bound is higher."
-        lines.append(star)
+        lines.append(
+            "A star: they were believed by more beforehand than the promise starts from. So the bound is higher."
+        )
     if any(f["nearest"] for f in found):
         lines.append("Nearest to its bound: another belief, with its own bound, that comes nearer to it.")
     lines.append("At risk are records whose risk is beyond their own bound.")
@@ -209,34 +210,34 @@ def _some_bound(finding: Record) -> float | None:
 
 
 def _card(name: str, finding: Record) -> Card:
-    facts = [
+    kept = not _is_check(finding) and finding["promised"] is not None and not finding["at_risk"]
+    facts = (
         ("Asks", finding["question"]),
         ("Knows", finding["assumption"]),
         ("Measured", _measured(finding)),
         ("Chance allows" if _is_check(finding) else "Promised", _promised(finding)),
-    ]
-    if nearest := finding["nearest"]:
-        prior = "" if nearest["prior"] is None else f", believed by {risk(nearest['prior'])} beforehand"
-        told = f"{nearest['who']}{prior}: {risk(nearest['risk'])}, where its bound is {risk(nearest['bound'])}."
-        facts.append(("Nearest to its bound", told))
-    if not _is_check(finding) and finding["promised"] is not None and not finding["at_risk"]:
-        facts.append(("At risk", "No record: none is beyond its own bound."))
-    facts += [("Remark", finding["remark"])] if finding["remark"] else []
+        ("Nearest to its bound", _nearest(finding["nearest"]) if finding["nearest"] else ""),
+        ("At risk", "No record: none is beyond its own bound." if kept else ""),
+        ("Remark", finding["remark"]),
+    )
     rows = [(group["who"], f"{group['records']:,}", risk(group["risk"])) for group in finding["exposed"][:SHOWN]]
     exposed = (table("The largest", ("who", "records", "risk"), rows),) if rows else ()
-    return Card(name, VERDICTS[finding["verdict"]], (Facts(tuple(facts)), *exposed))
+    told = Facts(tuple((term, text) for term, text in facts if text))
+    return Card(name, VERDICTS[finding["verdict"]], (told, *exposed))
+
+
+def _nearest(found: Record) -> str:
+    prior = "" if found["prior"] is None else f", believed by {risk(found['prior'])} beforehand"
+    return f"{found['who']}{prior}: {risk(found['risk'])}, where its bound is {risk(found['bound'])}."
 
 
 def _measured(finding: Record) -> str:
-    who = finding["who"]
-    parts = [f"worst {_worst(finding)} ({who})" if who else f"worst {_worst(finding)}"]
+    text = f"worst {_worst(finding)}" + (f" ({finding['who']})" if finding["who"] else "")
     if finding["interval"]:
-        parts.append("confidence limits {} to {}".format(*map(risk, finding["interval"])))
-    if finding["mean"] is not None:
-        parts.append(f"mean {risk(finding['mean'])}")
-    if finding["baseline"] is not None:
-        parts.append(f"without the release {risk(finding['baseline'])}")
-    return f"{', '.join(parts)}: {finding['measured']}."
+        text += ", confidence limits {} to {}".format(*map(risk, finding["interval"]))
+    for key, words in (("mean", "mean"), ("baseline", "without the release")):
+        text += "" if finding[key] is None else f", {words} {risk(finding[key])}"
+    return f"{text}: {finding['measured']}."
 
 
 def _promised(finding: Record) -> str:

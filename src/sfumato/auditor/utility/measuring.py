@@ -13,7 +13,7 @@ from sfumato.analyst.tables import JointTable
 from sfumato.auditor.beliefs import compositions
 from sfumato.auditor.codes import text_of
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.utility.distances import distances
+from sfumato.auditor.utility.distances import covered, distances, held
 from sfumato.auditor.utility.usefulness import (
     AssociationUtility,
     ByColumns,
@@ -25,7 +25,7 @@ from sfumato.auditor.utility.usefulness import (
 )
 from sfumato.errors import SfumatoError
 from sfumato.release.reading import as_written
-from sfumato.values.arrays import BoolArray, FloatArray
+from sfumato.values.arrays import FloatArray
 from sfumato.values.randomness import simulation
 
 LEVEL = 0.95
@@ -103,17 +103,6 @@ class Compared:
         return distances(self.true, self.estimated.value).total_variation
 
 
-def covered(estimated: JointTable, true: FloatArray) -> float:
-    """Return the share of the cells with an error bar whose interval holds the true count; NaN without one."""
-    noisy = estimated.standard_error > 0
-    return _mean(_held(estimated, true)[noisy])
-
-
-def _held(estimated: JointTable, true: FloatArray) -> BoolArray:
-    lower, upper = estimated.interval()
-    return np.asarray((lower <= true) & (true <= upper))
-
-
 def _compared(evidence: Evidence, columns: Sequence[str], notes: list[str]) -> Compared | None:
     """Estimate a table, and count the true one; None, and a note, where that cannot be done."""
     if math.prod(len(evidence.labels(name)) for name in columns) > MOST_CELLS:
@@ -185,17 +174,17 @@ def _asked(
         return None
     estimated, cells = found.estimated, math.prod(found.true.shape[: len(columns)])
     where = draw.integers(0, cells, number)
-    true, value, naive, held = (
+    true, value, naive, holds = (
         array.reshape(cells, -1)[where].ravel()
-        for array in (found.true, estimated.value, estimated.published, _held(estimated, found.true))
+        for array in (found.true, estimated.value, estimated.published, held(estimated, found.true))
     )
     enough = true >= SELECTIVITY * evidence.rows
-    true, value, naive, held = true[enough], value[enough], naive[enough], held[enough]
-    return np.stack([np.abs(value - true) / true, np.abs(naive - true) / true, held])
+    true, value, naive, holds = true[enough], value[enough], naive[enough], holds[enough]
+    return np.stack([np.abs(value - true) / true, np.abs(naive - true) / true, holds])
 
 
 def _pooled(evidence: Evidence, answers: Mapping[tuple[str, ...], FloatArray], conditions: int) -> QueryUtility:
-    error, naive, held = np.concatenate(list(answers.values()), axis=1)
+    error, naive, holds = np.concatenate(list(answers.values()), axis=1)
     sizes = sorted({len(columns) for columns in answers})
     of_size = {k: np.concatenate([part[0] for columns, part in answers.items() if len(columns) == k]) for k in sizes}
     values = math.prod(len(evidence.labels(name)) for name in evidence.sensitive)
@@ -207,7 +196,7 @@ def _pooled(evidence: Evidence, answers: Mapping[tuple[str, ...], FloatArray], c
         median_error=float(np.median(error)) if error.size else math.nan,
         naive_mean_error=_mean(naive),
         naive_median_error=float(np.median(naive)) if naive.size else math.nan,
-        covered=_mean(held),
+        covered=_mean(holds),
         by_columns=tuple(ByColumns(k, errors.size, _mean(errors)) for k, errors in of_size.items()),
     )
 
