@@ -112,7 +112,7 @@ def estimated(release: sf.Release, pool: Pool) -> Floats:
 
     x_i = (o_i - (1 - p) n / m) / p, which is Eq. (7) with p = (gamma - 1) / (m - 1 + gamma)
     """
-    mechanism = release.manifest.mechanism_value
+    mechanism = release.manifest.mechanism_values[0]
     assert list(mechanism.domain.values) == pool.sensitive
     columns, m = as_columns(release.to_arrow()), mechanism.domain.size
     numbers = columns[mechanism.label].astype(np.int64) - 1 if mechanism.label else np.zeros(ROWS, dtype=np.int64)

@@ -39,7 +39,7 @@ def reference(
     release: Release, asked: list[str], where: str | None = None
 ) -> dict[tuple[object, ...], tuple[float, float]]:
     """Return estimate and variance of each cell by the dense inverse: x = M A o, Var = M A diag(o) A'M' - diag."""
-    names = list(release.manifest.randomized)
+    names = list(release.manifest.domain.names)
     values = [VALUES[name] for name in names]
     combinations = list(product(*values))
     index = {combination: k for k, combination in enumerate(combinations)}
@@ -48,7 +48,7 @@ def reference(
     for row in rows:
         if where is None or row["group"] == where:
             observed[index[tuple(row[name] for name in names)]] += 1
-    q = np.array([int(w) for w in release.manifest.mechanism.sub_tables[0].noise.weights], dtype=float) / 2.0**64
+    q = np.array([int(w) for w in release.manifest.mechanisms[0].sub_tables[0].noise.weights], dtype=float) / 2.0**64
     q = np.broadcast_to(q, (len(combinations),))
     dense = np.tile(q, (len(combinations), 1)) + np.diag(1 - len(combinations) * q)
     inverse = np.linalg.inv(dense)
@@ -126,7 +126,7 @@ def test_the_population_variance_of_a_margin_is_that_of_a_sum(tmp_path: Path) ->
 def reference_counts(release: Release) -> float:
     """Return rows times the sample variance of the terms that the estimate of a = x adds up."""
     rows = release.to_arrow().to_pylist()
-    domain, matrix = release.manifest.domain, release.manifest.mechanism_value.matrix
+    domain, matrix = release.manifest.domain, release.manifest.mechanism_values[0].matrix
     inverse = np.linalg.inv(matrix.dense())
     picked = np.array([v[0] == "x" for v in domain.values], dtype=float) @ inverse
     terms = np.array([picked[domain.index[row["a"], row["b"]]] for row in rows])

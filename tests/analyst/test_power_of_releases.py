@@ -61,7 +61,7 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     method = request.param
     asked = policy(method, stricter=STRICTER if method == "fine-grain" else "")
     made = released(workers(VALUES[method]), asked, folder=tmp_path_factory.mktemp(method) / "r", shuffle=False)
-    tables = made.manifest.mechanism_value.tables
+    tables = made.manifest.mechanism_values[0].tables
     assert (len(tables) > 1) == (method == "small-domain")
     assert tables[0].matrix.is_uniform == (method != "fine-grain")
     return made
@@ -97,7 +97,7 @@ CONDITIONS: dict[str, tuple[Callable[[Row], bool], Test]] = {
 
 def spread(release: Release) -> list[FloatArray]:
     """Return the corrected shares of each sub-table's values, not negative (the threshold by bisection)."""
-    mechanism, rows = release.manifest.mechanism_value, release.to_arrow().to_pylist()
+    mechanism, rows = release.manifest.mechanism_values[0], release.to_arrow().to_pylist()
     found = []
     for number, table in enumerate(mechanism.tables, start=1):
         published = Counter(mechanism.domain.index[r["job"]] for r in rows if r.get("sub_table", 1) == number)
@@ -116,7 +116,7 @@ def reference(
     release: Release, by: list[str], condition: str, target: Target
 ) -> dict[tuple[Any, ...], tuple[float, float, float, float]]:
     """Return rows, share, and the variances of count and share of each group and cell, summed over the rows."""
-    mechanism, shares = release.manifest.mechanism_value, spread(release)
+    mechanism, shares = release.manifest.mechanism_values[0], spread(release)
     values, total = mechanism.domain.values, release.manifest.data.rows
     inside, test = CONDITIONS[condition]
     plain = [name for name in by if name != "job"]
@@ -168,7 +168,7 @@ def test_the_groups_are_those_of_the_answer(release: Release) -> None:
 def test_the_error_of_the_whole_release_is_the_one_that_is_answered(release: Release) -> None:
     """What is assumed of the release is what it answers, so the errors are the same where nothing was projected."""
     answers = release.count("job"), release.count("job", target="population")
-    whole = len(release.manifest.mechanism_value.tables) == 1
+    whole = len(release.manifest.mechanism_values[0].tables) == 1
     assert (answers[0].value > 0.5).all() or not whole
     for answer, scale in zip(answers, (1, np.sqrt(1 - 1 / ROWS)), strict=True):
         found = power(release, "job", target=answer.target)
@@ -192,7 +192,7 @@ def test_a_given_share_and_width(release: Release) -> None:
 
 def test_the_share_depends_on_no_published_value(release: Release) -> None:
     """A group is assumed to be like the release: exactly with one matrix, and given its rows in the sub-tables."""
-    tables = release.manifest.mechanism_value.tables
+    tables = release.manifest.mechanism_values[0].tables
     by = ["sex", "job"] if len(tables) == 1 else ["sub_table", "sex", "job"]
     found = power(release, by)
     shares: dict[tuple[Any, ...], list[float]] = {}
@@ -203,7 +203,7 @@ def test_the_share_depends_on_no_published_value(release: Release) -> None:
 
 
 def test_sub_tables_that_do_not_hold_a_value(release: Release) -> None:
-    mechanism = release.manifest.mechanism_value
+    mechanism = release.manifest.mechanism_values[0]
     if len(mechanism.tables) == 1:
         assert not any("Sub-tables" in note for note in power(release, "job").notes)
         return
@@ -227,7 +227,7 @@ def has_note(found: Power, text: str) -> bool:
 
 
 def test_notes_say_what_is_assumed(release: Release) -> None:
-    plain, values = power(release, "job"), release.manifest.mechanism_value.domain.size
+    plain, values = power(release, "job"), release.manifest.mechanism_values[0].domain.size
     assert has_note(plain, "the 95% interval of its count lies above 0, here with a chance of 80%")
     assert has_note(plain, "that it has in the whole release")
     assert has_note(plain, "For the given table")

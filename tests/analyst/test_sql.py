@@ -108,7 +108,7 @@ def reference(
     release: Release, by: list[str], test: Test, kind: str, weight: bool, target: str
 ) -> dict[tuple[Any, ...], tuple[float, float]]:
     """Return value and standard error of each group, row by row."""
-    mechanism = release.manifest.mechanism_value
+    mechanism = release.manifest.mechanism_values[0]
     domain, rows = mechanism.domain, release.to_arrow().to_pylist()
     tables = [dict(zip(t.codes.tolist(), range(t.codes.size), strict=True)) for t in mechanism.tables]
     inverses = [np.linalg.inv(t.matrix.dense()) for t in mechanism.tables]

@@ -280,7 +280,7 @@ def test_the_belief_in_a_value_by_register_is_the_mean_over_rows(tmp_path: Path)
     release = released(rows, policy, folder=tmp_path / "r")
     table = sf.scan(rows, policy)
     _, value = by(sf.audit(table, release, external=pa.table({"sex": ["F"]})), "register")
-    matrix, shares = release.manifest.mechanism_value.matrix.dense(), Counter(rows["disease"].to_pylist())
+    matrix, shares = release.manifest.mechanism_values[0].matrix.dense(), Counter(rows["disease"].to_pylist())
     weights = matrix * np.array([shares[d] for d in DISEASES])
     beliefs = weights / weights.sum(axis=1, keepdims=True)
     shown = [DISEASES.index(r["disease"]) for r in release.to_arrow().to_pylist() if r["sex"] == "F"]

@@ -259,7 +259,7 @@ def test_audit_finds_sub_tables_dealt_by_sex(tmp_path: Path) -> None:
 
 
 def retention(release: Release) -> float:
-    return float(release.manifest.mechanism_value.matrix.retention[0])
+    return float(release.manifest.mechanism_values[0].matrix.retention[0])
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

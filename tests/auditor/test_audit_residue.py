@@ -113,7 +113,7 @@ def test_words_of_the_formats_and_of_the_software_are_no_residues(format: str, t
 def test_numbers_of_the_manifest_are_no_residues(tmp_path: Path) -> None:
     """Weights have 19 digits: some identifiers of 6 digits are part of them."""
     first = released(SECRET, NAMED, folder=tmp_path / "a")
-    weight = first.manifest.mechanism.sub_tables[0].noise.weights[0]
+    weight = first.manifest.mechanisms[0].sub_tables[0].noise.weights[0]
     rows = people([int(weight[k % 12 : k % 12 + 6]) + 10**6 * (k // 12) for k in range(60)])
     assert found_in(released(rows, NAMED, folder=tmp_path / "r"), rows) == {}
 

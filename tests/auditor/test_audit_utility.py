@@ -44,7 +44,7 @@ def test_tables_are_as_near_as_nearness_says(method: str, tmp_path: Path) -> Non
 def test_record_and_aggregate_utility(tmp_path: Path) -> None:
     evidence, release = measured("fine-grain", tmp_path / "r")
     found = measure(evidence)
-    matrix, true = release.manifest.mechanism_value.matrix, Counter(patients()["disease"].to_pylist())
+    matrix, true = release.manifest.mechanism_values[0].matrix, Counter(patients()["disease"].to_pylist())
     counts = np.array([true[d] for d in ("asthma", "flu", "gout", "mumps")])
     assert found.record_utility == pytest.approx(counts @ matrix.diagonal / 300)
     estimate = release.table("disease").value

@@ -80,7 +80,7 @@ def shown_in_groups(release: Release) -> tuple[list[dict[str, float]], dict[str,
 
 
 def shown_by_matrices(release: Release) -> tuple[list[dict[str, float]], dict[str, float]]:
-    mechanism, data = release.manifest.mechanism_value, release.to_arrow()
+    mechanism, data = release.manifest.mechanism_values[0], release.to_arrow()
     values = data.column("disease").to_pylist()
     tables = [n - 1 for n in data.column(mechanism.label).to_pylist()] if mechanism.label else [0] * len(values)
     own: list[dict[str, float]] = []  # expected records of each value of each sub-table

@@ -241,7 +241,7 @@ def test_without_an_inverse_there_are_estimates_without_intervals(tmp_path: Path
     policy = make_policy({"x": "sensitive"}, f"rho1 = 0.3\nrho2 = 0.7\n{strict}", "fine-grain")
     values = np.random.default_rng(1).choice(list("abcdefghijkl"), 3000, p=[0.02, 0.02, *[0.096] * 10]).tolist()
     release = published(pa.table({"x": values}), policy, tmp_path / "r")
-    assert not release.manifest.mechanism_value.is_invertible
+    assert not release.manifest.mechanism_values[0].is_invertible
     text = html_of(public_page(release, {"findings": []}))
     assert "Records by x" in text
     assert "exact for the published ones" not in text
@@ -257,7 +257,7 @@ def published(table: pa.Table, policy: sf.Policy, folder: Path) -> sf.Release:
 
 def test_beliefs_are_those_of_bayes_rule() -> None:
     release = made("fine-grain").release
-    matrix = release.manifest.mechanism_value.matrix.dense()
+    matrix = release.manifest.mechanism_values[0].matrix.dense()
     joint = release.table([COLUMN], method="em")
     slow = [max(row * joint.value) / (row @ joint.value) for row in matrix]
     found = beliefs(release)

@@ -434,7 +434,7 @@ def test_the_distance_of_a_noisy_release_of_adult(real_data: Callable[[str], Pat
     release = released(pq.read_table(file, columns=ADULT), adult_policy("epsilon = 2"), folder=tmp_path / "r")
     axes, estimates = estimated(release, ["sex", "race", "occupation"])
     truth = true_counts(release, file, ["sex", "race", "occupation"], axes)
-    matrix = release.manifest.mechanism_value.matrix.dense()
+    matrix = release.manifest.mechanism_values[0].matrix.dense()
     inverse, n = np.linalg.inv(matrix), truth.sum()
     groups = [(inverse * (matrix @ x) @ inverse.T - np.diag(x)) / n**2 for x in truth.reshape(-1, len(matrix))]
     mean, variance = sum(np.trace(c) for c in groups), sum(2 * (c**2).sum() for c in groups)

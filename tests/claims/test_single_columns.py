@@ -187,7 +187,7 @@ def test_t5_verify_follows_the_rho1_of_the_manifest(tmp_path: Path) -> None:
     policy = make_policy(ROLES, RHO, "small-domain")
     table = sf.scan(people(), policy)
     release = sf.publish(table, sf.plan(sf.profile(table), policy.method, policy.requirement), tmp_path / "r")
-    assert release.manifest.mechanism.rho1 == "1/5"
+    assert release.manifest.mechanisms[0].rho1 == "1/5"
     assert release.verify().holds
     manifest = json.loads((release.folder / MANIFEST_NAME).read_text())
     manifest["mechanisms"][0]["rho1"] = "1/2"

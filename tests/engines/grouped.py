@@ -14,8 +14,9 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from sfumato.analyst.release import Release, open_release
+from sfumato.claims.claim import Guarantee
 from sfumato.release.folder import MANIFEST_NAME
-from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, GuaranteePart, Manifest
+from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest
 
 Ints = npt.NDArray[np.int64]
 
@@ -99,7 +100,7 @@ def manifest_of(
         count_column="count", number=sizes[0], at_most="1/2", withheld=withheld, variant=None, attribute_sets=(),
         prior=None, dealt_within=within,
     )  # fmt: skip
-    guarantee = GuaranteePart(
+    guarantee = Guarantee(
         sentence="", adversary="", prior="", scope="single values", directions=("upward",),
         strength="one stated prior", limits=(),
     )  # fmt: skip

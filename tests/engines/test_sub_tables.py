@@ -203,7 +203,7 @@ def test_no_posterior_exceeds_rho2(assurance: str) -> None:
 
 def dense_estimate(release: Release, where: Callable[[dict[str, Any]], bool]) -> tuple[Any, Any]:
     """Return counts and variances of every value by dense algebra, sub-table by sub-table."""
-    mechanism = release.manifest.mechanism_value
+    mechanism = release.manifest.mechanism_values[0]
     rows = pq.read_table(release.data).to_pylist()
     value, variance = np.zeros(mechanism.domain.size), np.zeros(mechanism.domain.size)
     for number, table in enumerate(mechanism.tables, start=1):
@@ -237,7 +237,7 @@ def test_an_estimate_is_the_sum_over_the_sub_tables(tmp_path: Path) -> None:
 
 def test_a_value_outside_a_sub_table_gets_exactly_nothing_from_it(tmp_path: Path) -> None:
     release = released(workers(), policy(), folder=tmp_path / "r", shuffle=False)
-    mechanism = release.manifest.mechanism_value
+    mechanism = release.manifest.mechanism_values[0]
     for number, table in enumerate(mechanism.tables, start=1):
         for method in ("inverse", "em"):
             answer = release.count(by="job", where=f"sub_table = {number}", method=method)
@@ -280,7 +280,7 @@ def test_a_compound_is_dealt_by_its_combinations(tmp_path: Path) -> None:
     table = workers(5000).append_column("grade", pa.array([f"g{k % 3}" for k in range(5000)]))
     both = policy(rho=("1/15", "1/3"), more='[columns.grade]\nrole = "sensitive"')
     release = released(table, both, folder=tmp_path / "r", shuffle=False)
-    assert release.manifest.mechanism.sub_table_column == "sub_table"
+    assert release.manifest.mechanisms[0].sub_table_column == "sub_table"
     joint = release.count(by=["job", "grade"])
     assert len(joint.value) == VALUES * 3
     margin = release.count(by="grade")
@@ -290,7 +290,7 @@ def test_a_compound_is_dealt_by_its_combinations(tmp_path: Path) -> None:
 
 def dense_margin(release: Release) -> Any:
     """Return the variance of the grade counts: the weights of the inverse summed over a grade's combinations."""
-    mechanism = release.manifest.mechanism_value
+    mechanism = release.manifest.mechanism_values[0]
     rows = pq.read_table(release.data, columns=["job", "grade", "sub_table"]).to_pylist()
     variance = np.zeros(3)
     for number, table in enumerate(mechanism.tables, start=1):
@@ -312,5 +312,5 @@ def test_one_sub_table_that_lacks_a_declared_value_is_published(tmp_path: Path) 
         {"x": "other", "s": "sensitive; domain = ['a', 'b', 'c', 'd']"}, "rho1 = 0.7\nrho2 = 0.9", "small-domain"
     )
     release = released(table, policy, folder=tmp_path / "r")
-    assert release.manifest.mechanism.sub_table_column is None
+    assert release.manifest.mechanisms[0].sub_table_column is None
     assert "in two with this matrix" in release.manifest.second_release

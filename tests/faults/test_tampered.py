@@ -97,7 +97,7 @@ def test_a_changed_weight(change: int, release: Release) -> None:
     """Of any value, by any amount: also where the guarantee would still hold."""
     path = release.folder / "manifest.json"
     text = path.read_text()
-    for weight in set(release.manifest.mechanism.sub_tables[0].noise.weights):
+    for weight in set(release.manifest.mechanisms[0].sub_tables[0].noise.weights):
         path.write_text(text.replace(f'"{weight}"', f'"{int(weight) + change}"', 1))
         assert "manifest" in failed(release)
 

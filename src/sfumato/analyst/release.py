@@ -50,7 +50,7 @@ class Release(CountedRelease, Result):
 
         columns = self.manifest.columns
         kinds = {"column": [column.name for column in columns], "type": [column.type for column in columns]}
-        return pa.table({**kinds, "randomized": [column.name in self.manifest.randomized for column in columns]})
+        return pa.table({**kinds, "randomized": [column.name in self.manifest.domain.names for column in columns]})
 
     def __repr__(self) -> str:
         data = self.manifest.data

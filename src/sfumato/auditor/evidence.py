@@ -110,7 +110,7 @@ class Evidence:
         """How the sensitive columns were randomized, where one mechanism did it."""
         if self.kind != "randomized":
             raise DoesNotApply(f"{self.manifest.method} does not randomize the sensitive values by one matrix.")
-        return self.manifest.mechanism_value
+        return self.manifest.mechanism_values[0]
 
     @property
     def quasi_identifiers(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One sentence, with its adversary, prior, scope and strength. `limits` say what it does not cover."""
+    """What is guaranteed, against whom, under which prior, for which statements, how strongly; and what is not."""
 
     sentence: str
     adversary: str
@@ -60,7 +60,9 @@ class Guarantee:
     scope: Scope
     directions: tuple[Direction, ...]
     strength: Strength
-    limits: tuple[str, ...] = ()
+    limits: tuple[str, ...]
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}  # a manifest has it as it is; unknown keys are errors
 
     @classmethod
     def read(cls, raw: dict[str, Any]) -> Guarantee:

@@ -30,7 +30,6 @@ from sfumato.release.manifest import (
     DataFile,
     DomainPart,
     GroupsPart,
-    GuaranteePart,
     Manifest,
     Treatment,
     bucket_keys,
@@ -155,7 +154,7 @@ def _manifest(table: Table, plan: Plan, is_seeded: bool, written: Written, forma
         status="not for release" if is_seeded else "release",
         method=plan.method,
         assurance=plan.assurance,  # type: ignore[arg-type]
-        guarantee=GuaranteePart(**_with_limits(table, plan, written).to_dict()),
+        guarantee=_with_limits(table, plan, written),
         data=DataFile(
             file=data.file,
             format=format,

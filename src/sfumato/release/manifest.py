@@ -13,24 +13,22 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from sfumato.claims.buckets import BucketClaim
-from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee, Strength
+from sfumato.claims.claim import BOTH, UPWARD, Claim, Guarantee
 from sfumato.claims.linking_risk import RiskClaim
 from sfumato.claims.odds import OddsClaim
 from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.formats import FormatName
-from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, check_parts
+from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism, finite, read_domains, read_mechanism, sub_tables
 from sfumato.values.number_texts import Holds
 from sfumato.values.requirement import GroupLimit, RiskLimit
 
-MANIFEST_VERSION = 1
-FRACTION = r"^[0-9]+(/[0-9]+)?$"
-
-
+Rational = Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")]
+Weight = Annotated[str, Field(pattern="^[0-9]+$")]
 Kind = Literal["perturbation", "small-domain", "randomized-response"]
 ReleaseKind = Literal["randomized", "response", "groups"]
 """How the sensitive values are hidden: randomized by one mechanism, by columns that are, or apart in buckets."""
@@ -38,12 +36,6 @@ TOLD_BY_SHAPE = ("small-domain", "randomized-response", "anatomy", "suppression"
 """Methods whose manifests have a shape of their own; one matrix for all rows may go by any other name, and is held to
 what is stated of it: the integers prove it or not."""
 Treatment = Literal["randomized", "binned", "merged", "untouched", "sub-table", "group"]
-
-
-class Part(BaseModel):
-    """A part of the manifest; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _is_none(value: object) -> bool:
@@ -119,11 +111,11 @@ class Noise(Part):
     """
 
     size: int = Field(ge=1)
-    weights: tuple[Annotated[str, Field(pattern="^[0-9]+$")], ...]
+    weights: tuple[Weight, ...]
 
 
 Columns = Annotated[
-    tuple[tuple[Annotated[str, Field(pattern="^[0-9]+$")], ...], ...] | None,
+    tuple[tuple[Weight, ...], ...] | None,
     Field(
         description="Its matrix where it has any columns: for each of its values the integer weights over 2^64 with "
         "which the values are published for it. Left out or null where `noise` tells the matrix.",
@@ -135,22 +127,10 @@ Columns = Annotated[
 class BoundPart(Part):
     """What was required of a value; exact fractions as text. gamma null: nothing."""
 
-    gamma: Annotated[str, Field(pattern=FRACTION)] | None
-    rho1: Annotated[str, Field(pattern=FRACTION)] | None
-    rho2: Annotated[str, Field(pattern=FRACTION)] | None
+    gamma: Rational | None
+    rho1: Rational | None
+    rho2: Rational | None
     given: str
-
-
-class GuaranteePart(Part):
-    """What is guaranteed, against whom, under which prior, for which statements."""
-
-    sentence: str
-    adversary: str
-    prior: str
-    scope: Literal["any predicate", "single values"]
-    directions: tuple[Literal["upward", "downward"], ...]
-    strength: Strength = Field(description="How strong the promise is: one of five words.")
-    limits: tuple[str, ...]
 
 
 class SubTablePart(Part):
@@ -185,7 +165,7 @@ class MechanismPart(Part):
     minimum_sub_table: Annotated[int, Field(ge=1)] | None = Field(
         description="Rows of every sub-table, at least; null for no minimum, or where the table stayed one."
     )
-    rho1: Annotated[str, Field(pattern=FRACTION)] | None = Field(
+    rho1: Rational | None = Field(
         None,
         description="The rho1 that sub-tables are made for: what at most this share of the table has is protected.",
     )
@@ -197,7 +177,7 @@ class GroupLimitPart(Part):
     """Records with a risk limit of their own."""
 
     where: dict[str, tuple[str | bool | int, ...]] = Field(description="Columns, and the values that count of each.")
-    limit: Annotated[str, Field(pattern=FRACTION)]
+    limit: Rational
 
 
 class ResponsePart(Part):
@@ -209,7 +189,7 @@ class ResponsePart(Part):
         min_length=1, description="Columns that records are linked by; fixed ones too."
     )
     sensitive: tuple[str, ...] = Field(min_length=1, description="Columns whose values are at risk.")
-    limit: Annotated[str, Field(pattern=FRACTION)] = Field(description="Of all records that no group names.")
+    limit: Rational = Field(description="Of all records that no group names.")
     groups: tuple[GroupLimitPart, ...] = Field(description="A record of several groups has the strictest limit.")
 
 
@@ -233,7 +213,7 @@ class GroupsPart(Part):
     group_column: str = Field(description="In both files: the number of the group, from 1.")
     count_column: str = Field(description="How many records of the group have the values of the line.")
     number: int = Field(ge=1, description="Of groups.")
-    at_most: Annotated[str, Field(pattern=FRACTION)] = Field(
+    at_most: Rational = Field(
         description="1/l: no value has a larger share of a group; 1/r: no belief in a value of a record is larger."
     )
     withheld: int = Field(ge=0, description="Records of the table that are not published.")
@@ -273,7 +253,7 @@ class Manifest(Part):
     )
     method: str
     assurance: Literal["proved", "as-published"]
-    guarantee: GuaranteePart
+    guarantee: Guarantee
     data: DataFile
     columns: tuple[Column, ...]
     merged: Annotated[
@@ -316,11 +296,6 @@ class Manifest(Part):
         return self
 
     @property
-    def mechanism(self) -> MechanismPart:
-        """The mechanism, where there is one."""
-        return self.mechanisms[0]
-
-    @property
     def domain(self) -> SensitiveDomain:
         """The domain of the randomized columns, or of those that only groups have."""
         parts = [*self.only_in_buckets, *(part for mechanism in self.mechanisms for part in mechanism.domain)]
@@ -333,8 +308,8 @@ class Manifest(Part):
             return self.bucket_claim
         if self.kind == "response":
             return self.risk_claim
-        if "small-domain" in (self.method, self.mechanism.kind):
-            stated, rho1 = self.mechanism, Fraction(self.mechanism.rho1 or 0)
+        if "small-domain" in (self.method, self.mechanisms[0].kind):
+            stated, rho1 = self.mechanisms[0], Fraction(self.mechanisms[0].rho1 or 0)
             return SubTableClaim(self.assurance, rho1, stated.minimum_sub_table, stated.sub_table_column)
         ways = BOTH if "downward" in self.guarantee.directions else UPWARD
         return OddsClaim(self.guarantee.scope, ways, self.discloses_frequencies)
@@ -420,21 +395,6 @@ class Manifest(Part):
         raw = [mechanism.model_dump() for mechanism in self.mechanisms]
         return tuple(read_mechanism(m["domain"], m["sub_tables"], m["sub_table_column"]) for m in raw)
 
-    @property
-    def mechanism_value(self) -> Mechanism:
-        """The mechanism as a value of the model, where there is one."""
-        return self.mechanism_values[0]
-
-    @property
-    def guarantee_value(self) -> Guarantee:
-        """The guarantee as a value of the model."""
-        return Guarantee.read(self.guarantee.model_dump())
-
-    @property
-    def randomized(self) -> tuple[str, ...]:
-        """The randomized columns."""
-        return self.domain.names
-
     def to_json(self) -> str:
         """Return the manifest as JSON."""
         return self.model_dump_json(indent=2) + "\n"
@@ -453,13 +413,20 @@ def json_schema() -> str:
 
 def mechanism_parts(claim: Claim, mechanisms: Sequence[Mechanism]) -> tuple[MechanismPart, ...]:
     """Return the mechanisms, with what is claimed of them."""
-    if isinstance(claim, SubTableClaim):
-        return tuple(
-            _mechanism_part(mechanism, "small-domain", claim.minimum_sub_table, str(claim.rho1))
-            for mechanism in mechanisms
-        )
     kind: Kind = "randomized-response" if isinstance(claim, RiskClaim) else "perturbation"
-    return tuple(_mechanism_part(mechanism, kind) for mechanism in mechanisms)
+    told: dict[str, Any] = {"kind": kind, "minimum_sub_table": None}
+    if isinstance(claim, SubTableClaim):
+        told = {"kind": "small-domain", "minimum_sub_table": claim.minimum_sub_table, "rho1": str(claim.rho1)}
+    return tuple(
+        MechanismPart(
+            **told,
+            domain=tuple(DomainPart(name=part.name, values=part.values) for part in mechanism.domain.parts),
+            sub_table_column=mechanism.label,
+            sub_tables=tuple(SubTablePart.model_validate(table) for table in sub_tables(mechanism)),
+            epsilon=finite(mechanism.epsilon),
+        )
+        for mechanism in mechanisms
+    )
 
 
 def response_part(claim: Claim) -> ResponsePart | None:
@@ -467,14 +434,9 @@ def response_part(claim: Claim) -> ResponsePart | None:
     if not isinstance(claim, RiskClaim):
         return None
     groups = tuple(GroupLimitPart(where=dict(g.where), limit=str(g.limit)) for g in claim.limit.groups)  # type: ignore[arg-type]
-    return ResponsePart(
-        risk=claim.risk,
-        scope=claim.scope,
-        quasi_identifiers=claim.quasi_identifiers,
-        sensitive=claim.sensitive,
-        limit=str(claim.limit.limit),
-        groups=groups,
-    )
+    names = ("risk", "scope", "quasi_identifiers", "sensitive")
+    told = {name: getattr(claim, name) for name in names}
+    return ResponsePart(**told, limit=str(claim.limit.limit), groups=groups)
 
 
 def bucket_keys(claim: Claim) -> dict[str, Any]:
@@ -482,17 +444,3 @@ def bucket_keys(claim: Claim) -> dict[str, Any]:
     assert isinstance(claim, BucketClaim)
     names = ("variant", "always", "attribute_sets", "prior", "dealt_within")
     return {"at_most": str(claim.at_most), **{name: getattr(claim, name) for name in names}}
-
-
-def _mechanism_part(
-    mechanism: Mechanism, kind: Kind, minimum_sub_table: int | None = None, rho1: str | None = None
-) -> MechanismPart:
-    return MechanismPart(
-        kind=kind,
-        minimum_sub_table=minimum_sub_table,
-        rho1=rho1,
-        domain=tuple(DomainPart(name=part.name, values=part.values) for part in mechanism.domain.parts),
-        sub_table_column=mechanism.label,
-        sub_tables=tuple(SubTablePart.model_validate(table) for table in sub_tables(mechanism)),
-        epsilon=finite(mechanism.epsilon),
-    )

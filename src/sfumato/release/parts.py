@@ -19,10 +19,14 @@ DATA_FOLDER = "data"
 GROUPS_FOLDER = "groups"
 
 
-class FilePart(BaseModel):
-    """One of the files of a table, all of them Parquet."""
+class Part(BaseModel):
+    """A part of the manifest; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FilePart(Part):
+    """One of the files of a table, all of them Parquet."""
 
     file: str = Field(
         pattern=r"^part-[0-9]{5,}\.parquet$", description="Name of the file in the folder: its number, from 0."

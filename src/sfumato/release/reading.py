@@ -157,7 +157,7 @@ def as_written(release: Written) -> Written:
 
 def hidden_numbers(release: ReleaseFolder) -> dict[str, str]:
     """Return the hidden columns whose text holds numbers, with the SQL type of these."""
-    hidden = release.manifest.randomized
+    hidden = release.manifest.domain.names
     return {name: SQL_TYPES[holds] for name, holds in _held_numbers(release).items() if name in hidden}
 
 

@@ -23,7 +23,7 @@ HOLDING = {None: "", "integer": ", whole numbers", "decimal": ", numbers"}
 def readme(manifest: Manifest) -> str:
     """Return the text."""
     files = ", ".join(f"`{name}`" for name in (*map(_file, manifest.tables), "manifest.json"))
-    card = manifest.guarantee_value.card
+    card = manifest.guarantee.card
     return "\n".join(
         [
             f"# Release {manifest.release_id}",
@@ -79,7 +79,7 @@ def _randomized_use(manifest: Manifest) -> list[str]:
 
 
 def _use_of_buckets(manifest: Manifest, groups: GroupsPart) -> list[str]:
-    values = ", ".join(f"`{name}`" for name in manifest.randomized)
+    values = ", ".join(f"`{name}`" for name in manifest.domain.names)
     group, count = f"`{groups.group_column}`", f"`{groups.count_column}`"
     return [
         f"All published values are true. But {_hidden(manifest)} published **by groups**, apart from the other "
@@ -113,13 +113,13 @@ def _chance(groups: GroupsPart) -> list[str]:
 def _example(manifest: Manifest) -> list[str]:
     return [
         "```",
-        f"sfumato estimate . --by {manifest.randomized[0]} {_example_condition(manifest)}".rstrip(),
+        f"sfumato estimate . --by {manifest.domain.names[0]} {_example_condition(manifest)}".rstrip(),
         "```",
         "```python",
         "import sfumato as sf",
         "",
         'release = sf.open_release(".")',
-        f'print(release.count(by="{manifest.randomized[0]}"))',
+        f'print(release.count(by="{manifest.domain.names[0]}"))',
         "```",
     ]
 
@@ -143,7 +143,7 @@ def _in_parts(manifest: Manifest) -> list[str]:
 
 def _untouched(manifest: Manifest) -> list[str]:
     """Say it where the sensitive columns themselves are published as they are."""
-    if set(manifest.sensitive) <= set(manifest.randomized):
+    if set(manifest.sensitive) <= set(manifest.domain.names):
         return []
     names = ", ".join(f"`{name}`" for name in manifest.sensitive)
     return [
@@ -161,8 +161,8 @@ def _warning(manifest: Manifest) -> list[str]:
 
 
 def _hidden(manifest: Manifest) -> str:
-    names = ", ".join(f"`{name}`" for name in manifest.randomized)
-    return f"{names} {'is' if len(manifest.randomized) == 1 else 'are'}"
+    names = ", ".join(f"`{name}`" for name in manifest.domain.names)
+    return f"{names} {'is' if len(manifest.domain.names) == 1 else 'are'}"
 
 
 def _example_condition(manifest: Manifest) -> str:

@@ -342,7 +342,7 @@ def _explained(evidence: Evidence, finding: Finding, like: Role) -> Finding:
 
 
 def _public(manifest: Manifest) -> Listed | None:
-    if manifest.kind != "randomized" or len(manifest.mechanism_value.domain.parts) == 1:
+    if manifest.kind != "randomized" or len(manifest.mechanism_values[0].domain.parts) == 1:
         return None
     by_sub_tables = manifest.assurance == "proved" and has_sub_tables(manifest)
     return Listed(7, covered=manifest.guarantee.scope == "any predicate" or by_sub_tables)

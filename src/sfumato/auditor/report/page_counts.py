@@ -48,7 +48,7 @@ def _questions(release: Release) -> Iterator[tuple[str, ...]]:
     """Give the columns that are counted: those that were randomized; of groups also the sensitive one by another,
     the first of few values that stayed as it was."""
     manifest = release.manifest
-    names = list(dict.fromkeys((*manifest.randomized, *manifest.sensitive)))[:MOST_QUESTIONS]
+    names = list(dict.fromkeys((*manifest.domain.names, *manifest.sensitive)))[:MOST_QUESTIONS]
     yield from ((name,) for name in names)
     if manifest.in_buckets:
         rows = release.to_arrow()
@@ -175,13 +175,13 @@ def beliefs(release: Release) -> tuple[FloatArray, FloatArray] | None:
         return largest / sizes, sizes.astype(np.float64)
     if release.manifest.kind == "response":
         return _response_beliefs(release)
-    parts = [_table_beliefs(release, number) for number in range(len(release.manifest.mechanism_value.tables))]
+    parts = [_table_beliefs(release, number) for number in range(len(release.manifest.mechanism_values[0].tables))]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
 def _table_beliefs(release: Release, number: int) -> tuple[FloatArray, FloatArray]:
     """Return max_x P[y, x] f_x / (P f)_y, and the published records, for each y of a sub-table."""
-    mechanism = release.manifest.mechanism_value
+    mechanism = release.manifest.mechanism_values[0]
     sub_table = mechanism.tables[number]
     where = "" if mechanism.label is None else f'"{mechanism.label}" = {number + 1}'
     joint = release.table(mechanism.domain.names, where, method="em")

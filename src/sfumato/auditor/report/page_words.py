@@ -58,7 +58,7 @@ def _how(manifest: Manifest) -> Iterator[str]:
         return
     for part, mechanism in zip(manifest.mechanisms, manifest.mechanism_values, strict=True):
         yield _blurred(part, mechanism)
-    if not set(manifest.sensitive) <= set(manifest.randomized):
+    if not set(manifest.sensitive) <= set(manifest.domain.names):
         yield (
             f"The column {and_list(manifest.sensitive)} itself is not blurred: every row shows the true "
             "value. What is blurred are columns by which a row could be linked with a person."

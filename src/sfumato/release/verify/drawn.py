@@ -60,7 +60,7 @@ def _of(what: str, mechanism: Mechanism, mechanisms: Sequence[Mechanism]) -> str
 def rows(release: ReleaseFolder) -> Iterator[Check]:
     """What was published must lie in the domains, and be possible under the matrices."""
     manifest, mechanisms = release.manifest, release.manifest.mechanism_values
-    randomized = [*manifest.randomized, *(m.label for m in mechanisms if m.label)]
+    randomized = [*manifest.domain.names, *(m.label for m in mechanisms if m.label)]
     with connected(release) as connection:
         names = [row[0] for row in connection.sql("DESCRIBE release").fetchall()]
         total = connection.sql("SELECT count(*) FROM release").fetchall()[0][0]
@@ -104,7 +104,7 @@ def _drawn(
         return
     cells = sum(table.codes.size for m in mechanisms for table in m.tables)
     yield _possible(_of("published frequencies", mechanism, mechanisms), mechanism, observed, cells)
-    if least := release.manifest.mechanism.minimum_sub_table:
+    if least := release.manifest.mechanisms[0].minimum_sub_table:
         smallest = min(sum(of_table.values()) for of_table in observed)
         yield outcome(
             "sub-table sizes",

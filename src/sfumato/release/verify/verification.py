@@ -129,7 +129,7 @@ def _published(manifest: Manifest) -> Published:
         computed=manifest.computed_from_table,
         is_misnamed=manifest.is_misnamed,
         assurance=manifest.assurance,
-        guarantee=manifest.guarantee_value,
+        guarantee=manifest.guarantee,
         second_release=manifest.second_release,
         columns=tuple(column.name for column in manifest.columns),
         shuffled=manifest.data.shuffled,
