@@ -67,7 +67,7 @@ def test_randomized_releases_do_not_move(data: st.DataObject) -> None:
     shares = data.draw(st.lists(st.integers(1, 9), min_size=m, max_size=m))
     shown, true = (data.draw(st.lists(st.integers(0, m - 1), min_size=n, max_size=n)) for _ in range(2))
     known = {r: true[r] for r in range(1, data.draw(st.integers(2, n)))}
-    assert randomized_movement(weights, shares, shown, known).moved == 0
+    assert randomized_movement(weights, shares, shown, known) == 0
     own = [f * w for f, w in zip(shares, weights[shown[0]], strict=True)]
     beliefs = enumerate_posteriors(independent([shares] * n), chance_of(weights, shown), m, known)
     assert beliefs[0] == tuple(Fraction(w, sum(own)) for w in own)
@@ -76,10 +76,7 @@ def test_randomized_releases_do_not_move(data: st.DataObject) -> None:
 def test_the_demonstration_takes_as_many_records_as_it_can() -> None:
     few, many = uniform_matrix(Fraction(3), 3), uniform_matrix(Fraction(3), 300)
     small, large = demonstrate(few, [5, 0, 2]), demonstrate(many, [1] * 300)
-    assert small is not None
-    assert large is not None
-    assert (len(small.published), len(small.known), small.moved) == (5, 4, 0)
-    assert (len(large.published), len(large.known), large.moved) == (2, 1, 0)
+    assert (small, large) == ((5, 0), (2, 0))
     assert demonstrate(few, [5, 0, 0]) is None
 
 

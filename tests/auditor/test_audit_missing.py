@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.auditor.attackers.eligibility import by_shape, by_uniform_prior
-from sfumato.auditor.attackers.missing import Absent, _absent, absent_finding, full_values, suppressed_finding
+from sfumato.auditor.attackers.missing import _absent, absent_finding, full_values, suppressed_finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.methods.robustness import group_records
 from sfumato.methods.suppression import suppress
@@ -57,6 +57,14 @@ def test_the_uniform_prior_and_nobody_withheld() -> None:
     assert (nobody.records, nobody.worst, nobody.mean, nobody.remark) == (0, 0, 0, "Nobody is withheld.")
 
 
+def absent_of(cells: np.ndarray, values: np.ndarray, absent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All records and the absent ones by cell and value."""
+    table, gone = np.zeros((2, cells.max() + 1, values.max() + 1), dtype=np.int64)
+    np.add.at(table, (cells, values), 1)
+    np.add.at(gone, (cells[absent], values[absent]), 1)
+    return table, gone
+
+
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 
@@ -65,7 +73,7 @@ def test_cells_by_hand() -> None:
     cells = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1])
     values = np.array([0, 0, 0, 0, 1, 0, 0, 1, 1])
     gone = np.array([1, 1, 1, 0, 0, 1, 0, 1, 0], dtype=bool)
-    found = absent_finding(Absent.of(cells, values, gone), "a value is too frequent", 0.5, ["F", "M"], ["a", "b"])
+    found = absent_finding(*absent_of(cells, values, gone), "a value is too frequent", 0.5, ["F", "M"], ["a", "b"])
     assert (found.worst, found.records, found.at_risk, found.baseline) == (1, 5, 3, 0.8)
     assert found.mean == pytest.approx((3 * 1 + 2 * 0.5) / 5)
     assert [(group.who, group.records, group.risk) for group in found.exposed] == [
@@ -75,12 +83,12 @@ def test_cells_by_hand() -> None:
     ]
     assert found.verdict == "not covered by the guarantee"
     assert "too frequent" in found.assumption
-    assert absent_finding(Absent.of(cells, values, gone), "x").at_risk == 3  # above the cell's shares
+    assert absent_finding(*absent_of(cells, values, gone), "x").at_risk == 3  # above the cell's shares
 
 
 def test_nobody_absent() -> None:
     none = np.zeros(2, dtype=bool)
-    found = absent_finding(Absent.of(np.zeros(2, np.int64), np.arange(2), none), "a value is missing")
+    found = absent_finding(*absent_of(np.zeros(2, np.int64), np.arange(2), none), "a value is missing")
     assert (found.worst, found.mean, found.records, found.baseline, found.exposed) == (0, 0, 0, None, ())
 
 
@@ -103,7 +111,7 @@ def test_robust_groups_withhold_what_every_group_of_the_cell_has() -> None:
                 common = set.intersection(*in_groups)
                 assert set(values[~kept & (cells == cell)]) <= common
                 assert full[cell] == len(common)
-        found = absent_finding(Absent.of(cells, values, ~kept), "a value is too frequent", suspects=full)
+        found = absent_finding(*absent_of(cells, values, ~kept), "a value is too frequent", suspects=full)
         assert found.records == size - kept.sum()
     assert seen > 30
 
@@ -139,8 +147,8 @@ def test_cells_with_guests_have_no_count_of_suspects() -> None:
     """Group 1 has records of two cells; the third cell's groups both have value 2."""
     tables = GroupTables.of(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 2, 3, 2, 4]))
     assert full_values(tables, np.array([0, 1, 2, 2, 2, 2])).tolist() == [0, 0, 1]
-    absent = Absent.of(np.array([2, 2, 0]), np.array([2, 2, 1]), np.array([True, True, True]))
-    found = absent_finding(absent, "a value is too frequent", suspects=np.array([0, 0, 1]))
+    absent = absent_of(np.array([2, 2, 0]), np.array([2, 2, 1]), np.array([True, True, True]))
+    found = absent_finding(*absent, "a value is too frequent", suspects=np.array([0, 0, 1]))
     assert "leaves 1 value(s) or more, so a belief of at most 1." in found.remark
 
 

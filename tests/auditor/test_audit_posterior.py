@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.frequencies import frequencies_finding
+from sfumato.auditor.attackers.frequencies import beliefs_finding, frequencies_finding
 from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst_priors
-from sfumato.auditor.beliefs import beliefs_in_truth, limits_at, record_beliefs
+from sfumato.auditor.beliefs import limits_at, record_beliefs
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import violations
 from sfumato.methods.small_domain.method import uniform_matrix
@@ -134,7 +134,9 @@ def test_beliefs_are_bayes_rule_in_each_group(data: st.DataObject) -> None:
         np.array(data.draw(st.lists(st.integers(0, most - 1), min_size=n, max_size=n)), dtype=np.int64)
         for most in (m, m, 3)
     )
-    priors, beliefs = beliefs_in_truth(matrix, true.astype(np.int32), shown.astype(np.int32), groups)
+    own = Mechanism.single(SensitiveDomain((Domain("d", tuple(map(str, range(m)))),)), matrix, (NO_BOUND,) * m)
+    found = record_beliefs(own, true.astype(np.int32), shown.astype(np.int32), groups=groups)
+    priors, beliefs = found.priors, found.beliefs
     weights = exact_weights(matrix)
     for r in range(n):
         inside = true[groups == groups[r]].tolist()
@@ -240,12 +242,12 @@ def test_groups_are_named_and_single_valued_ones_teach_nothing() -> None:
     own = mechanism([0.2, 0.2, 0.2], [Bound(Fraction(3))] * 3)
     true = np.array([0, 0, 0, 1, 2, 2], dtype=np.int32)
     groups = np.array([0, 0, 0, 1, 1, 1])
-    finding = frequencies_finding(own, true, true, groups=groups, names=["old", "young"])
+    found = record_beliefs(own, true, true, groups=groups)
+    finding = beliefs_finding(own, found, true, true, groups, ["old", "young"])
     assert [group.who for group in finding.exposed] == ["young"]
     assert finding.exposed[0].records == 3
     assert finding.promised is not None
     assert finding.verdict == "within the bound"
     assert finding.worst < 1
-    weaker = frequencies_finding(own, true, true, groups=groups, promised=False)
+    weaker = beliefs_finding(own, found, true, true, groups, ["old", "young"], promised=False)
     assert (weaker.verdict, weaker.stated) == ("not covered by the guarantee", finding.promised)
-    assert weaker.exposed[0].who == "group 2"

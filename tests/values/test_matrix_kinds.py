@@ -16,7 +16,7 @@ from sfumato.auditor.attackers.draws import Drawn, Margin, margins, neighbours, 
 from sfumato.auditor.attackers.order import Estimator
 from sfumato.auditor.attackers.posterior import worst_priors
 from sfumato.auditor.attackers.reuse import equal_shares
-from sfumato.auditor.beliefs import beliefs_in_truth, expected_cases, observed_cases
+from sfumato.auditor.beliefs import expected_cases, observed_cases, record_beliefs
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.claims.odds import counterexample
 from sfumato.claims.single_columns import factors
@@ -85,7 +85,9 @@ def test_beliefs_of_records(pair: Pair) -> None:
     published = _published(pair[0])
     weights = np.random.default_rng(6).random(ROWS)
     for given in (None, weights):
-        one, other = (beliefs_in_truth(matrix, TRUE, published, GROUPS, given) for matrix in pair)
+        one, other = (
+            record_beliefs(m, TRUE, published, groups=GROUPS, weights=given).beliefs for m in _mechanisms(pair)
+        )
         assert np.allclose(one, other, rtol=1e-9)
     known = Knowledge("sex", GROUPS, count_prior(GROUPS, TRUE.astype(np.int64)))
     one, other = (prior_beliefs(mechanism, TRUE, published, known) for mechanism in _mechanisms(pair))

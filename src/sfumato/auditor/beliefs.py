@@ -26,7 +26,6 @@ from sfumato.methods.robustness import Prior
 from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
-from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound, Mechanism
 from sfumato.values.steps import Allocate
 
@@ -118,45 +117,6 @@ class RecordBeliefs:
         return self.covered & (self.beliefs > self.limits * (1 + ROUNDING))
 
 
-def beliefs_in_truth(
-    matrix: Matrix,
-    true: CodeArray,
-    published: CodeArray,
-    groups: IntArray,
-    weights: FloatArray | None = None,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the prior of each record's true value, the share in its group, and the belief after the release."""
-    m, weights = matrix.size, np.ones(true.size) if weights is None else weights
-    keys, place = np.unique(groups * m + true, return_inverse=True)
-    counts = np.bincount(place, weights)
-    sizes = np.bincount(groups, weights)[groups]
-    priors = np.minimum(counts[place] / sizes, 1.0)
-    wanted = groups * m + published
-    if matrix.retention is None:
-        shown, row = np.unique(wanted, return_inverse=True)
-        seen = _published(matrix, keys, counts.astype(np.float64), shown)[row] / sizes
-    else:
-        at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-        shares = np.where(keys[at] == wanted, counts[at], 0) / sizes  # of the published value, in the record's group
-        noise = matrix.chances((true + 1) % m, true) if m > 1 else 1 - matrix.retention[true]
-        seen = matrix.retention[published] * shares + np.bincount(groups, weights * noise)[groups] / sizes
-    return priors, matrix.chances(published, true) * priors / seen
-
-
-def _published(matrix: Matrix, keys: IntArray, counts: FloatArray, shown: IntArray) -> FloatArray:
-    """Return how many records of a group are expected to be published as a value, sum_x P[y, x] n_x.
-
-    Keys and `shown` are group * m + value, both ascending; `counts` are the records of the keys. The sum goes through
-    the values that a group has.
-    """
-    m = matrix.size
-    starts, ends = (np.searchsorted(keys, (shown // m + more) * m) for more in (0, 1))
-    line = np.repeat(np.arange(shown.size), ends - starts)
-    place = np.arange(line.size) + np.repeat(ends - np.cumsum(ends - starts), ends - starts)
-    parts = counts[place] * matrix.chances(shown[line] % m, keys[place] % m)
-    return np.asarray(np.bincount(line, parts, shown.size), dtype=np.float64)
-
-
 def limits_at(bounds: Sequence[Bound], values: CodeArray, priors: FloatArray) -> FloatArray:
     """Return the bound on the belief in each value from its prior; inf where nothing is required of the value.
 
@@ -194,15 +154,16 @@ def record_beliefs(
         if not here.size:
             continue
         own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
+        group, size = groups[here], table.codes.size
         if prior is None:
-            own_weights = None if weights is None else weights[here]
-            priors, beliefs = beliefs_in_truth(table.matrix, own, shown, groups[here], own_weights)
+            numbers = None if weights is None else weights[here]
+            counts = np.bincount(group * size + own, numbers, (int(groups.max()) + 1) * size)
+            chances = counts.reshape(-1, size).astype(np.float64)
         else:
-            chances, group = prior.probabilities[:, table.codes], groups[here]
-            priors = chances[group, own] / chances.sum(axis=1)[group]
-            joint = table.matrix.chances(shown, own) * chances[group, own]
-            beliefs = joint / table.matrix.apply_at(chances, group, shown)
-        found.priors[here], found.beliefs[here] = priors, beliefs
+            chances = prior.probabilities[:, table.codes]
+        priors = np.minimum(chances[group, own] / chances.sum(axis=1)[group], 1.0)
+        joint = table.matrix.chances(shown, own) * chances[group, own]
+        found.priors[here], found.beliefs[here] = priors, joint / table.matrix.apply_at(chances, group, shown)
         found.limits[here] = limits_at(table.bounds, own, priors)
     return found
 

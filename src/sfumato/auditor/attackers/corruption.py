@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -51,23 +51,14 @@ KNOWN, KNOWN_SHARE = 1, 0.1
 # --- randomized records -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Demonstration:
-    """A small table, gone through world by world without and with known members."""
-
-    published: tuple[int, ...]
-    known: tuple[tuple[int, int], ...]  # record, true value
-    moved: Fraction  # the largest change of a belief about a record that is not known
-
-
 def randomized_movement(
     weights: Sequence[Sequence[Number]], shares: Sequence[Number], published: Sequence[int], known: Mapping[int, int]
-) -> Demonstration:
+) -> Fraction:
     """Return how far known members move the beliefs about the others, over all worlds of independent records.
 
     weights[y][x] = P[y, x]; shares are the prior of every record. Both up to a factor.
 
-    >>> str(randomized_movement([[3, 1], [1, 3]], [4, 1], [0, 1, 1], {1: 0, 2: 1}).moved)
+    >>> str(randomized_movement([[3, 1], [1, 3]], [4, 1], [0, 1, 1], {1: 0, 2: 1}))
     '0'
     """
     priors, chance = [shares] * len(published), chance_of(weights, published)
@@ -75,12 +66,11 @@ def randomized_movement(
         enumerate_posteriors(independent(priors), chance, len(shares), members) for members in (None, known)
     )
     others = [record for record in range(len(published)) if record not in known]
-    moved = max(abs(b - a) for r in others for b, a in zip(before[r], after[r], strict=True))
-    return Demonstration(tuple(published), tuple(known.items()), moved)
+    return max(abs(b - a) for r in others for b, a in zip(before[r], after[r], strict=True))
 
 
-def demonstrate(matrix: Matrix, counts: Sequence[int]) -> Demonstration | None:
-    """Return a demonstration with the values that most records have; None where there is one value only.
+def demonstrate(matrix: Matrix, counts: Sequence[int]) -> tuple[int, Fraction] | None:
+    """Return of how many records all worlds were gone through, and how far a belief moved; None of one value only.
 
     The first of up to five records is asked for, and all others are known. Of many values those that most records have
     are taken, as many as SHOWN_WORLDS allows for two records: the prior is that of one who excludes the others.
@@ -92,19 +82,18 @@ def demonstrate(matrix: Matrix, counts: Sequence[int]) -> Demonstration | None:
     weights = [[matrix.weight(y, x) for x in held] for y in held]
     size = next(n for n in (5, 4, 3, 2) if len(held) ** n <= SHOWN_WORLDS)
     published = [k % len(held) for k in range(size)]
-    return randomized_movement(
-        weights, [int(counts[code]) for code in held], published, {r: published[r] for r in range(1, size)}
-    )
+    shares, known = [int(counts[code]) for code in held], {r: published[r] for r in range(1, size)}
+    return size, randomized_movement(weights, shares, published, known)
 
 
 def _proof(matrix: Matrix, counts: Sequence[int], by: str = "") -> str:
     """Return in words what going through all worlds shows."""
-    shown = demonstrate(matrix, counts)
-    if shown is None:
+    if not (shown := demonstrate(matrix, counts)):
         return ""
+    records, moved = shown
     return (
-        f" Over all worlds of {len(shown.published)} records{by}, {len(shown.known)} of them known, no belief about "
-        f"the other moves (by {shown.moved})."
+        f" Over all worlds of {records} records{by}, {records - 1} of them known, no belief about the other moves "
+        f"(by {moved})."
     )
 
 

@@ -30,17 +30,11 @@ def frequencies_finding(
     true: CodeArray,
     published: CodeArray,
     labels: CodeArray | None = None,
-    groups: IntArray | None = None,
-    names: Sequence[str] = (),
-    promised: bool = True,
     weights: FloatArray | None = None,
 ) -> Finding:
-    """Return what this release tells one who knows the shares; `names` are those of the groups.
-
-    `promised`: whether the guarantee is about these shares (for small domain: those of sub-tables, not of groups).
-    """
-    found = record_beliefs(mechanism, true, published, labels, groups, weights)
-    return beliefs_finding(mechanism, found, true, published, groups, names, promised)
+    """Return what this release tells one who knows the shares, of the table or of the record's sub-table."""
+    found = record_beliefs(mechanism, true, published, labels, weights=weights)
+    return beliefs_finding(mechanism, found, true, published)
 
 
 def beliefs_finding(
@@ -48,19 +42,23 @@ def beliefs_finding(
     found: RecordBeliefs,
     true: CodeArray,
     published: CodeArray,
-    groups: IntArray | None,
-    names: Sequence[str],
-    promised: bool,
+    groups: IntArray | None = None,
+    names: Sequence[str] = (),
+    promised: bool = True,
 ) -> Finding:
-    """Return the finding of these beliefs; the arguments are those of `frequencies_finding`."""
+    """Return the finding of beliefs; `names` are those of the groups whose shares are known.
+
+    `promised`: whether the guarantee is about these shares (for small domain: those of sub-tables, not of groups).
+    """
     covered, domain, numbers = found.covered, mechanism.domain, found.numbers
     pool = covered if covered.any() else np.ones_like(covered)
     pairs = true.astype(np.int64) * domain.size + published
+    whose = "the table" if len(mechanism.tables) == 1 else "the record's sub-table"
 
     def told(group: int) -> str:
         if groups is None:
             return _pair(domain, group)
-        return names[group] if names else f"group {group + 1}"
+        return names[group]
 
     def who(line: int) -> str:
         pair = _pair(domain, int(pairs[line]))
@@ -76,7 +74,10 @@ def beliefs_finding(
         promised,
         attacker="frequencies",
         question=QUESTION,
-        assumption=_assumption(mechanism, groups is not None),
+        assumption=(
+            "Knows the matrix and the published value of the record; holds records to be independent. Prior: the "
+            f"shares of the values in {whose}."
+        ),
         measured=(
             "the belief in the record's true value: the largest (worst), and on average (mean), over the records that "
             "have a bound; exact"
@@ -86,15 +87,6 @@ def beliefs_finding(
         at_risk=round(float(numbers[found.above if covered.any() else found.beliefs > found.priors].sum())),
         exposed=tuple(_most_exposed(pairs if groups is None else groups, told, found, pool)),
         remark=_remark(found, who),
-    )
-
-
-def _assumption(mechanism: Mechanism, grouped: bool) -> str:
-    whose = "the table" if len(mechanism.tables) == 1 else "the record's sub-table"
-    whose = f"the record's group inside {whose}" if grouped else whose
-    return (
-        f"Knows the matrix and the published value of the record; holds records to be independent. Prior: the shares "
-        f"of the values in {whose}."
     )
 
 
@@ -142,7 +134,7 @@ EXPECTED = "Rows were shuffled, so these are the expected figures over all that 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """Who knows the shares of the values."""
     cases = cases_of(evidence, np.zeros(evidence.rows, dtype=np.int64))
-    found = frequencies_finding(evidence.mechanism, cases.true, cases.published, cases.labels, weights=cases.weights)
+    found = frequencies_finding(evidence.mechanism, cases.true, cases.published, cases.labels, cases.weights)
     yield found if evidence.is_aligned else found.with_remark(EXPECTED)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
 from sfumato.auditor.grouped import MIXED, GroupTables
 from sfumato.engines.rows.selection import complete_rows, dropping
-from sfumato.values.arrays import BoolArray, FloatArray, IntArray
+from sfumato.values.arrays import IntArray
 from sfumato.values.attributes import MISSING_LABEL
 
 QUESTION = "Which value has a person who is known to be in the table, and is not in the release?"
@@ -62,33 +62,9 @@ def suppressed_finding(found: Suspicion, counts: IntArray, names: Sequence[str] 
 # --- cells, and rows that were left out -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Absent:
-    """Records by cell and value, of the table and of those that are not published. A cell is what is known of a person.
-
-    For rows that were left out a cell is the reason, such as the column that lacks a value.
-    """
-
-    table: IntArray  # [cell, value]
-    absent: IntArray
-
-    @classmethod
-    def of(cls, cells: IntArray, values: IntArray, absent: BoolArray) -> Absent:
-        """Count the records of a table."""
-        shape = int(cells.max()) + 1, int(values.max()) + 1
-        table, gone = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        np.add.at(table, (cells, values), 1)
-        np.add.at(gone, (cells[absent], values[absent]), 1)
-        return cls(table, gone)
-
-
-def _shares(counts: IntArray) -> FloatArray:
-    totals = counts.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(counts, totals, out=np.zeros(counts.shape), where=totals > 0))
-
-
 def absent_finding(
-    found: Absent,
+    table: IntArray,
+    absent: IntArray,
     reason: str,
     bound: float | None = None,
     cells: Sequence[str] = (),
@@ -97,11 +73,13 @@ def absent_finding(
 ) -> Finding:
     """Return what absence tells one who knows the shares of the cell, and so, from the release, those of the absent.
 
+    table, absent: records by cell and value ([cell, value]), all and those that are not published. A cell is what is
+    known of a person; for rows that were left out it is the reason, such as the column that lacks a value.
     reason: why records are absent, in words. bound: of the published records, such as 1/r. suspects: `full_values`.
     """
-    cell, value = np.nonzero(found.absent)
-    beliefs, priors = (_shares(counts)[cell, value] for counts in (found.absent, found.table))
-    records = found.absent[cell, value]
+    cell, value = np.nonzero(absent)
+    beliefs, priors = ((counts / np.maximum(1, counts.sum(axis=1))[:, None])[cell, value] for counts in (absent, table))
+    records = absent[cell, value]
     total = int(records.sum())
     limit = priors if bound is None else bound
     order = np.lexsort((-records, -beliefs))
@@ -128,7 +106,7 @@ def absent_finding(
             )
             for k in order[:SHOWN].tolist()
         ),
-        remark=_remark(found, suspects),
+        remark=_remark(absent, suspects),
     )
 
 
@@ -156,8 +134,8 @@ def _name(names: Sequence[str], kind: str, code: int) -> str:
     return names[code] if names else f"{kind} {code + 1}"
 
 
-def _remark(found: Absent, suspects: IntArray | None) -> str:
-    touched = np.asarray(found.absent.any(axis=1))
+def _remark(absent: IntArray, suspects: IntArray | None) -> str:
+    touched = np.asarray(absent.any(axis=1))
     if not touched.any():
         return "Nobody is absent."
     text = f"Absent records are in {int(touched.sum()):,} cell(s)."
@@ -189,7 +167,7 @@ def left_out(evidence: Evidence) -> Finding | None:
     np.add.at(absent, (cell, np.searchsorted(held, values)), 1)
     everybody = np.tile([table[value] for value in held], (cells.size, 1))
     told = [f"without {text}" for text in cells.tolist()]
-    return absent_finding(Absent(everybody, absent), "a value is missing", None, told, held)
+    return absent_finding(everybody, absent, "a value is missing", None, told, held)
 
 
 def _of_left_out(evidence: Evidence) -> tuple[list[str], list[str]]:
@@ -232,7 +210,8 @@ def _withheld(evidence: Evidence) -> Finding:
     table = cross_counts(own.table, evidence.values.table, own.size, size)
     absent, unclear = _absent(evidence, own.table, own.release, table)
     found = absent_finding(
-        Absent(table, absent),
+        table,
+        absent,
         "they could not be put into a group that keeps the bound",
         float(evidence.group_claim.at_most),
         own.told,
