@@ -15,6 +15,7 @@ from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst
 from sfumato.auditor.beliefs import limits_at, record_beliefs
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import violations
+from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
@@ -135,8 +136,15 @@ def test_beliefs_are_bayes_rule_in_each_group(data: st.DataObject) -> None:
         for most in (m, m, 3)
     )
     own = Mechanism.single(SensitiveDomain((Domain("d", tuple(map(str, range(m)))),)), matrix, (NO_BOUND,) * m)
-    found = record_beliefs(own, true.astype(np.int32), shown.astype(np.int32), groups=groups)
-    priors, beliefs = found.priors, found.beliefs
+    counts = np.zeros((3, m), dtype=np.int64)
+    np.add.at(counts, (groups, true), 1)
+    prior = Prior(counts, np.maximum(counts.sum(axis=1), 1))
+    codes = true.astype(np.int32), shown.astype(np.int32)
+    known = record_beliefs(own, *codes, prior=prior, signatures=groups)
+    alone = [record_beliefs(own, *(part[groups == group] for part in codes)) for group in range(3)]
+    for group, found in enumerate(alone):
+        assert found.beliefs == pytest.approx(known.beliefs[groups == group], abs=1e-12)
+    priors, beliefs = known.priors, known.beliefs
     weights = exact_weights(matrix)
     for r in range(n):
         inside = true[groups == groups[r]].tolist()
@@ -242,7 +250,8 @@ def test_groups_are_named_and_single_valued_ones_teach_nothing() -> None:
     own = mechanism([0.2, 0.2, 0.2], [Bound(Fraction(3))] * 3)
     true = np.array([0, 0, 0, 1, 2, 2], dtype=np.int32)
     groups = np.array([0, 0, 0, 1, 1, 1])
-    found = record_beliefs(own, true, true, groups=groups)
+    prior = count_prior(groups, true.astype(np.int64))
+    found = record_beliefs(own, true, true, prior=prior, signatures=groups)
     finding = beliefs_finding(own, found, true, true, groups, ["old", "young"])
     assert [group.who for group in finding.exposed] == ["young"]
     assert finding.exposed[0].records == 3

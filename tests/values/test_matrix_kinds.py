@@ -85,9 +85,7 @@ def test_beliefs_of_records(pair: Pair) -> None:
     published = _published(pair[0])
     weights = np.random.default_rng(6).random(ROWS)
     for given in (None, weights):
-        one, other = (
-            record_beliefs(m, TRUE, published, groups=GROUPS, weights=given).beliefs for m in _mechanisms(pair)
-        )
+        one, other = (record_beliefs(m, TRUE, published, weights=given).beliefs for m in _mechanisms(pair))
         assert np.allclose(one, other, rtol=1e-9)
     known = Knowledge("sex", GROUPS, count_prior(GROUPS, TRUE.astype(np.int64)))
     one, other = (prior_beliefs(mechanism, TRUE, published, known) for mechanism in _mechanisms(pair))

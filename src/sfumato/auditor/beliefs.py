@@ -26,6 +26,7 @@ from sfumato.methods.robustness import Prior
 from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
+from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound, Mechanism
 from sfumato.values.steps import Allocate
 
@@ -136,36 +137,50 @@ def record_beliefs(
     true: CodeArray,
     published: CodeArray,
     labels: CodeArray | None = None,
-    groups: IntArray | None = None,
     weights: FloatArray | None = None,
     prior: Prior | None = None,
+    signatures: IntArray | None = None,
 ) -> RecordBeliefs:
     """Return the beliefs about all records, in their order.
 
-    Codes are of the mechanism's domain; `labels` number the sub-table of each record from 0; `groups` number, from 0,
-    the groups whose shares inside a sub-table the attacker knows. Or those of a `prior` on groups: in a sub-table that
-    of one who excludes the values which it does not have.
+    Codes are of the mechanism's domain; `labels` number the sub-table of each record from 0. The attacker knows the
+    shares of the record's sub-table; or it has a `prior` on signatures, those of the records: in a sub-table that of
+    one who excludes the values which it does not have.
     """
     found = RecordBeliefs(np.empty(true.size), np.empty(true.size), np.empty(true.size), weights)
     labels = np.zeros(true.size, dtype=np.int32) if labels is None else labels
-    groups = np.zeros(true.size, dtype=np.int64) if groups is None else groups
     for number, table in enumerate(mechanism.tables):
         here = np.flatnonzero(labels == number)
         if not here.size:
             continue
         own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
-        group, size = groups[here], table.codes.size
-        if prior is None:
-            numbers = None if weights is None else weights[here]
-            counts = np.bincount(group * size + own, numbers, (int(groups.max()) + 1) * size)
-            chances = counts.reshape(-1, size).astype(np.float64)
+        if prior is None or signatures is None:
+            priors, beliefs = _by_shares(table.matrix, own, shown, found.numbers[here])
         else:
-            chances = prior.probabilities[:, table.codes]
-        priors = np.minimum(chances[group, own] / chances.sum(axis=1)[group], 1.0)
-        joint = table.matrix.chances(shown, own) * chances[group, own]
-        found.priors[here], found.beliefs[here] = priors, joint / table.matrix.apply_at(chances, group, shown)
+            chances, signature = prior.probabilities[:, table.codes], signatures[here]
+            priors = chances[signature, own] / chances.sum(axis=1)[signature]
+            joint = table.matrix.chances(shown, own) * chances[signature, own]
+            beliefs = joint / table.matrix.apply_at(chances, signature, shown)
+        found.priors[here], found.beliefs[here] = priors, beliefs
         found.limits[here] = limits_at(table.bounds, own, priors)
     return found
+
+
+def _by_shares(
+    matrix: Matrix, true: CodeArray, published: CodeArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the prior of each record's true value, its share, and the belief after the release."""
+    m, everybody = matrix.size, np.zeros(true.size, dtype=np.int64)
+    counts, total = np.bincount(true, weights, m), np.bincount(everybody, weights)
+    priors = np.minimum(counts[true] / total, 1.0)
+    if matrix.retention is None:
+        seen = matrix.apply(counts.astype(np.float64))[published] / total
+    else:
+        noise = matrix.chances((true + 1) % m, true) if m > 1 else 1 - matrix.retention[true]
+        seen = (
+            matrix.retention[published] * (counts[published] / total) + np.bincount(everybody, weights * noise) / total
+        )
+    return priors, matrix.chances(published, true) * priors / seen
 
 
 def worst_finding(
@@ -190,7 +205,7 @@ def worst_finding(
     found = Finding(worst=belief, baseline=prior, who=told(*map(int, worst)), **others)
     if math.isinf(limit):
         return found
-    near = np.unravel_index(int(np.where(pool, beliefs - limits, -2.0).argmax()), beliefs.shape)
+    near = np.unravel_index(int(np.where(pool, (beliefs - limits), -2.0).argmax()), beliefs.shape)
     figures = (float(part[near]) for part in (beliefs, limits, priors))
     return replace(
         found,

@@ -171,7 +171,7 @@ def prior_beliefs(
 ) -> RecordBeliefs:
     """Return the beliefs in the true values of randomized records; labels number their sub-tables from 0."""
     check_prior(known.prior, known.signatures, true.astype(np.int64))
-    return record_beliefs(mechanism, true, published, labels, known.signatures, weights, known.prior)
+    return record_beliefs(mechanism, true, published, labels, weights, known.prior, known.signatures)
 
 
 def randomized_finding(

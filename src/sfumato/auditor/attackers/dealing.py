@@ -24,6 +24,7 @@ import numpy as np
 
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
 from sfumato.auditor.beliefs import compositions, has_sub_tables
+from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import (
     UNMATCHED,
     DoesNotApply,
@@ -86,11 +87,11 @@ def _of_blocks(deal: Deal, places: Any, block_of_unit: IntArray, records: Classe
     blocks, classes = len(places), len(records.names)
     held = np.bincount(deal.kinds, minlength=deal.number)
     inside = records.codes >= 0
-    cells = deal.kinds[inside] * classes + records.codes[inside]
-    share = np.bincount(cells, minlength=deal.number * classes).reshape(-1, classes) / np.maximum(held, 1)[:, None]
+    inside_class = cross_counts(deal.kinds[inside], records.codes[inside], deal.number, classes)
+    share = inside_class / np.maximum(held, 1)[:, None]
     expected, size = places @ share, places.sum(axis=1)
     seen = (rows.codes >= 0) & (deal.unit >= 0)
-    hits = np.bincount(block_of_unit[deal.unit[seen]] * classes + rows.codes[seen], minlength=blocks * classes)
+    hits = cross_counts(block_of_unit[deal.unit[seen]], rows.codes[seen], blocks, classes).ravel()
     chance = np.minimum(expected / np.maximum(size, 1)[:, None], 1.0).ravel()
     of_block = np.repeat(size, classes)
     use = np.flatnonzero(of_block > 0)
@@ -133,12 +134,12 @@ def pair_tallies(deal: Deal, kinds: IntArray, classes: Sequence[Classes]) -> Tal
 def _of_pairs(
     kinds: IntArray, first: IntArray, second: IntArray, classes: Sequence[Classes], apart: int
 ) -> Iterator[Tallies]:
-    kind_numbers, kind = np.unique(kinds, return_inverse=True)
+    _, kind = np.unique(kinds, return_inverse=True)
     pairs = np.bincount(kind)
     for each in classes:
         size = len(each.names)
         one, two = (
-            np.bincount(kind[here] * size + codes[here], minlength=kind_numbers.size * size).reshape(-1, size)
+            cross_counts(kind[here], codes[here], pairs.size, size)
             for codes, here in ((c, c >= 0) for c in (each.codes[first], each.codes[second]))
         )
         both = (each.codes[first] == each.codes[second]) & (each.codes[first] >= 0)
@@ -150,51 +151,27 @@ def _of_pairs(
             drawn[use].astype(np.float64),
             np.minimum(expected[use] / drawn[use], 1.0),
             use.size,
-            _words(each.names, use, apart),
+            [f"{each.names[k]}, pairs with one value {apart} group(s) apart" for k in use.tolist()].__getitem__,
         )
-
-
-def _words(names: Sequence[str], use: IntArray, apart: int) -> Any:
-    return lambda k: f"{names[int(use[k])]}, pairs with one value {apart} group(s) apart"
 
 
 # --- the attacker -----------------------------------------------------------------------------------------------------
 
 HALVES = 2
-KEPT_ONE = "one row of each person was drawn: which records were dealt is not known."
 
 
-def of_groups(evidence: Evidence) -> Iterator[Finding]:
-    """Group numbers against other columns, among records with one value, and inside cells where groups are."""
-    if evidence.one_of_each_person:
-        raise DoesNotApply(KEPT_ONE)
-    deal = _groups(evidence)
-    known = codes_of_rows(evidence, deal.kinds)
-    halves = [rows for _, rows in _classes(evidence, HALVES)]
-    parts = [block_tallies(deal, list(_classes(evidence, RANGES))), pair_tallies(deal, known, halves)]
-    yield from _told(evidence, parts, "groups")
-
-
-def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:
-    """Sub-tables against other columns, among records with one value."""
-    if evidence.mechanism.label is None:
+def dealing(evidence: Evidence) -> Iterator[Finding]:
+    """Groups, or sub-tables, against other columns, among records with one value."""
+    in_groups = evidence.manifest.in_buckets
+    if not in_groups and evidence.mechanism.label is None:
         raise DoesNotApply(f"{NO_SUB_TABLES}.")
     if evidence.one_of_each_person:
-        raise DoesNotApply(KEPT_ONE)
-    quotas, tables = evidence.once(compositions).quotas, evidence.mechanism.tables
-    deal = Deal(
-        kinds=evidence.true.astype(np.int64),
-        place_kinds=np.concatenate([table.codes for table in tables]).astype(np.int64),
-        place_units=np.repeat(np.arange(len(tables)), [table.codes.size for table in tables]),
-        places=np.concatenate(quotas),
-        unit=evidence.sub_tables.astype(np.int64),
-        units=len(tables),
-        ordered=False,
-    )
-    yield from _told(evidence, [block_tallies(deal, list(_classes(evidence, RANGES)))], "sub-tables")
-
-
-def _told(evidence: Evidence, parts: Sequence[Tallies], what: str) -> Iterator[Finding]:
+        raise DoesNotApply("one row of each person was drawn: which records were dealt is not known.")
+    deal, what = (_groups(evidence), "groups") if in_groups else (_sub_tables(evidence), "sub-tables")
+    parts = [block_tallies(deal, list(_classes(evidence, RANGES)))]
+    if in_groups:
+        halves = [rows for _, rows in _classes(evidence, HALVES)]
+        parts.append(pair_tallies(deal, codes_of_rows(evidence, deal.kinds), halves))
     tallies = joined(parts)
     if not tallies.tests:
         raise DoesNotApply(f"no column is published beside the {what}.")
@@ -237,6 +214,20 @@ def _groups(evidence: Evidence) -> Deal:
     )
 
 
+def _sub_tables(evidence: Evidence) -> Deal:
+    """Quotas tell how many places of each value every sub-table has."""
+    tables = evidence.mechanism.tables
+    return Deal(
+        kinds=evidence.true.astype(np.int64),
+        place_kinds=np.concatenate([table.codes for table in tables]).astype(np.int64),
+        place_units=np.repeat(np.arange(len(tables)), [table.codes.size for table in tables]),
+        places=np.concatenate(evidence.once(compositions).quotas),
+        unit=evidence.sub_tables.astype(np.int64),
+        units=len(tables),
+        ordered=False,
+    )
+
+
 def _public(manifest: Manifest) -> Listed | None:
     if manifest.in_buckets:
         return Listed(1, covered=True)
@@ -246,7 +237,7 @@ def _public(manifest: Manifest) -> Listed | None:
 ATTACKER = Attacker(
     name="dealing",
     knows="compares how records were dealt to groups with what chance gives",
-    on={"randomized": of_sub_tables, "response": NO_SUB_TABLES, "groups": of_groups},
+    on={"randomized": dealing, "response": NO_SUB_TABLES, "groups": dealing},
     public=_public,
     place=2,
 )

@@ -311,43 +311,37 @@ def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
         yield Exposed(tell(found.axes, codes), int(table.counts[group, value]), float(again.chances[group, value]))
 
 
-def _is_promised(name: RiskName, manifest: Manifest) -> bool:
+def _is_promised(name: str, manifest: Manifest) -> bool:
     return manifest.risk_claim.risk == name
 
 
+LIMITED = {
+    "posterior": "takes the worst belief beforehand that the requirement speaks of",
+    "link": "takes a row with the person's published quasi-identifiers",
+    "reconstruction": "draws the true quasi-identifiers and the true value at random",
+}
+UNLIMITED = {
+    "row": (
+        "sees the whole published row",
+        "The limit is on what quasi-identifiers tell, not on what a whole row tells.",
+    ),
+    "distribution": (
+        "knows the table's distribution and guesses the likeliest value",
+        "No method keeps someone from knowing how values depend on other columns.",
+    ),
+    "guesser": (
+        "learns the distribution from the release and guesses the likeliest value",
+        "No method keeps a release from telling how values depend on other columns.",
+    ),
+}
 ROLES = (
-    Role(
-        name="posterior",
-        knows="takes the worst belief beforehand that the requirement speaks of",
-        public=listed(2, partial(_is_promised, "posterior"), "response"),
+    *(
+        Role(name=name, knows=knows, public=listed(line, partial(_is_promised, name), "response"))
+        for line, (name, knows) in enumerate(LIMITED.items(), 2)
     ),
-    Role(
-        name="link",
-        knows="takes a row with the person's published quasi-identifiers",
-        public=listed(3, partial(_is_promised, "link"), "response"),
-    ),
-    Role(
-        name="reconstruction",
-        knows="draws the true quasi-identifiers and the true value at random",
-        public=listed(4, partial(_is_promised, "reconstruction"), "response"),
-    ),
-    Role(
-        name="row",
-        knows="sees the whole published row",
-        why_not_covered="The limit is on what quasi-identifiers tell, not on what a whole row tells.",
-        public=listed(5, False, "response"),
-    ),
-    Role(
-        name="distribution",
-        knows="knows the table's distribution and guesses the likeliest value",
-        why_not_covered="No method keeps someone from knowing how values depend on other columns.",
-        public=listed(6, False, "response"),
-    ),
-    Role(
-        name="guesser",
-        knows="learns the distribution from the release and guesses the likeliest value",
-        why_not_covered="No method keeps a release from telling how values depend on other columns.",
-        public=listed(7, False, "response"),
+    *(
+        Role(name=name, knows=knows, why_not_covered=why, public=listed(line, False, "response"))
+        for line, (name, (knows, why)) in enumerate(UNLIMITED.items(), 5)
     ),
 )
 LINKED_OTHERWISE = "quasi-identifiers are not randomized: a register (--external) is linked with them"
