@@ -22,8 +22,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.methods.response.channels import Channel
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.response.problem import Scope
 from sfumato.methods.response.risks import Reconstruction
 from sfumato.methods.response.solver import solve

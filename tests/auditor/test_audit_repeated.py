@@ -15,8 +15,7 @@ from sfumato.auditor.attackers.averaging import pairs, two_rows
 from sfumato.auditor.attackers.averaging_groups import two_groups
 from sfumato.auditor.attackers.linking import row_risk
 from sfumato.auditor.grouped import GroupTables
-from sfumato.methods.response.channels import Channel
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, JointTable
 
 # --- groups -----------------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,7 @@ import pytest
 
 from sfumato.auditor.attackers.linking import cell_risks, response_findings, risk_finding, row_risk
 from sfumato.auditor.finding import named
-from sfumato.methods.response.channels import Channel
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction, row_posterior
 from sfumato.methods.response.solver import solve
 

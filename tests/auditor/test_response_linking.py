@@ -23,9 +23,8 @@ from sfumato.auditor.attackers import linking_guesser as linking
 from sfumato.auditor.attackers.linking_guesser import Guesses, RepeatedGuesses, attack, guess_once, repeated_guesses
 from sfumato.auditor.audit import audit
 from sfumato.errors import UsageError
-from sfumato.methods.response.channels import Channel, forward, untouched
 from sfumato.methods.response.guessing import guesses, limit_success
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, JointTable, forward, untouched
 from sfumato.methods.response.solver import solve
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish

@@ -16,10 +16,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import Infeasible, PolicyError, UsageError
-from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.estimating import NO_GUARANTEE, likely_worst
 from sfumato.methods.response.figures import ResponseFigures
-from sfumato.methods.response.joint import ARRAYS, MOST_CELLS, JointTable
+from sfumato.methods.response.joint import ARRAYS, MOST_CELLS, Channel, JointTable
 from sfumato.methods.response.request import Axes
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction
 from sfumato.methods.response.solver import solve

@@ -7,8 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.methods.response.channels import Channel, Channels, untouched
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable, untouched
 from sfumato.methods.response.risks import Link, hits_with_own_row
 from sfumato.values.arrays import FloatArray
 from tests.methods.test_response_risks import dense, kronecker, random_channels, tables

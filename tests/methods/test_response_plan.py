@@ -16,9 +16,8 @@ import sfumato as sf
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.methods import load_plan, plan
 from sfumato.methods.plan import Plan
-from sfumato.methods.response.channels import Channel
 from sfumato.methods.response.figures import ResponseFigures
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.request import Axes
 from sfumato.methods.response.risks import Reconstruction

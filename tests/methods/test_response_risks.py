@@ -10,8 +10,7 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.response.channels import Channel, Channels, Mix, forward, kappa, product, untouched
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable, Mix, forward, kappa, product, untouched
 from sfumato.methods.response.problem import ChiSquare, Kappa, ObjectiveName
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction, Risk, RiskName, row_posterior
 from sfumato.values.arrays import FloatArray

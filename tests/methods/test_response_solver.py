@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import Infeasible
-from sfumato.methods.response.channels import Channel, forward, untouched
 from sfumato.methods.response.estimating import likely_worst, sampled_risk
 from sfumato.methods.response.guessing import guesses, limit_success
-from sfumato.methods.response.joint import MOST_CELLS, JointTable
+from sfumato.methods.response.joint import MOST_CELLS, Channel, JointTable, forward, untouched
 from sfumato.methods.response.problem import ChiSquare, Kappa, ObjectiveName
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import RISKS, Link, Posterior, Reconstruction, RiskName

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 from math import inf, sqrt
@@ -22,7 +23,7 @@ from sfumato.methods.small_domain.merging import (
     published_cost,
     slack,
 )
-from sfumato.methods.small_domain.partition import Partition, partition, valid_bound
+from sfumato.methods.small_domain.partition import Partition, partition
 from sfumato.methods.small_domain.search import EXACT, improve
 from sfumato.values.arrays import Assurance, IntArray
 
@@ -429,9 +430,9 @@ def test_blocks_are_the_table_cut_up() -> None:
         assert found.protected == tuple(c for c, k in enumerate(counts) if 0 < Fraction(int(k), rows) <= found.rho1)
         if found.assurance == "proved":
             assert all(block.size >= min(found.minimum_size, rows) for block in found.blocks)
-            assert found.valid_bound <= valid_bound([found.whole], found.delta) * (1 + 1e-9)
+            assert found.valid_bound <= replace(found, blocks=(found.whole,)).valid_bound * (1 + 1e-9)
         else:
-            assert found.eps <= sqrt(2) * 2 * valid_bound([found.whole], found.delta) * (1 + 1e-9)
+            assert found.eps <= sqrt(2) * 2 * replace(found, blocks=(found.whole,)).valid_bound * (1 + 1e-9)
         assert found.valid_bound <= found.eps / (2 * sqrt(2)) * (1 + 1e-12)
 
 

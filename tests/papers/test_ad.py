@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
 from sfumato.methods.response.guessing import guesses, limit_success
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable, kappa, untouched
 from sfumato.methods.response.problem import Scope
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction

@@ -8,8 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from sfumato.methods.response.channels import Channel
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.response.risks import Reconstruction
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Experiment, Outcome, Setting, is_printed, number, sentence

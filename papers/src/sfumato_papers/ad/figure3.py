@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
+from sfumato.methods.response.joint import Channel, Channels, kappa, untouched
 from sfumato_papers.ad.measures import DISTANCES, Figures, Repeated, distance_figures
 from sfumato_papers.ad.response import Randomized
 from sfumato_papers.ad.study import generator, ranked, repetitions, solved

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.auditor.attackers.linking_guesser import STOPS, drawn
-from sfumato.methods.response.channels import Channels, product
 from sfumato.methods.response.guessing import Guess, guesses
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channels, JointTable, product
 from sfumato.values.arrays import FloatArray
 
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from sfumato.methods.response.channels import Channel, Channels, kappa, untouched
 from sfumato.methods.response.guessing import limit_success
+from sfumato.methods.response.joint import Channel, Channels, kappa, untouched
 from sfumato.methods.response.problem import Response
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction

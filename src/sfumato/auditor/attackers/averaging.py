@@ -44,8 +44,7 @@ from sfumato.auditor.beliefs import Quotas, compositions, held_records
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import ROUNDING, Finding
 from sfumato.claims.odds import with_fresh_noise
-from sfumato.methods.response.channels import Channel, Channels
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism

@@ -33,9 +33,8 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, named
 from sfumato.claims.linking_risk import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.errors import UsageError
-from sfumato.methods.response.channels import Channels
 from sfumato.methods.response.guessing import limit_success
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channels, JointTable
 from sfumato.methods.response.problem import Limit, pose
 from sfumato.methods.response.request import Axes
 from sfumato.methods.response.risks import Posterior, Risk, RiskName

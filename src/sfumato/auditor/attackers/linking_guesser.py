@@ -26,9 +26,8 @@ import numpy as np
 from sfumato.analyst.release import Release
 from sfumato.auditor.evidence import another_table
 from sfumato.errors import UsageError
-from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.guessing import guesses, limit_success
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable
 from sfumato.methods.response.request import Axes
 from sfumato.publisher.table import Table, profile
 from sfumato.release.reading import connected, quoted

@@ -33,7 +33,7 @@ from sfumato.auditor.compare.original import Estimates, Original, pair_tables
 from sfumato.auditor.evidence import Evidence
 from sfumato.errors import SfumatoError
 from sfumato.methods.response import guessing
-from sfumato.methods.response.channels import Mix, product
+from sfumato.methods.response.joint import Mix, product
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.base import Matrix

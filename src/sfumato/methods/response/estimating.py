@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import PolicyError, UsageError
-from sfumato.methods.response.channels import Channel, Channels
-from sfumato.methods.response.joint import MOST_CELLS, JointTable
+from sfumato.methods.response.joint import MOST_CELLS, Channel, Channels, JointTable, forward
 from sfumato.methods.response.request import Axes
+from sfumato.methods.response.risks import returned
 from sfumato.show.results import Drawn, Private, columns_table
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.profile import Profile
@@ -229,7 +229,9 @@ def sampled_risk(table: JointTable, channels: Channels, cells: IntArray, uniform
     pairs = [_samples(table, channels, int(group), int(value), uniforms) for group, value in cells]
     linked, hits = (np.array(samples) for samples in zip(*pairs, strict=True))
     group, value = cells.T
-    guessed = table.shares[group, value] * _guessed(table, channels, cells)
+    counts, own = table.counts[group], (np.arange(len(cells)), value)
+    sigma = (counts * returned(channels[-1:], forward(channels[-1:], counts, first=1), first=1))[own]  # AD Eq. (8)
+    guessed = table.shares[group, value] * sigma
     root = np.sqrt(len(uniforms))
     return RiskEstimate(
         reconstruction=guessed * linked.mean(axis=1),
@@ -266,17 +268,6 @@ def _weights(table: JointTable, channels: Channels, released: IntArray) -> Itera
             same = released[part, k, None] == table.groups[:, k]
             weight *= np.where(same, channel.diagonal, channel.off_diagonal)
         yield part, weight
-
-
-def _guessed(table: JointTable, channels: Channels, cells: IntArray) -> FloatArray:
-    """sigma(a, u): AD Eq. (8), exactly."""
-    group, value = cells.T
-    counts, (p, q) = table.counts[group], (channels[-1].diagonal, channels[-1].off_diagonal)
-    published = channels[-1].retention * counts + q * counts.sum(axis=1, keepdims=True)
-    squares = np.where(np.arange(table.sizes[-1]) == value[:, None], p, q) ** 2
-    inverse = np.divide(squares, published, out=np.zeros_like(published), where=squares > 0)
-    sigma: FloatArray = counts[np.arange(len(cells)), value] * inverse.sum(axis=1)
-    return sigma
 
 
 def likely_worst(table: JointTable, channels: Channels, number: int) -> IntArray:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.methods.response.channels import Channel, product
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, JointTable, product
 from sfumato.values.arrays import FloatArray, IntArray
 
 GAP = 1e-3

@@ -14,10 +14,9 @@ from sfumato.claims.linking_risk import RiskClaim
 from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
 from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.plan import Plan
-from sfumato.methods.response.channels import Channel, Channels
 from sfumato.methods.response.figures import AttributeFigures, BindingCell, Found, ResponseFigures, TradeOff
 from sfumato.methods.response.guessing import limit_success
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.problem import Problem, Response, pose
 from sfumato.methods.response.proposals import for_kept, for_unreachable

@@ -22,8 +22,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.response.channels import Channel, Channels, kappa
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable, kappa
 from sfumato.methods.response.risks import RISKS, Risk, RiskName
 from sfumato.values.arrays import FloatArray
 

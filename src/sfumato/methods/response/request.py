@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible
-from sfumato.methods.response.channels import Channel, Channels
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.problem import Kappa, Limit, Limits, Problem, Response, pose, uniform_error
 from sfumato.methods.response.reach import out_of_reach

@@ -38,8 +38,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sfumato.methods.response.channels import Channel, Channels, forward, product
-from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.joint import Channel, Channels, JointTable, forward, product
 from sfumato.values.arrays import FloatArray, IntArray
 
 RiskName = Literal["posterior", "link", "reconstruction"]
@@ -104,7 +103,7 @@ class Reconstruction(_Risk):
     @cached_property
     def linking(self) -> FloatArray:
         """eta_a / pi_a over the whole domain of the quasi-identifiers: AD Eq. (9)."""
-        return _return(self.quasi, self.released)
+        return returned(self.quasi, self.released)
 
     @cached_property
     def published(self) -> FloatArray:
@@ -114,7 +113,7 @@ class Reconstruction(_Risk):
     @cached_property
     def guessing(self) -> FloatArray:
         """sigma(a, u) / pi(a, u)."""
-        return _return(self.channels[-1:], self.published, first=1)
+        return returned(self.channels[-1:], self.published, first=1)
 
     @cached_property
     def values(self) -> FloatArray:
@@ -139,7 +138,7 @@ class Reconstruction(_Risk):
         if self.channels[-1].off_diagonal == 0:
             return np.zeros(len(group))
         published, own = self.published[group], (np.arange(len(group)), value)
-        guessing = _return(self.channels[-1:], published, first=1)
+        guessing = returned(self.channels[-1:], published, first=1)
         (slope,) = _return_slopes(self.channels[-1:], published, guessing, first=1)
         of_cells: FloatArray = slope[own] / guessing[own]
         return of_cells
@@ -246,7 +245,7 @@ def row_posterior(posterior: float, sensitive: Channel) -> float:
 # --- (P o P)^T (1/lambda), the way there and back ---------------------------------------------------------------------
 
 
-def _return(channels: Iterable[Channel], released: FloatArray, first: int = 0) -> FloatArray:
+def returned(channels: Iterable[Channel], released: FloatArray, first: int = 0) -> FloatArray:
     """g = (P o P)^T (1/lambda). Where lambda is 0, P[b, a] is 0 for every occupied a: nothing is lost."""
     return product([channel.squared for channel in channels], _reciprocal(released), first)
 

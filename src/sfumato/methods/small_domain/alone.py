@@ -31,27 +31,28 @@ from sfumato.values.arrays import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Statements:
-    """For each sensitive column: which of its values each code has, and which of its values are protected alone."""
+    """What is protected: which codes, and for each of several columns which of its values, with the value of a code."""
 
-    values: tuple[IntArray, ...]  # [codes]
-    protected: tuple[BoolArray, ...]  # [values of the column]
+    codes: BoolArray  # [codes]
+    values: tuple[IntArray, ...] = ()  # [codes], of each column
+    protected: tuple[BoolArray, ...] = ()  # [values of the column]
 
     @classmethod
-    def of(cls, sizes: Sequence[int], counts: IntArray, rho1: Fraction) -> Statements:
+    def of(cls, codes: BoolArray, sizes: Sequence[int], counts: IntArray, rho1: Fraction) -> Statements:
         """Return those of the columns with so many values each; none for a single column."""
         if len(sizes) < 2:
-            return cls((), ())
+            return cls(codes)
         values = tuple(np.asarray(v) for v in np.unravel_index(np.arange(counts.size), tuple(sizes)))
-        return cls(values, tuple(at_most(rho1, np.bincount(v, counts)) for v in values))
+        return cls(codes, values, tuple(at_most(rho1, np.bincount(v, counts)) for v in values))
 
     def gamma(self, codes: IntArray, counts: IntArray, rho2: Fraction) -> Fraction | None:
-        """Return the largest gamma of a block that bounds its protected statements; None: any. None does if it is <= 1.
+        """Return the largest gamma of a block that bounds all that is protected; None: any. None does if it is <= 1.
 
         gamma = 1 + min over A of (rho2 n - C_A) / ((1 - rho2) c_A)
         """
-        rows = int(counts.sum())
-        room = [(rho2 * rows - total) / ((1 - rho2) * top) for total, top in self._protected(codes, counts)]
-        return 1 + min(room) if room else None
+        rows, most = int(counts.sum()), int(counts[self.codes[codes]].max(initial=0))
+        bounded = [*([(most, most)] if most else []), *self._protected(codes, counts)]
+        return 1 + min((rho2 * rows - total) / ((1 - rho2) * top) for total, top in bounded) if bounded else None
 
     def slack(self, codes: IntArray, counts: IntArray, rho2: Fraction) -> float:
         """Return the least rho2 - C_A/n: by how much a block is away from having no gamma."""
@@ -64,9 +65,6 @@ class Statements:
             totals, tops = totals_and_tops(values[codes], counts, protected.size)
             there = protected & (totals > 0)
             yield from zip(totals[there].tolist(), tops[there].tolist(), strict=True)
-
-
-NO_STATEMENTS = Statements((), ())
 
 
 def at_most(rho1: Fraction, counts: IntArray) -> BoolArray:
@@ -84,7 +82,7 @@ def merged_until_bounded(
 
     def cost(block: IntArray) -> float:
         codes, counts = groups.union(block)
-        gamma = block_gamma(groups, codes, counts, rho2, statements)
+        gamma = statements.gamma(codes, counts, rho2)
         if gamma is None:
             return float(counts.sum())
         return math.inf if gamma <= 1 else float(counts.sum() * (1 + codes.size / (gamma - 1)) ** 2)
@@ -105,13 +103,3 @@ def merged_until_bounded(
         blocks[best], costs[best] = merged[best], after[best]
     whole = np.concatenate(blocks)
     return blocks if sum(costs) < cost(whole) else [whole]
-
-
-def block_gamma(
-    groups: Groups, codes: IntArray, counts: IntArray, rho2: Fraction, statements: Statements
-) -> Fraction | None:
-    """Return the largest gamma of a block that bounds its protected values and statements; None: any."""
-    top, rows = int(counts[groups.protected[codes]].max(initial=0)), int(counts.sum())
-    of_values = 1 + (rho2 * rows - top) / ((1 - rho2) * top) if top else None
-    alone = statements.gamma(codes, counts, rho2)
-    return min((gamma for gamma in (of_values, alone) if gamma is not None), default=None)

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import Infeasible, PolicyError, TableError
-from sfumato.methods.small_domain.alone import NO_STATEMENTS, Statements, at_most, block_gamma, merged_until_bounded
+from sfumato.methods.small_domain.alone import Statements, at_most, merged_until_bounded
 from sfumato.methods.small_domain.groups import Groups, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import (
     Merging,
@@ -124,15 +124,24 @@ class Partition:
         return uniform_retention(float(amplification(self.rho1, self.rho2)), self.whole.domain_size)
 
     @property
+    def _log_two_over_delta(self) -> float:
+        return math.log(2 * self.delta.denominator) - math.log(self.delta.numerator)  # of integers, however small it is
+
+    @property
     def eps(self) -> float:
         """eps(Part) = 2 sqrt(ln(2/delta))/|T| sum sqrt|T_i|/p_i: SDR Eq. (12)."""
         spread = sum(math.sqrt(block.size) / block.retention for block in self.blocks)
-        return 2 * math.sqrt(_log_two_over(self.delta)) / self.size * spread
+        return 2 * math.sqrt(self._log_two_over_delta) / self.size * spread
 
     @property
     def valid_bound(self) -> float:
-        """The bound on |f* - f|/|T| of any one value that holds with confidence 1 - delta."""
-        return valid_bound(self.blocks, self.delta)
+        """The bound on |f* - f|/|T| of any one value that holds with confidence 1 - delta.
+
+        f* - f = sum_i (Y_i - E Y_i)/p_i, a sum of |T| independent terms, of which those of T_i span 1/p_i:
+        Hoeffding gives Pr[|f* - f| >= s] <= 2 exp(-2 s^2 / sum |T_i|/p_i^2).
+        """
+        spread = sum(block.size / block.retention**2 for block in self.blocks)
+        return math.sqrt(self._log_two_over_delta / 2 * spread) / self.size
 
     @property
     def mean_retention(self) -> float:
@@ -143,21 +152,6 @@ class Partition:
     def record_retention(self) -> float:
         """The mean of p_i over the records."""
         return _mean_retention(self.blocks)
-
-
-def valid_bound(blocks: Sequence[Block], delta: Fraction) -> float:
-    """Return the bound on |f* - f|/|T| of any one value that holds with confidence 1 - delta.
-
-    f* - f = sum_i (Y_i - E Y_i)/p_i, a sum of |T| independent terms, of which those of T_i span 1/p_i:
-    Hoeffding gives Pr[|f* - f| >= s] <= 2 exp(-2 s^2 / sum |T_i|/p_i^2).
-    """
-    total = sum(block.size for block in blocks)
-    spread = sum(b.size / b.retention**2 for b in blocks)
-    return math.sqrt(_log_two_over(delta) / 2 * spread) / total
-
-
-def _log_two_over(delta: Fraction) -> float:
-    return math.log(2 * delta.denominator) - math.log(delta.numerator)  # of integers, however small delta is
 
 
 def partition(
@@ -187,7 +181,7 @@ def partition(
     _check_feasible(table, protected, rho1, rho2)
     groups = initial_groups(table, protected)
     least = 0 if assurance == "as-published" else minimum_size
-    statements = Statements.of(columns if assurance == "proved" else (), table, rho1)
+    statements = Statements.of(protected, columns if assurance == "proved" else (), table, rho1)
     found = _as_published(groups, rho2) if assurance == "as-published" else _proved(groups, rho2, least, work)
     members, notes = _bounding_columns(groups, found, rho2, statements) if statements.values else found
     return Partition(
@@ -240,7 +234,7 @@ def _proved(groups: Groups, rho2: Fraction, minimum_size: int, work: int) -> Blo
 def _bounding_columns(groups: Groups, found: Blocks, rho2: Fraction, statements: Statements) -> Blocks:
     """Return sub-tables that can bound statements about one column, with what that costs."""
     members = merged_until_bounded(groups, found[0], rho2, statements)
-    before = [_block(groups, block, rho2) for block in found[0]]
+    before = [_block(groups, block, rho2, Statements(groups.protected)) for block in found[0]]
     after = [_block(groups, block, rho2, statements) for block in members]
     if [block.gamma for block in before] == [block.gamma for block in after]:
         return found
@@ -275,10 +269,10 @@ def _search_note(tries: Sequence[Found]) -> str:
     return f"Local search gave up after {spent:,} cells of work; a better partition may exist."
 
 
-def _block(groups: Groups, members: IntArray, rho2: Fraction, statements: Statements = NO_STATEMENTS) -> Block:
+def _block(groups: Groups, members: IntArray, rho2: Fraction, statements: Statements) -> Block:
     codes, counts = groups.union(members)
     codes.flags.writeable = counts.flags.writeable = False
-    gamma = block_gamma(groups, codes, counts, rho2, statements)
+    gamma = statements.gamma(codes, counts, rho2)
     if gamma is None:
         return Block(codes, counts, None, None, 1.0)
     rho1 = rho2 / (rho2 + gamma * (1 - rho2))  # the largest share of an SA' value, or more if a column asks for it
