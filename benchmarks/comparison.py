@@ -30,6 +30,7 @@ from sfumato.engines.deal.anatomy import anatomized, dealing_word, sensitive_val
 from sfumato.engines.rows.mapping import RowMapper, integer_types
 from sfumato.methods.generalization.lattice import generalize
 from sfumato.methods.response.joint import JointTable
+from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import solve
 from sfumato.values.randomness import SecretKey
 
@@ -48,7 +49,7 @@ def optima(counts: npt.NDArray[np.float64], alone: bool) -> list[float]:
             [JointTable.from_array(counts) for _ in ASKED] if alone else [JointTable.from_array(counts)] * len(ASKED)
         )
         work = (
-            partial(solve, table, 1 / asked, risk="reconstruction", scope="quasi-identifiers")
+            partial(solve, pose(table, 1 / asked, risk="reconstruction", scope="quasi-identifiers"))
             for table, asked in zip(tables, ASKED, strict=True)
         )
         times.append([best_of(1, optimum) for optimum in work])

@@ -16,6 +16,7 @@ from response import EMGR, adult
 
 from sfumato.auditor.attackers.linking_guesser import STOPS, repeated_guesses
 from sfumato.methods.response.guessing import limit_success
+from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import solve
 
 RELEASES, SEED = 100, 1
@@ -27,7 +28,7 @@ def main() -> None:
     print(f"the best guesser {limit_success(table):.2%}, the most frequent value for everybody {most_frequent:.2%}")
     print("l  " + "".join(f"{steps:>6} st." for steps in STOPS) + "  the best, 95% limits, people above 1/l")
     for diversity in (2, 5):
-        channels = solve(table, Fraction(1, diversity), risk="reconstruction", scope="both").channels
+        channels = solve(pose(table, Fraction(1, diversity), risk="reconstruction", scope="both")).channels
         found = repeated_guesses(table, channels, 1 / diversity, repetitions=RELEASES, seed=SEED)
         low, high = found.success_limits
         at_stops = "".join(f"{success:>10.2%}" for success in found.at_stops)

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.methods.response.joint import Channel, JointTable
-from sfumato.methods.response.problem import Scope
+from sfumato.methods.response.problem import Scope, pose
 from sfumato.methods.response.risks import Reconstruction
 from sfumato.methods.response.solver import solve
 from sfumato.values.arrays import FloatArray
@@ -61,7 +61,7 @@ def optima(table: JointTable, repetitions: int) -> None:
         for diversity in (2, 3, 4, 5):
             limit = Fraction(1, diversity)
             seconds, found = timed(
-                lambda s=scope, t=limit: solve(table, t, risk="reconstruction", scope=s), repetitions
+                lambda s=scope, t=limit: solve(pose(table, t, risk="reconstruction", scope=s)), repetitions
             )
             diagonals = " ".join(f"{p:.4f}" for p in found.diagonal)
             print(f"  {diversity}  {scope:<18}{seconds:>8.3f}{found.kappa:>11.4f}  {diagonals}", flush=True)
@@ -94,7 +94,7 @@ def equation_9(records: int, repetitions: int) -> None:
 
 def main() -> None:
     if folder := os.environ.get("SFUMATO_DATA"):
-        solve(JointTable.from_array([[3, 1], [1, 3]]), 0.6)  # imports SciPy
+        solve(pose(JointTable.from_array([[3, 1], [1, 3]]), 0.6))  # imports SciPy
         optima(adult(Path(folder), EMGR), repetitions=5)
         optima(adult(Path(folder), WIDE), repetitions=1)
     else:

@@ -10,6 +10,7 @@ import pytest
 from sfumato.auditor.attackers.linking import cell_risks, response_findings, risk_finding, row_risk
 from sfumato.auditor.finding import named
 from sfumato.methods.response.joint import Channel, JointTable
+from sfumato.methods.response.problem import pose
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction, row_posterior
 from sfumato.methods.response.solver import solve
 
@@ -92,7 +93,7 @@ def test_limits_of_groups_are_kept_apart() -> None:
 @pytest.mark.parametrize("name", ["posterior", "reconstruction"])
 def test_what_is_solved_for_is_within_the_bound(name: str) -> None:
     table = JointTable.from_array(np.random.default_rng(3).integers(1, 60, (3, 4, 5)))
-    found = solve(table, Fraction(1, 4), risk=name)  # type: ignore[arg-type]
+    found = solve(pose(table, Fraction(1, 4), risk=name))  # type: ignore[arg-type]
     promised = risk_finding(table, found.channels, Fraction(1, 4), name, True, str)  # type: ignore[arg-type]
     assert (promised.verdict, promised.at_risk) == ("within the bound", 0)
     assert promised.worst == pytest.approx(0.25, abs=1e-6)

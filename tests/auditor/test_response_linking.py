@@ -25,6 +25,7 @@ from sfumato.auditor.audit import audit
 from sfumato.errors import UsageError
 from sfumato.methods.response.guessing import guesses, limit_success
 from sfumato.methods.response.joint import Channel, JointTable, forward, untouched
+from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import solve
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.publish import publish
@@ -278,7 +279,7 @@ def on_adult(real_data: Callable[[str], Path], l: int, repetitions: int) -> Repe
     pairs = [np.unique(rows[name].cast("string").to_numpy(), return_inverse=True) for name in names]
     cells = np.column_stack([codes for _, codes in pairs])
     table = JointTable.from_cells([len(values) for values, _ in pairs], cells, np.ones(len(cells)))
-    channels = solve(table, Fraction(1, l), risk="reconstruction", scope="both").channels
+    channels = solve(pose(table, Fraction(1, l), risk="reconstruction", scope="both")).channels
     return repeated_guesses(table, channels, 1 / l, repetitions=repetitions, seed=1)
 
 

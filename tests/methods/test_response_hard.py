@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.problem import ObjectiveName
+from sfumato.methods.response.problem import ObjectiveName, pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.solver import solve
 from tests.methods.test_response_risks import OBJECTIVE_NAMES
@@ -20,7 +20,7 @@ def test_an_optimum_reaches_its_limits_also_where_rows_depend_on_each_other(obje
     counts[1, 1, 0, 2:4] = 7, 11
     table = JointTable.from_array(counts)
     for limit in np.linspace(0.78, 0.998, 110).tolist():
-        found = solve(table, limit, objective=objective)
+        found = solve(pose(table, limit, objective=objective))
         assert found.risk > limit * (1 - 1e-5)
         assert found.objective < 100
 
@@ -52,4 +52,4 @@ def test_estimates_without_bound_are_no_warning(objective: ObjectiveName, counts
     """Beyond the least limits that can be reached multipliers and B may overflow; the verdict is what counts."""
     table = JointTable.from_array(np.array(counts))
     with pytest.raises(RiskOutOfReach):
-        solve(table, np.array(limits), risk="link", scope="quasi-identifiers", objective=objective)
+        solve(pose(table, np.array(limits), risk="link", scope="quasi-identifiers", objective=objective))

@@ -19,6 +19,7 @@ from sfumato.errors import Infeasible, PolicyError, UsageError
 from sfumato.methods.response.estimating import NO_GUARANTEE, likely_worst
 from sfumato.methods.response.figures import ResponseFigures
 from sfumato.methods.response.joint import ARRAYS, MOST_CELLS, Channel, JointTable
+from sfumato.methods.response.problem import pose
 from sfumato.methods.response.request import Axes
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction
 from sfumato.methods.response.solver import solve
@@ -190,8 +191,8 @@ def test_a_shared_axis_changes_no_optimum(risk: Any) -> None:
         still, noise = ([Channel.from_diagonal(d, p or 1 / d) for d in table.sizes] for p in (1.0, 0.0))
         ends = still, (still[0], noise[1], still[2], noise[3])  # what may be randomized: not at all, and entirely
         limit = float(np.mean([kind(table, tuple(end)).values.max() for end in ends]))
-        whole = solve(table, limit, risk=risk, fixed=[0, 2])
-        merged = solve(Axes.of(profile, ["zip", "sex"]).table, limit, risk=risk, fixed=[1])
+        whole = solve(pose(table, limit, risk=risk, fixed=[0, 2]))
+        merged = solve(pose(Axes.of(profile, ["zip", "sex"]).table, limit, risk=risk, fixed=[1]))
         assert merged.kappa == pytest.approx(whole.kappa, rel=1e-6)
         assert merged.risk == pytest.approx(whole.risk, rel=1e-6)
 
@@ -232,7 +233,7 @@ def test_the_worst_cells_are_among_those_looked_at(real_data: Callable[[str], Pa
     roles = {**dict.fromkeys(names[:-1], "quasi_identifier"), names[-1]: "sensitive"}
     table = Axes.of(counted(rows.select(names), asked(roles=roles))).table
     for limit in (1 / 2, 1 / 3, 1 / 5):
-        channels = solve(table, limit, risk="reconstruction").channels
+        channels = solve(pose(table, limit, risk="reconstruction")).channels
         group, value = likely_worst(table, channels, 20).T
         for risk in (Reconstruction, Link):
             values = risk(table, channels).values.reshape(table.counts.shape)

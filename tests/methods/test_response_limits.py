@@ -40,14 +40,14 @@ def test_with_limits_by_group_a_point_with_retention_can_be_the_only_way() -> No
     problem = pose(table, limits, "link")
     assert not problem.least_without_retention
     assert problem.largest(np.full(2, -40.0)) == pytest.approx(1.054, abs=5e-4)
-    found = solve(table, limits, risk="link")
+    found = solve(pose(table, limits, risk="link"))
     risks = Link(table, found.channels).values.reshape(table.counts.shape)
     assert (risks <= limits).all()
     assert (risks / limits).max() > 1 - 1e-6
     ratios = [problem.largest(-np.array(x)) for x in combinations(np.geomspace(0.01, 40, 30), repeat=2)]
     with pytest.raises(RiskOutOfReach, match="was found to be"):
-        solve(table, limits * min(ratios) * 0.9, risk="link")
-    assert solve(table, limits * min(ratios) * 1.0001, risk="link").risk > 0
+        solve(pose(table, limits * min(ratios) * 0.9, risk="link"))
+    assert solve(pose(table, limits * min(ratios) * 1.0001, risk="link")).risk > 0
 
 
 def test_parameters_that_break_a_limit_are_no_response() -> None:
@@ -72,10 +72,10 @@ def test_a_limit_of_one_in_a_group_is_none() -> None:
     """A lone record's posterior of 1 is allowed by its own limit, whatever the others ask for."""
     table = JointTable.from_array([[0, 1], [6, 4], [5, 5]])
     limits = np.where(table.groups == 0, 1, 0.55)
-    free = solve(table, limits, risk="reconstruction", scope="quasi-identifiers")
+    free = solve(pose(table, limits, risk="reconstruction", scope="quasi-identifiers"))
     risks = Reconstruction(table, free.channels).values.reshape(3, 2)
     assert risks[1:].max() <= 0.55
-    assert solve(table, limits * np.array([[1.0], [2], [2]]), risk="reconstruction").noise == (0, 0)
+    assert solve(pose(table, limits * np.array([[1.0], [2], [2]]), risk="reconstruction")).noise == (0, 0)
     assert risks[0].max() > 0.55
 
 
@@ -153,7 +153,7 @@ def test_posterior_with_limits_by_group_is_kept_or_refused_exactly() -> None:
             continue
         exact = released_limits(table, limits, set(range(len(table.sizes) - 1)) - {*problem.free})
         try:
-            noise = solve(table, limits, fixed=kept).noise
+            noise = solve(pose(table, limits, fixed=kept)).noise
             found += 1
             belief = exact_posterior(table, noise)
             assert all(belief.get(cell, 0) <= Fraction(limit) for cell, limit in exact.items() if limit < 1)
@@ -172,12 +172,12 @@ def test_a_strict_limit_for_women_does_not_hold_men_whose_sex_stays_as_it_is() -
     """60 of 100 men have the first value, which no noise in the city changes; of women 30 of 100."""
     table = JointTable.from_array([[[60, 20], [0, 20]], [[20, 30], [10, 40]]])
     limits = np.array([[0.9, 0.9]] * 2 + [[0.35, 0.9]] * 2)
-    found = solve(table, limits, fixed=[0])
+    found = solve(pose(table, limits, fixed=[0]))
     belief = exact_posterior(table, found.noise)
     assert max(belief[(1, city), 0] for city in (0, 1)) <= Fraction(35, 100) < belief[(0, 0), 0]
     assert found.worst in ((1, 0, 0), (1, 1, 0))
     with pytest.raises(RiskOutOfReach):
-        solve(table, limits)  # else sex is mixed, and so are the limits
+        solve(pose(table, limits))  # else sex is mixed, and so are the limits
 
 
 # --- limits that are met exactly --------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_what_the_table_keeps_as_it_is_is_decided_exactly(risk: RiskName) -> Non
             for given in (limit, by_cell):
                 assert pose(table, given, risk).kept_as_it_is() is kept
                 if kept:
-                    found = solve(table, given, risk=risk)
+                    found = solve(pose(table, given, risk=risk))
                     assert (found.noise, found.kappa, found.risk) == ((0,) * len(table.sizes), 1, float(limit))
 
 
@@ -215,12 +215,12 @@ def test_a_float_is_the_number_that_it_is() -> None:
 def test_a_limit_that_only_pure_noise_reaches_is_not_said_to_be_below_the_risk(risk: RiskName) -> None:
     table = JointTable.from_array([[30, 20], [20, 30]])
     with pytest.raises(RiskOutOfReach) as error:
-        solve(table, Fraction(1, 2), risk=risk)
+        solve(pose(table, Fraction(1, 2), risk=risk))
     assert error.value.message.startswith(
         f"The risk '{risk}' is no smaller than its limit of 0.5, up to rounding, even without any retention: "
     )
     assert " cell(s) stay at their limits" in error.value.message
     assert len(error.value.cells) == {"posterior": 2, "link": 4}[risk]
     with pytest.raises(RiskOutOfReach, match=r"is 0.5 at the least, above its limit of 0.4999999999: "):
-        solve(table, Fraction("0.4999999999"), risk=risk)
-    assert solve(table, Fraction("0.5000000001"), risk=risk).risk > 0.5
+        solve(pose(table, Fraction("0.4999999999"), risk=risk))
+    assert solve(pose(table, Fraction("0.5000000001"), risk=risk)).risk > 0.5

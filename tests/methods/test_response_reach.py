@@ -15,7 +15,7 @@ from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Problem, Response, Scope, pose
 from sfumato.methods.response.reach import RiskOutOfReach, least_ratio, refuted, suppressing
 from sfumato.methods.response.risks import RiskName
-from sfumato.methods.response.solver import answer, solve
+from sfumato.methods.response.solver import solve
 from sfumato.values.arrays import FloatArray
 from tests.methods.test_response_risks import tables
 
@@ -54,7 +54,7 @@ def relaxed(given: Problem, factor: float) -> Problem:
 
 def outcome(given: Problem) -> Response | RiskOutOfReach:
     try:
-        return answer(given)
+        return solve(given)
     except RiskOutOfReach as error:
         return error
 
@@ -74,7 +74,7 @@ def test_what_brute_force_keeps_is_not_refused(number: int) -> None:
             larger = relaxed(given, found * (1 + 1e-6))
             assert not refuted(larger)
             if not larger.kept_as_it_is():
-                assert any(answer(larger).noise)
+                assert any(solve(larger).noise)
     assert tight >= number // 10
     assert proved >= number // 3
 
@@ -126,7 +126,7 @@ def test_in_a_large_domain_nothing_is_searched_for_what_is_proved(monkeypatch: p
     monkeypatch.setattr(solver, "_lowest", no_search)
     monkeypatch.setattr(solver, "IN_VAIN", 0.0)
     with pytest.raises(RiskOutOfReach) as error:
-        answer(pose(CLINIC, limits, "link"))
+        solve(pose(CLINIC, limits, "link"))
     assert error.value.message == (
         "The risk 'link' was found to be 0.762519 at the least of a few points, above its limit of 0.6, and is 1.1 "
         "times its limit or more in some cell, whatever the parameters: 1 cell(s) stay above their limits, "
@@ -134,14 +134,14 @@ def test_in_a_large_domain_nothing_is_searched_for_what_is_proved(monkeypatch: p
     )
     assert error.value.cells.tolist() == [[1, 0]]
     with pytest.raises(AssertionError, match="change the verdict"):
-        answer(pose(CLINIC, np.array([[0.55, 1], [0.62, 1]]), "link"))
+        solve(pose(CLINIC, np.array([[0.55, 1], [0.62, 1]]), "link"))
 
 
 def test_a_refusal_that_is_not_proved_says_what_was_found() -> None:
     """Women have the value more often, so that only mixing helps the men, and it leaves .6 to them."""
     table = JointTable.from_array([[28, 12], [32, 28]])
     with pytest.raises(RiskOutOfReach, match=r"was found to be 0\.6 at the least, above its limit of 0\.59.*\)\.$"):
-        answer(pose(table, np.array([[0.59, 1], [0.9, 1]]), "link"))
+        solve(pose(table, np.array([[0.59, 1], [0.9, 1]]), "link"))
 
 
 def test_a_search_takes_no_larger_domain_than_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_a_search_takes_no_larger_domain_than_the_table(monkeypatch: pytest.Monk
     given = pose(table, np.array([[0.59, 0.9], [0.9, 0.9]]), "link")
     monkeypatch.setattr(joint, "MOST_CELLS", table.evaluated_cells(dense=True))
     with pytest.raises(RiskOutOfReach, match=r"was found to be 0\.6 at the least"):
-        answer(given)
+        solve(given)
 
 
 def test_a_search_from_the_diagonal_alone_would_miss_a_corner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,8 +187,8 @@ def test_suppression_is_proposed_down_to_where_it_helps(risk: RiskName, scope: S
     enough = float(least) * (1.09 if risk == "reconstruction" else 1.01)
     assert suppressing(pose(SKEWED, enough, risk, scope, ()), enough)
     with pytest.raises(RiskOutOfReach):
-        solve(SKEWED, enough, risk=risk, scope=scope)
-    assert any(solve(EVEN, enough, risk=risk, scope=scope).noise)
+        solve(pose(SKEWED, enough, risk=risk, scope=scope))
+    assert any(solve(pose(EVEN, enough, risk=risk, scope=scope)).noise)
     for in_vain in (least, float(least), float(least) * 0.9):
         assert not suppressing(pose(SKEWED, in_vain, risk, scope, ()), in_vain)
 

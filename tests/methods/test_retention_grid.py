@@ -48,8 +48,8 @@ def planned(counts: np.ndarray = CLINIC, limit: str = "0.4") -> Plan:
 
 def test_t10_the_best_integers_differ_for_all_six_candidates_and_those_of_the_grid_for_fewer() -> None:
     tables = [JointTable.from_array(counts) for counts in candidates()]
-    assert len({solve(table, 0.4).noise for table in tables}) == 6
-    assert len({settled(pose(t, 0.4, "posterior"), solve(t, 0.4)).noise for t in tables}) == 5
+    assert len({solve(pose(table, 0.4)).noise for table in tables}) == 6
+    assert len({settled(pose(t, 0.4, "posterior"), solve(pose(t, 0.4))).noise for t in tables}) == 5
 
 
 def test_t10_in_a_table_of_ten_thousands_one_record_seldom_changes_a_digit() -> None:
@@ -61,7 +61,7 @@ def test_t10_in_a_table_of_ten_thousands_one_record_seldom_changes_a_digit() -> 
         counts = known.copy()
         counts[tuple(rng.integers(0, known.shape))] += 1
         table = JointTable.from_array(counts)
-        best.add((found := solve(table, 0.3)).noise)
+        best.add((found := solve(pose(table, 0.3))).noise)
         published.add(settled(pose(table, 0.3, "posterior"), found).noise)
     assert len(best) > 10
     assert len(published) == 1
@@ -74,7 +74,7 @@ def test_t10_the_limit_is_kept_on_the_grid_and_no_retention_can_be_a_step_larger
     table = JointTable.from_array(rng.integers(1, 60, (3, 4, 2, 5)))
     limit = float(rng.uniform(0.3, 0.45))
     problem = pose(table, limit, risk)  # type: ignore[arg-type]
-    best = solve(table, limit, risk=risk)  # type: ignore[arg-type]
+    best = solve(pose(table, limit, risk=risk))  # type: ignore[arg-type]
     found = settled(problem, best)
     assert problem.within(problem.risk(table, found.channels))
     assert all(is_on_grid(channel.matrix) for channel in found.channels if channel.noise)
@@ -93,7 +93,7 @@ def test_t10_a_limit_that_no_point_nearby_keeps_is_refused_with_the_least_risk_f
     table = JointTable.from_array(CLINIC)
     problem = pose(table, 0.381, "link")
     with pytest.raises(RiskOutOfReach, match=r"at the least of a few points, above its limit of 0.381"):
-        settled(problem, solve(table, 0.41, risk="link"))
+        settled(problem, solve(pose(table, 0.41, risk="link")))
 
 
 def test_t10_plan_and_manifest_say_that_the_matrices_tell_something(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from sfumato.methods.response.guessing import guesses, limit_success
 from sfumato.methods.response.joint import Channel, Channels, JointTable, kappa, untouched
-from sfumato.methods.response.problem import Scope
+from sfumato.methods.response.problem import Scope, pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction
 from sfumato.methods.response.solver import solve
@@ -122,7 +122,7 @@ def test_table_3_is_not_better(emgrw: JointTable, scope: Scope, diversity: int) 
     """With the larger of 1/l and the printed point's own risk as the limit, ours never costs more."""
     theirs = printed(emgrw, scope, diversity)
     limit = max(1 / diversity, float(Reconstruction(emgrw, theirs).values.max()))
-    ours = solve(emgrw, limit, risk="reconstruction", scope=scope)
+    ours = solve(pose(emgrw, limit, risk="reconstruction", scope=scope))
     assert ours.risk <= limit
     assert ours.kappa < kappa(theirs)
     if (scope, diversity) == ("quasi-identifiers", 3):
@@ -142,7 +142,7 @@ OURS: dict[Scope, list[float]] = {
 @pytest.mark.parametrize(("scope", "diversity"), CASES)
 def test_the_limit_holds_exactly(emgrw: JointTable, scope: Scope, diversity: int) -> None:
     """In integers, for every cell: on what is sampled the risk is at most 1/l, and reaches it."""
-    found = solve(emgrw, Fraction(1, diversity), risk="reconstruction", scope=scope)
+    found = solve(pose(emgrw, Fraction(1, diversity), risk="reconstruction", scope=scope))
     exact = upper_risk(emgrw, found.noise)
     assert exact <= Fraction(1, diversity)
     assert exact > Fraction(1, diversity) * (1 - Fraction(1, 10**8))
@@ -181,12 +181,13 @@ def test_rr_both_costs_least_and_more_privacy_costs_more(emgrw: JointTable) -> N
     """AD Fig. 3 and 4, in expectation: errors grow with l, RR-Both's are least, and fall as 1/N."""
     limits = [Fraction(1, n) for n in (2, 3, 4, 5)]
     errors = [
-        [solve(emgrw, limit, risk="reconstruction", scope=scope).expected_error for limit in limits] for scope in SCOPES
+        [solve(pose(emgrw, limit, risk="reconstruction", scope=scope)).expected_error for limit in limits]
+        for scope in SCOPES
     ]
     assert all(a < b for curve in errors for a, b in pairwise(curve))
     assert all(b < a * (1 + 1e-7) for a, b in zip(*errors, strict=True))
     double = JointTable(emgrw.sizes, emgrw.groups, 2 * emgrw.counts)
-    again = solve(double, limits[1], risk="reconstruction")
+    again = solve(pose(double, limits[1], risk="reconstruction"))
     assert 2 * again.expected_error == pytest.approx(errors[1][1], rel=1e-9)
 
 
@@ -194,7 +195,7 @@ def test_rr_both_costs_least_and_more_privacy_costs_more(emgrw: JointTable) -> N
 def test_rr_s_cannot_be_had(emgrw: JointTable, diversity: int) -> None:
     """283 groups have one sensitive value: their risk is 1 whatever p_s is, also at the printed ones."""
     with pytest.raises(RiskOutOfReach) as error:
-        solve(emgrw, Fraction(1, diversity), risk="reconstruction", scope="sensitive")
+        solve(pose(emgrw, Fraction(1, diversity), risk="reconstruction", scope="sensitive"))
     assert error.value.least == pytest.approx(1, rel=1e-12)
     assert error.value.single_valued == 283
     assert "Randomize attribute(s) 0, 1, 2, 3 too" in error.value.hint
@@ -220,7 +221,7 @@ def drawn(table: JointTable, channels: Channels, rng: np.random.Generator) -> Fl
 
 def test_guessing_the_likeliest_value_hits_more_often(emgrw: JointTable) -> None:
     """At l = 2 the paper's risk is 1/2 for the worst cell; the guesser is right about 73% of all people."""
-    found = solve(emgrw, Fraction(1, 2), risk="reconstruction")
+    found = solve(pose(emgrw, Fraction(1, 2), risk="reconstruction"))
     guessed = next(guesses(emgrw, found.channels, drawn(emgrw, found.channels, np.random.default_rng(1)), [300]))
     assert guessed.success == pytest.approx(0.732, abs=0.005)
     assert limit_success(emgrw) == pytest.approx(0.7415, abs=5e-5)
@@ -236,7 +237,7 @@ def test_counting_all_hits_or_beliefs_exceeds_the_limit(emgrw: JointTable) -> No
 def test_no_posterior_of_one_half_on_emgrw(emgrw: JointTable) -> None:
     """73.9% work for a private employer: no noise in the quasi-identifiers hides that."""
     with pytest.raises(RiskOutOfReach) as error:
-        solve(emgrw, Fraction(1, 2), risk="posterior")
+        solve(pose(emgrw, Fraction(1, 2), risk="posterior"))
     assert error.value.least == pytest.approx(0.738877, abs=1e-6)
     assert error.value.cells.tolist() == [[-1, -1, -1, -1, 2]]
 
@@ -244,13 +245,13 @@ def test_no_posterior_of_one_half_on_emgrw(emgrw: JointTable) -> None:
 def test_posterior_limits_on_esgro(real_data: Data) -> None:
     """Occupation is at most 13.4%: 1/2 costs kappa 8.76 where the paper's risk costs 1.80."""
     table = adult(real_data, ESGR, "occupation")
-    proved = [solve(table, Fraction(1, n), risk="posterior") for n in (2, 3, 5, 7)]
+    proved = [solve(pose(table, Fraction(1, n), risk="posterior")) for n in (2, 3, 5, 7)]
     costs = [found.kappa for found in proved]
     assert costs[:2] == pytest.approx([8.762421, 56.638847], abs=1e-6)
     assert len(costs) == 4
     for found, diversity in zip(proved, (2, 3, 5, 7), strict=True):
         assert Posterior(table, found.channels).values.max() <= 1 / diversity
-    published = solve(table, Fraction(1, 2), risk="reconstruction")
+    published = solve(pose(table, Fraction(1, 2), risk="reconstruction"))
     assert published.kappa == pytest.approx(1.799025, abs=1e-6)
-    linked = solve(table, Fraction(1, 2), risk="link")
+    linked = solve(pose(table, Fraction(1, 2), risk="link"))
     assert published.kappa < linked.kappa == pytest.approx(3.211915, abs=1e-6)

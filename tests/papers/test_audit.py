@@ -20,6 +20,7 @@ from sfumato.auditor.finding import Finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.claims.claim import BOTH
+from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import solve
 from sfumato.methods.robustness import group_records, merge_records
 from sfumato.methods.small_domain.method import uniform_matrix
@@ -133,7 +134,7 @@ def test_the_proved_minimum_size_leaves_a_small_excess(real_data: Data) -> None:
 def test_esgro_at_l_3(real_data: Data) -> None:
     """Within the bound for one who sees the published quasi-identifiers; above 1/3, and not covered, for the others."""
     table = adult(real_data, ESGR, "occupation")
-    made = solve(table, Fraction(1, 3), risk="posterior", scope="quasi-identifiers")
+    made = solve(pose(table, Fraction(1, 3), risk="posterior", scope="quasi-identifiers"))
     findings = {f.attacker: f for f in response_findings(table, made.channels, Fraction(1, 3), "posterior", str)}
     assert (findings["posterior"].verdict, findings["posterior"].at_risk) == ("within the bound", 0)
     assert findings["row"].worst == 1  # occupations are published untouched

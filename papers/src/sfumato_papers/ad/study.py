@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.methods.generalization.lattice import generalize
-from sfumato.methods.response.problem import Response
+from sfumato.methods.response.problem import Response, pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import RiskName
 from sfumato.methods.response.solver import solve
@@ -79,7 +79,7 @@ def solved(data: Data, names: tuple[str, ...], limit: Fraction, risk: RiskName, 
     """Return the parameters of least cost; None if no parameters keep the limit."""
     try:
         scope = "both" if both else "quasi-identifiers"
-        return solve(joint(data, names).table, limit, risk=risk, scope=scope)  # type: ignore[arg-type]
+        return solve(pose(joint(data, names).table, limit, risk=risk, scope=scope))  # type: ignore[arg-type]
     except RiskOutOfReach:
         return None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import Channel, Channels, kappa, untouched
-from sfumato.methods.response.problem import Response
+from sfumato.methods.response.problem import Response, pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction
 from sfumato.methods.response.solver import solve
@@ -289,7 +289,7 @@ def _listed(costs: Iterable[float]) -> str:
 
 def _proved(table: Joint) -> str:
     try:
-        return f"kappa {solve(table.table, Fraction(1, 2), risk='posterior').kappa:.2f}"
+        return f"kappa {solve(pose(table.table, Fraction(1, 2), risk='posterior')).kappa:.2f}"
     except RiskOutOfReach as problem:
         return f"cannot be had: one value has {problem.least:.1%} of the records"
 

@@ -13,6 +13,7 @@ from statistics import median
 import numpy as np
 
 from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import solve
 from sfumato_papers.ad.competitors import Anatomized, anatomize
 from sfumato_papers.ad.response import Randomized
@@ -97,7 +98,7 @@ def _timed(setting: Setting, name: str, table: Joint, l: int) -> Timed:
     rng, levels, counts = generator(setting.seed, l), hierarchies(setting.data, table), np.bincount(table.codes[:, -1])
 
     def randomize() -> None:
-        found = solve(table.table, Fraction(1, l), risk="reconstruction", scope="both")
+        found = solve(pose(table.table, Fraction(1, l), risk="reconstruction", scope="both"))
         Randomized.drawn(table.table, found.channels, rng)
 
     def group() -> None:

@@ -52,12 +52,6 @@ class Kappa:
         return np.array([-2 * (c.size - 1) / (c.retention**2 + c.size - 1) for c in channels])
 
 
-def uniform_error(table: JointTable, combinations: int) -> float:
-    """Return ||pi - 1/D||^2 over all D combinations: the error of who holds them to be alike, without any release."""
-    shares = table.counts / table.records
-    return float((shares**2).sum()) - 1 / combinations
-
-
 @dataclass(frozen=True, eq=False)
 class ChiSquare:
     """The squared error of each occupied cell relative to the cell: AD's chi-square distance, expected.

@@ -32,12 +32,10 @@ ANOTHER = "choose another method"
 class RiskOutOfReach(Infeasible):
     """No parameters keep the limit."""
 
-    def __init__(self, message: str, least: float, excess: float, cells: IntArray, single: int) -> None:
+    def __init__(self, message: str, least: float, cells: IntArray) -> None:
         super().__init__(message)
         self.least = least  # the risk, at its least, of the cell that exceeds its limit most
-        self.excess = excess  # that over its limit
         self.cells = cells  # the codes of the cells above their limits, a row for each
-        self.single_valued = single  # groups among them whose records all have one sensitive value
 
 
 def out_of_reach(problem: Problem, x: FloatArray, searched: bool = True) -> RiskOutOfReach:
@@ -59,7 +57,7 @@ def out_of_reach(problem: Problem, x: FloatArray, searched: bool = True) -> Risk
         f"{len(cells):,} cell(s) stay {where} their limits, in {len(np.unique(cells[:, :-1], axis=0)):,} group(s)"
     )
     message += f", {single:,} of which have a single sensitive value." if single else "."
-    return RiskOutOfReach(message, least, float(ratio[worst]), cells, single)
+    return RiskOutOfReach(message, least, cells)
 
 
 def _compared(problem: Problem, least: float, limit: float, alike: bool, searched: bool) -> tuple[str, str]:
@@ -148,26 +146,14 @@ def suppressing(problem: Problem, limits: Fraction | float | FloatArray) -> str:
 # --- limits that can be kept ------------------------------------------------------------------------------------------
 
 
-def larger(problem: Problem, error: RiskOutOfReach) -> str:
-    """Propose limits that can be kept: one for all, or all of them by a factor."""
-    low, high = float(problem.limits.min()), float(problem.limits.max())
-    if low < high:
-        factor = "limits that are larger by a factor"
-        return between(error.excess, problem.untouched, factor, problem.least_without_retention)
-    return between(error.least, problem.untouched * low)
-
-
-def between(least: float, untouched: float, what: str = "a limit", noise: bool = True) -> str:
-    """Propose one above the least that can be kept, and below what the table keeps as it is; if there is any.
-
-    `noise` tells whether the least is that without any retention.
-    """
+def between(least: float, untouched: float) -> str:
+    """Propose a limit above the least, all noise, and below what the table keeps as it is; if there is one."""
     low, high = _six_digits(least * (1 - ROUNDING), ROUND_CEILING), _six_digits(untouched, ROUND_FLOOR)
     if low >= high:
         return ""
     most = math.ceil(1 / low) - 1  # the largest l with 1/l above
     also = f" (l = {most})" if most > 1 and 1 / most < high else ""
-    return f"ask for {what} above {low:f}{', where all would be noise,' if noise else ''} and below {high:f}{also}"
+    return f"ask for a limit above {low:f}, where all would be noise, and below {high:f}{also}"
 
 
 def _six_digits(x: float, rounding: str) -> Decimal:

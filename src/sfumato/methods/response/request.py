@@ -22,10 +22,10 @@ import numpy.typing as npt
 from sfumato.errors import Infeasible
 from sfumato.methods.response.joint import Channel, Channels, JointTable
 from sfumato.methods.response.method import RandomizedResponse
-from sfumato.methods.response.problem import Kappa, Limit, Limits, Problem, Response, pose, uniform_error
+from sfumato.methods.response.problem import Kappa, Limit, Limits, Problem, Response, pose
 from sfumato.methods.response.reach import out_of_reach
 from sfumato.methods.response.risks import RISKS, Risk
-from sfumato.methods.response.solver import answer
+from sfumato.methods.response.solver import solve
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, Value
 from sfumato.values.matrix.grid import next_down, next_up, noise_of, rounded_down
@@ -157,7 +157,7 @@ class Request:
 
     def best(self) -> Response:
         """Return the parameters with the least cost; raise `Infeasible` if there are none."""
-        return answer(self.problem)
+        return solve(self.problem)
 
     def answered(self, best: Response | None = None) -> Response:
         """Return those that are published, on the grid next to the best; raise `Infeasible` if there are none."""
@@ -194,8 +194,9 @@ class Request:
 
     @property
     def uniform_error(self) -> float:
-        """The same of one who holds all combinations to be alike, without any release."""
-        return uniform_error(self.axes.table, self.axes.profile.domain.size)
+        """||pi - 1/D||^2 over all D combinations: that of one who holds them to be alike, without any release."""
+        shares = self.axes.table.counts / self.axes.table.records
+        return float((shares**2).sum()) - 1 / self.axes.profile.domain.size
 
 
 # --- on the grid ------------------------------------------------------------------------------------------------------

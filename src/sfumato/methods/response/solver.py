@@ -19,26 +19,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
-from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.problem import (
-    Kappa,
-    Limit,
-    Limits,
-    ObjectiveName,
-    Problem,
-    Response,
-    Scope,
-    pose,
-    uniform_error,
-)
-from sfumato.methods.response.reach import ANOTHER, RiskOutOfReach, either, larger, out_of_reach, refuted, suppressing
-from sfumato.methods.response.risks import Risk, RiskName
+from sfumato.methods.response.problem import Problem, Response
+from sfumato.methods.response.reach import out_of_reach, refuted
+from sfumato.methods.response.risks import Risk
 from sfumato.values.arrays import FloatArray, IntArray
 
 Function = Callable[[FloatArray], FloatArray]
@@ -101,51 +90,16 @@ FLOOR = 1e-6
 """The least r^2 in that search: below, slopes would be lost in rounding."""
 
 
-def solve(
-    table: JointTable,
-    limit: Limit,
-    *,
-    risk: RiskName = "posterior",
-    scope: Scope = "both",
-    fixed: Collection[int] = (),
-    objective: ObjectiveName = "l2",
-) -> Response:
+def solve(given: Problem) -> Response:
     """Return the parameters with the least objective found, among those that keep every limit; see AD Problem 1.
 
-    `fixed` are attributes, by number, that stay untouched though they are in scope. Raises `RiskOutOfReach`.
+    Raises `RiskOutOfReach`.
 
     >>> table = JointTable.from_array([[20, 30, 22], [12, 8, 8]])  # AD Table 1: 28 women, 12 of them with cancer
-    >>> found = solve(table, 1 / 3, risk="reconstruction", scope="quasi-identifiers")
+    >>> found = solve(pose(table, 1 / 3, risk="reconstruction", scope="quasi-identifiers"))
     >>> [round(p, 4) for p in found.diagonal], found.worst, found.risk <= 1 / 3
     ([0.7879, 1.0], (0, 1), True)
     """
-    given = pose(table, limit, risk, scope, fixed, objective)
-    try:
-        return answer(given)
-    except RiskOutOfReach as error:
-        wider = _wider(given, pose(table, limit, risk, objective=objective))
-        way = wider or suppressing(given, limit.values if isinstance(limit, Limits) else limit)
-        error.hint = either(way, larger(given, error)) or either(ANOTHER)
-        raise
-
-
-def _wider(given: Problem, wider: Problem) -> str:
-    """Say which attributes would have to be randomized too, if that was tried and is better than no release."""
-    table = given.table
-    if wider.free == given.free or not given.is_quick(QUICK):
-        return ""
-    try:
-        found = answer(wider)
-    except RiskOutOfReach:
-        return ""
-    if Kappa(table).expected_error(found.channels) > uniform_error(table, math.prod(table.sizes)):
-        return ""
-    names = table.names or range(len(table.sizes))
-    return f"randomize attribute(s) {', '.join(str(names[k]) for k in wider.free if k not in given.free)} too"
-
-
-def answer(given: Problem) -> Response:
-    """Return the same for a problem as it is posed; what is raised has no hint."""
     x = np.zeros(len(given.free))
     if not given.kept_as_it_is():
         within = inside(given)
