@@ -33,8 +33,7 @@ from sfumato.values.requirement import Requirement, RiskLimit
 from sfumato.values.section import InputRule, Section
 from sfumato.values.text import did_you_mean, near_file
 
-UNDECIDED = "DECIDE"
-"""How a text begins that `init` puts where it does not know what the publisher wants."""
+UNDECIDED = "DECIDE"  # how a text begins that `init` puts where it does not know what the publisher wants
 
 _ONE_BEFOREHAND = 'keep one row of each person in the table, drawn at random, or say "per-row"'
 _HASHED: dict[str, Any] = {

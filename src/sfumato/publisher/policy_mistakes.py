@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from sfumato.values.text import nearest
 
-Sections = Mapping[str, tuple[str, ...]]
-"""The keys of each section of a policy, by its heading, "" for the top."""
+Sections = Mapping[str, tuple[str, ...]]  # the keys of each section of a policy, by its heading, "" for the top
 
 DOCUMENTED = "docs/policy.md shows a complete policy."
 

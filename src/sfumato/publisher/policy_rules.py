@@ -259,8 +259,7 @@ OWN_KEYS: dict[type[Requirement], tuple[str, ...]] = {
     Robustness: ("r",),
 }
 """The keys of requirements that some methods take, instead of all others."""
-LIMITS = ("rho1", "rho2", "tolerance", "gamma", "epsilon", "l", "r", "risk_limit")
-"""The numbers of a requirement."""
+LIMITS = ("rho1", "rho2", "tolerance", "gamma", "epsilon", "l", "r", "risk_limit")  # the numbers of a requirement
 
 
 class RequirementRule(Section):

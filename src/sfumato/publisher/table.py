@@ -33,8 +33,7 @@ from sfumato.values.profile import uniqueness as summary
 from sfumato.values.randomness import SecretKey
 from sfumato.values.text import nearest
 
-NUMBERS = ("int", "uint", "halffloat", "float", "double", "decimal")
-"""How the names of Arrow's types of numbers begin."""
+NUMBERS = ("int", "uint", "halffloat", "float", "double", "decimal")  # how the names of Arrow's types of numbers begin
 OPAQUE = (
     pa.types.is_nested,
     pa.types.is_binary,
@@ -51,8 +50,7 @@ DELIMITERS = {";": ";", "\t": "\\t", "|": "|"}
 ROLES_HINT = "identifier or drop (both leave it out), quasi_identifier, sensitive or other (kept)"
 PER_ROW = '"per-row" (publish all; what is learned of a person adds up over the rows)'
 SMALL_TABLE = 1_000_000
-SMALL_FILE = 50_000_000
-"""Rows, or bytes of a CSV file, up to which records that are alone are counted unasked."""
+SMALL_FILE = 50_000_000  # rows, or bytes of a CSV file, up to which records that are alone are counted unasked
 
 
 def no_progress(rows: int) -> None:

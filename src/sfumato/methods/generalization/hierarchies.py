@@ -20,8 +20,7 @@ from sfumato.values.arrays import FloatArray
 
 CodeArray = npt.NDArray[np.intp]
 
-Node = tuple[int, ...]
-"""A level for each quasi-identifier."""
+Node = tuple[int, ...]  # a level for each quasi-identifier
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,8 @@ from sfumato.values.randomness import simulation
 from sfumato.values.requirement import Number, RiskLimit, exact
 from sfumato.values.text import many
 
-CANDIDATES = 500
-"""Groups that are looked at more closely for each kind of risk, before some are chosen."""
-
-AT_ONCE = 1 << 22
-"""Numbers in memory at a time."""
+CANDIDATES = 500  # groups that are looked at more closely for each kind of risk, before some are chosen
+AT_ONCE = 1 << 22  # numbers in memory at a time
 
 NO_GUARANTEE = (
     "ESTIMATE, NO GUARANTEE: some cells that are likely to be the worst were looked at, by drawn releases. The figures "

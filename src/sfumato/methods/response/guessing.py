@@ -20,8 +20,7 @@ import numpy as np
 from sfumato.methods.response.joint import Channel, JointTable, product
 from sfumato.values.arrays import FloatArray, IntArray
 
-GAP = 1e-3
-"""Nats below the maximum of log L at which iterative Bayes stops before."""
+GAP = 1e-3  # nats below the maximum of log L at which iterative Bayes stops before
 
 
 @dataclass(frozen=True, eq=False)

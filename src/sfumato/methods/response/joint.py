@@ -34,17 +34,10 @@ MOST_CELLS = 1 << 26
 """Cells of the domain above which nothing is evaluated. A search there takes 6.4 GB, and about 23.5 s times the square
 of the number of quasi-identifiers: 1.1 h for 13 of 4 values, 4.4 h for 26 of 2."""
 
-ARRAYS = 12
-"""Arrays of all cells that a search holds at a time, at most; measured."""
-
-SECONDS = 7e-9
-"""Time of a product, for each cell and axis; measured."""
-
-LONGEST_WAIT = 1000
-"""Hours beyond which a refusal tells no time: the domain is too large, not the machine too slow."""
-
-SEARCH = 25
-"""Evaluations that a search takes, for each attribute; measured."""
+ARRAYS = 12  # arrays of all cells that a search holds at a time, at most; measured
+SECONDS = 7e-9  # time of a product, for each cell and axis; measured
+LONGEST_WAIT = 1000  # hours beyond which a refusal tells no time: the domain is too large, not the machine too slow
+SEARCH = 25  # evaluations that a search takes, for each attribute; measured
 
 
 @dataclass(frozen=True, eq=False)

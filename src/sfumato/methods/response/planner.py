@@ -32,10 +32,8 @@ from sfumato.values.requirement import Requirement, RiskLimit, exact
 TIGHT = 1e-6
 """Cells whose risks over their limits are within this relative distance of the largest are nearest to their limits."""
 SHOWN_CELLS = 10
-CURVE = range(2, 8)
-"""The l of the trade-off curve."""
-MOST_SECONDS = 2.0
-"""If a point of the curve would take longer, about, there is none."""
+CURVE = range(2, 8)  # the l of the trade-off curve
+MOST_SECONDS = 2.0  # if a point of the curve would take longer, about, there is none
 
 
 def plan(profile: Profile, requirement: Requirement, method: RandomizedResponse) -> Plan:

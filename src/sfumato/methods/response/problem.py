@@ -132,11 +132,8 @@ class Limits:
 Limit = Fraction | float | npt.NDArray[np.float64] | Limits
 """A limit for all records, or an array that broadcasts to [groups, d_s], the table's own. From 1 on it is none."""
 
-UNIT = 2.0**-53
-"""The largest relative error of one rounding."""
-
-TIE = 8 * UNIT
-"""A share over its limit that is as near to 1 as this is compared exactly; three roundings are less."""
+UNIT = 2.0**-53  # the largest relative error of one rounding
+TIE = 8 * UNIT  # a share over its limit that is as near to 1 as this is compared exactly; three roundings are less
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,23 +34,12 @@ from sfumato.methods.response.solver import NOTHING
 from sfumato.values.arrays import FloatArray
 from sfumato.values.requirement import RiskLimit, exact
 
-MOST_SECONDS = 0.25
-"""A proposal that would take longer to try, about, is not made."""
-
-BISECTIONS = 8
-"""Limits that are tried in search of one of use: to about half a percent."""
-
-MOST_BISECTIONS = 24
-"""The same if there was none so far: it may be next to those that the table keeps as it is."""
-
-TIGHTENINGS = 4
-"""How often proposed limits fall back to what their answer needs, at the most."""
-
-DIGITS = range(3, 13)
-"""A proposed limit has three digits, or as many as it takes to be one."""
-
-APART = 1 + 1e-9
-"""Risks with a ratio below this are the same but for rounding."""
+MOST_SECONDS = 0.25  # a proposal that would take longer to try, about, is not made
+BISECTIONS = 8  # limits that are tried in search of one of use: to about half a percent
+MOST_BISECTIONS = 24  # the same if there was none so far: it may be next to those that the table keeps as it is
+TIGHTENINGS = 4  # how often proposed limits fall back to what their answer needs, at the most
+DIGITS = range(3, 13)  # a proposed limit has three digits, or as many as it takes to be one
+APART = 1 + 1e-9  # risks with a ratio below this are the same but for rounding
 
 
 def for_unreachable(asked: Request, least: float) -> str:

@@ -12,17 +12,10 @@ from sfumato.errors import Infeasible
 from sfumato.methods.response.problem import UNIT, Problem
 from sfumato.values.arrays import FloatArray, IntArray
 
-ANY = -1
-"""Stands for any value of a quasi-identifier that is randomized."""
-
-CERTAIN = 1 - 1e-9
-"""A risk above this is 1 but for rounding: there is no limit to ask for."""
-
-ROUNDING = 1e-12
-"""More than the relative error of a computed risk."""
-
-EVEN = 1e-9
-"""Limits with a sum so near to 1 are as many equal shares."""
+ANY = -1  # stands for any value of a quasi-identifier that is randomized
+CERTAIN = 1 - 1e-9  # a risk above this is 1 but for rounding: there is no limit to ask for
+ROUNDING = 1e-12  # more than the relative error of a computed risk
+EVEN = 1e-9  # limits with a sum so near to 1 are as many equal shares
 
 SUPPRESS = "suppress records with the most frequent sensitive values"
 

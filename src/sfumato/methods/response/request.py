@@ -32,14 +32,12 @@ from sfumato.values.matrix.grid import next_down, next_up, noise_of, rounded_dow
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import RiskLimit, exact, find_value
 
-HALF = 0.5
-"""Any limit, where only matters whom it holds."""
+HALF = 0.5  # any limit, where only matters whom it holds
 
 MOST_TRIES = 64
 """Points of the grid that are tried for each randomized attribute, in search of one that keeps the limits."""
 
-Levels = tuple[Fraction | None, ...]
-"""The retention of each attribute, on the grid; None: untouched."""
+Levels = tuple[Fraction | None, ...]  # the retention of each attribute, on the grid; None: untouched
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,11 +43,8 @@ from sfumato.values.arrays import FloatArray, IntArray
 
 RiskName = Literal["posterior", "link", "reconstruction"]
 
-AT_ONCE = 1 << 16
-"""Numbers up to which the slopes of several attributes are computed at once."""
-
-SMALL = 1e-2
-"""Below this the first terms of the series of g1 and g2 have less rounding error than their closed forms."""
+AT_ONCE = 1 << 16  # numbers up to which the slopes of several attributes are computed at once
+SMALL = 1e-2  # below this the first terms of the series of g1 and g2 have less rounding error than their closed forms
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +55,10 @@ class _Risk:
     channels: Channels
 
     name: ClassVar[RiskName]
-    monotone: ClassVar[bool] = True
-    """Whether less retention never raises the largest risk."""
+    monotone: ClassVar[bool] = True  # whether less retention never raises the largest risk
     of_released: ClassVar[bool] = False
     """Whether cells are those of the released domain (b, u), not the occupied ones of the table."""
-    sees_sensitive: ClassVar[bool] = False
-    """Whether noise in S lowers the risk."""
+    sees_sensitive: ClassVar[bool] = False  # whether noise in S lowers the risk
     dense: ClassVar[bool] = True
     """Whether arrays have all cells of the joint domain, not only of the quasi-identifiers'."""
 

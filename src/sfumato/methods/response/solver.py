@@ -32,62 +32,25 @@ from sfumato.values.arrays import FloatArray, IntArray
 
 Function = Callable[[FloatArray], FloatArray]
 
-NOTHING = -40.0
-"""The log-retention that is as good as none."""
-
-HIGHEST = -1e-9
-"""The highest log-retention tried: at r = 1 itself gradients are 0/0 where a cell is empty."""
-
-UNTOUCHED = 1e-7
-"""An attribute that would lose less than this of its retention is left as it is."""
-
-QUICK = 0.25
-"""A search that would take longer, in seconds, about, is made from few starts, and for no proposal."""
-
-IN_VAIN = 2.0
-"""A search that would take longer is not made where it cannot change the verdict."""
-
-SCALES = (1.0, 0.5, 0.25, 2.0)
-"""Starts of the search, relative to the first."""
-
-REACHED = 1 - 1e-6
-"""A result whose largest ratio is below this is no optimum."""
-
-SHARES = (0.1, 0.01, 1e-3, 1e-4)
-"""Of its log-retention an attribute loses so much, if others gain more by it."""
-
-HALVINGS = 48
-"""Sliding starts with 2^-48 of the way inside; raising stops at 2^-48 of what is left."""
-
-WORST = 32
-"""How many of the worst cells join the working set at a time."""
-
-ROUNDS = 20
-"""How often cells may join."""
-
-VIOLATED = 1e-9
-"""The excess, relative to its limit, from which on a cell joins; sliding mends what is smaller."""
-
-LARGEST = 700.0
-"""The largest logarithm of a number."""
-
-FINEST = 1e-12
-"""What SLSQP may leave of the logarithm of the objective."""
-
-CLOSE = 1e-9
-"""The same of the least ratio; digits beyond would take as long again."""
-
-SPREAD = (0.1, 1.0, 4.0)
-"""Where the search for the least ratio starts: -log r of all attributes."""
-
-CORNERS = 8
-"""From how many corners it starts too, of those with the least ratios; in a large domain from one."""
-
-MOST_FREE = 4
-"""Attributes up to which all corners are looked at; else those where one attribute stays as it is."""
-
-FLOOR = 1e-6
-"""The least r^2 in that search: below, slopes would be lost in rounding."""
+NOTHING = -40.0  # the log-retention that is as good as none
+HIGHEST = -1e-9  # the highest log-retention tried: at r = 1 itself gradients are 0/0 where a cell is empty
+UNTOUCHED = 1e-7  # an attribute that would lose less than this of its retention is left as it is
+QUICK = 0.25  # a search that would take longer, in seconds, about, is made from few starts
+IN_VAIN = 2.0  # a search that would take longer is not made where it cannot change the verdict
+SCALES = (1.0, 0.5, 0.25, 2.0)  # starts of the search, relative to the first
+REACHED = 1 - 1e-6  # a result whose largest ratio is below this is no optimum
+SHARES = (0.1, 0.01, 1e-3, 1e-4)  # of its log-retention an attribute loses so much, if others gain more by it
+HALVINGS = 48  # sliding starts with 2^-48 of the way inside; raising stops at 2^-48 of what is left
+WORST = 32  # how many of the worst cells join the working set at a time
+ROUNDS = 20  # how often cells may join
+VIOLATED = 1e-9  # the excess, relative to its limit, from which on a cell joins; sliding mends what is smaller
+LARGEST = 700.0  # the largest logarithm of a number
+FINEST = 1e-12  # what SLSQP may leave of the logarithm of the objective
+CLOSE = 1e-9  # the same of the least ratio; digits beyond would take as long again
+SPREAD = (0.1, 1.0, 4.0)  # where the search for the least ratio starts: -log r of all attributes
+CORNERS = 8  # from how many corners it starts too, of those with the least ratios; in a large domain from one
+MOST_FREE = 4  # attributes up to which all corners are looked at; else those where one attribute stays as it is
+FLOOR = 1e-6  # the least r^2 in that search: below, slopes would be lost in rounding
 
 
 def solve(given: Problem) -> Response:

@@ -46,10 +46,8 @@ from sfumato.methods.robustness.posterior import (
 from sfumato.methods.robustness.prior import Prior
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
-CLOSE = 1e-9
-"""Relative distance to 1/r below which Fractions decide; the rounding of floats is below 1e-11."""
-BATCH = 2**21
-"""States computed at a time, over all groups of a batch."""
+CLOSE = 1e-9  # relative distance to 1/r below which Fractions decide; the rounding of floats is below 1e-11
+BATCH = 2**21  # states computed at a time, over all groups of a batch
 
 
 def prior_free_bound(sizes: Sequence[int], counts: Sequence[int]) -> FloatArray:

@@ -42,14 +42,12 @@ from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.bucket_deal import Deal, Runs, starts
 from sfumato.values.steps import WITHHELD
 
-Order = npt.NDArray[np.integer]
-"""A secret random number for each record, all different."""
+Order = npt.NDArray[np.integer]  # a secret random number for each record, all different
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: the leading bits of its multiples, modulo 2^64, are well mixed."""
 
-MOST_HOSTS = 4
-"""How many groups a guest joins at most. Few are tried first: large groups tell analysts less."""
+MOST_HOSTS = 4  # how many groups a guest joins at most. Few are tried first: large groups tell analysts less
 
 MOST_TRIED = 1 << 14
 """Groups that are tried as hosts of a kind of guest. Of more, every k-th is: there are then enough that fit."""

@@ -28,8 +28,7 @@ from sfumato.values.steps import WITHHELD
 from sfumato.values.text import did_you_mean
 
 SHOWN_CELLS = 20
-MOST_COMBINATIONS = 2**31 - 1
-"""Of known columns and values: combinations are numbered by 32 bits when rows are read."""
+MOST_COMBINATIONS = 2**31 - 1  # of known columns and values: combinations are numbered by 32 bits when rows are read
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 

@@ -31,14 +31,11 @@ import numpy.typing as npt
 from sfumato.errors import PolicyError
 from sfumato.values.arrays import IntArray
 
-Numbers = npt.NDArray[Any]
-"""Floats, or Fractions as objects."""
+Numbers = npt.NDArray[Any]  # floats, or Fractions as objects
 Rows = Numbers | Sequence[Sequence[float | Fraction]]
 
-MOST_STATES = 2**18
-"""Groups with more states get no exact posterior; 14 tuples that all differ have 2^14."""
-SMALLEST = 1e-250
-"""Where a product of weights can be smaller, Fractions are used: floats could underflow."""
+MOST_STATES = 2**18  # groups with more states get no exact posterior; 14 tuples that all differ have 2^14
+SMALLEST = 1e-250  # where a product of weights can be smaller, Fractions are used: floats could underflow
 
 
 @dataclass(frozen=True)

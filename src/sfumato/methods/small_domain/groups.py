@@ -33,11 +33,8 @@ import numpy as np
 
 from sfumato.values.arrays import BoolArray, IntArray
 
-Group = tuple[IntArray, IntArray]
-"""The codes of a group's values, ascending, and how many records it has of each."""
-
-CHUNK = 512
-"""How many groups' bits are counted at a time: the memory is m * CHUNK bytes."""
+Group = tuple[IntArray, IntArray]  # the codes of a group's values, ascending, and how many records it has of each
+CHUNK = 512  # how many groups' bits are counted at a time: the memory is m * CHUNK bytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,8 +29,7 @@ import numpy as np
 from sfumato.methods.small_domain.groups import Groups, Holders, concatenated_ranges
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
-EQUAL = 1e-12
-"""Costs that differ by less, relatively, are equal; the longest last block is taken."""
+EQUAL = 1e-12  # costs that differ by less, relatively, are equal; the longest last block is taken
 
 MOST_BLOCKS = 250_000_000
 """How many blocks of neighbours are looked at; above t = 22,000 groups, long blocks are left out."""

@@ -50,8 +50,7 @@ AS_PRINTED = (
     "bound it prefers; the guard of SDR Def. 2 (i) is applied here."
 )
 
-Blocks = tuple[Sequence[IntArray], list[str]]
-"""The initial groups of each block, and what is to be said of them."""
+Blocks = tuple[Sequence[IntArray], list[str]]  # the initial groups of each block, and what is to be said of them
 
 MINIMUM_SIZE = 1000
 """Records in a sub-table at least, for `proved`: the smaller it is, the more its exact composition tells."""

@@ -29,27 +29,15 @@ from sfumato.methods.small_domain.groups import Groups, Holders
 from sfumato.methods.small_domain.merging import Cost, Shape, shape_of
 from sfumato.values.arrays import FloatArray, IntArray
 
-WORK = 80_000_000
-"""Cells that a search may look at: about a second."""
-
-PATIENCE = WORK // 5
-"""Cells that it looks at without finding a gain before it gives up."""
-
-EXACT = 10
-"""Up to so many groups the best set partition is found by looking at all; 3^EXACT/2 unions."""
-
-ITEMS = 9
-"""How many items a repartition has: 3^ITEMS/2 unions."""
-
-PARTNERS = 12
-"""How many other blocks a block is repartitioned with, the cheapest to merge with first."""
-
-TRIPLES = 4
-"""Of these, how many are taken two at a time."""
+WORK = 80_000_000  # cells that a search may look at: about a second
+PATIENCE = WORK // 5  # cells that it looks at without finding a gain before it gives up
+EXACT = 10  # up to so many groups the best set partition is found by looking at all; 3^EXACT/2 unions
+ITEMS = 9  # how many items a repartition has: 3^ITEMS/2 unions
+PARTNERS = 12  # how many other blocks a block is repartitioned with, the cheapest to merge with first
+TRIPLES = 4  # of these, how many are taken two at a time
 
 CELLS = 1 << 22  # held at a time
-OVERHEAD = 25_000
-"""Cells that one evaluation is charged besides its own: what calling it costs."""
+OVERHEAD = 25_000  # cells that one evaluation is charged besides its own: what calling it costs
 
 GAIN = 1e-9  # relative to the whole cost; a smaller gain is no gain
 
@@ -172,8 +160,7 @@ def _itemized(blocks: _Blocks, together: list[int]) -> Iterator[list[IntArray]]:
 Change = Callable[["_Blocks", int], bool]
 CHEAP: tuple[Change, ...] = (_relocate, _merge, _dissolve)
 
-OUT = -1
-"""The block of groups that are in none."""
+OUT = -1  # the block of groups that are in none
 
 
 class _Blocks:

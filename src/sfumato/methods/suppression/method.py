@@ -20,8 +20,7 @@ from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.requirement import Diversity, Requirement
 
-COMPARISONS = ("unsafe-d", "minimal")
-"""Variants that are never published."""
+COMPARISONS = ("unsafe-d", "minimal")  # variants that are never published
 
 
 class Suppression(Bucketing):

@@ -16,8 +16,7 @@ from math import comb
 Draw = Callable[[int], int]
 """Returns a uniformly random integer, at least 0 and below its argument. The only source of chance here."""
 
-Law = Iterable[dict[int, Fraction]]
-"""Slot by slot, rank -> probability."""
+Law = Iterable[dict[int, Fraction]]  # slot by slot, rank -> probability
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,7 @@ from sfumato.values.section import InputRule
 __all__ = ["propose"]
 
 DELIMITERS = (";", "\t", "|")
-LISTED = 60
-"""A domain with at most so many values is listed, ready to be declared."""
+LISTED = 60  # a domain with at most so many values is listed, ready to be declared
 FROM_TABLE = "from_table = true    # confirm what stands above, then remove this line"
 
 

@@ -16,22 +16,16 @@ from sfumato.values.matrix.retention import amplification
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import RhoPrivacy
 
-CLASSES = 8
-"""About so many bins."""
+CLASSES = 8  # about so many bins
 STEPS = (1, 2, 5)
-ODDS = 5
-"""The odds of no statement may change by more than this factor (epsilon = 1.6)."""
+ODDS = 5  # the odds of no statement may change by more than this factor (epsilon = 1.6)
 TIMES = 3
 CLEAN = (10, 20, 50, *range(100, 960, 50), 960, 970, 980, 990)  # in thousandths
-MOST_IN_ONE = 0.9
-"""Share of the most frequent value above which no promise about it is of use."""
-USELESS = 0.25
-"""Expected total variation above which the estimated distribution is mostly noise."""
-MUCH_BETTER = 0.5
-"""What is left of that error where another method is proposed in place of uniform."""
+MOST_IN_ONE = 0.9  # share of the most frequent value above which no promise about it is of use
+USELESS = 0.25  # expected total variation above which the estimated distribution is mostly noise
+MUCH_BETTER = 0.5  # what is left of that error where another method is proposed in place of uniform
 MOST_PLANNED = 20_000
-MOST_DEALT = 2_000
-"""For larger domains uniform, or sub-tables, are not tried: such a plan costs many seconds."""
+MOST_DEALT = 2_000  # for larger domains uniform, or sub-tables, are not tried: such a plan costs many seconds
 MANY_VALUES = 20
 
 

@@ -44,13 +44,10 @@ from sfumato.values.profile import Profile, Uniqueness
 
 __all__ = ["Survey", "survey"]
 
-FREQUENT = 10
-"""So many of the most frequent values are listed."""
-FEW = 5
-"""A value that fewer records have is rare."""
+FREQUENT = 10  # so many of the most frequent values are listed
+FEW = 5  # a value that fewer records have is rare
 MANY_UNIQUE = 0.05
-SHOWN = 5
-"""So many names are listed in a warning."""
+SHOWN = 5  # so many names are listed in a warning
 
 
 def survey(source: Source, table: Table | None = None, progress: Progress = no_progress) -> Survey:

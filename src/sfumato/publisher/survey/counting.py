@@ -16,8 +16,7 @@ from sfumato.publisher.survey.found import Column
 from sfumato.values.arrays import Progress
 from sfumato.values.arrow import is_text
 
-TOGETHER = 8
-"""Columns that are counted in one pass: each takes a hash table, and these must fit side by side."""
+TOGETHER = 8  # columns that are counted in one pass: each takes a hash table, and these must fit side by side
 _MARKS = ("", "?", "NA", "N/A", "n/a", "na", "NULL", "null", "None", "NaN", "nan", "-", ".")
 MISSING_TEXTS = (*_MARKS, *(f" {mark}" for mark in _MARKS))
 """Texts by which others say "missing"; they are taken as values unless the policy says otherwise."""

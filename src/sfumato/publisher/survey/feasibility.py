@@ -25,10 +25,8 @@ EPSILONS = (0.5, 1, 2, 3)
 TOLERANCES = (2, 3, 5, 10)
 SHARES = (2, 5)
 DIVERSITIES = (3, 5)
-MOST_PARTITIONED = 1_000
-"""For a larger domain small domain randomization is planned only if the policy asks for it."""
-MOST_VALUES = 5_000
-"""For a larger domain only the policy's own requirement is planned: each plan costs some seconds."""
+MOST_PARTITIONED = 1_000  # for a larger domain small domain randomization is planned only if the policy asks for it
+MOST_VALUES = 5_000  # for a larger domain only the policy's own requirement is planned: each plan costs some seconds
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,11 @@ from sfumato.values.attributes import Domain
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import simulation
 
-QUANTILES = 50
-"""A numeric column with more values than this is cut at so many quantiles first."""
+QUANTILES = 50  # a numeric column with more values than this is cut at so many quantiles first
 CLEAR_Z = 4.0
 CLEAR_GAIN = 0.01
 CLEAR_BITS = 0.05
-FEWEST = 40
-"""Records below which nothing can be learned of a column."""
+FEWEST = 40  # records below which nothing can be learned of a column
 
 
 def find_predictors(
