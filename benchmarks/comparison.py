@@ -28,7 +28,7 @@ from generalization import ASKED, ESGRO, SENSITIVE, best_of, joint_table
 import sfumato as sf
 from sfumato.engines.deal.anatomy import anatomized, dealing_word, sensitive_values
 from sfumato.engines.rows.mapping import RowMapper, integer_types
-from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.generalization import generalize
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import solve

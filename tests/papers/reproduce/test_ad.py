@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from sfumato.auditor.utility.usefulness import uncertainty
-from sfumato.methods.generalization.hierarchies import roll_up
+from sfumato.methods.generalization import roll_up
 from sfumato.methods.response.joint import JointTable
 from sfumato.values.arrays import IntArray
 from sfumato_papers.ad import EXPERIMENTS, correlations, figure3, levels, rows, study, table3, times

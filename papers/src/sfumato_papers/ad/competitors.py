@@ -15,7 +15,7 @@ from operator import add
 
 import numpy as np
 
-from sfumato.methods.generalization.lattice import Generalization
+from sfumato.methods.generalization import Generalization
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato_papers.ad.tables import Joint
 from sfumato_papers.two_tables import DealtTable

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.attackers.linking_guesser import STOPS
-from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.generalization import generalize
+from sfumato_papers.ad.diversity import largest_share
 from sfumato_papers.ad.measures import LARGEST, SUCCESS, Repeated
 from sfumato_papers.ad.study import (
     ANATOMY,
@@ -152,7 +153,7 @@ def _same_privacy(study: Study, method: str) -> Comparison:
 
 def _not_bounded(setting: Setting, study: Study) -> Comparison:
     levels = hierarchies(setting.data, study.table)
-    shares = [generalize(study.table.counts, levels, l).largest_share for l in study.ls]
+    shares = [largest_share(generalize(study.table.counts, levels, l).table) for l in study.ls]
     return sentence(
         "section IV: the largest share of one value in a class of an l-diverse table",
         "at most 1/l",

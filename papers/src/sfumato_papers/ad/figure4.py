@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.generalization import generalize
 from sfumato.methods.response.joint import JointTable
 from sfumato_papers.ad.competitors import Anatomized, anatomize
 from sfumato_papers.ad.measures import DISTANCES, Figures, Repeated, distance_figures

@@ -7,8 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from sfumato.methods.generalization.lattice import Criterion, generalize, largest_l, minimal_nodes
+from sfumato.methods.generalization import generalize, minimal_nodes
 from sfumato_papers.ad.competitors import constant_success
+from sfumato_papers.ad.diversity import discernibility, height, largest_l
 from sfumato_papers.ad.measures import DISTANCES, ERRORS, SUCCESS, distance_figures
 from sfumato_papers.ad.study import (
     ANATOMY,
@@ -31,7 +32,7 @@ from sfumato_papers.experiment import Comparison, Experiment, Outcome, Setting, 
 
 JUDGED = ("KL", "chi-square")
 """The distances in which a trend of l-diversity can be judged: its levels are chosen by L2."""
-OTHERS: tuple[Criterion, ...] = ("height", "discernibility")
+OTHERS = {"height": height, "discernibility": discernibility}
 """Rules by which the levels could be chosen, too."""
 DRAWN = (RR, BAYES, PROVED, ANATOMY, LEAST_SQUARES, DIVERSITY, INDEPENDENT)
 
@@ -145,8 +146,8 @@ def _by_other_rules(setting: Setting, study: Study) -> Mapping[str, str]:
     """Tell the distances of the generalizations that other rules would choose."""
     counts, levels = study.table.counts, hierarchies(setting.data, study.table)
     found = {
-        rule: [distance_figures(counts, generalize(counts, levels, l, rule).estimate()) for l in study.ls]
-        for rule in OTHERS
+        rule: [distance_figures(counts, generalize(counts, levels, l, score).estimate()) for l in study.ls]
+        for rule, score in OTHERS.items()
     }
     return {
         name: ", ".join(f"{_listed([f'{x[name]:.3g}' for x in of])} (least {rule})" for rule, of in found.items())
@@ -180,7 +181,7 @@ def _none_for_emgrw(setting: Setting) -> Iterator[Comparison]:
         share > 1 / 2,
         because="no value has more than half of the records",
     )
-    finest = minimal_nodes(table.counts, hierarchies(setting.data, table), 2).minimal if most >= 2 else ()
+    finest = minimal_nodes(table.counts, hierarchies(setting.data, table), 2) if most >= 2 else ()
     yield sentence(
         f"section V.B: EMGRW with entropy {DIVERSITY}, for l = 2 or more",
         "cannot be had",

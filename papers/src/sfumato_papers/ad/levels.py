@@ -11,9 +11,9 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.generalization.hierarchies import Hierarchy, Node, roll_up
-from sfumato.methods.generalization.lattice import largest_l, minimal_nodes
+from sfumato.methods.generalization import Hierarchy, Node, minimal_nodes, roll_up
 from sfumato.values.arrays import FloatArray
+from sfumato_papers.ad.diversity import largest_l
 from sfumato_papers.ad.measures import LETTERS, correlation
 from sfumato_papers.ad.tables import Joint
 from sfumato_papers.experiment import is_printed, places
@@ -55,7 +55,7 @@ def fitted(table: Joint, hierarchies: Sequence[Hierarchy], l: int, printed: Mapp
     ]
     if not found:
         return None
-    return Fit(found[0], tables[found[0]], len(found), found[0] in minimal_nodes(table.counts, hierarchies, l).minimal)
+    return Fit(found[0], tables[found[0]], len(found), found[0] in minimal_nodes(table.counts, hierarchies, l))
 
 
 # --- groupings that would give the printed figures --------------------------------------------------------------------

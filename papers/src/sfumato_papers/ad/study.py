@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.generalization import generalize
 from sfumato.methods.response.problem import Response, pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import RiskName

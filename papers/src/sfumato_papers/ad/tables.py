@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.methods.generalization.hierarchies import Hierarchy, read_hierarchy
+from sfumato.methods.generalization import Hierarchy, read_hierarchy
 from sfumato.methods.response.joint import JointTable
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato_papers.data import Data, Named

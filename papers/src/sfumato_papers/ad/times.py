@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from sfumato.methods.generalization.lattice import generalize
+from sfumato.methods.generalization import generalize
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import solve
 from sfumato_papers.ad.competitors import Anatomized, anatomize

@@ -19,7 +19,7 @@ from sfumato.auditor.compare.translating import Translated, grid, limit_of, tran
 from sfumato.auditor.compare.trials import Bench
 from sfumato.auditor.record import Progress, no_progress, now, software
 from sfumato.errors import Infeasible, PlanMismatch, SingularMatrix, UsageError
-from sfumato.methods.generalization.hierarchies import read_hierarchy
+from sfumato.methods.generalization import read_hierarchy
 from sfumato.publisher.table import Table, profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import Diversity, RhoPrivacy, RiskLimit, Robustness

@@ -19,8 +19,7 @@ from sfumato.auditor.compare.translating import Translated
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import Finding
 from sfumato.methods import plan
-from sfumato.methods.generalization.hierarchies import Hierarchy
-from sfumato.methods.generalization.lattice import Generalization, generalize
+from sfumato.methods.generalization import Generalization, Hierarchy, generalize
 from sfumato.methods.plan import Plan
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import Table, profile
