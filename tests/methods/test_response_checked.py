@@ -100,6 +100,16 @@ def posed(axes: Axes, limit: float, risk: RiskName) -> Problem:
     return pose(axes.table, limit, risk, fixed=fixed)
 
 
+def axis_names(axes: Axes) -> tuple[str, ...]:
+    """Return what each axis is of."""
+    quasi = axes.profile.quasi_identifiers
+    return (
+        *(quasi[k] for k in axes.own),
+        *([", ".join(quasi[k] for k in axes.shared)] if axes.shared else []),
+        axes.profile.sensitive_domain.name,
+    )
+
+
 @pytest.mark.parametrize("risk", RISK_NAMES)
 def test_the_margin_is_enough_at_the_least_limit_that_is_accepted(risk: RiskName) -> None:
     """At random noise, the other order: what is accepted with the margin passes, with none of it to spare."""
@@ -108,15 +118,15 @@ def test_the_margin_is_enough_at_the_least_limit_that_is_accepted(risk: RiskName
         untouched = [name for name in QUASI if rng.random() < 0.5]
         mine, theirs = Axes.of(table), Axes.of(table, untouched)
         free = posed(mine, 0.5, risk)
-        x = [0.0 if (*mine.table.names, "s")[k] in untouched else -rng.exponential() for k in free.free]
+        x = [0.0 if axis_names(mine)[k] in untouched else -rng.exponential() for k in free.free]
         point = free.sampled(np.array(x))
         limit = float(point.values.max()) * free.margin
         while limit < 1 and not posed(mine, limit, risk).keeps(point):
             limit = float(np.nextafter(limit, 1))
         if limit >= 1:
             continue
-        names = [*(table.quasi_identifiers[k] for k in theirs.own), *["shared"] * bool(theirs.shared), "s"]
-        noise = dict(zip(mine.table.names, point.channels, strict=True))
+        names = axis_names(theirs)
+        noise = dict(zip(axis_names(mine), point.channels, strict=True))
         same = posed(theirs, limit, risk)
         channels = tuple(noise.get(name, same.channels(np.zeros(len(same.free)))[k]) for k, name in enumerate(names))
         other = same.risk(theirs.table, channels)

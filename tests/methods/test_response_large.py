@@ -27,6 +27,7 @@ from sfumato.publisher.policy import Policy
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
+from tests.methods.test_response_checked import axis_names
 from tests.methods.test_response_plan import AS_PUBLISHED, planned
 
 ROWS = 3000
@@ -159,10 +160,10 @@ def test_a_shared_axis_changes_no_risk(risk: Any) -> None:
         whole, merged = Axes.of(profile), Axes.of(profile, shared)
         stated = {
             name: Channel.from_diagonal(d, 1.0 if name in shared else rng.uniform(1 / d + 0.05, 1))
-            for name, d in zip(whole.table.names, whole.table.sizes, strict=True)
+            for name, d in zip(axis_names(whole), whole.table.sizes, strict=True)
         }
         of_merged = tuple(
-            stated.get(n, Channel(d, 1.0, 0.0)) for n, d in zip(merged.table.names, merged.table.sizes, strict=True)
+            stated.get(n, Channel(d, 1.0, 0.0)) for n, d in zip(axis_names(merged), merged.table.sizes, strict=True)
         )
         assert merged.channels(of_merged) == tuple(stated.values())
         own, other = (
@@ -209,7 +210,7 @@ def test_estimates_agree_with_exact_risks() -> None:
         found = sf.estimate_risk(profile, kept, cells=200, samples=2000, seed=seed)
         axes = Axes.of(profile, ["born"])
         stated = [
-            Channel.from_diagonal(d, kept.get(n, 1.0)) for n, d in zip(axes.table.names, axes.table.sizes, strict=True)
+            Channel.from_diagonal(d, kept.get(n, 1.0)) for n, d in zip(axis_names(axes), axes.table.sizes, strict=True)
         ]
         channels = tuple(stated)
         assert len(found.cells) == int((axes.table.counts > 0).sum())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.response.joint import JointTable
-from sfumato.methods.response.problem import Limits, pose
+from sfumato.methods.response.problem import pose
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.risks import Link, Reconstruction, RiskName
 from sfumato.methods.response.solver import _slid, solve
@@ -194,11 +194,11 @@ def test_what_the_table_keeps_as_it_is_is_decided_exactly(risk: RiskName) -> Non
             continue
         for limit, kept in ((share, True), (share + tiny, True), (share - tiny, False)):
             assert float(limit) == float(share)
-            by_cell = Limits(np.full(table.counts.shape, float(limit)), (Fraction(1, 7), limit))
-            for given in (limit, by_cell):
-                assert pose(table, given, risk).kept_as_it_is() is kept
+            by_cell = np.full(table.counts.shape, float(limit))
+            for given in (pose(table, limit, risk), pose(table, by_cell, risk, numbers=(Fraction(1, 7), limit))):
+                assert given.kept_as_it_is() is kept
                 if kept:
-                    found = solve(pose(table, given, risk=risk))
+                    found = solve(given)
                     assert (found.noise, found.kappa, found.risk) == ((0,) * len(table.sizes), 1, float(limit))
 
 

@@ -15,6 +15,7 @@ from sfumato.methods.response.problem import ChiSquare, Kappa, ObjectiveName
 from sfumato.methods.response.risks import Link, Posterior, Reconstruction, Risk, RiskName, row_posterior
 from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.retention import WORDS
+from sfumato_papers.ad.response import inverse
 
 RISK_NAMES: tuple[RiskName, ...] = ("reconstruction", "posterior", "link")
 OBJECTIVE_NAMES: tuple[ObjectiveName, ...] = ("l2", "chi-square")
@@ -59,7 +60,7 @@ def kronecker(matrices: list[FloatArray]) -> FloatArray:
 MATRICES: dict[str, tuple[Callable[[Channel], Mix], Callable[[FloatArray], FloatArray]]] = {
     "P": (lambda c: c.forward, lambda p: p),
     "PoP": (lambda c: c.squared, lambda p: p * p),
-    "P^-1": (lambda c: c.inverse, np.linalg.inv),
+    "P^-1": (inverse, np.linalg.inv),
 }
 
 

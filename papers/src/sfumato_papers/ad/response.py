@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.auditor.attackers.linking_guesser import STOPS, drawn
 from sfumato.methods.response.guessing import Guess, guesses
-from sfumato.methods.response.joint import Channels, JointTable, product
+from sfumato.methods.response.joint import Channel, Channels, JointTable, Mix, product
 from sfumato.values.arrays import FloatArray
 
 
@@ -27,7 +27,7 @@ class Randomized:
 
     def inverse(self) -> FloatArray:
         """Return P^-1 of the released counts: unbiased, with negative cells."""
-        return product([channel.inverse for channel in self.channels], self.released)
+        return product([inverse(channel) for channel in self.channels], self.released)
 
     def clipped(self) -> FloatArray:
         """Return the same with negative cells set to 0, scaled back to N.
@@ -41,3 +41,8 @@ class Randomized:
     def guessed(self) -> tuple[Guess, ...]:
         """Return what guessers make of it, with the estimates by iterative Bayes that is stopped at each of STOPS."""
         return tuple(guesses(self.table, self.channels, self.released, STOPS))
+
+
+def inverse(channel: Channel) -> Mix:
+    """P^-1 = (I - q J)/r        AD Lemma 4."""
+    return Mix(1 / channel.retention, -channel.off_diagonal / channel.retention)

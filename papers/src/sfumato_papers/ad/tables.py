@@ -68,7 +68,7 @@ def _counted(named: Named, names: tuple[str, ...]) -> Joint:
     pairs = [np.unique(named.table[name].cast("string").to_numpy(), return_inverse=True) for name in names]
     codes = np.column_stack([column for _, column in pairs]).astype(np.int64)
     values = tuple(tuple(map(str, found)) for found, _ in pairs)
-    table = JointTable.from_cells([len(found) for found in values], codes, np.ones(len(codes)), names)
+    table = JointTable.from_cells([len(found) for found in values], codes, np.ones(len(codes)))
     return Joint(names, values, codes, table, f"{named.about} ({len(codes):,} rows)", named.is_original)
 
 

@@ -27,7 +27,7 @@ from sfumato.analyst.release import Release
 from sfumato.auditor.evidence import another_table
 from sfumato.errors import UsageError
 from sfumato.methods.response.guessing import guesses, limit_success
-from sfumato.methods.response.joint import Channel, Channels, JointTable
+from sfumato.methods.response.joint import Channels, JointTable
 from sfumato.methods.response.request import Axes
 from sfumato.publisher.table import Table, profile
 from sfumato.release.reading import connected, quoted
@@ -197,12 +197,7 @@ def attack(table: Table, release: Release) -> Attacked:
             f"The joint table has {axes.table.evaluated_cells(dense=True):,} cells: too many to be estimated at once.",
             "Ask for fewer columns.",
         )
-    noise = {name: mechanism.matrix.uniform_noise or 0 for name, mechanism in randomized.items()}
-    channels = tuple(
-        Channel.from_noise(size, noise.get(name, 0))
-        for name, size in zip(axes.table.names, axes.table.sizes, strict=True)
-    )
-    return Attacked(axes, channels, published.table.array)
+    return Attacked(axes, axes.sampled(randomized.values()), published.table.array)
 
 
 def _published(counted: Profile, release: Release) -> Profile:

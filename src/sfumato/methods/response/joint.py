@@ -47,7 +47,6 @@ class JointTable:
     sizes: tuple[int, ...]  # d_1 .. d_m of the quasi-identifiers, then d_s
     groups: IntArray  # [groups, m]: the codes of each group that occurs, once
     counts: FloatArray  # [groups, d_s]: its records of each sensitive value
-    names: tuple[str, ...] = ()  # of the attributes, for messages; without them their numbers are told
 
     def __post_init__(self) -> None:
         if self.groups.shape != (len(self.counts), len(self.sizes) - 1) or self.counts.shape[1:] != self.sizes[-1:]:
@@ -71,9 +70,7 @@ class JointTable:
         return cls(array.shape, groups.astype(np.int64), array[tuple(groups.T)])
 
     @classmethod
-    def from_cells(
-        cls, sizes: Sequence[int], cells: IntArray, counts: npt.ArrayLike, names: Sequence[str] = ()
-    ) -> JointTable:
+    def from_cells(cls, sizes: Sequence[int], cells: IntArray, counts: npt.ArrayLike) -> JointTable:
         """Return the table of its occupied cells (a code for each quasi-identifier, then the sensitive one)."""
         groups, place = np.unique(cells[:, :-1], axis=0, return_inverse=True)
         if len(groups) * sizes[-1] > MOST_CELLS:
@@ -83,7 +80,7 @@ class JointTable:
             )
         table = np.zeros((len(groups), sizes[-1]))
         np.add.at(table, (place.ravel(), cells[:, -1]), np.asarray(counts, dtype=np.float64))
-        return cls(tuple(sizes), groups.astype(np.int64), table, tuple(names))
+        return cls(tuple(sizes), groups.astype(np.int64), table)
 
     @cached_property
     def records(self) -> int:
@@ -238,11 +235,6 @@ class Channel:
         """P o P, the entries squared: p^2 - q^2 = r (r + 2 q)."""
         r, q = self.retention, self.off_diagonal
         return Mix(r * (r + 2 * q), q * q)
-
-    @property
-    def inverse(self) -> Mix:
-        """P^-1 = (I - q J)/r        AD Lemma 4."""
-        return Mix(1 / self.retention, -self.off_diagonal / self.retention)
 
     @property
     def kappa(self) -> float:

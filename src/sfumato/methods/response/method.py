@@ -81,11 +81,9 @@ class RandomizedResponse(Method):
             raise ValueError("all quasi-identifiers are fixed: nothing is left that could lower the risk")
 
     def counted(self, columns: Schema) -> tuple[str, ...]:
-        """Return the quasi-identifiers."""
         return tuple(columns.names("quasi_identifier"))
 
     def randomized(self, columns: Schema) -> tuple[str, ...]:
-        """Return the quasi-identifiers."""
         return self.counted(columns)
 
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
@@ -94,15 +92,12 @@ class RandomizedResponse(Method):
         return planner.plan(profile, requirement, self)
 
     def asked(self, requirement: Requirement, columns: Schema) -> object:
-        """Return the limit, the risk, and how it is limited."""
         return requirement, self.limited_risk, self.scope, self.fixed, self.objective
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
-        """Return the name with the scope."""
         return f"{cls.name} ({options['scope']})"
 
     @classmethod
     def compared(cls, known: tuple[tuple[str, ...], ...]) -> Iterator[Mapping[str, Any]]:
-        """Give each scope."""
         yield from ({"scope": scope} for scope in ("quasi-identifiers", "sensitive", "both"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,13 +16,14 @@ from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.plan import Plan
 from sfumato.methods.response.figures import AttributeFigures, BindingCell, Found, ResponseFigures, TradeOff
 from sfumato.methods.response.guessing import limit_success
-from sfumato.methods.response.joint import Channel, Channels, JointTable
+from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.response.problem import Problem, Response, pose
 from sfumato.methods.response.proposals import for_kept, for_unreachable
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.request import Axes, Request, chosen_by
 from sfumato.methods.response.risks import RISKS, Risk, hits_with_own_row, row_posterior
+from sfumato.methods.response.solver import solve
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import NO_BOUND, Mechanism
@@ -83,7 +84,7 @@ def _solved(asked: Request) -> tuple[Response, Response]:
     """Return the best parameters, and those next to them that are published."""
     axes = asked.axes
     try:
-        best = asked.best()
+        best = solve(asked.problem)
         found = asked.answered(best)
     except RiskOutOfReach as problem:
         offending = [" / ".join(labels) for labels in axes.labels(problem.cells)]
@@ -255,7 +256,7 @@ def check_plan(stated: Guarantee, plan: ResponseFigures, profile: Profile) -> No
     if not _of_the_method(plan, profile):
         raise _changed("are not those of randomized response for the columns that it names")
     axes = Axes.of(profile, [name for name in profile.quasi_identifiers if name not in plan.randomized])
-    channels = _sampled(axes, plan.mechanisms)
+    channels = axes.sampled(plan.mechanisms)
     # what has no noise costs no rounding: so this asks for no larger margin than the plan was made with
     untouched = [k for k, channel in enumerate(channels) if not channel.noise]
     problem = pose(axes.table, axes.limits(plan.claim.limit), plan.claim.risk, fixed=untouched)
@@ -280,16 +281,6 @@ def _of_the_method(plan: ResponseFigures, profile: Profile) -> bool:
         left.remove(mechanism.domain)
     claimed = plan.claim.quasi_identifiers, plan.claim.sensitive
     return claimed == (profile.quasi_identifiers, profile.sensitive_domain.names)
-
-
-def _sampled(axes: Axes, mechanisms: Sequence[Mechanism]) -> Channels:
-    """Return the channel of each axis, in the integers that are sampled."""
-    names = axes.profile.quasi_identifiers
-    columns = [*((names[k],) for k in axes.own), *([()] if axes.shared else []), axes.profile.sensitive_domain.names]
-    noise = {mechanism.domain.names: mechanism.matrix.uniform_noise or 0 for mechanism in mechanisms}
-    return tuple(
-        Channel.from_noise(size, noise.get(of_axis, 0)) for of_axis, size in zip(columns, axes.table.sizes, strict=True)
-    )
 
 
 def _changed(how: str) -> PlanMismatch:

@@ -40,7 +40,6 @@ class Kappa:
     table: JointTable
 
     def value(self, channels: Sequence[Channel]) -> float:
-        """Return kappa."""
         return kappa(channels)
 
     def expected_error(self, channels: Sequence[Channel]) -> float:
@@ -121,15 +120,7 @@ def _contracted(marginals: FloatArray, terms: Sequence[FloatArray]) -> float:
 # --- what is limited --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """A limit for each cell of the table's own, and the exact numbers that these are rounded from."""
-
-    values: FloatArray  # [groups, d_s]
-    numbers: tuple[Fraction, ...]
-
-
-Limit = Fraction | float | npt.NDArray[np.float64] | Limits
+Limit = Fraction | float | npt.NDArray[np.float64]
 """A limit for all records, or an array that broadcasts to [groups, d_s], the table's own. From 1 on it is none."""
 
 UNIT = 2.0**-53  # the largest relative error of one rounding
@@ -174,7 +165,6 @@ class Problem:
     numbers: tuple[Fraction, ...] = ()  # the exact numbers of which some limits are the nearest floats
 
     def channels(self, x: FloatArray) -> Channels:
-        """Return the channels of all attributes."""
         noisy = dict(zip(self.free, x.tolist(), strict=True))
         return tuple(Channel.from_log_retention(d, noisy.get(k, 0.0)) for k, d in enumerate(self.table.sizes))
 
@@ -220,7 +210,6 @@ class Problem:
         return math.log(self.objective.value(self.channels(x)))
 
     def cost_slope(self, x: FloatArray) -> FloatArray:
-        """Return its gradient."""
         return self.objective.log_gradient(self.channels(x))[list(self.free)]
 
     @cached_property
@@ -290,19 +279,21 @@ def pose(
     scope: Scope = "both",
     fixed: Collection[int] = (),
     objective: ObjectiveName = "l2",
+    numbers: tuple[Fraction, ...] = (),
 ) -> Problem:
     """Return the problem that is meant by these words.
 
-    What may be randomized are the attributes of the scope that are not fixed and that the risk can see.
+    What may be randomized are the attributes of the scope that are not fixed and that the risk can see. `numbers` are
+    the exact ones that an array of limits is rounded from.
     """
     kind, last = RISKS[risk], len(table.sizes) - 1
     if not set(fixed) <= set(range(last + 1)):
         raise ValueError(f"fixed attributes are numbers from 0 to {last}")
     axes = {"sensitive": range(last, last + 1), "quasi-identifiers": range(last), "both": range(last + 1)}[scope]
     free = tuple(k for k in axes if table.sizes[k] > 1 and k not in fixed and (k < last or kind.sees_sensitive))
-    numbers = limit.numbers if isinstance(limit, Limits) else (limit,) if isinstance(limit, Fraction) else ()
-    values = np.asarray(limit.values if isinstance(limit, Limits) else limit, dtype=np.float64)
-    return Problem(table, kind, _limits(table, values, kind, free), OBJECTIVES[objective](table), free, numbers)
+    exactly = (limit,) if isinstance(limit, Fraction) else numbers
+    limits = _limits(table, np.asarray(limit, dtype=np.float64), kind, free)
+    return Problem(table, kind, limits, OBJECTIVES[objective](table), free, exactly)
 
 
 def _limits(table: JointTable, given: FloatArray, risk: type[Risk], noisy: tuple[int, ...]) -> FloatArray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -22,13 +22,14 @@ import numpy.typing as npt
 from sfumato.errors import Infeasible
 from sfumato.methods.response.joint import Channel, Channels, JointTable
 from sfumato.methods.response.method import RandomizedResponse
-from sfumato.methods.response.problem import Kappa, Limit, Limits, Problem, Response, pose
+from sfumato.methods.response.problem import Kappa, Limit, Problem, Response, pose
 from sfumato.methods.response.reach import out_of_reach
 from sfumato.methods.response.risks import RISKS, Risk
 from sfumato.methods.response.solver import solve
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain, Value
 from sfumato.values.matrix.grid import next_down, next_up, noise_of, rounded_down
+from sfumato.values.mechanism import Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.requirement import RiskLimit, exact, find_value
 
@@ -64,19 +65,16 @@ class Axes:
     @cached_property
     def table(self) -> JointTable:
         """The joint table: an axis for each of `own`, one for the shared ones, one for all sensitive columns."""
-        profile, names = self.profile, self.profile.quasi_identifiers
+        profile, quasi = self.profile, len(self.profile.quasi_identifiers)
         columns: list[npt.NDArray[np.integer]] = [profile.cells[:, k] for k in self.own]
         sizes = [profile.quasi_domain.sizes[k] for k in self.own]
-        called = [names[k] for k in self.own]
         if self.shared:
             combinations, place = self._together
             columns.append(place)
             sizes.append(len(combinations))
-            called.append(", ".join(names[k] for k in self.shared))
-        columns.append(profile.sensitive_domain.join(profile.cells[:, len(names) :].T))
+        columns.append(profile.sensitive_domain.join(profile.cells[:, quasi:].T))
         sizes.append(profile.sensitive_domain.size)
-        called.append(profile.sensitive_domain.name)
-        return JointTable.from_cells(sizes, np.column_stack(columns), profile.numbers, called)
+        return JointTable.from_cells(sizes, np.column_stack(columns), profile.numbers)
 
     def codes(self, codes: IntArray) -> IntArray:
         """Return the codes of each quasi-identifier ([rows, quasi-identifiers]) from those of the axes."""
@@ -98,6 +96,13 @@ class Axes:
         alone = dict(zip(self.own, of_axes, strict=False))
         sizes = enumerate(self.profile.quasi_domain.sizes)
         return (*(alone.get(k) or Channel(d, 1.0, 0.0) for k, d in sizes), of_axes[-1])
+
+    def sampled(self, mechanisms: Iterable[Mechanism]) -> Channels:
+        """Return the channel of each axis, in the integers that are sampled."""
+        names = [(self.profile.quasi_identifiers[k],) for k in self.own] + ([()] if self.shared else [])
+        noise = {mechanism.domain.names: mechanism.matrix.uniform_noise or 0 for mechanism in mechanisms}
+        columns = zip([*names, self.profile.sensitive_domain.names], self.table.sizes, strict=True)
+        return tuple(Channel.from_noise(size, noise.get(of_axis, 0)) for of_axis, size in columns)
 
     def limits(self, limit: RiskLimit) -> FloatArray:
         """Return the limit of each value in each group, [groups, d_s]; or one for all."""
@@ -146,20 +151,16 @@ class Request:
     @property
     def problem(self) -> Problem:
         """The same as mathematics, with the numbers as they are stated."""
-        values, numbers = self.axes.limits(self.limit), self.limit.limits
-        return self._posed(Limits(values, numbers) if self.limit.groups else numbers[0])
+        numbers = self.limit.limits
+        return self._posed(self.axes.limits(self.limit), numbers) if self.limit.groups else self._posed(numbers[0])
 
-    def _posed(self, limits: Limit) -> Problem:
+    def _posed(self, limits: Limit, numbers: tuple[Fraction, ...] = ()) -> Problem:
         method, fixed = self.method, [len(self.axes.own)] if self.axes.shared else []
-        return pose(self.axes.table, limits, method.limited_risk, method.scope, fixed, method.objective)
-
-    def best(self) -> Response:
-        """Return the parameters with the least cost; raise `Infeasible` if there are none."""
-        return solve(self.problem)
+        return pose(self.axes.table, limits, method.limited_risk, method.scope, fixed, method.objective, numbers)
 
     def answered(self, best: Response | None = None) -> Response:
-        """Return those that are published, on the grid next to the best; raise `Infeasible` if there are none."""
-        return settled(self.problem, best or self.best())
+        """Return what is published, on the grid next to the best parameters; raise `Infeasible` if there is nothing."""
+        return settled(self.problem, best or solve(self.problem))
 
     def held_by(self, number: int) -> BoolArray:
         """Return which cells, [groups, d_s], one of the stated limits holds: also where it is not the strictest."""

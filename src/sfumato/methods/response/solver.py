@@ -58,6 +58,8 @@ def solve(given: Problem) -> Response:
 
     Raises `RiskOutOfReach`.
 
+    >>> from sfumato.methods.response.joint import JointTable
+    >>> from sfumato.methods.response.problem import pose
     >>> table = JointTable.from_array([[20, 30, 22], [12, 8, 8]])  # AD Table 1: 28 women, 12 of them with cancer
     >>> found = solve(pose(table, 1 / 3, risk="reconstruction", scope="quasi-identifiers"))
     >>> [round(p, 4) for p in found.diagonal], found.worst, found.risk <= 1 / 3
