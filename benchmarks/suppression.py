@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.suppression import VARIANTS, costs, suppress
+from sfumato.methods.suppression.suppress import VARIANTS, costs, suppress
 from sfumato.values.randomness import simulation
 
 RECORDS = 10**8

@@ -15,7 +15,7 @@ from sfumato.auditor.attackers.eligibility import (
     eligibility_finding,
 )
 from sfumato.errors import UsageError
-from sfumato.methods.suppression import PROVED, VARIANTS, Variant, suppress
+from sfumato.methods.suppression.suppress import PROVED, VARIANTS, Variant, suppress
 from tests.methods.test_suppression import (
     alike,
     joint,

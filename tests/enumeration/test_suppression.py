@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.methods.suppression import suppress
+from sfumato.methods.suppression.suppress import suppress
 from sfumato.values.randomness import SecretKey, Step
 from tests.enumeration.bayes import Law, alike, assignments, belief, drawn, mixed, posteriors
 from tests.enumeration.folders import ALARM, chance_to_find, chi_square, planned, policy, published, stated, table

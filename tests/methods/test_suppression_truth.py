@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from sfumato.auditor.attackers.eligibility import by_shape, by_uniform_prior, eligibility_finding
-from sfumato.methods.suppression import PROVED, Variant, costs, suppress
+from sfumato.methods.suppression.suppress import PROVED, Variant, costs, suppress
 from tests.methods.test_group_plan import planned
 from tests.methods.test_suppression import outcomes, partitions, seeded
 

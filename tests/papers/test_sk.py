@@ -11,9 +11,9 @@ from math import factorial, prod
 import numpy as np
 import pytest
 
-from sfumato.methods.suppression import VARIANTS, Variant, costs, suppress
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.r_suppression import PublishedSizes
+from sfumato.methods.suppression.suppress import VARIANTS, Variant, costs, suppress
 from tests.methods.test_suppression import (
     Counts,
     candidacy,

@@ -27,7 +27,6 @@ class Anatomy(Bucketing):
     takes = (Diversity,)
 
     def claim(self, requirement: Requirement, sensitive: tuple[str, ...]) -> BucketClaim:
-        """Return what is promised."""
         return BucketClaim(self.name, self.assurance, sensitive, required(requirement, Diversity, self.name).at_most)
 
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sfumato.auditor.attackers.eligibility import by_uniform_prior
-from sfumato.methods.suppression import VARIANTS, costs
+from sfumato.methods.suppression.suppress import VARIANTS, costs
 from sfumato_papers.data import Data
 from sfumato_papers.experiment import BY_DESIGN, Setting
 from sfumato_papers.sk import EXPERIMENTS

@@ -13,10 +13,9 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
-from sfumato.methods.suppression import Variant
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.seats import Draw
-from sfumato.methods.suppression.suppress import seat, violating
+from sfumato.methods.suppression.suppress import Variant, seat, violating
 
 Counts = tuple[int, ...]
 Result = TypeVar("Result")

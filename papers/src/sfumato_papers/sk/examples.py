@@ -9,9 +9,8 @@ from itertools import groupby
 import numpy as np
 
 from sfumato.auditor.attackers.eligibility import by_uniform_prior
-from sfumato.methods.suppression import Variant, costs, suppress
 from sfumato.methods.suppression.levels import Levels
-from sfumato.methods.suppression.suppress import violating
+from sfumato.methods.suppression.suppress import Variant, costs, suppress, violating
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, number, sentence
 from sfumato_papers.sk.bayes import Counts, every, told

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.suppression import Variant, costs, suppress
 from sfumato.methods.suppression.seats import Draw
+from sfumato.methods.suppression.suppress import Variant, costs, suppress
 from sfumato.values.randomness import SecretKey, Step
 from sfumato_papers.charts import Point
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.methods.suppression import Variant
+from sfumato.methods.suppression.suppress import Variant
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, decimal, sentence
 from sfumato_papers.sk.bayes import Releases, releases

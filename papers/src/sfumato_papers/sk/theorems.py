@@ -10,10 +10,9 @@ from itertools import pairwise, product
 import numpy as np
 
 from sfumato.auditor.attackers.eligibility import by_uniform_prior
-from sfumato.methods.suppression import VARIANTS, Variant, costs, suppress
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.r_suppression import chances
-from sfumato.methods.suppression.suppress import seat, violating
+from sfumato.methods.suppression.suppress import VARIANTS, Variant, costs, seat, suppress, violating
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, decimal, sentence
 from sfumato_papers.sk.bayes import Counts, every, releases, sorted_tables

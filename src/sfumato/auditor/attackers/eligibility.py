@@ -30,11 +30,10 @@ from sfumato.auditor.attacker import NO_GROUPS, Attacker, Listed
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.errors import UsageError
-from sfumato.methods.suppression import PROVED, Belief, Variant
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.r_suppression import chances
-from sfumato.methods.suppression.seats import Law, Seating, beliefs, law_of_one
-from sfumato.methods.suppression.suppress import published, seat, violating
+from sfumato.methods.suppression.seats import Belief, Law, Seating, beliefs, law_of_one
+from sfumato.methods.suppression.suppress import PROVED, Variant, published, seat, violating
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import IntArray
 

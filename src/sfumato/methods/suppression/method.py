@@ -14,8 +14,7 @@ from sfumato.methods.bucketed import BucketFigures
 from sfumato.methods.bucketing import Bucketing, check_values, notes_of, required
 from sfumato.methods.plan import Plan
 from sfumato.methods.suppression.figures import SuppressionFigures, ValueBelief
-from sfumato.methods.suppression.suppress import PROVED, costs, suppress
-from sfumato.methods.suppression.suppress import Suppression as Found
+from sfumato.methods.suppression.suppress import PROVED, Suppressed, costs, suppress
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.requirement import Diversity, Requirement
@@ -73,7 +72,6 @@ class Suppression(Bucketing):
         return self
 
     def claim(self, requirement: Requirement, sensitive: tuple[str, ...]) -> BucketClaim:
-        """Return what is promised."""
         at_most = required(requirement, Diversity, self.name).at_most
         return BucketClaim(self.name, self.assurance, sensitive, at_most, self.chosen, always=self.always)
 
@@ -99,7 +97,7 @@ class Suppression(Bucketing):
         return replace(Plan.of(profile, (self.name, self.assurance), figures, notes), seeded=drawn.seeded)
 
 
-def _figures(profile: Profile, found: Found) -> SuppressionFigures:
+def _figures(profile: Profile, found: Suppressed) -> SuppressionFigures:
     violating = np.flatnonzero(found.ell * found.counts > found.counts.sum())
     values = dict(zip(*(x.tolist() for x in np.unique(found.kept, return_counts=True)), strict=True))
     return SuppressionFigures(
@@ -116,7 +114,7 @@ def _figures(profile: Profile, found: Found) -> SuppressionFigures:
     )
 
 
-def _notes(found: Found, figures: SuppressionFigures) -> Iterator[str]:
+def _notes(found: Suppressed, figures: SuppressionFigures) -> Iterator[str]:
     if found.withheld == 0:
         yield from _whole(found)
         return
@@ -136,7 +134,7 @@ def _notes(found: Found, figures: SuppressionFigures) -> Iterator[str]:
         )
 
 
-def _whole(found: Found) -> Iterator[str]:
+def _whole(found: Suppressed) -> Iterator[str]:
     """What is said where nothing is withheld."""
     ell = found.ell
     if found.always:

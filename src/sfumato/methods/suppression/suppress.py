@@ -23,7 +23,6 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.suppression.levels import Levels
 from sfumato.methods.suppression.r_suppression import expected_suppression, r_suppression
 from sfumato.methods.suppression.seats import (
@@ -46,7 +45,7 @@ PROVED: tuple[Variant, ...] = ("rotation", "spread", "safe-d")
 
 
 @dataclass(frozen=True, eq=False)
-class Suppression:
+class Suppressed:
     """How many records of each value to publish. Which ones must be a uniformly random choice among them."""
 
     variant: Variant
@@ -61,7 +60,6 @@ class Suppression:
 
     @property
     def suppressed(self) -> IntArray:
-        """Return value -> records of T_S."""
         return self.counts - self.kept
 
     @property
@@ -106,12 +104,12 @@ class Suppression:
 
 def suppress(
     counts: npt.ArrayLike, ell: int, variant: Variant = "rotation", *, draw: Draw, always: bool = False
-) -> Suppression:
+) -> Suppressed:
     """Return how many records to publish of each value of a table with these counts (value -> records).
 
     `draw(n)` returns a uniformly random integer below n. Values with equal counts are ranked at random, never by code.
     An l-eligible table is published as it is, unless its most frequent value is to be hidden `always`, by a proved
-    variant. Raises `Infeasible` if fewer than l values occur.
+    variant. At least l values must occur.
 
     >>> found = suppress([10, 4, 2, 1, 1], 3, draw=lambda n: n - 1)  # SK Example 1; S_1 goes to the third slot
     >>> found.kept.tolist(), found.withheld, found.lower_bound, str(found.dominant_bound)
@@ -120,14 +118,7 @@ def suppress(
     >>> found.kept.tolist(), found.violating, str(found.dominant_bound)
     ([3, 3, 3], 0, '1/2')
     """
-    if variant not in VARIANTS:
-        raise PolicyError(f"There is no variant {variant!r} of suppression.", f"There are {', '.join(VARIANTS)}.")
-    if always and variant not in PROVED:
-        raise PolicyError(
-            f"The variant {variant} does not hide the most frequent value, so it cannot do so always.",
-            f"Choose one of {', '.join(PROVED)}, or leave out always.",
-        )
-    table = _checked(counts, ell)
+    table = np.array(counts, dtype=np.int64)
     codes = np.argsort(-table, kind="stable")
     levels = Levels(table[codes].tolist())
     ends = [levels.reaching(count) for count in levels.counts[:ell]]
@@ -137,7 +128,7 @@ def suppress(
     kept = table.copy()
     kept[ranked[list(seating.ranks)]] = seating.slots
     least = levels.first_stop(ell, levels.size) if k else 0
-    return Suppression(variant, ell, table, kept, ranked, k, least, seating, always)
+    return Suppressed(variant, ell, table, kept, ranked, k, least, seating, always)
 
 
 def costs(counts: npt.ArrayLike, ell: int, *, always: bool = False) -> dict[Variant, Fraction]:
@@ -149,7 +140,7 @@ def costs(counts: npt.ArrayLike, ell: int, *, always: bool = False) -> dict[Vari
     >>> {variant: str(cost) for variant, cost in costs([10, 4, 2, 1, 1], 3).items()}
     {'rotation': '9', 'spread': '9', 'safe-d': '10', 'r-suppression': '71/9', 'unsafe-d': '6', 'minimal': '6'}
     """
-    levels = Levels(np.sort(_checked(counts, ell))[::-1].tolist())
+    levels = Levels(np.sort(np.asarray(counts))[::-1].tolist())
     k, first = violating(levels, ell), sum(levels.counts[:ell])
     return {
         variant: expected_suppression(levels, ell)
@@ -157,25 +148,6 @@ def costs(counts: npt.ArrayLike, ell: int, *, always: bool = False) -> dict[Vari
         else Fraction(first - sum(published(levels, ell, variant, always)))
         for variant in (PROVED if always and k == 0 else VARIANTS)
     }
-
-
-def _checked(counts: npt.ArrayLike, ell: int) -> IntArray:
-    table = np.array(counts, dtype=np.int64)
-    if table.ndim != 1 or (table < 0).any():
-        raise ValueError("counts must be one number of records for each value, none negative")
-    if ell < 2:
-        raise PolicyError(f"l must be at least 2, not {ell}.", "l = 2 means: at most one half.")
-    occurring = np.count_nonzero(table)
-    if occurring == 0:
-        raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
-    if occurring == 1:
-        raise Infeasible("One value only occurs: every release tells it of everybody.", "Choose another column.")
-    if occurring < ell:
-        raise Infeasible(
-            f"Only {occurring} values occur, fewer than l = {ell}: one has more than 1/{ell} of whatever is published.",
-            f"Ask for l <= {occurring}, or choose a column with more values.",
-        )
-    return table
 
 
 # --- variants -------------------------------------------------------------------------------------------------------
