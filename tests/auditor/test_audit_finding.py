@@ -11,7 +11,7 @@ from scipy import stats
 from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.linking_guesser import STOPS, _mean_limits, repeated_guesses
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
-from sfumato.auditor.finding import Finding
+from sfumato.auditor.finding import Finding, largest_at, settled
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.record import _row, _told
@@ -114,3 +114,11 @@ def test_limits_of_the_mean_are_students() -> None:
     rates = np.array([0.5, 0.75, 0.625, 0.5, 0.875])
     low, high = stats.t.interval(0.9, 4, rates.mean(), stats.sem(rates))
     assert _mean_limits(rates, 0.9) == pytest.approx((low, high))
+
+
+def test_which_of_equal_risks_is_named_first_does_not_depend_on_the_last_digit() -> None:
+    risks = np.array([0.1 + 0.2, 0.3, np.nextafter(0.3, 0), 0.1])
+    assert largest_at(risks) == 0
+    assert largest_at(risks[::-1].copy()) == 1
+    assert settled(np.array([1e-17, 0.0, -1e-17])).tolist() == [0, 0, 0]  # differences to a bound that is reached
+    assert settled(np.array([-1234.5678901234567])).tolist() == pytest.approx([-1234.56789012])

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, Finding, Nearest, nearer
+from sfumato.auditor.finding import ROUNDING, Finding, Nearest, largest_at, nearer
 from sfumato.methods import plan
 from sfumato.methods.robustness import Prior
 from sfumato.publisher.table import profile
@@ -200,12 +200,12 @@ def worst_finding(
     told: a place in words. shares: from which limits are stated, where these are not the priors. others: the other
     fields of the finding.
     """
-    worst = np.unravel_index(int(np.where(pool, beliefs, -1.0).argmax()), beliefs.shape)
+    worst = np.unravel_index(largest_at(np.where(pool, beliefs, -1.0)), beliefs.shape)
     belief, limit, prior = (float(part[worst]) for part in (beliefs, limits, priors))
     found = Finding(worst=belief, baseline=prior, who=told(*map(int, worst)), **others)
     if math.isinf(limit):
         return found
-    near = np.unravel_index(int(np.where(pool, (beliefs - limits), -2.0).argmax()), beliefs.shape)
+    near = np.unravel_index(largest_at(np.where(pool, beliefs - limits, -2.0)), beliefs.shape)
     figures = (float(part[near]) for part in (beliefs, limits, priors))
     return replace(
         found,

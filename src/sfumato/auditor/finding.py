@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sfumato.values.arrays import FloatArray
 from sfumato.values.chance import Tallies
 
 Direction = Literal["at most", "at least"]
@@ -168,7 +169,7 @@ def chance_finding(
     """
     tails = tallies.log_tails
     beyond = int((tails < tallies.log_level(level)).sum())
-    order = np.argsort(tails, kind="stable")[: min(SHOWN, max(1, beyond))].tolist()
+    order = np.argsort(settled(tails), kind="stable")[: min(SHOWN, max(1, beyond))].tolist()
     shares, worst = tallies.hits / tallies.records, order[0]
     return Finding(
         attacker=attacker,
@@ -191,3 +192,17 @@ def chance_finding(
         scale="chance",
         who=tallies.told(worst),
     )
+
+
+# --- which of equal ones comes first ----------------------------------------------------------------------------------
+
+
+def settled(risks: FloatArray) -> FloatArray:
+    """Return risks to twelve digits: which of equal ones is named first must not depend on the machine."""
+    mantissa, exponent = np.frexp(risks)
+    return np.asarray(np.round(np.ldexp(np.round(mantissa, 12), exponent), 12))
+
+
+def largest_at(risks: FloatArray) -> int:
+    """Return the place of the largest, the first of equal ones; of all dimensions together."""
+    return int(settled(risks).argmax())

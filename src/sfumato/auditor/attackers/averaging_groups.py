@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, settled
 from sfumato.auditor.grouped import MIXED, GroupTables
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.methods import plan
@@ -134,7 +134,7 @@ def _finding(evidence: Evidence, people: IntArray, found: TwoGroups) -> Finding:
                 1,
                 float(found.largest[k]),
             )
-            for k in np.argsort(-found.largest, kind="stable")[:SHOWN].tolist()
+            for k in np.argsort(-settled(found.largest), kind="stable")[:SHOWN].tolist()
         ),
         remark=(
             f"After one release the mean belief in the true value is {found.once.mean():.4g}. Of {certain:,} people "

@@ -19,7 +19,7 @@ from sfumato.auditor.attackers.frequencies import EXPECTED, beliefs_finding, cas
 from sfumato.auditor.attackers.posterior import PI_CLAIM
 from sfumato.auditor.beliefs import RecordBeliefs, has_sub_tables, record_beliefs
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import SHOWN, Exposed, Finding
+from sfumato.auditor.finding import SHOWN, Exposed, Finding, largest_at, settled
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, from_file, from_table
 from sfumato.methods.robustness import Composition, breaches, posteriors_by_group
@@ -111,7 +111,7 @@ def background_finding(
     """
     found = [group_beliefs(tables, each, r, true) for each in known]
     worst = max(found, key=lambda beliefs: float(beliefs.largest.max()))
-    row = int(worst.largest.argmax())
+    row = largest_at(worst.largest)
     prior = worst.knowledge.prior.probabilities[worst.knowledge.signatures[row], worst.likeliest[row]]
     bounded = int(np.logical_or.reduce([beliefs.bounded for beliefs in found]).sum())
     sets = "; ".join(each.name for each in known)
@@ -148,7 +148,7 @@ def _exposed(tables: GroupTables, found: Sequence[GroupBeliefs], values: Sequenc
     """Yield the groups with the largest beliefs, each by its most exposed row."""
     which = np.argmax([beliefs.largest for beliefs in found], axis=0)
     largest = np.max([beliefs.largest for beliefs in found], axis=0)
-    order = np.lexsort((tables.rows, -largest))
+    order = np.lexsort((tables.rows, -settled(largest)))
     _, first = np.unique(tables.rows[order], return_index=True)
     for row in order[np.sort(first)][:SHOWN].tolist():
         beliefs, group = found[which[row]], int(tables.rows[row])

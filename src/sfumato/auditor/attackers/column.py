@@ -31,7 +31,7 @@ from sfumato.auditor.attackers.posterior import moved, stated
 from sfumato.auditor.beliefs import Counts, Quotas, compositions, has_sub_tables, held_records, limits_at, worst_finding
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, largest_at, settled
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.claims.claim import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
@@ -181,7 +181,9 @@ def column_finding(view: ColumnView, found: ColumnBeliefs, about: str, knows: st
         return f"{view.told(value)}, {found.names[case]}" if found.names[case] else view.told(value)
 
     largest = np.where(pool, beliefs, -1.0)
-    cells = [(k, int(largest[k].argmax())) for k in np.argsort(-largest.max(axis=1), kind="stable")[:SHOWN].tolist()]
+    cells = [
+        (k, largest_at(largest[k])) for k in np.argsort(-settled(largest.max(axis=1)), kind="stable")[:SHOWN].tolist()
+    ]
     return worst_finding(
         beliefs,
         priors,
@@ -211,7 +213,7 @@ def _remark(view: ColumnView, found: ColumnBeliefs, above: BoolArray, pool: Bool
     told = f"Beyond its bound in some case: {', '.join(values[:SHOWN])}." if values else "No value is beyond its bound."
     free = np.where(pool | (found.priors == 1), -1.0, found.beliefs)
     if free.max() > 0:
-        value = int(free.max(axis=0).argmax())
+        value = largest_at(free.max(axis=0))
         told += f" Of values without a bound the largest belief is {free.max():.4g} ({view.told(value)})."
     sure = (found.beliefs >= 1 - ROUNDING) & (found.priors < 1)
     records = round(float(found.records[sure.any(axis=1)].sum()))

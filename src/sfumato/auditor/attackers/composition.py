@@ -32,7 +32,7 @@ import numpy as np
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, listed
 from sfumato.auditor.beliefs import Counts, bounds_of, compositions, limits_at, worst_finding
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, largest_at, settled
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
@@ -248,9 +248,9 @@ def _worst_of(mechanism: Mechanism, lines: Sequence[Any], records: int, error: f
     excess = beliefs - np.where(np.isfinite(limits), limits, 0.0)
     above = beliefs > limits * (1 + ROUNDING)
     near = excess == np.repeat(np.maximum.reduceat(excess, start), np.diff(start, append=case.size))
-    order = np.argsort(-beliefs, kind="stable")
+    order = np.argsort(-settled(beliefs), kind="stable")
     _, first = np.unique(case[order], return_index=True)
-    critical = int(excess.argmax())
+    critical = largest_at(excess)
 
     def told(line: int) -> str:
         number, published = divmod(int(case[line]), len(labels))

@@ -19,7 +19,7 @@ from sfumato.auditor.beliefs import (
     worst_finding,
 )
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import SHOWN, Exposed, Finding
+from sfumato.auditor.finding import SHOWN, Exposed, Finding, largest_at, settled
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism
@@ -101,7 +101,7 @@ def _remark(found: RecordBeliefs, who: Callable[[int], str]) -> str:
     free = ~found.covered
     if free.any():
         records = round(float(found.numbers[free].sum()))
-        most = int(np.where(free, found.beliefs, -1.0).argmax())
+        most = largest_at(np.where(free, found.beliefs, -1.0))
         text += (
             f" Of {records:,} record(s) the requirement says nothing, or there is nothing to learn; there the largest "
             f"belief is {found.beliefs[most]:.4g} ({who(most)})."
@@ -117,7 +117,7 @@ def _most_exposed(
     sizes = np.bincount(place, found.numbers)
     largest = np.zeros(numbers.size)
     np.maximum.at(largest, place[pool], found.beliefs[pool])
-    for k in np.argsort(-largest, kind="stable")[:SHOWN]:
+    for k in np.argsort(-settled(largest), kind="stable")[:SHOWN]:
         if largest[k]:
             yield Exposed(told(int(numbers[k])), round(float(sizes[k])), float(largest[k]))
 

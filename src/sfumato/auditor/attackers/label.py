@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
 from sfumato.auditor.beliefs import Quotas, compositions, has_sub_tables, held_records, limits_at, worst_finding
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, settled
 from sfumato.values.mechanism import Mechanism
 
 
@@ -36,7 +36,7 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
     def told(line: int) -> str:
         return f"sub-table {number[line] + 1}: {mechanism.domain.labels[codes[line]]!r}"
 
-    order = np.argsort(np.where(pool, -beliefs, 1.0), kind="stable")[: min(SHOWN, int(pool.sum()))]
+    order = np.argsort(np.where(pool, -settled(beliefs), 1.0), kind="stable")[: min(SHOWN, int(pool.sum()))]
     return worst_finding(
         beliefs,
         priors,

@@ -30,7 +30,7 @@ from sfumato.auditor.attackers.linking_guesser import (
     repeated_guesses,
 )
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, named
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, largest_at, named, settled
 from sfumato.claims.linking_risk import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.errors import UsageError
 from sfumato.methods.response.guessing import limit_success
@@ -78,7 +78,7 @@ class CellRisks:
     def nearest(self) -> int:
         """The cell whose risk is largest for its limit; without any limit, largest."""
         limited = np.isfinite(self.limits).any()
-        return int((self.risks / self.limits if limited else self.risks).argmax())
+        return largest_at(self.risks / self.limits if limited else self.risks)
 
     @property
     def worst(self) -> int:
@@ -86,7 +86,7 @@ class CellRisks:
         limited = np.isfinite(self.limits)
         risks = np.where(limited, self.risks, -1.0) if limited.any() else self.risks
         nearest = self.nearest
-        return nearest if risks[nearest] == risks.max() else int(risks.argmax())
+        return nearest if risks[nearest] == risks.max() else largest_at(risks)
 
     @property
     def above(self) -> float:
@@ -112,7 +112,7 @@ def risk_finding(
     cells = cell_risks(table, channels, limit, name)
     worst, nearest = cells.worst, cells.nearest
     bound = float(cells.limits[worst]) if np.isfinite(cells.limits[worst]) else None
-    order = np.argsort(-np.where(cells.records > 0, cells.risks, 0.0), kind="stable")[:SHOWN]
+    order = np.argsort(-settled(np.where(cells.records > 0, cells.risks, 0.0)), kind="stable")[:SHOWN]
     knows, measured = RISKS[name]
     return Finding(
         attacker=name,

@@ -40,7 +40,7 @@ from sfumato.auditor.evidence import (
     codes_of_rows,
     other_columns,
 )
-from sfumato.auditor.finding import SHOWN, Exposed, Finding, chance_finding
+from sfumato.auditor.finding import SHOWN, Exposed, Finding, chance_finding, settled
 from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError
 from sfumato.release.verify.order import LEVEL as ORDER_LEVEL
@@ -304,7 +304,7 @@ def _stretches(best: Guesses, rows: int) -> Iterator[Exposed]:
     """Yield the stretches of the release with the largest share of hits."""
     ends = -(-np.arange(STRETCHES + 1) * rows // STRETCHES)
     rates = best.hits / np.maximum(1, best.asked)
-    for k in np.argsort(-rates, kind="stable")[:SHOWN].tolist():
+    for k in np.argsort(-settled(rates), kind="stable")[:SHOWN].tolist():
         if best.asked[k]:
             yield Exposed(f"rows {ends[k] + 1:,} to {ends[k + 1]:,}", int(best.asked[k]), float(rates[k]))
 

@@ -21,7 +21,7 @@ from sfumato.auditor.attackers.order import sensitive_values
 from sfumato.auditor.beliefs import compositions, limits_at
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, largest_at, settled
 from sfumato.auditor.knowledge import register as read_register
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
@@ -179,7 +179,7 @@ def values_finding(linked: Register, told: Told) -> Finding:
     used = beliefs / told.limits if covered.any() else beliefs
     likeliest = used.argmax(axis=1)
     risk = beliefs[np.arange(likeliest.size), likeliest]
-    worst = int(used.max(axis=1).argmax())
+    worst = largest_at(used.max(axis=1))
     bound = float(told.limits[likeliest[worst]]) if covered.any() else None
     above = used.max(axis=1) > 1 + ROUNDING if covered.any() else risk > 1
     return Finding(
@@ -212,7 +212,7 @@ def _about(what: str, lost: int, people: int) -> str:
 
 
 def _exposed(linked: Register, risk: FloatArray, told: Callable[[int], str]) -> tuple[Exposed, ...]:
-    order = np.lexsort((-linked.people, -risk))[:SHOWN].tolist()
+    order = np.lexsort((-linked.people, -settled(risk)))[:SHOWN].tolist()
     return tuple(Exposed(told(k), int(linked.people[k]), float(risk[k])) for k in order if risk[k] > 0)
 
 

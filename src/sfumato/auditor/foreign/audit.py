@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
 from sfumato.auditor.evidence import DoesNotApply
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, named
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, named, settled
 from sfumato.auditor.foreign.linked import Combinations, ForeignEvidence, Linked, combinations, plain
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import MOST_SHARES, Knowledge, columns_of_prior, open_register
@@ -156,7 +156,7 @@ def _hidden(linked: Linked) -> str:
 
 
 def _exposed(found: Combinations, risk: FloatArray, told: Callable[[int], str]) -> tuple[Exposed, ...]:
-    order = np.lexsort((-found.sizes, -risk))[:SHOWN]
+    order = np.lexsort((-found.sizes, -settled(risk)))[:SHOWN]
     return tuple(Exposed(told(k), int(found.sizes[k]), float(risk[k])) for k in order.tolist())
 
 
