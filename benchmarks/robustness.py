@@ -24,15 +24,11 @@ from typing import TypeVar
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato.methods.robustness import (
-    breaches,
-    compositions,
-    count_prior,
-    group_records,
-    leftovers,
-    merge_records,
-    worst_posteriors,
-)
+from sfumato.methods.robustness.check import breaches, worst_posteriors
+from sfumato.methods.robustness.grouping import group_records, leftovers
+from sfumato.methods.robustness.merging import merge_records
+from sfumato.methods.robustness.posterior import compositions
+from sfumato.methods.robustness.prior import count_prior
 from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 

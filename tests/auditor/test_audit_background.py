@@ -15,7 +15,10 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.worlds import Beliefs, chance_of, enumerate_posteriors, in_groups
 from sfumato.errors import PolicyError, ReleaseError
-from sfumato.methods.robustness import Prior, count_prior, group_records, meets_published_delta, merge_records
+from sfumato.methods.robustness.check import meets_published_delta
+from sfumato.methods.robustness.grouping import group_records
+from sfumato.methods.robustness.merging import merge_records
+from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix

@@ -21,7 +21,8 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, in_groups
 from sfumato.errors import UsageError
-from sfumato.methods.robustness import Composition, Prior
+from sfumato.methods.robustness.posterior import Composition
+from sfumato.methods.robustness.prior import Prior
 from tests.conftest import same_chance
 
 EVEN = Prior(np.ones((1, 4), dtype=np.int64), np.array([4]))

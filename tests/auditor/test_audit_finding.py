@@ -16,7 +16,7 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
 from sfumato.auditor.record import _row, _told
 from sfumato.methods.response.joint import Channel, JointTable
-from sfumato.methods.robustness import Prior
+from sfumato.methods.robustness.prior import Prior
 
 ONE = Finding("order", "q", "a", "m", worst=0.25, mean=None, records=10, at_risk=0, promised=0.25)
 

@@ -14,7 +14,7 @@ from sfumato.auditor.attackers.background import group_beliefs
 from sfumato.auditor.attackers.posterior import group_shares_finding
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
-from sfumato.methods.robustness import Prior
+from sfumato.methods.robustness.prior import Prior
 
 
 def tables(groups: list[int], values: list[int]) -> GroupTables:

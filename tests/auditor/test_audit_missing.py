@@ -11,7 +11,7 @@ import pytest
 from sfumato.auditor.attackers.eligibility import by_shape, by_uniform_prior
 from sfumato.auditor.attackers.missing import _absent, absent_finding, full_values, suppressed_finding
 from sfumato.auditor.grouped import GroupTables
-from sfumato.methods.robustness import group_records
+from sfumato.methods.robustness.grouping import group_records
 from sfumato.methods.suppression.suppress import suppress
 from tests.methods.test_suppression import alike, joint, seeded, skewed
 

@@ -18,7 +18,11 @@ from sfumato.auditor.attackers.residue import everything
 from sfumato.engines.deal.anatomy import regrouped
 from sfumato.engines.rows.mapping import WORD
 from sfumato.errors import Infeasible, PlanMismatch
-from sfumato.methods.robustness import compositions, count_prior, leftovers, rehearsal, worst_posteriors
+from sfumato.methods.robustness import rehearsal
+from sfumato.methods.robustness.check import worst_posteriors
+from sfumato.methods.robustness.grouping import leftovers
+from sfumato.methods.robustness.posterior import compositions
+from sfumato.methods.robustness.prior import count_prior
 from sfumato.values.randomness import SecretKey
 from sfumato.values.steps import WITHHELD
 from tests.conftest import make_policy, slow

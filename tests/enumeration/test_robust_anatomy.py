@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.methods.robustness import group_records
+from sfumato.methods.robustness.grouping import group_records
 from sfumato.methods.robustness.rehearsal import _different_words
 from sfumato.values.randomness import SecretKey
 from tests.enumeration.bayes import Law, alike, assignments, belief, drawn, posteriors

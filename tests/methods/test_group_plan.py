@@ -19,7 +19,7 @@ from sfumato.methods import Method, load_plan, named, plan
 from sfumato.methods.anatomy import Anatomy
 from sfumato.methods.bucketed import BucketFigures
 from sfumato.methods.plan import Plan
-from sfumato.methods.robustness import group_records
+from sfumato.methods.robustness.grouping import group_records
 from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.robustness.rehearsal import Cells
 from sfumato.methods.suppression.method import Suppression

@@ -14,23 +14,18 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.errors import PolicyError
-from sfumato.methods.robustness import (
-    Prior,
+from sfumato.methods.robustness.check import (
     breaches,
-    compositions,
-    count_prior,
-    group_records,
-    leftovers,
+    delta_ceiling,
     meets_published_delta,
     meets_repaired_delta,
-    merge_records,
-    posterior,
     prior_free_bound,
     swap_bound,
 )
-from sfumato.methods.robustness.check import delta_ceiling
-from sfumato.methods.robustness.grouping import guest_posterior
-from sfumato.methods.robustness.posterior import posteriors
+from sfumato.methods.robustness.grouping import group_records, guest_posterior, leftovers
+from sfumato.methods.robustness.merging import merge_records
+from sfumato.methods.robustness.posterior import compositions, posterior, posteriors
+from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 

@@ -10,17 +10,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.methods.robustness import (
-    Composition,
-    Prior,
-    breaches,
-    compositions,
-    count_prior,
-    posterior,
-    worst_posteriors,
-)
 from sfumato.methods.robustness import check as check_module
-from sfumato.methods.robustness.check import breaching
+from sfumato.methods.robustness.check import breaches, breaching, worst_posteriors
+from sfumato.methods.robustness.posterior import Composition, compositions, posterior
+from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 from tests.methods.test_robustness import Table, by_enumeration, random_table

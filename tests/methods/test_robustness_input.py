@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import PolicyError, TableError
-from sfumato.methods.robustness import Prior, group_records, read_prior
+from sfumato.methods.robustness.grouping import group_records
+from sfumato.methods.robustness.prior import Prior, read_prior
 from sfumato.values.steps import WITHHELD
 
 HEADER = "sex,value,probability\n"

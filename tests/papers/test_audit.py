@@ -22,7 +22,8 @@ from sfumato.auditor.knowledge import Knowledge
 from sfumato.claims.claim import BOTH
 from sfumato.methods.response.problem import pose
 from sfumato.methods.response.solver import solve
-from sfumato.methods.robustness import group_records, merge_records
+from sfumato.methods.robustness.grouping import group_records
+from sfumato.methods.robustness.merging import merge_records
 from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.arrays import IntArray
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix

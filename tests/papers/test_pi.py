@@ -11,24 +11,21 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.methods.robustness import (
-    Prior,
+from sfumato.methods.robustness.check import (
     breaches,
-    compositions,
-    count_prior,
     delta_ceiling,
-    group_records,
-    leftovers,
     meets_published_delta,
     meets_repaired_delta,
-    merge_records,
-    posterior,
     prior_free_bound,
     published_supremum,
     repaired_delta_ceiling,
     swap_bound,
     worst_posteriors,
 )
+from sfumato.methods.robustness.grouping import group_records, leftovers
+from sfumato.methods.robustness.merging import merge_records
+from sfumato.methods.robustness.posterior import compositions, posterior
+from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
 from sfumato_papers.two_tables import DealtTable

@@ -22,7 +22,7 @@ import numpy as np
 from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import ROUNDING, Finding, Nearest, largest_at, nearer
 from sfumato.methods import plan
-from sfumato.methods.robustness import Prior
+from sfumato.methods.robustness.prior import Prior
 from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray

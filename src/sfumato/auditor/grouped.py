@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.errors import ReleaseError, UsageError
-from sfumato.methods.robustness import Composition
+from sfumato.methods.robustness.posterior import Composition
 from sfumato.values.arrays import BoolArray, IntArray
 
 MIXED = -1

@@ -18,7 +18,7 @@ from sfumato.auditor.finding import named
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
-from sfumato.methods.robustness import Prior, read_prior
+from sfumato.methods.robustness.prior import Prior, read_prior
 from sfumato.publisher.table import Table
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 

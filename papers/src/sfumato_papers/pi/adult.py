@@ -12,16 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.methods.robustness import (
-    Composition,
-    Prior,
-    compositions,
-    count_prior,
-    group_records,
-    merge_records,
-    posteriors_by_group,
-)
-from sfumato.methods.robustness.check import exceeding
+from sfumato.methods.robustness.check import exceeding, posteriors_by_group
+from sfumato.methods.robustness.grouping import group_records
+from sfumato.methods.robustness.merging import merge_records
+from sfumato.methods.robustness.posterior import Composition, compositions
+from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.randomness import simulation
 from sfumato.values.steps import WITHHELD

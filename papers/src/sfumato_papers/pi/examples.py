@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.methods.robustness import (
+from sfumato.methods.robustness.check import (
     delta_ceiling,
     meets_published_delta,
     meets_repaired_delta,
-    posterior,
     prior_free_bound,
     repaired_delta_ceiling,
 )
+from sfumato.methods.robustness.posterior import posterior
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, decimal, number, sentence
 

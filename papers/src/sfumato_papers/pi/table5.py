@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from sfumato.methods.robustness import delta_ceiling, posterior, repaired_delta_ceiling
+from sfumato.methods.robustness.check import delta_ceiling, repaired_delta_ceiling
+from sfumato.methods.robustness.posterior import posterior
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, decimal, number, sentence
 

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors
-from sfumato.methods.robustness import (
-    Prior,
-    compositions,
+from sfumato.methods.robustness.check import (
     delta_ceiling,
-    group_records,
     meets_published_delta,
     meets_repaired_delta,
-    merge_records,
-    posterior,
     published_supremum,
     repaired_delta_ceiling,
     worst_posteriors,
 )
+from sfumato.methods.robustness.grouping import group_records
+from sfumato.methods.robustness.merging import merge_records
+from sfumato.methods.robustness.posterior import compositions, posterior
+from sfumato.methods.robustness.prior import Prior
 from sfumato.values.steps import WITHHELD
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, decimal, sentence

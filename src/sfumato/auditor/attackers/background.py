@@ -22,9 +22,8 @@ from sfumato.auditor.evidence import DoesNotApply, Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding, largest_at, settled
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, from_file, from_table
-from sfumato.methods.robustness import Composition, breaches, posteriors_by_group
-from sfumato.methods.robustness.check import CLOSE
-from sfumato.methods.robustness.posterior import MOST_STATES
+from sfumato.methods.robustness.check import CLOSE, breaches, posteriors_by_group
+from sfumato.methods.robustness.posterior import MOST_STATES, Composition
 from sfumato.methods.robustness.prior import check_prior
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray

@@ -31,8 +31,9 @@ from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, known_records
 from sfumato.auditor.worlds import Number, chance_of, enumerate_posteriors, independent
 from sfumato.errors import UsageError
-from sfumato.methods.robustness import Composition, Prior, breaches, posteriors_by_group, worst_posteriors
-from sfumato.methods.robustness.posterior import MOST_STATES
+from sfumato.methods.robustness.check import breaches, posteriors_by_group, worst_posteriors
+from sfumato.methods.robustness.posterior import MOST_STATES, Composition
+from sfumato.methods.robustness.prior import Prior
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix

@@ -25,7 +25,7 @@ from sfumato.auditor.record import Attack, Audit, Progress, now, run, software
 from sfumato.auditor.utility.usefulness import TableUtility, Utility
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
-from sfumato.methods.robustness import Prior, read_prior
+from sfumato.methods.robustness.prior import Prior, read_prior
 from sfumato.publisher.table import Table
 from sfumato.values.arrays import FloatArray, IntArray
 
