@@ -172,6 +172,22 @@ def test_untouched_columns_alone_are_counted(plain: Release) -> None:
     assert plain.count("group").value.sum() == ROWS
 
 
+@pytest.mark.parametrize("sets", ["CUBE (sex, job)", "GROUPING SETS ((sex, job), (sex), (job), ())"])
+def test_a_cube_with_a_hidden_column_has_the_sums_of_its_sets(plain: Release, sets: str) -> None:
+    """Those without the hidden column are counted, and each is what it is if it is asked for alone."""
+    answer = plain.sql(f"SELECT sex, job, COUNT(*) FROM release GROUP BY {sets}")
+    found = {
+        group: (value, error)
+        for group, value, error in zip(answer.groups, answer.value, answer.standard_error, strict=True)
+    }
+    assert found["(all)", "(all)"] == (ROWS, 0)
+    by_sex, by_job = (plain.sql(f"SELECT {name}, COUNT(*) FROM release GROUP BY {name}") for name in ("sex", "job"))
+    for (sex,), value in zip(by_sex.groups, by_sex.value, strict=True):
+        assert found[sex, "(all)"] == (value, 0)
+    for (job,), value in zip(by_job.groups, by_job.value, strict=True):
+        assert found["(all)", job][0] == pytest.approx(value)
+
+
 def test_counts_may_have_conditions_on_hidden_columns(plain: Release) -> None:
     counted = plain.count("sex", "job = 'cook' OR age > 60")
     asked = plain.sql("SELECT sex, COUNT(*) FROM release WHERE job = 'cook' OR age > 60 GROUP BY sex")

@@ -258,7 +258,8 @@ class FromGroups(Source):
     def figures(self, question: Question, names: Sequence[str], place: Place, size: int) -> Estimates:
         q, untouched = question, question.untouched(names, self.domain)
         if not (set(names) & set(self.domain.names) or q.condition.values or q.by_value):
-            return self.of_rows.figures(question, names, place, size)
+            alone = replace(q, sets=(tuple(names),))  # of larger grouping sets, hidden columns could be part
+            return self.of_rows.figures(alone, names, place, size)
         self._check_group_column(q)
         found = dealt(self.release)
         if not q.is_classical and found.most_values > MOST_VALUES:
