@@ -6,6 +6,7 @@ One place may: the reader of a manifest, which tells by the shape what is claime
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sfumato.methods import METHODS
 PACKAGE = Path(sfumato.__file__).parent
 READER = "release/manifest.py"
 NAMES = {method.name for method in METHODS} | {"generalization"}
+CLASSES = {method.__name__ for method in METHODS}
 OTHER_MEANINGS = {"auditor/attackers/eligibility.py"}
 """Where "uniform" is a prior."""
 
@@ -24,7 +26,7 @@ OTHER_MEANINGS = {"auditor/attackers/eligibility.py"}
 def found_in(tree: ast.AST) -> Iterator[str]:
     """Give the comparisons with names of methods, by the name itself or by a constant of the module, and `isinstance`.
 
-    Of `isinstance` those that ask a plan or its figures, or for a class of plans.
+    Of `isinstance` those that ask a plan or its figures, or for a class of plans or methods.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and any(map(_names_method, [node.left, *node.comparators])):
@@ -33,7 +35,8 @@ def found_in(tree: ast.AST) -> Iterator[str]:
             yield f"case {ast.unparse(node)}"
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
             asked, kinds = (ast.unparse(argument) for argument in node.args)
-            if asked.split(".")[-1] == "plan" or asked.endswith(("plan.figures", "made.figures")) or "Plan" in kinds:
+            of_plan = asked.split(".")[-1] == "plan" or asked.endswith(("plan.figures", "made.figures"))
+            if of_plan or "Plan" in kinds or CLASSES & set(re.findall(r"\w+", kinds)):
                 yield ast.unparse(node)
 
 
@@ -65,6 +68,7 @@ def test_only_methods_and_the_reader_of_manifests_know_methods_by_name() -> None
         "rolled = each.method != GENERALIZATION",
         "match name:\n    case 'small-domain':\n        pass",
         "dealt = isinstance(self.plan, Anything)",
+        "plain = isinstance(self.method, Uniform | methods.FineGrain)",
         "dealt = isinstance(made.figures, BucketFigures | ResponseFigures)",
     ],
 )

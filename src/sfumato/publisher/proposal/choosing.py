@@ -65,7 +65,7 @@ class Choice:
     profile: Profile
     asked: RoundRequirement | None
     made: Figures | None = None  # by the method
-    uniform: Figures | None = None
+    instead_of: Figures | None = None  # those of uniform, where it is not what is proposed
 
     @property
     def share(self) -> float:
@@ -79,7 +79,7 @@ class Choice:
 
     def about_method(self) -> Iterator[str]:
         """Say why this method."""
-        if isinstance(self.method, Uniform):
+        if self.instead_of is None:
             yield (
                 "uniform: every value is kept with the same probability, and the promise holds for any statement about "
                 'a record. "fine-grain" can protect some values more than others, and holds for single values.'
@@ -87,7 +87,7 @@ class Choice:
         else:
             yield (
                 f"small-domain: records are dealt to sub-tables with few values each. With {self.values:,} values "
-                f"uniform would leave next to nothing: {self._off(self.uniform)}. Its promise would be stronger, "
+                f"uniform would leave next to nothing: {self._off(self.instead_of)}. Its promise would be stronger, "
                 "though: small-domain's is for someone who expects the shares of a sub-table."
             )
         if self.made is not None:
@@ -149,7 +149,7 @@ def choose(profile: Profile) -> Choice:
     if values > MOST_PLANNED:
         return Choice(Uniform(), profile, asked)
     uniform = _planned(profile, Uniform(), asked)
-    chosen = Choice(Uniform(), profile, asked, uniform, uniform)
+    chosen = Choice(Uniform(), profile, asked, uniform)
     if not chosen.is_useless:
         return chosen
     dealt = _planned(profile, SmallDomain(), asked) if values <= MOST_DEALT else None
