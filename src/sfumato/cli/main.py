@@ -101,8 +101,10 @@ def profile(
     policy: Annotated[Path | None, typer.Argument(help="The policy; without one, columns only.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Count a table: columns, uniqueness, skew, row order, columns that give the secret away, what is "
-    "feasible. Private."""
+    """Count a table: columns, uniqueness, skew, row order, columns that give the secret away, what is feasible.
+
+    Private.
+    """
     from sfumato.engines.embedded.sources import open_source
     from sfumato.publisher.survey import survey
 
