@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.analyst.grouped import compositions
 from sfumato.analyst.grouped.buckets import PRIOR_FREEDOM
 from sfumato.analyst.grouped.compositions import OWN_VARIANCE
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato_papers.two_tables import DealtTable, Fitted
+from tests.constants import set_constants
 
 Ints = npt.ArrayLike
 
@@ -402,7 +402,7 @@ def test_order_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None
         first = dealt(group, value, m, stratum).fit(group, z, column, 3)
         names, rows = rng.permutation(stratum.size), rng.permutation(group.size)
         with monkeypatch.context() as patch:
-            patch.setattr(compositions, "BLOCK", 7)
+            set_constants(patch, "sfumato.analyst", BLOCK=7)
             renamed = np.empty_like(stratum)
             renamed[names] = stratum
             second = dealt(names[group], value, m, renamed).fit(names[group][rows], z[rows], column[rows], 3)

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.analyst.grouped import dealt as reading
 from sfumato.analyst.release import Release
 from sfumato.errors import ReleaseError, UsageError
 from tests.analyst.test_sql_groups import JOBS, ROWS, Dense, people, released
 from tests.cli.test_commands import as_json, run
+from tests.constants import set_constants
 from tests.engines.grouped import codes_of, dealt_groups, grouped_release
 from tests.engines.tools import patients
 from tests.engines.tools import released as published
@@ -266,7 +266,7 @@ def test_tables_that_do_not_fit_together(tmp_path: Path) -> None:
 
 def test_compositions_are_read_in_parts(plain: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a few lines cut groups in two; lines of a group may stand in any order."""
-    monkeypatch.setattr(reading, "LINES_AT_ONCE", 7)
+    set_constants(monkeypatch, "sfumato.analyst", LINES_AT_ONCE=7)
     copy = released(tmp_path / "r", "plain")
     assert copy.groups is not None
     lines = pq.read_table(copy.groups)

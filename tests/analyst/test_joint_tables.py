@@ -12,15 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.analyst import tables
 from sfumato.analyst.answer import Target
-from sfumato.analyst.randomized import figures
 from sfumato.analyst.release import Release
 from sfumato.auditor.utility.distances import nearness
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
 from tests.analyst.test_sql import ROWS, people, policy
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import released
 
 
@@ -64,7 +63,7 @@ def test_covariances_give_the_error_of_any_sum(
     release: Release, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of two jobs of the women and men together, asked as one condition, is that of the four cells."""
-    monkeypatch.setattr(figures, "FEW", 0)
+    set_constants(monkeypatch, "sfumato.analyst", FEW=0)
     found = release.table(["sex", "job"], target=target)
     covariance = found.covariance()
     assert covariance == pytest.approx(covariance.T)
@@ -89,11 +88,15 @@ def test_tables_that_are_too_large_are_refused(release: Release, monkeypatch: py
         release.table([])
     with pytest.raises(UsageError, match="no column 'jobs'"):
         release.table(["jobs"])
-    monkeypatch.setattr(tables, "MOST_COVARIANCES", 5)
+    set_constants(monkeypatch, "sfumato.analyst", MOST_COVARIANCES=5)
     with pytest.raises(UsageError, match="5 cells are possible"):
         release.table("job").covariance()
-    monkeypatch.setattr(tables, "MOST_CELLS", 5)
-    with pytest.raises(UsageError, match="The table has 6 cells"):
+    cells = len(people(ROWS)["age"].unique()) * len(people(ROWS)["income"].unique())
+    set_constants(monkeypatch, "sfumato.analyst", MOST_CELLS=cells - 1)  # enough for the combinations that occur
+    with pytest.raises(UsageError, match=f"The table has {cells:,} cells; {cells - 1:,} are possible"):
+        release.table(["age", "income"])
+    set_constants(monkeypatch, "sfumato.analyst", MOST_CELLS=5)
+    with pytest.raises(UsageError, match="The answer needs 6 numbers in memory; 5 are possible"):
         release.table("job")
 
 

@@ -13,11 +13,11 @@ from scipy.stats import binom
 
 from sfumato.analyst.answer import Key
 from sfumato.analyst.power import Power
-from sfumato.analyst.randomized import expectation as module
 from sfumato.analyst.randomized.expectation import Curve, Expected, Stratum, curve_of
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray
 from sfumato.values.matrix.retention import PerturbationMatrix
+from tests.constants import set_constants
 
 Z = NormalDist().inv_cdf(0.975)
 Z_CHANCE = NormalDist().inv_cdf(0.8)
@@ -344,7 +344,7 @@ def test_all_of_a_population_has_no_error() -> None:
 
 
 def test_too_many_groups_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_TERMS", 3)
+    set_constants(monkeypatch, "sfumato.analyst", MOST_TERMS=3)
     with pytest.raises(UsageError, match="1 groups of 4 cells are too many"):
         hand_curve()
 

@@ -23,6 +23,7 @@ from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Bound, Mechanism
 from sfumato.values.randomness import simulation
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import released
 
 ROWS = 300
@@ -50,7 +51,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     pq.write_table(table, made.data)
     for module in (comparing, power, figures):
         monkeypatch.setattr(module, "randomization_of", lambda release: RANDOMIZATION)
-    monkeypatch.setattr(figures, "FEW", 0)
+    set_constants(monkeypatch, "sfumato.analyst", FEW=0)
     return made
 
 

@@ -16,7 +16,6 @@ from scipy.stats import binom
 from typer.testing import CliRunner
 
 from sfumato.analyst.answer import ALL
-from sfumato.analyst.randomized import figures
 from sfumato.analyst.release import Release
 from sfumato.cli.main import app
 from sfumato.errors import UsageError
@@ -25,6 +24,7 @@ from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
 from sfumato.release import reading
 from sfumato.values.randomness import SecretKey
+from tests.constants import set_constants
 from tests.engines.tools import planned, released
 
 JOBS = ["baker", "clerk", "cook", "driver", "farmer", None]
@@ -169,7 +169,7 @@ def test_answers_equal_the_reference(
     release: Release, kind: str, by: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every condition, with and without weights, for the table and for a population, to 1e-9; nothing below chance."""
-    monkeypatch.setattr(figures, "FEW", 0)
+    set_constants(monkeypatch, "sfumato.analyst", FEW=0)
     choices = itertools.cycle(itertools.product([False, True], ["table", "population"]))
     for condition, test in CONDITIONS.items():
         weight, target = next(choices)

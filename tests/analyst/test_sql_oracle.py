@@ -30,9 +30,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.analyst.randomized import figures
 from sfumato.analyst.release import Release
 from sfumato.publisher.policy import Policy
+from tests.constants import constant, set_constants
 from tests.engines.tools import released
 
 Array = npt.NDArray[np.float64]
@@ -100,7 +100,8 @@ def dense(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(autouse=True)
 def no_floor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the floor of small counts, but for the test of its own."""
-    monkeypatch.setattr(figures, "FEW", figures.FEW if "chance" in request.function.__name__ else 0)
+    if "chance" not in request.function.__name__:
+        set_constants(monkeypatch, "sfumato.analyst", FEW=0)
 
 
 # --- the reference ----------------------------------------------------------------------------------------------------
@@ -443,7 +444,7 @@ def test_a_value_has_the_rows_of_chance_at_least(dense: Dense, target: Any) -> N
             published = [tuple(r[name] for name in dense.names) for r in rows]
             counts = np.array([published.count(dense.values[code]) for code in own], dtype=float)
             chance = len(rows) * np.linalg.inv(inverse[np.ix_(own, own)]).min(axis=1)
-            seen = np.where(chance < figures.FEW, np.maximum(counts, chance), counts)
+            seen = np.where(chance < constant("sfumato.analyst", "FEW"), np.maximum(counts, chance), counts)
             raised += int((seen > counts).sum())
             a = picked @ inverse[:, own]
             variance += float(a**2 @ seen - a @ seen)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers import corruption
 from sfumato.auditor.attackers.corruption import (
     groups_finding,
     known_members_finding,
@@ -24,6 +23,7 @@ from sfumato.errors import UsageError
 from sfumato.methods.robustness.posterior import Composition
 from sfumato.methods.robustness.prior import Prior
 from tests.conftest import same_chance
+from tests.constants import set_constants
 
 EVEN = Prior(np.ones((1, 4), dtype=np.int64), np.array([4]))
 
@@ -105,7 +105,7 @@ def test_the_finding_of_robust_groups() -> None:
 
 
 def test_too_many_possibilities_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corruption, "MOST_REDUCED", 5)
+    set_constants(monkeypatch, "sfumato.auditor", MOST_REDUCED=5)
     group = Composition.of(range(4), range(4))
     with pytest.raises(UsageError, match="known members can leave more than 5"):
         worst_when_known([group], Prior(np.ones((4, 4), dtype=np.int64), np.array([4] * 4)), 1)

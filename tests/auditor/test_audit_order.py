@@ -26,6 +26,7 @@ from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
+from tests.constants import set_constants
 
 SHARES = [0.4, 0.3, 0.2, 0.1]
 
@@ -112,8 +113,7 @@ def test_guesses_by_a_slow_loop(width: int, monkeypatch: pytest.MonkeyPatch) -> 
         others = [published[k] for k in range(start, start + width) if (k - row) % 2]
         expected.append(int(np.argmax(np.bincount(others, minlength=4) + overall)))
     for cells in (8, 64, 1 << 20):  # however much is held at a time
-        monkeypatch.setattr(order, "CELLS", cells)
-        monkeypatch.setattr(order, "ROWS", cells)
+        set_constants(monkeypatch, "sfumato.auditor.attackers", CELLS=cells, ROWS=cells)
         parts = list(guess_by_place(published, Estimator.plain(4), width))
         assert np.concatenate([guesses for _, guesses in parts]).tolist() == expected
         assert [first for first, _ in parts] == np.cumsum([0, *(g.size for _, g in parts)])[:-1].tolist()

@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor.attackers import averaging as rows
 from sfumato.auditor.attackers.averaging import pairs, two_rows
 from sfumato.auditor.attackers.averaging_groups import two_groups
 from sfumato.auditor.attackers.linking import row_risk
 from sfumato.auditor.grouped import GroupTables
 from sfumato.methods.response.joint import Channel, JointTable
+from tests.constants import set_constants
 
 # --- groups -----------------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ def test_one_row_is_the_risk_of_one_release() -> None:
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_simulation_agrees(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = two_rows(TABLE, CHANNELS, 0.6, whole)
-    monkeypatch.setattr(rows, "MOST_CELLS", 1)
+    set_constants(monkeypatch, "sfumato.auditor", MOST_ENUMERATED=1)
     drawn = two_rows(TABLE, CHANNELS, 0.6, whole, seed=3)
     assert drawn.interval is not None
     assert drawn.interval[0] < exact.mean < drawn.interval[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from sfumato.auditor.attackers.residue import find_residues, residue
 from sfumato.publisher.table import scan
 from sfumato.release.formats.parquet import Parquet
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import released
 from tests.release.test_residues import MOMENT, POLICY, RECODED, planted_table, recoded_table
 
@@ -184,5 +184,5 @@ def test_runs_that_are_published_are_no_residues(tmp_path: Path) -> None:
 def test_more_values_than_are_looked_for_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = released(SECRET, NAMED, folder=tmp_path / "r")
     assert "only the first" not in residue(scan(SECRET, NAMED), release).remark
-    monkeypatch.setattr(sys.modules["sfumato.auditor.attackers.residue"], "MOST_TOKENS", 50)
+    set_constants(monkeypatch, "sfumato.auditor", MOST_TOKENS=50)
     assert residue(scan(SECRET, NAMED), release).remark.endswith("Of 'id' only the first 50 or so.")

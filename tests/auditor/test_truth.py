@@ -21,12 +21,12 @@ import pytest
 from sfumato.analyst.release import Release
 from sfumato.auditor.utility.distances import cube_errors, distances, relative_errors
 from sfumato.auditor.utility.truth import count_truth, true_counts
-from sfumato.engines.embedded import sources
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray
 from sfumato.values.recoding import Bins
 from sfumato.values.section import InputRule
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import released
 
 ALMOST_NO_NOISE = "epsilon = 40"
@@ -91,7 +91,7 @@ def test_batches_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     table = pa.table({"x": [3, 1, 2, 1, 1, None] * 10, "s": ["a", "b", "b"] * 20})
     policy = make_policy({"x": "other; missing = 'category'", "s": "sensitive"})
     release = released(table, policy, folder=tmp_path / "r", shuffle=False)
-    monkeypatch.setattr(sources, "BATCH_ROWS", 7)
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=7)
     for kind in ("arrow", "parquet"):
         counts = true_counts(release, written(table, kind, tmp_path), ["x", "s"], [[1, 2, 3, None], ["a", "b"]])
         assert counts.tolist() == [[10, 20], [0, 10], [10, 0], [0, 10]]

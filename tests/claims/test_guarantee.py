@@ -21,6 +21,7 @@ from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import NO_BOUND, Bound
 from sfumato.values.requirement import Requirement
 from tests.conftest import make_policy
+from tests.constants import constant, set_constants
 
 KNOWS_ALL_OTHERS, KNOWS_NO_OTHERS = adversary_of_noise(()), adversary_of_noise(("the matrix",))
 DECLARED = 'sensitive; domain = ["a", "b", "c", "e"]'
@@ -154,13 +155,11 @@ def test_a_plan_for_another_requirement_is_not_published(tmp_path: Path) -> None
 
 
 def test_row_groups_do_not_tell_how_many_rows_were_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sfumato.engines import base
-    from sfumato.engines.embedded import sources
     from sfumato.release.formats import parquet
 
-    monkeypatch.setattr(sources, "BATCH_ROWS", 100)
+    assert constant("sfumato.engines", "BATCH_ROWS") > 100
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=100)
     monkeypatch.setattr(parquet.Parquet, "rows_at_once", 100)
-    assert base.BATCH_ROWS > 100
     gaps = [None if k % 7 == 0 and k < 200 else "x" for k in range(1000)]
     table = pa.table({"q": gaps, "d": ["a", "b"] * 500})
     policy = make_policy({"q": 'quasi_identifier; missing = "drop"', "d": DECLARED})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.engines.deal import allocation
 from sfumato.engines.deal.allocation import EqualWords, Quotas, ReadAgain, find_deal
+from tests.constants import set_constants
 
 
 def by_sorting(codes: np.ndarray, words: np.ndarray, quotas: Quotas) -> np.ndarray:
@@ -29,8 +29,12 @@ def test_equals_sorting(crowded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         codes = np.repeat(np.arange(m), rows.sum(axis=0)).astype(np.int32)
         rng.shuffle(codes)
         words = rng.integers(0, 2**64, codes.size, dtype=np.uint64) >> np.uint64(52 if crowded else 0)
-        monkeypatch.setattr(allocation, "TABLE_BITS", int(rng.integers(3, 12)))
-        monkeypatch.setattr(allocation, "MOST_COLLECTED", int(rng.choice([1, 5, 1000])))
+        set_constants(
+            monkeypatch,
+            "sfumato.engines",
+            TABLE_BITS=int(rng.integers(3, 12)),
+            MOST_COLLECTED=int(rng.choice([1, 5, 1000])),
+        )
         if not codes.size:
             continue
         quotas = Quotas.of([(np.arange(m), rows[j]) for j in range(k)], int(m))

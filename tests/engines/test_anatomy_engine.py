@@ -23,17 +23,16 @@ from sfumato.engines.deal import anatomy
 from sfumato.engines.deal import buckets as grouping
 from sfumato.engines.deal.anatomy import anatomized, dealing_word, regrouped, sensitive_values
 from sfumato.engines.deal.buckets import DealtRows, Groups, order_by_word, random_order
-from sfumato.engines.embedded import shuffle, sources
 from sfumato.engines.embedded.shuffle import SpillFile, stable_order
 from sfumato.engines.rows.mapping import WORD, RowMapper, integer_types
 from sfumato.errors import PlanMismatch
 from sfumato.publisher.table import profile, scan
-from sfumato.values import bucket_deal as deals
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.bucket_deal import COUNT, GROUP
 from sfumato.values.randomness import SecretKey, Step
 from sfumato.values.steps import WITHHELD
 from tests.conftest import make_policy, slow
+from tests.constants import constant, set_constants
 from tests.engines.tools import DISEASES, ROLES, patients
 
 ALARM = 1e-6  # of every statistical test here; the seeds are fixed, so a failure means that the code has changed
@@ -185,9 +184,8 @@ def test_every_row_goes_to_one_group_and_no_value_twice(
 ) -> None:
     codes, groups, withheld = table
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grouping, "PART_ROWS", part)
-        patch.setattr(grouping, "LINES_AT_ONCE", 10)
-        patch.setattr(shuffle, "PART_ROWS", rows_of_part)
+        set_constants(patch, "sfumato.engines.deal", PART_ROWS=part, LINES_AT_ONCE=10)
+        set_constants(patch, "sfumato.engines.embedded", PART_ROWS=rows_of_part)
         rows, values = dealt(codes, groups, withheld=withheld, sizes=tuple(sizes), values=7)
     check_tables(codes, rows, values, domain_of(7))
     assert set(values[COUNT].to_pylist()) == {1}
@@ -202,11 +200,11 @@ def test_every_row_goes_to_one_group_and_no_value_twice(
 def test_batches_and_parts_of_rows_do_not_matter(withheld: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words belong to rows. (The parts of the deal are set by the number of rows alone.)"""
     codes = np.random.default_rng(3).integers(0, 4, 200).tolist()
-    monkeypatch.setattr(grouping, "PART_ROWS", 30)
-    monkeypatch.setattr(shuffle, "PART_ROWS", 50)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=30)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=50)
     first = dealt(codes, 60, withheld=withheld, sizes=(200,))
     for rows_of_part, sizes in ((7, (1,)), (20, (64, 5)), (200, (199, 1))):
-        monkeypatch.setattr(shuffle, "PART_ROWS", rows_of_part)
+        set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=rows_of_part)
         again = dealt(codes, 60, withheld=withheld, sizes=sizes)
         assert [t.to_pylist() for t in again] == [t.to_pylist() for t in first]
     other = dealt(codes, 60, withheld=withheld, seed=2)
@@ -217,7 +215,7 @@ def test_groups_of_large_domains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes of one, two and four bytes, each value once or twice, some values in no row."""
     for values in (200, 300, 70_000):
         codes = np.random.default_rng(1).permutation(np.repeat(np.arange(0, values, values // 100), 2)).tolist()
-        monkeypatch.setattr(grouping, "PART_ROWS", 50)
+        set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=50)
         rows, table = dealt(codes, len(codes) // 4, values=values)
         check_tables(codes, rows, table, domain_of(values))
 
@@ -274,8 +272,8 @@ def test_given_groups_are_published_as_they_are(records: list[tuple[int, int]], 
         groups[0] = 0
     domain = domain_of(4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle, "PART_ROWS", 8)
-        patch.setattr(grouping, "LINES_AT_ONCE", 5)
+        set_constants(patch, "sfumato.engines.embedded", PART_ROWS=8)
+        set_constants(patch, "sfumato.engines", LINES_AT_ONCE=5)
         key = SecretKey.from_seed(1)
         tables = regrouped(
             worded(batches_of(codes, [size], domain), key), np.array(codes, dtype=np.int32), np.array(groups), domain,
@@ -326,7 +324,7 @@ def partners(seeds: int) -> float:
 @pytest.mark.parametrize("part", [2, slow(100)], ids=["two rows a part", "one part"])
 def test_every_deal_is_equally_likely(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight ways to deal three pairs to two groups, each seen 50 times on average; false alarm 1e-6."""
-    monkeypatch.setattr(grouping, "PART_ROWS", part)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=part)
     assert partners(400) > ALARM
 
 
@@ -359,13 +357,13 @@ def test_inside_groups_all_assignments_are_equally_likely_also_with_batches(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """72 ways, each seen 20 times on average; false alarm 1e-6."""
-    monkeypatch.setattr(grouping, "PART_ROWS", part)
-    monkeypatch.setattr(deals, "BATCH_GROUPS", 2)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=part)
+    set_constants(monkeypatch, "sfumato.values", BATCH_GROUPS=2)
     assert records_by_group(1440, tmp_path) > ALARM
 
 
 def test_batches_in_file_order_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deals, "BATCH_GROUPS", 2)
+    set_constants(monkeypatch, "sfumato.values", BATCH_GROUPS=2)
     monkeypatch.setattr(grouping, "random_order", in_file_order)
     assert records_by_group(1440, tmp_path) < ALARM
 
@@ -385,7 +383,7 @@ def test_exactly_as_many_are_withheld_and_all_choices_are_equally_likely(
     part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six pairs of four, each seen 60 times on average; false alarm 1e-6."""
-    monkeypatch.setattr(grouping, "PART_ROWS", part)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=part)
     assert withheld_rows(360) > ALARM
 
 
@@ -429,8 +427,8 @@ def values_by_place() -> float:
 
 def test_the_place_of_a_row_in_its_group_tells_nothing_of_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm 1e-6."""
-    monkeypatch.setattr(grouping, "PART_ROWS", 50)
-    monkeypatch.setattr(shuffle, "PART_ROWS", 40)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=50)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=40)
     assert values_by_place() > ALARM
 
 
@@ -480,9 +478,10 @@ def test_equal_words_are_drawn_again() -> None:
 def test_a_deal_whose_words_tie_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first words of every order are all equal: nothing is lost, and the deal is that of the next words."""
     words, codes = SecretKey.words, [0, 1, 2, 0, 1, 2, 3]
+    streams = constant("sfumato.engines", "STREAMS_OF_PART")
 
     def tied(self: SecretKey, step: Step, file: int, start: int, count: int) -> Any:
-        first = file % grouping.ATTEMPTS == (1 if file < grouping.ATTEMPTS and step == Step.ANATOMY else 0)
+        first = file % streams == (1 if file < streams and step == Step.ANATOMY else 0)
         is_part = step == Step.ANATOMY and file == 0
         return words(self, step, file, start, count) * np.uint64(is_part or not first)
 
@@ -511,9 +510,9 @@ def from_source(path: Path, policy: Any, groups: Callable[[int], int], folder: P
 @pytest.mark.parametrize("format", ["parquet", "csv"])
 def test_files_of_both_kinds(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With identifiers, rows that a missing value leaves out, and a missing value that is a value of its own."""
-    monkeypatch.setattr(sources, "BATCH_ROWS", 64)
-    monkeypatch.setattr(grouping, "PART_ROWS", 40)
-    monkeypatch.setattr(shuffle, "PART_ROWS", 100)
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=64)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=40)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=100)
     table = patients()
     gaps = {"sex": 11, "disease": 9}
     for name, every in gaps.items():
@@ -595,8 +594,8 @@ def test_deal_and_order_have_words_of_their_own(tmp_path: Path, monkeypatch: pyt
         return words(self, step, file, start, count)
 
     monkeypatch.setattr(SecretKey, "words", noted)
-    monkeypatch.setattr(grouping, "PART_ROWS", 10)
-    monkeypatch.setattr(shuffle, "PART_ROWS", 10)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=10)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=10)
     dealt([0, 1, 2, 3] * 30, 30, sizes=(11,))
     again = {place for place, times in used.items() if times > 1}
     assert again == {(int(Step.ANATOMY), 0, row) for row in range(120)}  # to which part a row goes: asked twice

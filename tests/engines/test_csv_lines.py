@@ -18,6 +18,7 @@ from sfumato.engines.embedded import csv_lines, csv_source
 from sfumato.engines.embedded.csv_lines import Layout, Span
 from sfumato.errors import TableError
 from sfumato.publisher.policy import Policy
+from tests.constants import set_constants
 from tests.engines.tools import released, rows_of
 
 FIELD = st.text(alphabet="ab 7é€;\t", max_size=5)
@@ -59,8 +60,7 @@ def test_lines_are_split_as_the_standard_library_does(
     single = Layout(",", fields, {str(k): Span(k, k) for k in range(fields)})
     runs = {f"{a}-{b}": (a, b) for a in range(fields) for b in range(a, fields)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_lines, "STRETCH", stretch)
-        patch.setattr(csv_lines, "PIECE", piece)
+        set_constants(patch, "sfumato.engines", STRETCH=stretch, PIECE=piece)
         assert read(path, single) == [[value or None for value in row] for row in expected]
         assert read(path, Layout(",", fields, {name: Span(a, b, False) for name, (a, b) in runs.items()})) == [
             [",".join(row[a : b + 1]) for a, b in runs.values()] for row in expected

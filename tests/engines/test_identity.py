@@ -16,7 +16,6 @@ from pyarrow import csv as pacsv
 from scipy.stats import chi2
 
 from sfumato.engines.base import RecordKey
-from sfumato.engines.embedded import sources
 from sfumato.errors import PolicyError, TableError, UsageError
 from sfumato.publisher.table import profile, scan
 from sfumato.values.attributes import Domain, SensitiveDomain
@@ -24,6 +23,7 @@ from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import NO_BOUND, Mechanism
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import patients, released, rows_of
 
 ALARM = 1e-6
@@ -56,7 +56,7 @@ def test_one_row_of_each_person_every_one_equally_likely(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """False alarm 1e-6; power: the first, the last or a doubly likely row of each person would be found."""
-    monkeypatch.setattr(sources, "BATCH_ROWS", size)
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=size)
     check_persons(visits(), tmp_path / "r")
 
 
@@ -324,12 +324,10 @@ def test_no_identifier_is_left_in_temporary_files(tmp_path: Path, monkeypatch: p
     """Whatever spills: only keyed hashes go to the disk, and nothing stays."""
     import tempfile
 
-    from sfumato.engines.embedded import counting
-
     seen: list[bytes] = []
     cleanup = tempfile.TemporaryDirectory.cleanup
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(counting, "MEMORY", "20MB")
+    set_constants(monkeypatch, "sfumato.engines", MEMORY="20MB")
 
     def cleaning(self: Any) -> None:
         seen.extend(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

@@ -26,6 +26,7 @@ from sfumato.release.formats import parquet
 from sfumato.values import bucket_deal as deals
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import DISEASES, ROLES, listing, patients
 from tests.release.test_residues import PLANTED, all_bytes, found_in, planted_table
 
@@ -101,8 +102,8 @@ def check_exact(release: sf.Release, table: pa.Table, key: str = "age", hidden: 
 def test_what_is_published_is_exact_and_verifies(
     kind: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grouping, "PART_ROWS", 70)
-    monkeypatch.setattr(shuffle, "PART_ROWS", 90)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=70)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=90)
     path = tmp_path / f"t.{format}"
     (pq.write_table if format == "parquet" else pacsv.write_csv)(wards(), path)
     release = check_published(path, kind, format, tmp_path / "r")
@@ -389,7 +390,7 @@ def test_places_in_a_group_tell_nothing_of_values(tmp_path: Path, monkeypatch: p
     24 * 60 groups have each value once; Pearson's statistic has 4 degrees of freedom and exceeds 33 by chance with
     probability 1e-6.
     """
-    monkeypatch.setattr(grouping, "PART_ROWS", 20)
+    set_constants(monkeypatch, "sfumato.engines.deal", PART_ROWS=20)
     table = pa.table({"n": list(range(72)), "disease": sorted(DISEASES[:3] * 24)})
     policy = make_policy({"n": "other", "disease": "sensitive"}, "l = 3", "anatomy")
     opened, plan = planned(table, policy)

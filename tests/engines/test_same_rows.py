@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv as pacsv
 
-from sfumato.engines.embedded import csv_lines, csv_source, shuffle, sources
-from sfumato.release.formats import csv, parquet
+from sfumato.release.formats import parquet
+from tests.constants import set_constants
 from tests.engines.tools import patients, released, rows_of
 
 
@@ -155,7 +155,7 @@ def test_the_same_rows_are_published_from_every_form(
 def test_the_same_rows_for_every_batch_size(
     size: int, shuffled: bool, tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "BATCH_ROWS", size)
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=size)
     table = as_parquet(patients(), tmp_path)
     assert rows_of(released(table, folder=tmp_path / "r", shuffle=shuffled)) == expected[shuffled]
 
@@ -166,7 +166,7 @@ def test_row_groups_do_not_matter(
     size: int, format: str, tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet.Parquet, "rows_at_once", size)
-    monkeypatch.setattr(parquet, "ROW_GROUP", size)
+    set_constants(monkeypatch, "sfumato.release", ROW_GROUP=size)
     assert rows_of(released(patients(), folder=tmp_path / "r", format=format, shuffle=False)) == expected[False]
 
 
@@ -181,10 +181,8 @@ def test_csv_blocks_do_not_matter(
     expected: Expected,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(csv_source, "CSV_BLOCK", block)
-    monkeypatch.setattr(csv_lines, "STRETCH", block)
-    monkeypatch.setattr(csv_lines, "PIECE", block // 4)
-    monkeypatch.setattr(csv, "LINES_AT_ONCE", 3)
+    set_constants(monkeypatch, "sfumato.engines", CSV_BLOCK=block, STRETCH=block, PIECE=block // 4)
+    set_constants(monkeypatch, "sfumato.release", LINES_AT_ONCE=3)
     table = form(patients(), tmp_path)
     assert rows_of(released(table, folder=tmp_path / "r", format=format, shuffle=False)) == expected[False]
 
@@ -193,9 +191,9 @@ def test_batches_of_the_shuffle_do_not_matter(
     tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parts do: they are part of how an order is drawn. The rows are the same."""
-    monkeypatch.setattr(sources, "BATCH_ROWS", 31)
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=31)
     assert rows_of(released(patients(), folder=tmp_path / "r", shuffle=True)) == expected[True]
-    monkeypatch.setattr(shuffle, "PART_ROWS", 13)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=13)
     assert sorted(rows_of(released(patients(), folder=tmp_path / "s", shuffle=True))) == sorted(expected[True])
 
 

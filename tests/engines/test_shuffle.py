@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from sfumato.engines.embedded import shuffle, sources, writing
+from sfumato.engines.embedded import shuffle
 from sfumato.engines.embedded.shuffle import order_of_words, shuffled, stable_order
 from sfumato.engines.embedded.writing import FollowingHash
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import multiset, patients, released, rows_of
 
 ALARM = 1e-6  # of every statistical test here; the seeds are fixed, so a failure means that the code has changed
@@ -64,8 +65,8 @@ def test_rows_of_every_type_stay_together(
     format: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a key and a sensitive column besides; several batches, so that dictionaries grow on the way."""
-    monkeypatch.setattr(shuffle, "PART_ROWS", part)
-    monkeypatch.setattr(sources, "BATCH_ROWS", 16)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=part)
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=16)
     rng = np.random.default_rng(1)
     table = pa.table({**mixed(60), "disease": rng.choice(["flu", "gout"], 60).tolist()})
     roles = dict.fromkeys(table.column_names, "other; missing = 'category'") | {"disease": "sensitive"}
@@ -112,7 +113,7 @@ def test_any_text_comes_back(values: list[str | None], batch: int, parts: int) -
         number = pa.array(range(start, start + len(piece)))
         batches.append(pa.RecordBatch.from_arrays([column, number], names=["v", "n"]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle, "PART_ROWS", max(1, len(values) // parts))
+        set_constants(patch, "sfumato.engines.embedded", PART_ROWS=max(1, len(values) // parts))
         got = [
             (value, number)
             for out in shuffled(batches, len(values), SecretKey.from_seed(3), Path("/tmp"))
@@ -143,19 +144,19 @@ def surprise(found: Counter[tuple[int, ...]], size: int) -> float:
 @pytest.mark.parametrize("part", [2, 100], ids=["two rows a part", "one part"])
 def test_every_order_is_equally_likely(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """False alarm 1e-6. Power: 24 orders seen 20 times each; a shuffle that forgets to sort is found (below)."""
-    monkeypatch.setattr(shuffle, "PART_ROWS", part)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=part)
     assert surprise(orders(4, 480, tmp_path), 4) > ALARM
 
 
 def test_a_shuffle_that_does_not_sort_its_parts_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shuffle, "PART_ROWS", 2)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=2)
     monkeypatch.setattr(shuffle, "order_of_words", lambda words: np.arange(words.size))
     assert surprise(orders(4, 480, tmp_path), 4) < ALARM
 
 
 def test_a_row_can_go_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first row's place over 2,000 rows and 40 seeds is uniform: no place, no part keeps it. False alarm 1e-6."""
-    monkeypatch.setattr(shuffle, "PART_ROWS", 300)
+    set_constants(monkeypatch, "sfumato.engines.embedded", PART_ROWS=300)
     batch = pa.RecordBatch.from_arrays([pa.array(range(2000))], names=["n"])
     shares = []
     for seed in range(40):
@@ -221,8 +222,7 @@ def test_parts_are_joined_and_cut_to_equal_sizes(sizes: list[int], rows: int) ->
 
 
 def test_the_hash_of_a_growing_file_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "CHUNK", 7)
-    monkeypatch.setattr(writing, "UNSYNCED", 50)
+    set_constants(monkeypatch, "sfumato.engines", CHUNK=7, UNSYNCED=50)
     content = bytes(range(256)) * 3
     with open(tmp_path / "f", "wb", buffering=0) as file:
         following = FollowingHash(tmp_path / "f")

@@ -18,7 +18,6 @@ from sfumato.analyst.randomized.figures import FEW
 from sfumato.analyst.release import Release
 from sfumato.engines.deal import allocation
 from sfumato.engines.deal.allocation import dealt, table_rows
-from sfumato.engines.embedded import sources
 from sfumato.errors import PlanMismatch, TableError
 from sfumato.methods.plan import Plan
 from sfumato.publisher.policy import Policy
@@ -26,6 +25,7 @@ from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines import tools
 from tests.engines.tools import released
 
@@ -77,7 +77,7 @@ def test_every_sub_table_gets_exactly_its_quotas(
     assurance: str, shuffled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Recounted on the private table: n tells which record a published row is."""
-    monkeypatch.setattr(sources, "BATCH_ROWS", 333)
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=333)
     check_quotas(workers(), assurance, shuffled, tmp_path / "r")
 
 

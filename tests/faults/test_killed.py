@@ -41,10 +41,11 @@ order = "shuffle"
 
 GATED = """
 import os, sys, time
+from pytest import MonkeyPatch
 from sfumato.cli.main import main
-from sfumato.engines.embedded import sources
 from sfumato.engines.rows import mapping
 from sfumato.release.formats import parquet
+from tests.constants import set_constants
 
 def gate(owner, name, wait):
     through = getattr(owner, name)
@@ -55,7 +56,7 @@ def gate(owner, name, wait):
     setattr(owner, name, waiting)
 
 stage = sys.argv.pop(1)
-sources.BATCH_ROWS = 10
+set_constants(MonkeyPatch(), "sfumato.engines", BATCH_ROWS=10)
 if stage == "reading":
     gate(mapping.RowMapper, "_map", 0.02)  # in a thread, one batch after the other
 elif stage == "writing":
@@ -82,6 +83,7 @@ def signalled(stage: str, number: signal.Signals, folder: Path) -> subprocess.Co
     process = subprocess.Popen(
         [sys.executable, "-c", GATED, stage, *PUBLISH],
         cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},  # tests as they are found here
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

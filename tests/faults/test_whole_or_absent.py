@@ -28,6 +28,7 @@ from sfumato.publisher.table import scan
 from sfumato.release.formats import parquet
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import ROLES, listing, patients, planned, released
 
 STAGES: dict[str, tuple[Any, str]] = {
@@ -106,9 +107,8 @@ def test_an_interrupt_while_a_shuffle_reads_does_not_wait_for_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shuffle reads everything before the first row is written: ctrl-C must not wait for that."""
-    from sfumato.engines.embedded import sources
 
-    monkeypatch.setattr(sources, "BATCH_ROWS", 10)
+    set_constants(monkeypatch, "sfumato.engines", BATCH_ROWS=10)
     table = scan(patients(3000), make_policy(ROLES))
     plan = planned(table, shuffle=True)
     read: list[int] = []

@@ -15,6 +15,7 @@ from sfumato.values import bucket_deal as deals
 from sfumato.values.arrays import IntArray
 from sfumato.values.bucket_deal import Deal, Runs, members
 from sfumato.values.randomness import SecretKey
+from tests.constants import constant, set_constants
 
 
 def test_a_worked_deal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,8 +24,7 @@ def test_a_worked_deal(monkeypatch: pytest.MonkeyPatch) -> None:
     Groups 0 and 2 are batch 0: it gets a a (positions 0, 2), b (3), c c (5, 6). Group 1 is batch 1: it gets a (1) and
     b (4). In the order c b a batch 0 is dealt c0 c2 b0 a2 a0; in the order b a batch 1 is dealt b1 a1.
     """
-    monkeypatch.setattr(deals, "BATCH_GROUPS", 1)
-    monkeypatch.setattr(deals, "MOST_BATCHES", 2)
+    set_constants(monkeypatch, "sfumato.values", BATCH_GROUPS=1, MOST_BATCHES=2)
     runs = Runs.of_table(np.array([3, 2, 2]), 3)
     assert runs.batches.tolist() == [2]
     assert [array.tolist() for array in runs.pieces] == [[0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1]]
@@ -90,7 +90,7 @@ def every_record(runs: Runs) -> tuple[IntArray, IntArray]:
 
 def test_the_formula_is_the_slow_deal(monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (1, 3, 8):
-        monkeypatch.setattr(deals, "BATCH_GROUPS", size)
+        set_constants(monkeypatch, "sfumato.values", BATCH_GROUPS=size)
         for runs, rng in random_runs(150):
             order = random_order(runs, rng)
             groups = Deal(runs, order).group_of(*every_record(runs))
@@ -134,7 +134,7 @@ def test_the_number_of_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert [batches(20_000, groups) for groups in (1, 15, 16, 80, 799, 800, 10_000)] == [1, 1, 2, 10, 52, 52, 52]
     assert [batches(1000, groups) for groups in (799, 800, 1000)] == [99, 100, 100]
-    monkeypatch.setattr(deals, "MOST_PIECES", 10)
+    set_constants(monkeypatch, "sfumato.values", MOST_PIECES=10)
     assert batches(1000, 500) == 1
 
 
@@ -173,8 +173,9 @@ def test_batches_make_many_different_groups(counts: list[int]) -> None:
 
 def batch_orders(batches: int, values: int, seed: int, robust: bool) -> IntArray:
     """Return the order of equally frequent values in each batch: (batch, place) -> value."""
-    counts = np.full(values, 2 * deals.BATCH_GROUPS * batches // values)
-    runs = Runs.of_table(counts, deals.BATCH_GROUPS * batches)
+    groups = constant("sfumato.values", "BATCH_GROUPS") * batches
+    counts = np.full(values, 2 * groups // values)
+    runs = Runs.of_table(counts, groups)
     if robust:
         order = grouping._piece_order(runs, np.random.default_rng(seed).permutation(values))
     else:

@@ -27,6 +27,7 @@ from sfumato.publisher.policy import Policy
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.methods.test_response_checked import axis_names
 from tests.methods.test_response_plan import AS_PUBLISHED, planned
 
@@ -355,9 +356,9 @@ def test_a_plan_says_which_risks_it_could_not_evaluate(monkeypatch: pytest.Monke
     policy = asked("risk_limit = 0.35", AS_PUBLISHED)
     rows = small(3)
     table = Axes.of(counted(rows, policy)).table
-    monkeypatch.setattr("sfumato.methods.response.joint.MOST_CELLS", table.group_cells + len(table.groups))
+    set_constants(monkeypatch, "sfumato.methods", MOST_CELLS=table.group_cells + len(table.groups))
     monkeypatch.setattr(JointTable, "from_cells", classmethod(lambda cls, *arguments: table))
-    monkeypatch.setattr("sfumato.methods.response.planner.MOST_SECONDS", 0.0)
+    set_constants(monkeypatch, "sfumato.methods", MOST_SECONDS_OF_POINT=0.0)
     made = planned(rows, policy)
     assert isinstance(made.figures, ResponseFigures)
     assert set(made.figures.risks) == {"reconstruction"}

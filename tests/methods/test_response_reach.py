@@ -10,13 +10,14 @@ from itertools import product as combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.response import joint, solver
+from sfumato.methods.response import solver
 from sfumato.methods.response.joint import JointTable
 from sfumato.methods.response.problem import Problem, Response, Scope, pose
 from sfumato.methods.response.reach import RiskOutOfReach, least_ratio, refuted, suppressing
 from sfumato.methods.response.risks import RiskName
 from sfumato.methods.response.solver import solve
 from sfumato.values.arrays import FloatArray
+from tests.constants import set_constants
 from tests.methods.test_response_risks import tables
 
 GRID = {1: 60, 2: 20, 3: 7}
@@ -124,7 +125,7 @@ def no_search(*_: object) -> FloatArray:
 def test_in_a_large_domain_nothing_is_searched_for_what_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = np.array([[0.4, 1], [0.6, 1]])
     monkeypatch.setattr(solver, "_lowest", no_search)
-    monkeypatch.setattr(solver, "IN_VAIN", 0.0)
+    set_constants(monkeypatch, "sfumato.methods", IN_VAIN=0.0)
     with pytest.raises(RiskOutOfReach) as error:
         solve(pose(CLINIC, limits, "link"))
     assert error.value.message == (
@@ -148,7 +149,7 @@ def test_a_search_takes_no_larger_domain_than_the_table(monkeypatch: pytest.Monk
     """Where all sensitive values are looked at, there are no others to be taken as one."""
     table = JointTable.from_array([[28, 12], [32, 28]])
     given = pose(table, np.array([[0.59, 0.9], [0.9, 0.9]]), "link")
-    monkeypatch.setattr(joint, "MOST_CELLS", table.evaluated_cells(dense=True))
+    set_constants(monkeypatch, "sfumato.methods", MOST_CELLS=table.evaluated_cells(dense=True))
     with pytest.raises(RiskOutOfReach, match=r"was found to be 0\.6 at the least"):
         solve(given)
 
@@ -159,7 +160,7 @@ def test_a_search_from_the_diagonal_alone_would_miss_a_corner(monkeypatch: pytes
     by_first = np.array([[1.02, 0.85, 0.34], [0.85, 0.34, 1], [0.85, 1.53, 0.34]])
     given = pose(table, by_first[table.groups[:, 0]], "link")
     assert given.kept(solver.inside(given))
-    monkeypatch.setattr(solver, "CORNERS", 0)
+    set_constants(monkeypatch, "sfumato.methods", CORNERS=0)
     with pytest.raises(RiskOutOfReach) as error:
         solver.inside(given)
     assert error.value.excess == pytest.approx(1.0209, abs=5e-5)

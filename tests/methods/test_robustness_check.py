@@ -10,12 +10,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.methods.robustness import check as check_module
 from sfumato.methods.robustness.check import breaches, breaching, worst_posteriors
 from sfumato.methods.robustness.posterior import Composition, compositions, posterior
 from sfumato.methods.robustness.prior import Prior, count_prior
 from sfumato.values.arrays import IntArray
 from sfumato.values.steps import WITHHELD
+from tests.constants import set_constants
 from tests.methods.test_robustness import Table, by_enumeration, random_table
 
 
@@ -40,7 +40,7 @@ def test_groups_too_large_for_an_exact_answer_get_a_bound(monkeypatch: pytest.Mo
     prior = count_prior(codes, values)
     found = compositions(np.arange(values.size) // 6, codes, values)
     exact = worst_posteriors(found, prior)
-    monkeypatch.setattr(check_module, "MOST_STATES", 1)
+    set_constants(monkeypatch, "sfumato.methods", MOST_STATES=1)
     bound = worst_posteriors(found, prior)
     assert (bound >= exact - 1e-12).all()
     assert (bound <= worst_posteriors(found, None)).all()

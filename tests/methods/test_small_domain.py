@@ -26,6 +26,7 @@ from sfumato.methods.small_domain.merging import (
 from sfumato.methods.small_domain.partition import Partition, partition
 from sfumato.methods.small_domain.search import EXACT, improve
 from sfumato.values.arrays import Assurance, IntArray
+from tests.constants import set_constants
 
 ASSURANCES: tuple[Assurance, ...] = ("as-published", "proved")
 Counts = dict[int, int]
@@ -250,7 +251,7 @@ def test_lemma_2() -> None:
 def test_order_equals_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     for number, counts in enumerate(tables(9, 400)):
-        monkeypatch.setattr("sfumato.methods.small_domain.groups.CHUNK", 4096 if number % 2 else 8)
+        set_constants(monkeypatch, "sfumato.methods", CHUNK=4096 if number % 2 else 8)
         groups = initial_groups(counts, some_protected(counts, rng) if number % 3 else counts > 0)
         lists = group_lists(groups)
         assert reverse_cuthill_mckee(groups).tolist() == oracle_rcm(lists)
@@ -375,8 +376,7 @@ def test_the_search_is_near_the_optimum_where_it_does_not_try_everything(monkeyp
         start = cheapest_merging(groups, reverse_cuthill_mckee(groups), cost)
         optimum = improve(groups, start.members(), cost)
         with monkeypatch.context() as patch:
-            patch.setattr("sfumato.methods.small_domain.search.EXACT", 0)
-            patch.setattr("sfumato.methods.small_domain.search.ITEMS", 5)
+            set_constants(patch, "sfumato.methods", EXACT=0, ITEMS=5)
             found = improve(groups, start.members(), cost)
         assert not found.optimal
         assert optimum.cost * (1 - 1e-9) <= found.cost <= start.cost * (1 + 1e-9)

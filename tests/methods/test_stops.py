@@ -18,6 +18,7 @@ from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods import load_plan
 from sfumato.methods.response.joint import JointTable
 from sfumato.publisher.policy import Policy
+from tests.constants import set_constants
 
 UNIFORM = """
 [method]
@@ -213,7 +214,7 @@ def test_a_small_table_says_nothing_of_uniqueness() -> None:
 
 def test_near_uniqueness_is_counted_over_the_whole_column(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many values among the first rows are no proof: here each of 150 comes back in the rows that follow."""
-    monkeypatch.setattr("sfumato.engines.rows.looking.FIRST_ROWS", 100)
+    set_constants(monkeypatch, "sfumato.engines", FIRST_ROWS=100)
     table = pa.concat_tables([patients(x=np.arange(N) % 150).slice(k, 100) for k in (0, 100, 200, 300)])
     assert planned(table, asked(table)).rows == N
     table = pa.concat_tables([patients(x=np.arange(N)).slice(k, 100) for k in (0, 100, 200, 300)])
@@ -258,7 +259,7 @@ def test_records_that_are_alone_are_counted_unasked_in_small_tables_only(monkeyp
     table = patients()
     opened = sf.scan(table, asked(table))
     assert sf.profile(opened).uniqueness is not None
-    monkeypatch.setattr("sfumato.publisher.table.SMALL_TABLE", N - 1)
+    set_constants(monkeypatch, "sfumato.publisher", SMALL_TABLE=N - 1)
     assert sf.profile(opened).uniqueness is None
     assert sf.profile(opened, uniqueness=True).uniqueness is not None
 

@@ -13,15 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.engines.embedded import counting
 from sfumato.engines.embedded.sources import open_source
-from sfumato.engines.rows import looking
 from sfumato.engines.rows.looking import PublishedRows
 from sfumato.errors import TableError
 from sfumato.publisher.policy import Policy
 from sfumato.publisher.survey import Survey, survey
 from sfumato.publisher.survey.predictors import column_codes, information, prediction
 from sfumato.publisher.table import scan
+from tests.constants import set_constants
 
 METHOD = '[method]\nname = "uniform"\n[requirement]\nepsilon = 1\n'
 
@@ -91,7 +90,7 @@ def test_many_columns_with_many_values_are_counted_in_bounded_memory(monkeypatch
     table = pa.table({f"x{k}": (np.arange(400_000) * (k + 1)) % 399_989 for k in range(8)})
     roomy = survey(open_source(table)).columns
     assert {c.distinct for c in roomy} == {399_989}
-    monkeypatch.setattr(counting, "MEMORY", "30MB")
+    set_constants(monkeypatch, "sfumato.engines", MEMORY="30MB")
     assert survey(open_source(table)).columns == roomy
 
 
@@ -439,7 +438,7 @@ def test_numbers_and_dates_are_cut_and_missing_values_are_a_value() -> None:
 
 
 def test_the_sample_is_even_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "SURVEYED", 1_000)
+    set_constants(monkeypatch, "sfumato.engines", SURVEYED=1_000)
     rows = 25_300
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"place": np.arange(rows), "disease": np.arange(rows) % 3}), path, row_group_size=999)

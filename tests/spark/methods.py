@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from sfumato.analyst.release import Release, open_release
-from sfumato.engines.deal import buckets as grouping
-from sfumato.engines.spark import writing
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan, scan_on_spark
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import DISEASES, planned, rows_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def write_table(folder: Path) -> Path:
 
 def small_parts() -> None:
     """Let releases have several parts, and deals too, on both engines."""
-    writing.PART_ROWS, grouping.PART_ROWS = 1000, 400
+    patch = pytest.MonkeyPatch()  # for good: the process is a driver of its own
+    set_constants(patch, "sfumato.engines.spark", PART_ROWS=1000)
+    set_constants(patch, "sfumato.engines.deal", PART_ROWS=400)
 
 
 def wait_for_workers(spark: SparkSession) -> None:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.spark import writing
 from sfumato.errors import Infeasible
 from sfumato.publisher.table import scan_on_spark
 from sfumato.values.randomness import SecretKey
 from tests.conftest import make_policy, slow
+from tests.constants import set_constants
 from tests.engines.tools import rows_of
 from tests.spark.both import (
     BY_GROUPS,
@@ -83,7 +83,7 @@ def test_the_same_rows_where_some_are_left_out(
     method: str, hard: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Shuffled to several parts, under a session with other settings; the plan is Spark's own."""
-    monkeypatch.setattr(writing, "PART_ROWS", 500)
+    set_constants(monkeypatch, "sfumato.engines.spark", PART_ROWS=500)
     policy = hard_policy(method, gaps="drop")
     with settings(spark, **ODD):
         there = scan_on_spark(hard, policy, spark)

@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.spark import selection, writing
+from sfumato.engines.spark import writing
 from sfumato.engines.spark.source import SparkSource
 from sfumato.engines.spark.tasks import NO_KEY, failures
 from sfumato.engines.spark.writing import write_parts
 from sfumato.errors import JobFailed, OutOfSpace, PlanMismatch, TableError, UsageError
 from sfumato.publisher.table import scan_on_spark
 from tests.conftest import make_policy, slow
+from tests.constants import set_constants
 from tests.engines.tools import ROLES, listing, patients, rows_of
 from tests.spark.both import KEY, on_both, planned, same_error, stored
 
@@ -79,7 +80,7 @@ def test_of_very_many_bad_values_some_are_told_and_all_are_counted(
 ) -> None:
     column, rows, roles, _ = BAD["sensitive"]
     path = two_files(with_values(patients(), column, rows), tmp_path / "in")
-    monkeypatch.setattr(selection, "MOST_TOLD", 1)
+    set_constants(monkeypatch, "sfumato.engines", MOST_TOLD=1)
     with pytest.raises(TableError, match=r"2 value\(s\) .* in 3 row\(s\): 'odd', \.\.\.; first in row 221\."):
         sf.profile(scan_on_spark(path, make_policy(ROLES | roles), spark))
 

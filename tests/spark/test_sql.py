@@ -33,6 +33,7 @@ from sfumato.release.parts import FilePart, part_name
 from sfumato.release.reading import quoted
 from tests.analyst import test_sql_groups, test_sql_oracle
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines import test_response
 from tests.engines.parts import data_in_parts
 from tests.engines.tools import released
@@ -128,8 +129,7 @@ def in_parts(release: Release) -> Release:
 @pytest.fixture(scope="module")
 def small_pieces() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(on_spark, "PIECE_BYTES", 2000)
-        patched.setattr(on_spark, "ROWS_TOGETHER", 30)
+        set_constants(patched, "sfumato.analyst", PIECE_BYTES=2000, ROWS_TOGETHER=30)
         yield
 
 

@@ -16,7 +16,6 @@ import pytest
 from scipy import stats
 
 from sfumato.analyst.release import Release
-from sfumato.engines.rows import mapping
 from sfumato.publisher.publish import publish
 from sfumato.publisher.table import scan
 from sfumato.values.arrays import FloatArray
@@ -24,6 +23,7 @@ from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, simulation
 from tests.conftest import make_policy
+from tests.constants import set_constants
 from tests.engines.tools import planned
 
 ROWS = 120_000
@@ -109,7 +109,7 @@ def test_columns_are_drawn_independently(first: str, second: str, release: Relea
 
 
 def test_shared_words_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapping, "MOST_FILES", 0)
+    set_constants(monkeypatch, "sfumato.engines", MOST_FILES=0)
     both = pairs(published(tmp_path / "r"))
     assert p_value_of_independence(both["a"], both["b"]) < FALSE_ALARM
 

@@ -16,6 +16,7 @@ from scipy.stats import binom
 from sfumato.values import row_order
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.row_order import OrderTest, OrderWatch
+from tests.constants import constant, set_constants
 
 TABLES = 2_500
 ALARM = 1e-6
@@ -42,7 +43,7 @@ def results() -> list[OrderTest]:
 
 
 def test_false_alarms_are_at_most_the_level(results: list[OrderTest]) -> None:
-    assert sum(result.dependent for result in results) <= most(row_order.LEVEL)
+    assert sum(result.dependent for result in results) <= most(constant("sfumato.values", "LEVEL"))
 
 
 @pytest.mark.parametrize("level", [0.05, 0.2])
@@ -50,7 +51,7 @@ def test_false_alarms_reach_the_level_and_no_more(
     results: list[OrderTest], level: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At larger levels the rate shows: near 1 - (1 - level/2)^2, and too large if Bonferroni is forgotten."""
-    monkeypatch.setattr(row_order, "LEVEL", level)
+    set_constants(monkeypatch, "sfumato.values", LEVEL=level)
     again = [OrderTest.combined(result.block_p, result.neighbour_p) for result in results]
     alarms = sum(result.dependent for result in again)
     assert 0.6 * level * TABLES <= alarms <= most(level)

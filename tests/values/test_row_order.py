@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.values import row_order
 from sfumato.values.row_order import OrderTest, OrderWatch
+from tests.constants import constant, set_constants
 
 Codes = NDArray[np.int32]
 
@@ -173,8 +174,8 @@ def test_sequential_p_value(hits: list[int], p: float) -> None:
 
 
 def test_fewest_draws_that_reach_the_level() -> None:
-    reached = [b for b in range(row_order.DRAWS + 1) if row_order.TESTS / (b + 1) <= row_order.LEVEL]
-    assert reached == [row_order.DRAWS]
+    draws, tests, level = (constant("sfumato.values", name) for name in ("DRAWS", "TESTS", "LEVEL"))
+    assert [b for b in range(draws + 1) if tests / (b + 1) <= level] == [draws]
 
 
 def test_random_tables_are_those_of_permuted_rows() -> None:
@@ -236,7 +237,7 @@ def test_equal_neighbours_do_not_straddle_segments(rows: int) -> None:
 def test_the_centre_of_the_neighbour_test_is_the_mean(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(row_order, "SEGMENT", 4)
+    set_constants(monkeypatch, "sfumato.values", SEGMENT=4)
     values = np.array([0, 0, 0, 1, 1, 2], dtype=np.uint16)
     every = np.array(list(permutations(values.tolist())), dtype=np.uint16)
     mean = row_order.equal_neighbours(every).mean()

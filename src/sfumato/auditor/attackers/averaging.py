@@ -50,7 +50,7 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import simulation
 
-MOST_CELLS = 2 * 10**7
+MOST_ENUMERATED = 2 * 10**7
 """What can be published of two releases times values, up to which all of it is enumerated."""
 SIMULATED, SIMULATED_ROWS = 20_000, 2_000
 """Records, and people with rows, that are drawn where that is too much."""
@@ -168,7 +168,7 @@ def recovery(mechanism: Mechanism, quotas: Quotas, releases: Literal[1, 2], seed
         protected = np.array([1.0 if bound.gamma is not None else math.inf for bound in mechanism.bounds])
         return exact_recovery(mechanism.matrix, shares, releases, protected)
     channel = dealt_channel(mechanism, quotas)
-    if len(channel) ** releases * shares.size <= MOST_CELLS:
+    if len(channel) ** releases * shares.size <= MOST_ENUMERATED:
         return enumerated_recovery(channel, shares, releases, limits)
     return simulated_recovery(channel, shares, releases, limits, seed)
 
@@ -271,7 +271,7 @@ def two_rows(
     """Return what the two rows tell; `whole`: of S too, not of quasi-identifiers only. releases = 1: what one tells."""
     seen = channels if whole else channels[:-1]
     factors = [pairs(channel, releases) for channel in seen]
-    if math.prod(len(factor) for factor in factors) * table.sizes[-1] > MOST_CELLS:
+    if math.prod(len(factor) for factor in factors) * table.sizes[-1] > MOST_ENUMERATED:
         return _simulated(table, seen, releases, limit, seed)
     joint = table.array.astype(np.float64)
     for axis, factor in enumerate(factors[: len(table.sizes) - 1]):

@@ -282,7 +282,7 @@ class _Boundaries:
         return inside
 
 
-ATTEMPTS = 1 << 20
+STREAMS_OF_FILE = 1 << 20
 """Streams of words between a file and the next, for the deals that have to be drawn again."""
 
 
@@ -311,7 +311,7 @@ def dealt(rows: Callable[[int], Stream], mechanism: Mechanism, quotas: Sequence[
 
 def dealing_stream(attempt: int) -> Numbering:
     """Return which words rows are dealt by in an attempt."""
-    return lambda file: file * ATTEMPTS + attempt
+    return lambda file: file * STREAMS_OF_FILE + attempt
 
 
 def table_rows(source: Source, schema: Schema, mechanism: Mechanism, key: SecretKey) -> Callable[[int], Stream]:

@@ -43,7 +43,7 @@ MOST_COUNTERS = 1 << 26
 """Where parts are ranked apart, the rows of each value are counted in every part."""
 FILES = 1 << 40
 """Streams of words below that are those of the table's files."""
-ATTEMPTS = 1 << 20
+STREAMS_OF_PART = 1 << 20
 """Streams of words between a part and the next, for orders that have to be drawn again."""
 
 Composition = tuple[GroupNumbers, CodeArray, IntArray]
@@ -186,7 +186,7 @@ def ranked(codes: npt.NDArray[np.integer], part: int, key: SecretKey) -> Ranked:
     """Rank the rows of a part, which have these values, by fresh words: inside a value all orders are as likely."""
 
     def draw(attempt: int) -> WordArray:
-        return key.words(Step.ANATOMY, FILES + (1 + part) * ATTEMPTS + attempt, 0, codes.size)
+        return key.words(Step.ANATOMY, FILES + (1 + part) * STREAMS_OF_PART + attempt, 0, codes.size)
 
     order = random_order(codes, draw)
     in_order = codes[order]

@@ -34,7 +34,7 @@ TIGHT = 1e-6
 """Cells whose risks over their limits are within this relative distance of the largest are nearest to their limits."""
 SHOWN_CELLS = 10
 CURVE = range(2, 8)  # the l of the trade-off curve
-MOST_SECONDS = 2.0  # if a point of the curve would take longer, about, there is none
+MOST_SECONDS_OF_POINT = 2.0  # if a point of the curve would take longer, about, there is none
 
 
 def plan(profile: Profile, requirement: Requirement, method: RandomizedResponse) -> Plan:
@@ -177,7 +177,7 @@ def _binding(axes: Axes, given: Problem, found: Response) -> tuple[tuple[Binding
 
 def _curve(asked: Request) -> Iterator[TradeOff]:
     """Yield what 1/l in place of the general limit costs; stated groups keep their own."""
-    if asked.seconds > MOST_SECONDS:
+    if asked.seconds > MOST_SECONDS_OF_POINT:
         return
     for l in CURVE:  # noqa: E741
         other = replace(asked, limit=replace(asked.limit, limit=Fraction(1, l)))

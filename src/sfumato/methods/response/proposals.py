@@ -34,7 +34,7 @@ from sfumato.methods.response.solver import NOTHING
 from sfumato.values.arrays import FloatArray
 from sfumato.values.requirement import RiskLimit, exact
 
-MOST_SECONDS = 0.25  # a proposal that would take longer to try, about, is not made
+MOST_SECONDS_OF_PROPOSAL = 0.25  # a proposal that would take longer to try, about, is not made
 BISECTIONS = 8  # limits that are tried in search of one of use: to about half a percent
 MOST_BISECTIONS = 24  # the same if there was none so far: it may be next to those that the table keeps as it is
 TIGHTENINGS = 4  # how often proposed limits fall back to what their answer needs, at the most
@@ -54,7 +54,7 @@ def for_unreachable(asked: Request, least: float) -> str:
 def for_kept(asked: Request) -> str:
     """Return what to do if the table as it is keeps the limits."""
     ways = _Ways.of(asked, keep=False)
-    if asked.seconds > MOST_SECONDS and ways.end > APART:
+    if asked.seconds > MOST_SECONDS_OF_PROPOSAL and ways.end > APART:
         return "Ask for a smaller limit, or choose another method."
     found = _found(ways)
     if found:
@@ -77,7 +77,7 @@ def _tried(asked: Request | None) -> Response | None:
 
 def _wider(asked: Request) -> str:
     """Say which attributes would have to be randomized too, and by which settings: all together, or one by itself."""
-    profile, method, left = asked.axes.profile, asked.method, MOST_SECONDS
+    profile, method, left = asked.axes.profile, asked.method, MOST_SECONDS_OF_PROPOSAL
     sizes = dict(zip(profile.quasi_identifiers, profile.quasi_domain.sizes, strict=True))
     untouched = profile.quasi_identifiers if method.scope == "sensitive" else method.fixed
     still = tuple(name for name in untouched if sizes[name] > 1)
@@ -148,7 +148,7 @@ def _larger(asked: Request, least: float) -> tuple[str, str]:
     if least >= CERTAIN and not asked.limit.groups:
         return "", ""
     ways = _Ways.of(asked, keep=True)
-    if asked.seconds > MOST_SECONDS and ways.end > APART:
+    if asked.seconds > MOST_SECONDS_OF_PROPOSAL and ways.end > APART:
         return between(float(ways.least[0]), float(ways.untouched[0])) if ways.all else "", ""
     found = _found(ways)
     if found:
