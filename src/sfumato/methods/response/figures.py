@@ -1,4 +1,4 @@
-"""What randomized response plans: the matrices, what they limit, and what they cost; and its words."""
+"""What randomized response plans: the matrices, what they limit, and what they cost; its words, and its check."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal
 
-from sfumato.claims.claim import percent
+from sfumato.claims.claim import Guarantee, Shape, differing, percent
 from sfumato.claims.linking_risk import RiskClaim
+from sfumato.errors import PlanMismatch
 from sfumato.methods.plan import Figures, Plan, restored
+from sfumato.methods.response.problem import pose
+from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import Mechanism, domains, read_mechanism, sub_tables
-from sfumato.values.profile import Profile
+from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import GroupLimit, Requirement, RiskLimit, exact
 from sfumato.values.steps import Perturb, RowStep, Shuffle
 
@@ -111,8 +115,6 @@ class ResponseFigures(Found, Figures):
 
     def recheck(self, plan: Plan, profile: Profile) -> None:
         """Evaluate the risk once more, on the table's own counts and the integers that will be sampled."""
-        from sfumato.methods.response.planner import check_plan
-
         check_plan(plan.guarantee, self, profile)
 
     # --- words --------------------------------------------------------------------------------------------------------
@@ -247,3 +249,56 @@ class ResponseFigures(Found, Figures):
             counts_hash=raw["counts_hash"],
             **vars(restored(Found, raw)),
         )
+
+
+# --- a plan against the table that it is published with ---------------------------------------------------------------
+
+
+def check_plan(stated: Guarantee, plan: ResponseFigures, profile: Profile) -> None:
+    """Raise unless the table is the planned one, and the plan's own integers keep the limits that it states for it.
+
+    The hash that seals a plan file can be computed by anybody. So the risk is evaluated once more before publishing,
+    from the table's own counts, on the integers that will be sampled.
+    """
+    from sfumato.methods.response.request import Axes
+
+    if counts_hash(profile) != plan.counts_hash:
+        raise PlanMismatch(
+            "The table is not the one that was planned: it has other combinations of values, or other numbers of "
+            "them, and so another risk.",
+            "Plan again with the table as it is now.",
+        )
+    if not _of_the_method(plan, profile):
+        raise _changed("are not those of randomized response for the columns that it names")
+    axes = Axes.of(profile, [name for name in profile.quasi_identifiers if name not in plan.randomized])
+    channels = axes.sampled(plan.mechanisms)
+    # what has no noise costs no rounding: so this asks for no larger margin than the plan was made with
+    untouched = [k for k, channel in enumerate(channels) if not channel.noise]
+    problem = pose(axes.table, axes.limits(plan.claim.limit), plan.claim.risk, fixed=untouched)
+    if not problem.within(problem.risk(axes.table, channels)):
+        raise _changed("do not keep its limit for this table")
+    if not all(is_on_grid(mechanism.matrix) for mechanism in plan.mechanisms):
+        raise _changed("have retentions of more than two digits, which tell more of the table")
+    if differing(stated, plan.claim.guarantee(Shape(plan.mechanisms))):
+        raise _changed("are not those that its guarantee is stated for")
+
+
+def _of_the_method(plan: ResponseFigures, profile: Profile) -> bool:
+    """Whether each matrix is uniform and of an attribute in scope as the table has it, none of them twice."""
+    quasi = [SensitiveDomain((part,)) for part in profile.quasi_domain.parts if part.name not in plan.fixed]
+    left = [
+        *(quasi if plan.claim.scope != "sensitive" else ()),
+        *([profile.sensitive_domain] if plan.claim.scope != "quasi-identifiers" else ()),
+    ]
+    for mechanism in plan.mechanisms:
+        if mechanism.domain not in left or not (mechanism.is_whole and mechanism.matrix.is_uniform):
+            return False
+        left.remove(mechanism.domain)
+    claimed = plan.claim.quasi_identifiers, plan.claim.sensitive
+    return claimed == (profile.quasi_identifiers, profile.sensitive_domain.names)
+
+
+def _changed(how: str) -> PlanMismatch:
+    return PlanMismatch(
+        f"The plan's matrices {how}.", "The plan file was changed after it was made: plan again, and sign that off."
+    )

@@ -1,4 +1,4 @@
-"""The plan of randomized response: the parameters with the least cost, what they limit and cost; and its check."""
+"""The plan of randomized response: the parameters with the least cost, what they limit and cost."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.claims.claim import Guarantee, Shape, differing, percent
+from sfumato.claims.claim import percent
 from sfumato.claims.linking_risk import RiskClaim
-from sfumato.errors import Infeasible, PlanMismatch, PolicyError, TableError
+from sfumato.errors import Infeasible, PolicyError, TableError
 from sfumato.methods.notes import domain_notes, some
 from sfumato.methods.plan import Plan
 from sfumato.methods.response.figures import AttributeFigures, BindingCell, Found, ResponseFigures, TradeOff
 from sfumato.methods.response.guessing import limit_success
 from sfumato.methods.response.joint import Channel, JointTable
-from sfumato.methods.response.method import RandomizedResponse
-from sfumato.methods.response.problem import Problem, Response, pose
+from sfumato.methods.response.options import ResponseOptions
+from sfumato.methods.response.problem import Problem, Response
 from sfumato.methods.response.proposals import for_kept, for_unreachable
 from sfumato.methods.response.reach import RiskOutOfReach
 from sfumato.methods.response.request import Axes, Request, chosen_by
 from sfumato.methods.response.risks import RISKS, Risk, hits_with_own_row, row_posterior
 from sfumato.methods.response.solver import solve
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.matrix.grid import is_on_grid
 from sfumato.values.mechanism import NO_BOUND, Mechanism
 from sfumato.values.profile import Profile, counts_hash
 from sfumato.values.requirement import Requirement, RiskLimit, exact
@@ -37,7 +36,7 @@ CURVE = range(2, 8)  # the l of the trade-off curve
 MOST_SECONDS_OF_POINT = 2.0  # if a point of the curve would take longer, about, there is none
 
 
-def plan(profile: Profile, requirement: Requirement, method: RandomizedResponse) -> Plan:
+def plan(profile: Profile, requirement: Requirement, method: ResponseOptions) -> Plan:
     """Return the plan with the least cost that was found."""
     asked = _request(profile, requirement, method)
     best, found = _solved(asked)
@@ -57,7 +56,7 @@ def plan(profile: Profile, requirement: Requirement, method: RandomizedResponse)
 # --- what can be had ------------------------------------------------------------------------------------------------
 
 
-def _request(profile: Profile, requirement: Requirement, method: RandomizedResponse) -> Request:
+def _request(profile: Profile, requirement: Requirement, method: ResponseOptions) -> Request:
     if not isinstance(requirement, RiskLimit):
         raise PolicyError(
             "The method randomized-response takes a limit on a risk: l or risk_limit.",
@@ -236,54 +235,3 @@ def _notes(profile: Profile, figures: ResponseFigures, sensitive: Channel) -> It
                 "nobody. Check the values that it names."
             )
     yield from domain_notes(profile)
-
-
-# --- a plan against the table that it is published with ---------------------------------------------------------------
-
-
-def check_plan(stated: Guarantee, plan: ResponseFigures, profile: Profile) -> None:
-    """Raise unless the table is the planned one, and the plan's own integers keep the limits that it states for it.
-
-    The hash that seals a plan file can be computed by anybody. So the risk is evaluated once more before publishing,
-    from the table's own counts, on the integers that will be sampled.
-    """
-    if counts_hash(profile) != plan.counts_hash:
-        raise PlanMismatch(
-            "The table is not the one that was planned: it has other combinations of values, or other numbers of "
-            "them, and so another risk.",
-            "Plan again with the table as it is now.",
-        )
-    if not _of_the_method(plan, profile):
-        raise _changed("are not those of randomized response for the columns that it names")
-    axes = Axes.of(profile, [name for name in profile.quasi_identifiers if name not in plan.randomized])
-    channels = axes.sampled(plan.mechanisms)
-    # what has no noise costs no rounding: so this asks for no larger margin than the plan was made with
-    untouched = [k for k, channel in enumerate(channels) if not channel.noise]
-    problem = pose(axes.table, axes.limits(plan.claim.limit), plan.claim.risk, fixed=untouched)
-    if not problem.within(problem.risk(axes.table, channels)):
-        raise _changed("do not keep its limit for this table")
-    if not all(is_on_grid(mechanism.matrix) for mechanism in plan.mechanisms):
-        raise _changed("have retentions of more than two digits, which tell more of the table")
-    if differing(stated, plan.claim.guarantee(Shape(plan.mechanisms))):
-        raise _changed("are not those that its guarantee is stated for")
-
-
-def _of_the_method(plan: ResponseFigures, profile: Profile) -> bool:
-    """Whether each matrix is uniform and of an attribute in scope as the table has it, none of them twice."""
-    quasi = [SensitiveDomain((part,)) for part in profile.quasi_domain.parts if part.name not in plan.fixed]
-    left = [
-        *(quasi if plan.claim.scope != "sensitive" else ()),
-        *([profile.sensitive_domain] if plan.claim.scope != "quasi-identifiers" else ()),
-    ]
-    for mechanism in plan.mechanisms:
-        if mechanism.domain not in left or not (mechanism.is_whole and mechanism.matrix.is_uniform):
-            return False
-        left.remove(mechanism.domain)
-    claimed = plan.claim.quasi_identifiers, plan.claim.sensitive
-    return claimed == (profile.quasi_identifiers, profile.sensitive_domain.names)
-
-
-def _changed(how: str) -> PlanMismatch:
-    return PlanMismatch(
-        f"The plan's matrices {how}.", "The plan file was changed after it was made: plan again, and sign that off."
-    )

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sfumato.errors import Infeasible
 from sfumato.methods.response.joint import Channel, Channels, JointTable
-from sfumato.methods.response.method import RandomizedResponse
+from sfumato.methods.response.options import ResponseOptions
 from sfumato.methods.response.problem import Kappa, Limit, Problem, Response, pose
 from sfumato.methods.response.reach import out_of_reach
 from sfumato.methods.response.risks import RISKS, Risk
@@ -140,10 +140,10 @@ class Request:
 
     axes: Axes
     limit: RiskLimit
-    method: RandomizedResponse
+    method: ResponseOptions
 
     @classmethod
-    def of(cls, profile: Profile, limit: RiskLimit, method: RandomizedResponse) -> Request:
+    def of(cls, profile: Profile, limit: RiskLimit, method: ResponseOptions) -> Request:
         """Return the request; quasi-identifiers that stay as they are share an axis."""
         untouched = profile.quasi_identifiers if method.scope == "sensitive" else method.fixed
         return cls(Axes.of(profile, untouched), limit, method)
