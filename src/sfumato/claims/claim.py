@@ -49,6 +49,17 @@ class Card:
     strength: str
     not_covered: tuple[str, ...]
 
+    @property
+    def titled(self) -> Card:
+        """The same for lists and plain text: each line says what it is."""
+        return Card(
+            self.promise,
+            f"Adversary: {self.attacker}",
+            f"Prior: {self.prior}",
+            f"Strength: {self.strength}.",
+            tuple(f"Limit: {limit}" for limit in self.not_covered),
+        )
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -76,13 +87,7 @@ class Guarantee:
     @property
     def card(self) -> Card:
         """The lines that people read."""
-        return Card(
-            promise=self.sentence,
-            attacker=f"Adversary: {self.adversary}",
-            prior=f"Prior: {self.prior}",
-            strength=f"Strength: {STRENGTHS[self.strength]}.",
-            not_covered=tuple(f"Limit: {limit}" for limit in self.limits),
-        )
+        return Card(self.sentence, self.adversary, self.prior, STRENGTHS[self.strength], self.limits)
 
 
 def percent(x: Fraction) -> str:

@@ -217,7 +217,7 @@ class Plan(Private, Drawn):
             yield f"{found.sentence} {self.figures.if_alone if found.unique_records else ''}".rstrip()
 
     def _promised(self) -> list[str]:
-        card, computed = self.guarantee.card, self.computed_from_table
+        card, computed = self.guarantee.card.titled, self.computed_from_table
         holds = f"Holds for {self.guarantee.scope}, {' and '.join(self.guarantee.directions)}."
         facts = [listed(computed)] if computed else []
         lines = (card.promise, card.attacker, card.prior, holds, card.strength, *facts, *card.not_covered)

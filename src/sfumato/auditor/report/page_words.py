@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.report.page import Block, Facts, Items, Section, Text, first_rows, table
-from sfumato.claims.claim import STRENGTHS
 from sfumato.methods import title_of
 from sfumato.release.folder import MANIFEST_NAME
 from sfumato.release.manifest import BoundPart, DataFile, GroupsPart, Manifest, MechanismPart
@@ -119,16 +118,16 @@ def _grouped(manifest: Manifest, groups: GroupsPart) -> Iterator[str]:
 
 def promise(manifest: Manifest) -> Section:
     """Return what is promised, against whom and under which prior."""
-    stated = manifest.guarantee
+    stated, card = manifest.guarantee, manifest.guarantee.card
     facts = [
-        ("Against whom", stated.adversary),
-        ("What he may believe beforehand", stated.prior),
+        ("Against whom", card.attacker),
+        ("What he may believe beforehand", card.prior),
         ("It holds for", "statements about single values" if stated.scope == "single values" else "any statement"),
         ("Directions", "; ".join(DIRECTIONS[direction] for direction in stated.directions)),
-        ("Strength", STRENGTHS[stated.strength]),
+        ("Strength", card.strength),
         ("A second release", manifest.second_release),
     ]
-    blocks = (Text(stated.sentence, "quote"), Facts(tuple(facts)), *_bounds(manifest))
+    blocks = (Text(card.promise, "quote"), Facts(tuple(facts)), *_bounds(manifest))
     return Section("promise", "What is promised", blocks)
 
 
@@ -157,7 +156,7 @@ def limits(release: Release) -> Section:
         "No release makes it impossible to learn something of a person. The promise is about one adversary, with the "
         "knowledge and the beliefs that are stated. It does not cover these:"
     )
-    blocks: list[Block] = [Text(first), Items(manifest.guarantee.limits)]
+    blocks: list[Block] = [Text(first), Items(manifest.guarantee.card.not_covered)]
     if computed := manifest.computed_from_table:
         told = "These facts of the release were computed from the table, and tell of it whatever the noise is:"
         blocks += [Text(told), Items(computed)]
