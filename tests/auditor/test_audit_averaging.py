@@ -38,7 +38,7 @@ def single(matrix: PerturbationMatrix, bound: Bound = RHO) -> Mechanism:
 
 
 def recovered_share(matrix: PerturbationMatrix, shares: np.ndarray, releases: int) -> float:
-    return exact_recovery(matrix, shares, releases, np.ones(matrix.size)).share
+    return exact_recovery(matrix, shares, releases, np.ones(matrix.size)).mean
 
 
 def slow_share(matrix: PerturbationMatrix, shares: list[Fraction], t: int) -> Fraction:
@@ -78,7 +78,7 @@ def test_t4_the_factor_is_reached_and_never_exceeded(t: int) -> None:
 def test_two_releases_by_hand() -> None:
     """gamma = 3 from a prior of 1/10: 3/12 after one release, 9/18 after two."""
     table = single(uniform_matrix(Fraction(3), 4)).tables[0]
-    assert [float(worst_priors(table, "upward", fresh(t))[0].posterior) for t in (1, 2)] == pytest.approx(
+    assert [float(next(worst_priors(table, "upward", fresh(t))).posterior) for t in (1, 2)] == pytest.approx(
         [1 / 4, 1 / 2]
     )
 
@@ -120,17 +120,17 @@ def test_the_exact_share_and_the_largest_belief_agree_with_an_enumeration() -> N
         counts = rng.integers(1, 40, 6)
         fast = recovery(single(matrix), [counts], t)
         slow = enumerated_recovery(matrix.dense(), counts / counts.sum(), t, np.full(6, 0.25))
-        assert (fast.share, fast.worst) == (pytest.approx(slow.share, abs=1e-12), pytest.approx(slow.worst, abs=1e-12))
+        assert (fast.mean, fast.worst) == (pytest.approx(slow.mean, abs=1e-12), pytest.approx(slow.worst, abs=1e-12))
 
 
 def test_limits_of_a_simulation_are_the_normal_ones() -> None:
     """A value is kept with probability 3/4: two releases that agree are believed by 9/10, others by 1/2."""
     flip = PerturbationMatrix.from_retention([0.5, 0.5]).dense()
     drawn = simulated_recovery(flip, np.array([0.5, 0.5]), 2, np.full(2, 0.8), seed=2, records=1000)
-    agree = (drawn.share - 0.5) / 0.4
+    agree = (drawn.mean - 0.5) / 0.4
     error = 0.4 * np.sqrt(agree * (1 - agree) / 999)
-    assert drawn.interval == pytest.approx((drawn.share - 1.959964 * error, drawn.share + 1.959964 * error))
-    assert drawn.beyond == pytest.approx(agree)
+    assert drawn.interval == pytest.approx((drawn.mean - 1.959964 * error, drawn.mean + 1.959964 * error))
+    assert drawn.above == pytest.approx(agree)
 
 
 # --- sub-tables -------------------------------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ def test_sub_tables_are_dealt_anew() -> None:
     assert found.worst >= 16 / 17
     drawn = simulated_recovery(channel, np.array([4, 6, 6, 2]) / 18, 2, np.full(4, 2 / 3), seed=1)
     assert drawn.interval is not None
-    assert drawn.interval[0] < found.share < drawn.interval[1]
-    assert found.beyond is not None
-    assert drawn.beyond == pytest.approx(found.beyond, abs=0.02)
+    assert drawn.interval[0] < found.mean < drawn.interval[1]
+    assert found.above is not None
+    assert drawn.above == pytest.approx(found.above, abs=0.02)
 
 
 def test_the_finding_of_sub_tables() -> None:
@@ -185,6 +185,6 @@ def test_t3_a_record_key_counts_both_releases() -> None:
     mechanism, counts = single(uniform_matrix(Fraction(3), 4)), [[40, 30, 20, 10]]
     equal, different = averaging_findings(mechanism, counts, keyed=True)
     assert (equal.verdict, equal.worst, equal.stated) == (NOT_COVERED, pytest.approx(2 / 3), 0.25)
-    assert (equal.about, equal.at_risk, equal.mean) == ("published equal", 100, recovery(mechanism, counts, 1).share)
+    assert (equal.about, equal.at_risk, equal.mean) == ("published equal", 100, recovery(mechanism, counts, 1).mean)
     assert "Assumed, not proved" in equal.remark
     assert (different.about, different.verdict, different.worst) == ("published different", NOT_COVERED, 1.0)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.background import background_finding, group_beliefs, prior_beliefs, randomized_finding
+from sfumato.auditor.attackers.background import background_finding, group_beliefs
+from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.beliefs import record_beliefs
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
@@ -189,7 +190,7 @@ def test_the_table_s_own_shares_are_those_of_frequencies() -> None:
     true, published, signatures = (rng.integers(0, m, 400) for m in (5, 5, 3))
     true, published = true.astype(np.int32), published.astype(np.int32)
     known = Knowledge("sex", signatures, count_prior(signatures, true.astype(np.int64)))
-    mine = prior_beliefs(mechanism(5), true, published, known)
+    mine = record_beliefs(mechanism(5), true, published, known=known)
     for signature in range(3):
         here = signatures == signature
         theirs = record_beliefs(mechanism(5), true[here], published[here])
@@ -201,10 +202,10 @@ def test_a_prior_of_a_file_by_hand() -> None:
     """gamma 3, three values, weights 3:1:1; prior 1/10, 4/10, 5/10: published as it is, 3/10 of 3/10 + 4/10 + 5/10."""
     known = Knowledge("sex", np.zeros(2, np.int64), Prior(np.array([[1, 4, 5]]), np.array([10])), ["Female"])
     true, published = np.array([0, 1], dtype=np.int32), np.array([0, 0], dtype=np.int32)
-    found = prior_beliefs(mechanism(3), true, published, known)
+    found = record_beliefs(mechanism(3), true, published, known=known)
     assert found.beliefs == pytest.approx([3 / 12, 4 / 12])
     assert found.limits == pytest.approx([1 / 4, 3 * 4 / (6 + 3 * 4)])  # 4/10 is above rho1: its odds grow by 3
-    finding = randomized_finding(mechanism(3), true, published, known)
+    finding = frequencies_finding(mechanism(3), true, published, known=known)
     assert (finding.attacker, finding.verdict) == ("background", "within the bound")
     assert (finding.worst, finding.promised) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert (finding.who, finding.baseline) == ("Female: 'b', published 'a'", 0.4)
@@ -221,7 +222,7 @@ def test_a_prior_of_a_file_by_hand() -> None:
 def test_a_weaker_matrix_is_found() -> None:
     known = Knowledge("sex", np.zeros(1, np.int64), Prior(np.array([[1, 4, 5]]), np.array([10])))
     zero = np.zeros(1, dtype=np.int32)
-    assert randomized_finding(mechanism(3, "4"), zero, zero, known).verdict == "above the bound"
+    assert frequencies_finding(mechanism(3, "4"), zero, zero, known=known).verdict == "above the bound"
 
 
 def test_sub_tables_exclude_values_and_are_not_covered() -> None:
@@ -231,10 +232,10 @@ def test_sub_tables_exclude_values_and_are_not_covered() -> None:
     two = Mechanism(whole.domain, (whole.tables[0], table), "sub_table")
     known = Knowledge("sex", np.zeros(2, np.int64), Prior(np.array([[1, 4, 5]]), np.array([10])))
     true, labels = np.array([0, 2], dtype=np.int32), np.ones(2, dtype=np.int32)
-    found = prior_beliefs(two, true, true, known, labels)
+    found = record_beliefs(two, true, true, labels, known=known)
     assert found.priors == pytest.approx([1 / 6, 5 / 6])
     assert found.beliefs == pytest.approx([2 / 7, 10 / 11])
-    finding = randomized_finding(two, true, true, known, labels)
+    finding = frequencies_finding(two, true, true, labels, known=known)
     assert (finding.verdict, finding.promised) == ("not covered by the guarantee", None)
     assert finding.stated == pytest.approx(15 / 16)  # odds of 5 : 1 grow by gamma = 3
 
@@ -243,11 +244,11 @@ def test_a_prior_that_contradicts_the_table_is_refused() -> None:
     known = Knowledge("sex", np.zeros(1, np.int64), Prior(np.array([[0, 4, 6]]), np.array([10])))
     zero = np.zeros(1, dtype=np.int32)
     with pytest.raises(PolicyError, match="contradicts"):
-        prior_beliefs(mechanism(3), zero, zero, known)
+        record_beliefs(mechanism(3), zero, zero, known=known)
 
 
 def test_matrices_that_keep_everything_leave_no_doubt() -> None:
     sure = Mechanism.single(mechanism(3).domain, PerturbationMatrix.from_retention([1.0] * 3), (Bound(None),) * 3)
     known = Knowledge("sex", np.zeros(1, np.int64), Prior(np.array([[1, 4, 5]]), np.array([10])))
     zero = np.zeros(1, dtype=np.int32)
-    assert prior_beliefs(sure, zero, zero, known).beliefs.tolist() == [1]
+    assert record_beliefs(sure, zero, zero, known=known).beliefs.tolist() == [1]

@@ -18,7 +18,9 @@ from sfumato.auditor.record import _row, _told
 from sfumato.methods.response.joint import Channel, JointTable
 from sfumato.methods.robustness.prior import Prior
 
-ONE = Finding("order", "q", "a", "m", worst=0.25, mean=None, records=10, at_risk=0, promised=0.25)
+ONE = Finding(
+    attacker="order", question="q", assumption="a", measured="m", worst=0.25, records=10, at_risk=0, promised=0.25
+)
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 

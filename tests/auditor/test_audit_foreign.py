@@ -8,8 +8,7 @@ import pytest
 
 from sfumato.auditor.foreign.audit import linking_finding as linking
 from sfumato.auditor.foreign.audit import reidentification_finding as reidentification
-from sfumato.auditor.foreign.labels import meant
-from sfumato.auditor.foreign.linked import Linked
+from sfumato.auditor.foreign.linked import Linked, meant
 
 TRUE = pa.table(
     {

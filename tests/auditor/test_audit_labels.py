@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.auditor.foreign.labels import meant
+from sfumato.auditor.foreign.linked import meant
 
 AGES = [19, 20, 25, 30, 64, 65, 90]
 

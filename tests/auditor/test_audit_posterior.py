@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.auditor.attackers.frequencies import beliefs_finding, frequencies_finding
+from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.attackers.posterior import posterior_finding, stated, worst_priors
 from sfumato.auditor.beliefs import limits_at, record_beliefs
+from sfumato.auditor.knowledge import Knowledge
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import violations
 from sfumato.methods.robustness.prior import Prior, count_prior
@@ -98,7 +99,7 @@ def test_a_value_without_noise_can_be_told_for_sure() -> None:
     table = SubTable(
         np.arange(2, dtype=np.int32), PerturbationMatrix(np.array([0, WORDS // 4], dtype=np.uint64)), (RHO, RHO)
     )
-    upward, downward = worst_priors(table, "upward"), worst_priors(table, "downward")
+    upward, downward = (list(worst_priors(table, direction)) for direction in BOTH)
     assert [w.posterior for w in upward] == [Fraction(1, 10) / (Fraction(1, 10) + Fraction(9, 40)), 1]
     assert downward[0].posterior == 0
     assert all(w.is_broken for w in (*upward, *downward))
@@ -140,7 +141,7 @@ def test_beliefs_are_bayes_rule_in_each_group(data: st.DataObject) -> None:
     np.add.at(counts, (groups, true), 1)
     prior = Prior(counts, np.maximum(counts.sum(axis=1), 1))
     codes = true.astype(np.int32), shown.astype(np.int32)
-    known = record_beliefs(own, *codes, prior=prior, signatures=groups)
+    known = record_beliefs(own, *codes, known=Knowledge("group", groups, prior))
     alone = [record_beliefs(own, *(part[groups == group] for part in codes)) for group in range(3)]
     for group, found in enumerate(alone):
         assert found.beliefs == pytest.approx(known.beliefs[groups == group], abs=1e-12)
@@ -250,13 +251,10 @@ def test_groups_are_named_and_single_valued_ones_teach_nothing() -> None:
     own = mechanism([0.2, 0.2, 0.2], [Bound(Fraction(3))] * 3)
     true = np.array([0, 0, 0, 1, 2, 2], dtype=np.int32)
     groups = np.array([0, 0, 0, 1, 1, 1])
-    prior = count_prior(groups, true.astype(np.int64))
-    found = record_beliefs(own, true, true, prior=prior, signatures=groups)
-    finding = beliefs_finding(own, found, true, true, groups, ["old", "young"])
+    known = Knowledge("age", groups, count_prior(groups, true.astype(np.int64)), ["old", "young"])
+    finding = frequencies_finding(own, true, true, known=known)
     assert [group.who for group in finding.exposed] == ["young"]
     assert finding.exposed[0].records == 3
     assert finding.promised is not None
     assert finding.verdict == "within the bound"
     assert finding.worst < 1
-    weaker = beliefs_finding(own, found, true, true, groups, ["old", "young"], promised=False)
-    assert (weaker.verdict, weaker.stated) == ("not covered by the guarantee", finding.promised)

@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.auditor.attackers.averaging import pairs, two_rows
-from sfumato.auditor.attackers.averaging_groups import two_groups
+from sfumato.auditor.attackers.averaging import pairs, two_groups, two_rows
 from sfumato.auditor.attackers.linking import row_risk
 from sfumato.auditor.grouped import GroupTables
 from sfumato.methods.response.joint import Channel, JointTable

@@ -14,8 +14,7 @@ from scipy.stats.contingency import association
 import sfumato as sf
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.utility.distances import nearness
-from sfumato.auditor.utility.measuring import measure
-from sfumato.auditor.utility.usefulness import cramers_v, uncertainty
+from sfumato.auditor.utility.measuring import cramers_v, measure, uncertainty
 from tests.auditor.test_audit import METHODS, rows_for
 from tests.conftest import make_policy
 from tests.engines.tools import patients, released

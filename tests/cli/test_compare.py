@@ -336,15 +336,15 @@ def test_words_are_not_lost_where_a_file_cannot_be_written(
 
 @pytest.mark.parametrize("releases", [0, 30])  # those of the requirement are 18 at most; then others are searched
 def test_a_full_disk_is_no_reason_of_a_method(releases: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    trials = import_module("sfumato.auditor.compare.trials")
-    publish, made = trials.publish, iter(range(releases))
+    comparing = import_module("sfumato.auditor.compare.compare")
+    publish, made = comparing.publish, iter(range(releases))
 
     def until_full(*arguments: Any, **options: Any) -> Any:
         if next(made, None) is None:
             raise OutOfSpace("No room is left on the disk.")
         return publish(*arguments, **options)
 
-    monkeypatch.setattr(trials, "publish", until_full)
+    monkeypatch.setattr(comparing, "publish", until_full)
     code, out, err = run(*COMPARE, "--equal-risk")
     assert (code, out) == (1, "")
     assert "No room is left" in err

@@ -35,11 +35,6 @@ class Listed(NamedTuple):
     covered: bool
 
 
-def not_listed(manifest: Manifest) -> Listed | None:
-    """Say nothing on a public page: what such an attacker is given, or finds, is of the table."""
-    return None
-
-
 def listed(
     line: int, covered: bool | Callable[[Manifest], bool], *kinds: ReleaseKind
 ) -> Callable[[Manifest], Listed | None]:
@@ -60,7 +55,7 @@ class Role:
     name: str
     knows: str  # what it knows or does, in words without figures
     why_not_covered: str = NOTHING_PROMISED  # where the guarantee is not about it, and a finding has no own reason
-    public: Callable[[Manifest], Listed | None] = not_listed  # None: not on releases of this kind
+    public: Callable[[Manifest], Listed | None] = lambda manifest: None  # None: not on public pages of such a release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +73,9 @@ class Attacker(Role):
     place: int = LAST
 
     def applies(self, evidence: Evidence) -> bool:
-        """Whether it has something to do on such a release."""
         return not isinstance(self.on[evidence.kind], str)
 
     def why_not(self, evidence: Evidence) -> str:
-        """Return why it does not apply."""
         return f"{self.on[evidence.kind]}."
 
     def attack(self, evidence: Evidence) -> Iterator[Finding]:
@@ -96,5 +89,4 @@ class Attacker(Role):
 
 
 def everywhere(attack: Attack) -> dict[ReleaseKind, Attack | str]:
-    """Return the same attack on each kind of release."""
     return dict.fromkeys(KINDS, attack)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from sfumato.analyst.release import Release
@@ -12,7 +11,7 @@ from sfumato.auditor.attackers import ATTACKERS
 from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.foreign.audit import audit_published
 from sfumato.auditor.knowledge import known_records
-from sfumato.auditor.record import Audit, Progress, no_progress, now, run, software
+from sfumato.auditor.record import Audit, Progress, no_progress, run
 from sfumato.auditor.utility.measuring import measure
 from sfumato.errors import UsageError
 from sfumato.publisher.table import Table
@@ -46,15 +45,8 @@ def audit(
     evidence.check()
     known_records(evidence)  # a list that does not fit is an error, also where known members move nothing
     steps = {each.name: each.attack if each.applies(evidence) else each.why_not(evidence) for each in ATTACKERS}
-    found, reasons, seconds = run(steps, evidence, progress)
-    progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)
-    start = perf_counter()
-    utility = measure(evidence)
-    seconds["utility"] = perf_counter() - start
-    manifest = release.manifest
+    found, manifest = run(steps, evidence, measure, progress), release.manifest
     return Audit(
-        created=now(),
-        software=software(),
         release_id=manifest.release_id,
         published=str(release.folder),
         method=manifest.method,
@@ -64,10 +56,7 @@ def audit(
         published_rows=manifest.data.rows,
         shuffled=not evidence.is_aligned,
         seed=seed,
-        findings=tuple(found),
-        not_applicable=tuple(reasons),
-        utility=utility,
-        seconds=seconds,
+        **found,
         notes=(*_notes(evidence), *evidence.notes),
     )
 

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, Finding, Nearest, largest_at, nearer
+from sfumato.auditor.finding import ROUNDING, Finding, Nearest, held_to, largest_at, nearer
+from sfumato.auditor.knowledge import Knowledge
 from sfumato.methods import plan
-from sfumato.methods.robustness.prior import Prior
+from sfumato.methods.robustness.prior import check_prior
 from sfumato.publisher.table import profile
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
@@ -109,12 +110,10 @@ class RecordBeliefs:
 
     @property
     def numbers(self) -> FloatArray:
-        """How many records each line stands for."""
         return np.ones(self.priors.size) if self.weights is None else self.weights
 
     @property
     def above(self) -> BoolArray:
-        """Whether the belief is beyond the bound."""
         return self.covered & (self.beliefs > self.limits * (1 + ROUNDING))
 
 
@@ -138,15 +137,16 @@ def record_beliefs(
     published: CodeArray,
     labels: CodeArray | None = None,
     weights: FloatArray | None = None,
-    prior: Prior | None = None,
-    signatures: IntArray | None = None,
+    known: Knowledge | None = None,
 ) -> RecordBeliefs:
     """Return the beliefs about all records, in their order.
 
     Codes are of the mechanism's domain; `labels` number the sub-table of each record from 0. The attacker knows the
-    shares of the record's sub-table; or it has a `prior` on signatures, those of the records: in a sub-table that of
-    one who excludes the values which it does not have.
+    shares of the record's sub-table; or it has a prior on the records' signatures: in a sub-table that of one who
+    excludes the values which it does not have.
     """
+    if known is not None:
+        check_prior(known.prior, known.signatures, true.astype(np.int64))
     found = RecordBeliefs(np.empty(true.size), np.empty(true.size), np.empty(true.size), weights)
     labels = np.zeros(true.size, dtype=np.int32) if labels is None else labels
     for number, table in enumerate(mechanism.tables):
@@ -154,10 +154,10 @@ def record_beliefs(
         if not here.size:
             continue
         own, shown = (np.searchsorted(table.codes, codes[here]).astype(np.int32) for codes in (true, published))
-        if prior is None or signatures is None:
+        if known is None:
             priors, beliefs = _by_shares(table.matrix, own, shown, found.numbers[here])
         else:
-            chances, signature = prior.probabilities[:, table.codes], signatures[here]
+            chances, signature = known.prior.probabilities[:, table.codes], known.signatures[here]
             priors = chances[signature, own] / chances.sum(axis=1)[signature]
             joint = table.matrix.chances(shown, own) * chances[signature, own]
             beliefs = joint / table.matrix.apply_at(chances, signature, shown)
@@ -209,15 +209,13 @@ def worst_finding(
     figures = (float(part[near]) for part in (beliefs, limits, priors))
     return replace(
         found,
-        promised=limit if promised else None,
-        stated=None if promised else limit,
+        **held_to(limit, promised),
         nearest=nearer(Nearest(told(*map(int, near)), *figures), belief, limit),
         why_bound=why_bound(bounds, limit, prior if shares is None else float(shares[worst])),
     )
 
 
 def bounds_of(mechanism: Mechanism) -> set[Bound]:
-    """Return all bounds of a mechanism."""
     return {bound for table in mechanism.tables for bound in table.bounds}
 
 
@@ -259,7 +257,6 @@ class Compositions:
 
     @property
     def counts(self) -> list[Counts]:
-        """Both, for the attacker who knows compositions."""
         pairs = zip(self.published, self.quotas, strict=True)
         return [Counts(tuple(shown.tolist()), tuple(own.tolist())) for shown, own in pairs]
 
@@ -300,7 +297,6 @@ def _same(one: Mechanism, other: Mechanism) -> bool:
 
 
 def held_records(mechanism: Mechanism, quotas: Quotas) -> IntArray:
-    """Return the records of each value of the domain."""
     held = np.zeros(mechanism.domain.size, dtype=np.int64)
     for table, counts in zip(mechanism.tables, quotas, strict=True):
         held[table.codes] += np.asarray(counts)

@@ -49,7 +49,6 @@ class Signatures:
 
     @property
     def size(self) -> int:
-        """How many combinations there are."""
         return int(self.codes[0].size) if self.codes else 1
 
     @cached_property
@@ -62,7 +61,6 @@ class Signatures:
 
     @property
     def name(self) -> str:
-        """The columns in words."""
         return ", ".join(self.columns)
 
     @cached_property
@@ -72,7 +70,6 @@ class Signatures:
 
     @cached_property
     def told(self) -> tuple[str, ...]:
-        """The combinations in words."""
         return tuple(named(self.columns, values) for values in self.values)
 
 
@@ -89,7 +86,6 @@ class ColumnCodes:
         self._recoded = Encoder(learning) if self.attribute.recoding else None
 
     def of_table(self, column: Any, position: int) -> CodeArray:
-        """Return the codes of values as they are in the table."""
         if self._recoded is None:
             return self.of_release(column)
         codes = self._recoded.encode(column, position)
@@ -97,7 +93,6 @@ class ColumnCodes:
         return self._numbered([text_of(value) for value in self._recoded.learned]).take(codes)
 
     def of_release(self, column: Any) -> CodeArray:
-        """Return the codes of published values."""
         if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
             column = column.cast(column.type.value_type)
         coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -126,7 +121,6 @@ def table_codes(table: Table, columns: Mapping[str, ColumnCodes]) -> dict[str, C
 
 
 def release_codes(release: Release, columns: Mapping[str, ColumnCodes]) -> dict[str, CodeArray]:
-    """Read columns of the published rows."""
     with connected(release) as connection:
         rows = connection.sql(f"SELECT {', '.join(map(quoted, columns))} FROM release").to_arrow_table()
     return {name: column.of_release(rows.column(name).combine_chunks()) for name, column in columns.items()}

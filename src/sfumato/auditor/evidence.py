@@ -75,29 +75,24 @@ class Evidence:
 
     @property
     def manifest(self) -> Manifest:
-        """What the release says of itself."""
         return self.release.manifest
 
     @property
     def kind(self) -> ReleaseKind:
-        """What kind of release it is."""
         return self.manifest.kind
 
     @property
     def is_proved(self) -> bool:
-        """Whether the release is of the proved version of its method."""
         return self.manifest.assurance == "proved"
 
     @property
     def groups_part(self) -> GroupsPart:
-        """The part of the manifest about groups."""
         if not self.manifest.in_buckets:
             raise DoesNotApply(f"{self.manifest.method} publishes no groups.")
         return self.manifest.buckets
 
     @property
     def group_claim(self) -> BucketClaim:
-        """What a release by groups promises."""
         return self.manifest.bucket_claim
 
     @property
@@ -114,12 +109,10 @@ class Evidence:
 
     @property
     def quasi_identifiers(self) -> tuple[str, ...]:
-        """The columns with this role."""
         return tuple(self.table.schema.names("quasi_identifier"))
 
     @property
     def sensitive(self) -> tuple[str, ...]:
-        """The sensitive columns."""
         return tuple(self.table.schema.names("sensitive"))
 
     @property
@@ -160,12 +153,10 @@ class Evidence:
         return self._table_codes[name]
 
     def in_release(self, name: str) -> CodeArray:
-        """Return the codes of a published column."""
         self.read([name])
         return self._release_codes[name]
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """Return the labels of a column, in the order of their codes."""
         self.read([name])
         return tuple(self._columns[name].index)
 
@@ -175,7 +166,6 @@ class Evidence:
         return self._column(name).of_table(column, 0)
 
     def written(self, name: str, column: Any) -> list[str]:
-        """Return values of the table as they are written."""
         codes, labels = self.encode(name, column), self.labels(name)
         return [labels[code] for code in codes.tolist()]
 
@@ -219,7 +209,6 @@ class Evidence:
         return self.joined(self.in_release, self.mechanism.domain)
 
     def joined(self, side: Callable[[str], CodeArray], domain: SensitiveDomain) -> CodeArray:
-        """Return the values of one side as codes of a domain."""
         self.read(domain.names)
         columns = []
         for part in domain.parts:
@@ -347,7 +336,6 @@ class Evidence:
 
 
 def another_table(reason: str) -> UsageError:
-    """Return the error that the release was made from another table."""
     return UsageError(
         f"The release was not made from this table. {reason}", "Give the table that was published, with its policy."
     )
@@ -364,7 +352,6 @@ def other_columns(evidence: Evidence) -> list[str]:
 
 
 def classes_of_records(evidence: Evidence, name: str) -> Iterator[Classes]:
-    """Yield the classes of the table's records by a column."""
     yield from classes_of(name, _column(evidence, name, evidence.in_table(name)))
 
 

@@ -10,13 +10,13 @@ not covered by the guarantee        it says nothing of this attacker; the risk i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.values.arrays import FloatArray
+from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.chance import Tallies
 
 Direction = Literal["at most", "at least"]
@@ -65,7 +65,7 @@ def nearer(found: Nearest, worst: float, bound: float) -> Nearest | None:
     return found if found.risk - found.bound > worst - bound + CLOSE else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One attack, its assumptions and its outcome.
 
@@ -80,7 +80,7 @@ class Finding:
     assumption: str  # what it knows, and believes beforehand
     measured: str  # what worst and mean are
     worst: float
-    mean: float | None
+    mean: float | None = None
     records: int
     at_risk: int  # records whose risk is above the bound, promised or stated, or, without one, above `baseline`
     promised: float | None = None
@@ -101,7 +101,6 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """How the outcome stands to the guarantee."""
         if self.promised is None:
             return "not covered by the guarantee"
         bound = self.promised if self.nearest is None else self.nearest.bound
@@ -152,6 +151,19 @@ class Finding:
         }
 
 
+def most_exposed(
+    risks: FloatArray, records: FloatArray | IntArray, told: Callable[[int], str], order: IntArray | None = None
+) -> tuple[Exposed, ...]:
+    """Return the records with the largest risks, larger groups first, or the first in another order; in words."""
+    order = np.lexsort((-records, -settled(risks))) if order is None else order
+    return tuple(Exposed(told(k), round(float(records[k])), float(risks[k])) for k in order[:SHOWN].tolist())
+
+
+def held_to(bound: float | None, promised: bool) -> dict[str, Any]:
+    """Return a bound as the finding has it: promised against this attacker, or stated against weaker ones."""
+    return {"promised": bound, "stated": None} if promised else {"promised": None, "stated": bound}
+
+
 def chance_finding(
     tallies: Tallies,
     records: int,
@@ -169,8 +181,8 @@ def chance_finding(
     """
     tails = tallies.log_tails
     beyond = int((tails < tallies.log_level(level)).sum())
-    order = np.argsort(settled(tails), kind="stable")[: min(SHOWN, max(1, beyond))].tolist()
-    shares, worst = tallies.hits / tallies.records, order[0]
+    order = np.argsort(settled(tails), kind="stable")[: max(1, beyond)]
+    shares, worst = tallies.hits / tallies.records, int(order[0])
     return Finding(
         attacker=attacker,
         question=question,
@@ -180,12 +192,11 @@ def chance_finding(
             f"allows, but for {stated_level:g} of all releases"
         ),
         worst=float(shares[worst]),
-        mean=None,
         records=records,
         at_risk=records if beyond else 0,
         promised=tallies.allowed(worst, level),
         baseline=float(tallies.chance[worst]),
-        exposed=tuple(Exposed(tallies.told(k), int(tallies.records[k]), float(shares[k])) for k in order),
+        exposed=most_exposed(shares, tallies.records, tallies.told, order),
         remark=f"{beyond:,} of {tallies.tests:,} counts are beyond chance. {seen}".strip(),
         broken=beyond > 0,
         about=about,

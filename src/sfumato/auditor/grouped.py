@@ -30,12 +30,10 @@ class Lines:
 
     @cached_property
     def ends(self) -> IntArray:
-        """Where the lines of each group end."""
         return np.cumsum(np.bincount(self.groups))
 
     @cached_property
     def starts(self) -> IntArray:
-        """Where they begin."""
         return np.concatenate([[0], self.ends[:-1]])
 
     def each(self, groups: IntArray) -> tuple[IntArray, IntArray]:
@@ -56,7 +54,6 @@ class Lines:
         return at
 
     def count(self, groups: IntArray, codes: IntArray) -> IntArray:
-        """Return how often each group has each code."""
         at, occurs = self._looked_up(groups, codes)
         return np.where(occurs, self.counts[at], 0)
 
@@ -69,7 +66,6 @@ class Lines:
         return np.asarray(at), np.asarray(keys[at] == wanted)
 
     def of_groups(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Return codes and counts of each group."""
         codes, counts = self.codes.tolist(), self.counts.tolist()
         bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return [(tuple(codes[start:end]), tuple(counts[start:end])) for start, end in bounds]
@@ -110,7 +106,6 @@ class GroupTables:
         return cls(rows, keys // width, keys % width, counts)
 
     def told(self, group: int) -> str:
-        """Return a group in words."""
         return f"group {group + 1 if self.numbers is None else int(self.numbers[group])}"
 
     def without(self, known: BoolArray, values: IntArray) -> GroupTables:
@@ -131,12 +126,10 @@ class GroupTables:
 
     @cached_property
     def sizes(self) -> IntArray:
-        """N of each group."""
         return np.bincount(self.rows)
 
     @cached_property
     def lines(self) -> Lines:
-        """The table of the groups."""
         return Lines.of(self.groups, self.values, self.counts)
 
     def signed(self, signatures: IntArray) -> Lines:

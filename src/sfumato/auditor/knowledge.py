@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import named
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
@@ -38,37 +36,26 @@ class Knowledge:
     labels: Sequence[str] = ()  # of the signatures
 
     def told(self, signature: int) -> str:
-        """Return a signature in words."""
         return self.labels[signature] if self.labels else f"signature {signature + 1}"
 
 
-# --- priors -----------------------------------------------------------------------------------------------------------
+def knowledge(evidence: Evidence, names: Sequence[str] = (), path: Path | None = None) -> Knowledge:
+    """Return the table's own shares given some columns, or those of a file, which names them itself where it must.
 
-
-def from_table(
-    evidence: Evidence, names: Sequence[str], values: IntArray, labels: Sequence[str], of_release: bool = False
-) -> Knowledge:
-    """Return the table's own shares given some columns, for the records of the table or the rows of the release."""
-    own = evidence.signatures(names)
-    if own.size * len(labels) > MOST_SHARES:
+    Signatures are those of the records; in groups, where it is not told which value is whose, those of the rows.
+    """
+    if path is not None:
+        names = names or columns_of_prior(path, evidence.comparable)
+    own, in_groups = evidence.signatures(names), evidence.manifest.in_buckets
+    labels = evidence.values.labels if in_groups else evidence.mechanism.domain.labels
+    if path is None and own.size * len(labels) > MOST_SHARES:
         raise DoesNotApply(f"{own.name} has {own.size:,} combinations, too many for a prior in memory.")
+    values = evidence.values.table if in_groups else evidence.true.astype(np.int64)
     weights = cross_counts(own.table, values, own.size, len(labels))
-    prior = Prior(weights, np.maximum(weights.sum(axis=1), 1))
-    return Knowledge(own.name, own.release if of_release else own.table, prior, own.told)
-
-
-def from_file(
-    evidence: Evidence,
-    path: Path,
-    values: IntArray,
-    labels: Sequence[str],
-    of_release: bool = False,
-    names: Sequence[str] = (),
-) -> Knowledge:
-    """Return the prior of a file, likewise; `names` are its attribute set, where that is stated."""
-    own = evidence.signatures(names or columns_of_prior(path, evidence.comparable))
-    prior = read_prior(path, own.columns, own.values, labels, cross_counts(own.table, values, own.size, len(labels)))
-    return Knowledge(f"{own.name} ({path.name})", own.release if of_release else own.table, prior, own.told)
+    name, prior = own.name, Prior(weights, np.maximum(weights.sum(axis=1), 1))
+    if path is not None:
+        name, prior = f"{name} ({path.name})", read_prior(path, own.columns, own.values, labels, weights)
+    return Knowledge(name, own.release if in_groups else own.table, prior, own.told)
 
 
 def columns_of_prior(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
@@ -106,7 +93,7 @@ def known_records(evidence: Evidence) -> BoolArray | None:
     if evidence.known is None:
         return None
     source, names = open_known(evidence.known, evidence.table)
-    listed, own = _both(evidence, source, names, evidence.in_table)
+    listed, own = combined(evidence, source, names, evidence.in_table)
     if not listed.size:
         raise UsageError("The list of known members has no rows.", "Give one with a row for each member.")
     if not np.isin(listed, own).all():
@@ -127,25 +114,7 @@ def open_known(known: Any, table: Table) -> tuple[Source, list[str]]:
 
 
 def not_a_member() -> UsageError:
-    """Return the error that a list of known members does not fit."""
     return UsageError("A known member is not among the records of the table.", "Give members as the table has them.")
-
-
-# --- a register -------------------------------------------------------------------------------------------------------
-
-
-def register(evidence: Evidence) -> tuple[tuple[str, ...], IntArray, IntArray, Callable[[IntArray], Iterator[str]]]:
-    """Return the columns by which people of the register are linked, the keys of these people and of the rows.
-
-    And a function that tells a key in words.
-    """
-    source, names = open_register(
-        evidence.external, evidence.table, [column.name for column in evidence.manifest.columns]
-    )
-    people, rows = _both(evidence, source, names, evidence.in_release)
-    if not people.size:
-        raise UsageError("The register has no rows.", "Give one with a row for each person.")
-    return tuple(names), people, rows, partial(_told, evidence, names)
 
 
 def open_register(external: Any, table: Table, shown: Collection[str]) -> tuple[Source, list[str]]:
@@ -160,7 +129,7 @@ def open_register(external: Any, table: Table, shown: Collection[str]) -> tuple[
     return source, names
 
 
-def _both(
+def combined(
     evidence: Evidence, source: Source, names: Sequence[str], side: Callable[[str], CodeArray]
 ) -> tuple[IntArray, IntArray]:
     """Return the combinations of some columns of a list, and of the table or the release: mixed-radix numbers."""
@@ -171,11 +140,3 @@ def _both(
     parts = [np.ravel_multi_index(codes, widths) for codes in listed]
     own = np.ravel_multi_index([side(name) for name in names], widths)
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64), own
-
-
-def _told(evidence: Evidence, names: Sequence[str], keys: IntArray) -> Iterator[str]:
-    """Give combinations in words."""
-    labels = [evidence.labels(name) for name in names]
-    codes = np.unravel_index(keys, [len(of_column) for of_column in labels])
-    for row in zip(*(column.tolist() for column in codes), strict=True):
-        yield named(names, (of_column[code] for of_column, code in zip(labels, row, strict=True)))

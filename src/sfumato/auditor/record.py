@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from textwrap import fill
 from time import perf_counter
@@ -12,17 +12,12 @@ from typing import Any, TypeVar
 
 from sfumato.auditor.evidence import DoesNotApply
 from sfumato.auditor.finding import Finding, Verdict
-from sfumato.auditor.utility.usefulness import Utility
+from sfumato.auditor.utility.measuring import Utility
 from sfumato.show.results import Drawn, Private
 from sfumato.values.text import WIDTH, indented, table
 
 AUDIT_VERSION = 1
 GRAVEST: tuple[Verdict, ...] = ("above the bound", "not covered by the guarantee", "within the bound")
-STATED = (
-    "audit_version", "created", "software", "release_id", "published", "method", "assurance", "guarantee", "rows",
-    "published_rows", "shuffled", "seed",
-)  # fmt: skip
-"""What the JSON of an audit has as it is."""
 SHOWN = 3
 """Exposed groups of each finding that are told in words."""
 Subject = TypeVar("Subject")
@@ -31,20 +26,27 @@ Progress = Callable[[str, int, int], None]
 """Told which step begins, how many are done, and how many there are."""
 
 
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def software() -> str:
+    return f"sfumato {version('sfumato')}"
+
+
 @dataclass(frozen=True)
 class NotApplicable:
-    """An attacker that was not let loose, and why."""
-
     attacker: str
     reason: str
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Audit(Private, Drawn):
     """What all attackers found in one release. Private: it holds figures of the true table."""
 
-    created: str
-    software: str
+    audit_version: int = AUDIT_VERSION
+    created: str = field(default_factory=now)
+    software: str = field(default_factory=software)
     release_id: str | None
     published: str  # the folder or file
     method: str
@@ -59,11 +61,9 @@ class Audit(Private, Drawn):
     utility: Utility
     seconds: Mapping[str, float]
     notes: tuple[str, ...] = ()
-    audit_version: int = AUDIT_VERSION
 
     @property
     def worst_verdict(self) -> Verdict:
-        """The gravest verdict of all findings."""
         found = {finding.verdict for finding in self.findings}
         return next(verdict for verdict in GRAVEST if verdict in found or verdict == GRAVEST[-1])
 
@@ -74,23 +74,18 @@ class Audit(Private, Drawn):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit as JSON-ready values. Keys: docs/json.md."""
-        return {
-            **{name: getattr(self, name) for name in STATED},
-            "worst_verdict": self.worst_verdict,
-            "holds": self.holds,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "not_applicable": [asdict(each) for each in self.not_applicable],
-            "utility": self.utility.to_dict(),
-            "seconds": dict(self.seconds),
-            "notes": list(self.notes),
-        }
+        findings = [finding.to_dict() for finding in self.findings]
+        reasons = [asdict(each) for each in self.not_applicable]
+        parts = {"findings": findings, "not_applicable": reasons, "utility": self.utility.to_dict()}
+        parts |= {"seconds": dict(self.seconds), "notes": list(self.notes)}
+        stated = {name: value for name, value in vars(self).items() if name not in parts}
+        return {**stated, "worst_verdict": self.worst_verdict, "holds": self.holds, **parts}
 
     def to_arrow(self) -> Any:
         """Return a row for each finding: the verdict, the largest risk and the bound, as in `to_dict`."""
         return _findings_table(self.findings)
 
     def _drawing(self, title: str) -> dict[str, Any]:
-        """Return the largest risks beside their bounds."""
         from sfumato.show.plots import points
 
         table = _findings_table(self.risks)
@@ -142,7 +137,6 @@ class Audit(Private, Drawn):
 
     @property
     def risks(self) -> tuple[Finding, ...]:
-        """The findings of what attackers reach."""
         return tuple(finding for finding in self.findings if finding.scale == "risk")
 
 
@@ -243,9 +237,15 @@ def no_progress(step: str, done: int, steps: int) -> None:
 
 
 def run(
-    attackers: Mapping[str, Attack[Subject] | str], subject: Subject, progress: Progress
-) -> tuple[list[Finding], list[NotApplicable], dict[str, float]]:
-    """Let the attackers loose; of one that does not apply, the reason stands in its place. One step is left after."""
+    attackers: Mapping[str, Attack[Subject] | str],
+    subject: Subject,
+    measure: Callable[[Subject], Utility],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Let the attackers loose, then measure the utility; return what an audit has of that.
+
+    Of an attacker that does not apply, the reason stands in its place.
+    """
     found: list[Finding] = []
     reasons: list[NotApplicable] = []
     seconds: dict[str, float] = {}
@@ -261,14 +261,8 @@ def run(
         except DoesNotApply as problem:
             reasons.append(NotApplicable(name, str(problem)))
         seconds[name] = perf_counter() - start
-    return found, reasons, seconds
-
-
-def now() -> str:
-    """Return the time, ISO 8601."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def software() -> str:
-    """Return name and version."""
-    return f"sfumato {version('sfumato')}"
+    progress("utility", len(attackers), len(attackers) + 1)
+    start = perf_counter()
+    utility = measure(subject)
+    seconds["utility"] = perf_counter() - start
+    return {"findings": tuple(found), "not_applicable": tuple(reasons), "utility": utility, "seconds": seconds}

@@ -37,7 +37,6 @@ def write_answer(table: Any, path: str | Path, about: Mapping[str, Any]) -> None
 
 
 def by_suffix(path: Path, known: Mapping[str, Chosen]) -> Chosen:
-    """Return what belongs to the suffix of a file's name."""
     for suffix, chosen in known.items():
         if path.name.lower().endswith(suffix):
             return chosen
@@ -115,7 +114,6 @@ def _described(table: Any, about: Mapping[str, Any]) -> Any:
 
 
 def rows_of(table: Any) -> list[dict[str, Any]]:
-    """Return a dictionary for each row."""
     columns = [_values(column) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 

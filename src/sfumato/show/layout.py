@@ -42,19 +42,15 @@ class Mark:
 
     @property
     def width(self) -> float:
-        """Return the width of the interval."""
         return self.upper - self.lower
 
     @property
     def numbers(self) -> list[float]:
-        """Return the numbers that are finite."""
         return [v for v in (self.estimate, self.lower, self.upper) if math.isfinite(v)]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """All that its panels share."""
-
     by_lines: tuple[str, ...]  # the columns that give the lines
     by_colour: str  # the column that gives the colours, if there is one
     marks: tuple[Mark, ...]
@@ -79,7 +75,6 @@ class Layout:
 
     @property
     def beside(self) -> int:
-        """Return how many panels are side by side."""
         return len(self.scales) if len(self.scales) <= BESIDE else 1
 
     @property
@@ -266,7 +261,6 @@ def _shown(value: float, decimals: int) -> str:
 
 
 def beside(mark: Mark, scale: Scale) -> str:
-    """Return the numbers as they are printed beside a bar."""
     estimate, lower, upper = (_shown(v, scale.decimals) for v in (mark.estimate, mark.lower, mark.upper))
     interval = "no interval" if math.isnan(mark.width) else f"{lower} to {upper}"
     if math.isnan(mark.estimate):

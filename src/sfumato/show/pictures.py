@@ -44,16 +44,7 @@ def _converter() -> Any:
 
 
 def svg(spec: dict[str, Any]) -> str:
-    """Return the drawing of a specification."""
     return _converter().vegalite_to_svg(spec, allowed_base_urls=[])  # type: ignore[no-any-return]
-
-
-def _png(spec: dict[str, Any]) -> bytes:
-    return _converter().svg_to_png(svg(spec), scale=2)  # type: ignore[no-any-return]
-
-
-def _pdf(spec: dict[str, Any]) -> bytes:
-    return _converter().svg_to_pdf(svg(spec))  # type: ignore[no-any-return]
 
 
 def _html(spec: dict[str, Any]) -> bytes:
@@ -72,14 +63,10 @@ def _html(spec: dict[str, Any]) -> bytes:
     return page.encode()
 
 
-def _vega_lite(spec: dict[str, Any]) -> bytes:
-    return (json.dumps(spec, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
 PICTURES: dict[str, Callable[[dict[str, Any]], bytes]] = {
     ".svg": lambda spec: svg(spec).encode(),
-    ".png": _png,
-    ".pdf": _pdf,
+    ".png": lambda spec: _converter().svg_to_png(svg(spec), scale=2),
+    ".pdf": lambda spec: _converter().svg_to_pdf(svg(spec)),
     ".html": _html,
-    ".vl.json": _vega_lite,
+    ".vl.json": lambda spec: (json.dumps(spec, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(),
 }

@@ -248,7 +248,6 @@ def _raised(labels: list[list[str]]) -> dict[str, Any]:
 
 
 def _nominal(field: str, size: int, scale: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a channel for the numbers below a size, in their order."""
     return {"field": field, "type": "nominal", "sort": None, "scale": {"domain": list(range(size)), **scale}, **more}
 
 

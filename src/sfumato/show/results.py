@@ -69,7 +69,6 @@ class Drawn(Result):
         return picture
 
     def _drawing(self, title: str) -> dict[str, Any]:
-        """Return a Vega-Lite specification."""
         from sfumato.show.plots import points
 
         table = self.to_arrow()
@@ -85,8 +84,6 @@ class Private:
 
 
 class Part(Protocol):
-    """A column and its values."""
-
     @property
     def name(self) -> str: ...
 

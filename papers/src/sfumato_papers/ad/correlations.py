@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.utility.usefulness import uncertainty
+from sfumato.auditor.utility.measuring import uncertainty
 from sfumato.values.arrays import FloatArray
 from sfumato_papers.ad.competitors import Anatomized, anatomize_in_order
 from sfumato_papers.ad.levels import Fit, education_groupings, fitted, groupings_of_race, with_figure

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import t
 
 from sfumato.auditor.utility.distances import cube_errors, distances, relative_errors
-from sfumato.auditor.utility.usefulness import uncertainty
+from sfumato.auditor.utility.measuring import uncertainty
 from sfumato.values.arrays import FloatArray
 
 LETTERS = "ESGRO"

@@ -24,6 +24,15 @@ the true joint table,
 Each column's factor does not depend on which of its two values is in which row: there are d (d+1)/2 pairs of a column
 with d values, and one of d where it is published untouched. All pairs are gone through where they are few enough; else
 people are drawn, each with two rows.
+
+Groups dealt anew: both rows are of the person, so the value is in both groups. Given the value x, the person has any of
+the places of x in each release with the same probability, and the two deals are independent. With the table's counts
+n_x as a prior,
+
+    belief in x    n_x * c(x)/n_x * c'(x)/n_x = c(x) c'(x) / n_x, up to a factor
+
+c and c' are the counts of x in the person's two groups. Where records are dealt inside cells, n_x counts the cell, and
+groups must be of one cell.
 """
 
 from __future__ import annotations
@@ -31,24 +40,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import numpy as np
 
 from sfumato.auditor.attacker import Attacker, listed
-from sfumato.auditor.attackers.averaging_groups import of_groups
 from sfumato.auditor.attackers.linking import PRIOR, UNTOUCHED, RowBeliefs, attacked, row_beliefs
 from sfumato.auditor.attackers.linking import QUESTION as WHICH_SENSITIVE
-from sfumato.auditor.attackers.posterior import QUESTION, worst_prior_finding, worst_priors
+from sfumato.auditor.attackers.posterior import QUESTION, posterior_finding
 from sfumato.auditor.beliefs import Quotas, compositions, held_records
-from sfumato.auditor.evidence import Evidence
-from sfumato.auditor.finding import ROUNDING, Finding
+from sfumato.auditor.codes import cross_counts
+from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
+from sfumato.auditor.finding import ROUNDING, Finding, most_exposed
+from sfumato.auditor.grouped import MIXED, GroupTables
+from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.claims.odds import with_fresh_noise
+from sfumato.methods import plan
 from sfumato.methods.response.joint import Channel, Channels, JointTable
-from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.publisher.publish import publish
+from sfumato.publisher.table import profile
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
-from sfumato.values.randomness import simulation
+from sfumato.values.randomness import SecretKey, simulation
 
 MOST_ENUMERATED = 2 * 10**7
 """What can be published of two releases times values, up to which all of it is enumerated."""
@@ -69,28 +85,15 @@ OTHER_MATRICES = (
 # --- values that one mechanism randomized -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Recovery:
-    """How often the likeliest value is right, and the largest belief in a protected one, at the table's shares.
+def exact_recovery(matrix: Matrix, shares: FloatArray, releases: Literal[1, 2], limits: FloatArray) -> RowBeliefs:
+    """Return how often the likeliest value is right (the mean), and the largest belief in a protected one.
 
-    Of a simulation `interval` has the 95% limits of the share, and `worst` is the largest belief that was drawn: there
-    may be larger ones.
-    """
-
-    share: float
-    worst: float
-    beyond: float | None = None  # share of the records with a belief in a protected value above its limit
-    interval: tuple[float, float] | None = None
-
-
-def exact_recovery(matrix: Matrix, shares: FloatArray, releases: Literal[1, 2], limits: FloatArray) -> Recovery:
-    """Return it for one release or two by a matrix that is made of retentions.
-
-    The largest belief in a value comes after it was published every time, which lowers all others most.
+    At these shares, for one release or two by a matrix that is made of retentions. The largest belief in a value comes
+    after it was published every time, which lowers all others most.
 
     >>> from sfumato.values.matrix.retention import PerturbationMatrix
     >>> flip = PerturbationMatrix.from_retention([0.5, 0.5])  # keeps a value with probability 3/4
-    >>> [exact_recovery(flip, np.array([0.9, 0.1]), t, np.ones(2)).share for t in (1, 2)]
+    >>> [exact_recovery(flip, np.array([0.9, 0.1]), t, np.ones(2)).mean for t in (1, 2)]
     [0.9, 0.9]
     """
     codes, d = np.arange(matrix.size, dtype=np.int32), matrix.diagonal
@@ -100,7 +103,7 @@ def exact_recovery(matrix: Matrix, shares: FloatArray, releases: Literal[1, 2], 
     if releases == 2:  # and where the two differ: each is the larger one of all that are smaller, in either order
         right += 2 * np.sort(np.maximum(shares * d * q, other.max())) @ codes
     beliefs = own / np.maximum(own + other.sum() - other, np.finfo(np.float64).tiny)
-    return Recovery(float(right), float(beliefs[np.isfinite(limits)].max(initial=0)))
+    return RowBeliefs(float(beliefs[np.isfinite(limits)].max(initial=0)), float(right))
 
 
 def dealt_channel(mechanism: Mechanism, quotas: Quotas) -> FloatArray:
@@ -119,7 +122,7 @@ def dealt_channel(mechanism: Mechanism, quotas: Quotas) -> FloatArray:
     return np.concatenate(rows)
 
 
-def enumerated_recovery(channel: FloatArray, shares: FloatArray, releases: int, limits: FloatArray) -> Recovery:
+def enumerated_recovery(channel: FloatArray, shares: FloatArray, releases: int, limits: FloatArray) -> RowBeliefs:
     """Return it by going through all sequences of what can be published; limits are inf of values without one."""
     joint = shares[None, :]
     for _ in range(releases):
@@ -128,7 +131,7 @@ def enumerated_recovery(channel: FloatArray, shares: FloatArray, releases: int, 
     beliefs = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
     beyond = total[(beliefs > limits * (1 + ROUNDING)).any(axis=1)].sum()
     worst = beliefs[:, np.isfinite(limits)].max(initial=0)
-    return Recovery(float(joint.max(axis=1).sum()), float(worst), float(beyond))
+    return RowBeliefs(float(worst), float(joint.max(axis=1).sum()), float(beyond))
 
 
 def simulated_recovery(
@@ -138,7 +141,7 @@ def simulated_recovery(
     limits: FloatArray,
     seed: int | None = None,
     records: int = SIMULATED,
-) -> Recovery:
+) -> RowBeliefs:
     """Return it from drawn records, with 95% limits of the share: the mean of their largest beliefs is its estimate."""
     draw = simulation(seed)
     steps = np.cumsum(channel, axis=0).T  # [x, outcome]
@@ -150,16 +153,15 @@ def simulated_recovery(
         largest[record] = beliefs.max()
         beyond += int((beliefs > limits).any())
         worst = max(worst, float(beliefs[protected].max(initial=0)))
-    return Recovery(float(largest.mean()), worst, beyond / records, _mean_limits(largest))
+    return RowBeliefs(worst, float(largest.mean()), beyond / records, _mean_limits(largest))
 
 
 def _mean_limits(drawn: FloatArray) -> tuple[float, float]:
-    """Return the 95% limits of a mean of shares."""
     mean, off = float(drawn.mean()), NORMAL_95 * float(drawn.std(ddof=1)) / math.sqrt(drawn.size)
     return max(0.0, mean - off), min(1.0, mean + off)
 
 
-def recovery(mechanism: Mechanism, quotas: Quotas, releases: Literal[1, 2], seed: int | None = None) -> Recovery:
+def recovery(mechanism: Mechanism, quotas: Quotas, releases: Literal[1, 2], seed: int | None = None) -> RowBeliefs:
     """Return it at the table's shares; quotas are the records of each value of each sub-table."""
     held = held_records(mechanism, quotas)
     shares = held / held.sum()
@@ -183,12 +185,13 @@ def averaging_findings(
     """
     once = recovery(mechanism, quotas, 1, seed)
     if keyed:
-        yield from _keyed_findings(mechanism, quotas, once.share)
+        yield from _keyed_findings(mechanism, quotas, once.mean)
         return
     found = recovery(mechanism, quotas, 2, seed)
     if mechanism.is_whole:
-        worst = worst_priors(mechanism.tables[0], "upward", lambda m, i: with_fresh_noise(m.upward(i), m, 2))
-        finding = worst_prior_finding(mechanism, quotas, worst, "upward", False, "averaging")
+        finding = posterior_finding(
+            mechanism, quotas, "upward", False, "averaging", lambda m, i: with_fresh_noise(m.upward(i), m, 2)
+        )
     else:
         finding = _dealt_finding(mechanism, found, int(sum(sum(counts) for counts in quotas)))
     limits = "" if found.interval is None else f" (95% limits {found.interval[0]:.4g} to {found.interval[1]:.4g})"
@@ -196,16 +199,15 @@ def averaging_findings(
         finding,
         assumption=f"Sees 2 releases, and knows which rows are of one record. {finding.assumption}",
         measured="worst: a belief; mean: how often the likeliest value is right at the table's shares",
-        mean=found.share,
+        mean=found.mean,
     ).with_remark(
-        f"The likeliest value is right for {found.share:.4g} of the records{limits}, after one for {once.share:.4g}."
+        f"The likeliest value is right for {found.mean:.4g} of the records{limits}, after one for {once.mean:.4g}."
     )
 
 
 def _keyed_findings(mechanism: Mechanism, quotas: Quotas, once: float) -> Iterator[Finding]:
     """Yield what equal and what different published values of a record tell, where values that stay repeat."""
-    worst = worst_priors(mechanism.tables[0], "upward", lambda matrix, code: matrix.equal_twice(code))
-    equal = worst_prior_finding(mechanism, quotas, worst, "upward", False, "averaging")
+    equal = posterior_finding(mechanism, quotas, "upward", False, "averaging", lambda m, code: m.equal_twice(code))
     sees = "Sees two releases with the record key, and knows which rows are of one record."
     yield replace(
         equal,
@@ -232,22 +234,20 @@ def _keyed_findings(mechanism: Mechanism, quotas: Quotas, once: float) -> Iterat
     )
 
 
-def _dealt_finding(mechanism: Mechanism, found: Recovery, records: int) -> Finding:
+def _dealt_finding(mechanism: Mechanism, found: RowBeliefs, records: int) -> Finding:
     return Finding(
         attacker="averaging",
         question=QUESTION,
         assumption="Knows the matrices and quotas; sub-tables are dealt anew every time. Prior: the table's shares.",
         measured="",
         worst=found.worst,
-        mean=None,
         records=records,
-        at_risk=round((found.beyond or 0.0) * records),
+        at_risk=round((found.above) * records),
         stated=max((float(bound.rho2) for bound in mechanism.bounds if bound.rho2 is not None), default=None),
     )
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """Who sees two releases of the table."""
     keyed = evidence.table.policy.record_key is not None
     yield from averaging_findings(evidence.mechanism, evidence.once(compositions).quotas, keyed, evidence.seed)
 
@@ -281,7 +281,6 @@ def two_rows(
 
 
 def _simulated(table: JointTable, seen: Channels, releases: int, limit: float, seed: int | None) -> RowBeliefs:
-    """Draw people of the table, and rows of each."""
     draw, whole = simulation(seed), len(seen) == len(table.sizes)
     drawn = draw.choice(table.counts.size, SIMULATED_ROWS, p=table.counts.ravel() / table.records)
     true, worst = np.empty(SIMULATED_ROWS), 0.0
@@ -308,7 +307,6 @@ def _chance(channel: Channel, own: int, releases: int, draw: np.random.Generator
 
 
 def of_response(evidence: Evidence) -> Iterator[Finding]:
-    """Who is told which two rows of two releases are one person's."""
     found, claim = evidence.once(attacked), evidence.manifest.risk_claim
     table, limit = found.axes.table, float(np.min(found.axes.limits(claim.limit)))
     for about, whole in (("quasi-identifiers", False), ("whole rows", True)):
@@ -346,6 +344,117 @@ def _two_rows_finding(table: JointTable, once: RowBeliefs, twice: RowBeliefs, li
         stated=limit,
         baseline=float(table.counts.sum(axis=0).max() / table.records),
         remark=f"After one release the mean is {once.mean:.4g}, and the worst {once.worst:.4g}.{more}",
+    )
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TwoGroups:
+    largest: FloatArray  # belief
+    likeliest: IntArray  # the value of that
+    true: FloatArray  # belief in the person's value
+    once: FloatArray  # the same after the first release
+    possible: IntArray  # values that are in both groups
+
+
+def two_groups(
+    tables: tuple[GroupTables, GroupTables],
+    groups: tuple[IntArray, IntArray],
+    true: IntArray,
+    counts: IntArray,
+    cells: IntArray,
+) -> TwoGroups:
+    """Return the beliefs about people. groups: theirs in each release; counts: [cell, value], of the table.
+
+    Every value of a group must occur in the cells of its people.
+    """
+    first = tables[0].lines
+    person, line = first.each(groups[0])
+    start = np.flatnonzero(np.diff(person, prepend=-1))
+    codes = first.codes[line]
+    weights = first.counts[line] * tables[1].lines.count(groups[1][person], codes) / counts[cells[person], codes]
+    beliefs = weights / np.add.reduceat(weights, start)[person]
+    largest = np.maximum.reduceat(beliefs, start)
+    likeliest = np.full(start.size, -1)
+    best = np.flatnonzero(beliefs == largest[person])
+    likeliest[person[best]] = codes[best]
+    own = np.flatnonzero(codes == true[person])
+    return TwoGroups(
+        largest=largest,
+        likeliest=likeliest,
+        true=beliefs[own],
+        once=first.counts[line[own]] / tables[0].sizes[groups[0]],
+        possible=np.add.reduceat((weights > 0).astype(np.int64), start),
+    )
+
+
+def of_groups(evidence: Evidence) -> Iterator[Finding]:
+    with TemporaryDirectory() as folder:
+        second = _second(evidence, Path(folder) / "release")
+        people = np.flatnonzero(_told_apart(evidence) & _told_apart(second))
+        if not people.size:
+            raise DoesNotApply("no row can be told to be the same person's in both releases: others share its columns.")
+        groups = [each.group_tables.rows[each.matched[people]] for each in (evidence, second)]
+        cells = evidence.signatures(evidence.groups_part.dealt_within).table
+        tables, true = (evidence.group_tables, second.group_tables), evidence.values.table[people]
+        number, size = int(cells.max()) + 1, evidence.values.size
+        if number * size > MOST_SHARES:
+            raise DoesNotApply(f"{number:,} cells are too many to be counted in memory.")
+        counts = cross_counts(cells, evidence.values.table, number, size)
+        found = two_groups(tables, (groups[0], groups[1]), true, counts, cells[people])
+    yield _two_groups_finding(evidence, people, found)
+
+
+def _second(evidence: Evidence, folder: Path) -> Evidence:
+    key = SecretKey.fresh()
+    if evidence.seed is not None:  # not the key of a test's release
+        key = SecretKey.from_seed(int(simulation(evidence.seed).integers(2**62)))
+    made = plan(profile(evidence.table), evidence.table.policy.method, evidence.table.policy.requirement, key=key)
+    return Evidence(evidence.table, publish(evidence.table, made, folder, key=key))
+
+
+def _told_apart(evidence: Evidence) -> BoolArray:
+    """Return which records of the table have a row of their own, in a group that was dealt inside one cell."""
+    tables, row = evidence.group_tables, evidence.matched
+    home = tables.homes(evidence.signatures(evidence.groups_part.dealt_within).release)
+    return np.asarray((row != UNMATCHED) & (home != MIXED)[tables.rows[row]])
+
+
+def _two_groups_finding(evidence: Evidence, people: IntArray, found: TwoGroups) -> Finding:
+    limit, within = float(evidence.group_claim.at_most), evidence.groups_part.dealt_within
+    alike = f" with the same {', '.join(within)}" if within else ""
+    certain = int((found.possible == 1).sum())
+    own = evidence.signatures([name for name in evidence.comparable if name in evidence.quasi_identifiers])
+    return Finding(
+        attacker="averaging",
+        question="Which value has a person whose rows in two releases of the table are known?",
+        assumption=(
+            "Sees this release and a second one that was dealt anew; finds the two rows of one person by columns that "
+            f"nobody else shares; knows how many records of the table{alike} have each value."
+        ),
+        measured=(
+            "the belief in a value of a person (worst), and in the person's true value (mean); exact for this release "
+            "and the second one that was drawn for the audit"
+        ),
+        worst=float(found.largest.max()),
+        mean=float(found.true.mean()),
+        records=people.size,
+        at_risk=int((found.largest > limit * (1 + ROUNDING)).sum()),
+        stated=limit,
+        baseline=float(np.bincount(evidence.values.table).max() / evidence.rows),
+        exposed=most_exposed(
+            found.largest,
+            np.ones_like(people),
+            lambda k: f"{own.told[own.table[people[k]]]}: {evidence.values.labels[found.likeliest[k]]!r}",
+        ),
+        remark=(
+            f"After one release the mean belief in the true value is {found.once.mean():.4g}. Of {certain:,} people "
+            "the two groups have one value only in common: it is certain. Asked for are people who can be found in "
+            f"both{', and whose groups are of one cell' if within else ''}; one who solves for all people at once may "
+            "learn more."
+        ),
     )
 
 

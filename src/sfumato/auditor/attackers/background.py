@@ -10,24 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from sfumato.auditor.attacker import Attacker, listed
-from sfumato.auditor.attackers.frequencies import EXPECTED, beliefs_finding, cases_of
+from sfumato.auditor.attackers.frequencies import finding_of
 from sfumato.auditor.attackers.posterior import PI_CLAIM
-from sfumato.auditor.beliefs import RecordBeliefs, has_sub_tables, record_beliefs
+from sfumato.auditor.beliefs import has_sub_tables
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import SHOWN, Exposed, Finding, largest_at, settled
+from sfumato.auditor.finding import SHOWN, Exposed, Finding, held_to, largest_at, settled
 from sfumato.auditor.grouped import GroupTables
-from sfumato.auditor.knowledge import Knowledge, from_file, from_table
+from sfumato.auditor.knowledge import Knowledge, knowledge
 from sfumato.methods.robustness.check import CLOSE, breaches, posteriors_by_group
 from sfumato.methods.robustness.posterior import MOST_STATES, Composition
-from sfumato.methods.robustness.prior import check_prior
-from sfumato.release.manifest import Manifest
-from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 
 QUESTION = "Which true value does a record have, given its signature, its group and what is known of signatures?"
 
@@ -37,8 +33,6 @@ QUESTION = "Which true value does a record have, given its signature, its group 
 
 @dataclass(frozen=True, eq=False)
 class GroupBeliefs:
-    """What the attacker with one attribute set believes of each row."""
-
     knowledge: Knowledge
     largest: FloatArray  # the largest belief in any value
     likeliest: IntArray  # that value
@@ -129,8 +123,7 @@ def background_finding(
         mean=max(beliefs.mean for beliefs in found),
         records=tables.rows.size,
         at_risk=int(np.logical_or.reduce([beliefs.above for beliefs in found]).sum()),
-        promised=1 / r if promised else None,
-        stated=None if promised else 1 / r,
+        **held_to(1 / r, promised),
         baseline=float(prior),
         exposed=tuple(_exposed(tables, found, values)),
         remark=" ".join(
@@ -144,7 +137,6 @@ def background_finding(
 
 
 def _exposed(tables: GroupTables, found: Sequence[GroupBeliefs], values: Sequence[str]) -> Iterator[Exposed]:
-    """Yield the groups with the largest beliefs, each by its most exposed row."""
     which = np.argmax([beliefs.largest for beliefs in found], axis=0)
     largest = np.max([beliefs.largest for beliefs in found], axis=0)
     order = np.lexsort((tables.rows, -settled(largest)))
@@ -157,70 +149,17 @@ def _exposed(tables: GroupTables, found: Sequence[GroupBeliefs], values: Sequenc
         yield Exposed(f"{tables.told(group)}: {signature} has {name}", int(tables.sizes[group]), float(largest[row]))
 
 
-# --- randomized -------------------------------------------------------------------------------------------------------
-
-
-def prior_beliefs(
-    mechanism: Mechanism,
-    true: CodeArray,
-    published: CodeArray,
-    known: Knowledge,
-    labels: CodeArray | None = None,
-    weights: FloatArray | None = None,
-) -> RecordBeliefs:
-    """Return the beliefs in the true values of randomized records; labels number their sub-tables from 0."""
-    check_prior(known.prior, known.signatures, true.astype(np.int64))
-    return record_beliefs(mechanism, true, published, labels, weights, known.prior, known.signatures)
-
-
-def randomized_finding(
-    mechanism: Mechanism,
-    true: CodeArray,
-    published: CodeArray,
-    known: Knowledge,
-    labels: CodeArray | None = None,
-    weights: FloatArray | None = None,
-) -> Finding:
-    """Return what a randomized release tells one who knows Pr(value | signature).
-
-    The guarantee is about him where the prior of the value is within the requirement, and one matrix serves all rows.
-    """
-    found = prior_beliefs(mechanism, true, published, known, labels, weights)
-    names = [known.told(k) for k in range(len(known.prior.totals))]
-    finding = beliefs_finding(
-        mechanism, found, true, published, known.signatures, names, promised=len(mechanism.tables) == 1
-    )
-    return replace(
-        finding,
-        attacker="background",
-        assumption=(
-            "Knows the matrix, the published value and the signature of the record, and as a prior the probability of "
-            f"each value given {known.name}; holds records to be independent."
-        ),
-    )
-
-
 # --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """Who knows how values depend on quasi-identifiers: the table's shares, and the priors that were given."""
-    values, labels = evidence.true.astype(np.int64), evidence.mechanism.domain.labels
     if not evidence.attribute_sets and not evidence.priors:
         raise DoesNotApply("no column is a quasi-identifier.")
     for names in evidence.attribute_sets:
-        yield _of_prior(evidence, from_table(evidence, names, values, labels))
+        yield finding_of(evidence, knowledge(evidence, names))
     for path in evidence.priors:
-        yield _of_prior(evidence, from_file(evidence, path, values, labels))
-
-
-def _of_prior(evidence: Evidence, known: Knowledge) -> Finding:
-    cases = cases_of(evidence, known.signatures)
-    known = replace(known, signatures=cases.groups)
-    found = randomized_finding(
-        evidence.mechanism, cases.true, cases.published, known, cases.labels, cases.weights
-    ).named(known.name)
-    return found if evidence.is_aligned else found.with_remark(EXPECTED)
+        yield finding_of(evidence, knowledge(evidence, path=path))
 
 
 def of_groups(evidence: Evidence) -> Iterator[Finding]:
@@ -230,13 +169,11 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
     others = [names for names in evidence.attribute_sets if ", ".join(names) not in stated]
     if not (stated or others or evidence.priors):
         raise DoesNotApply("no column is a quasi-identifier.")
-    if alone := [_of_table(evidence, names) for names in others if len(names) == 1]:
+    if alone := [knowledge(evidence, names) for names in others if len(names) == 1]:
         yield _background(evidence, alone, False)
-    for names in others:
-        if len(names) > 1:
-            yield _background(evidence, [_of_table(evidence, names)], False)
-    for path in evidence.priors:
-        yield _background(evidence, [_of_file(evidence, path)], False)
+    together = [knowledge(evidence, names) for names in others if len(names) > 1]
+    for each in (*together, *(knowledge(evidence, path=path) for path in evidence.priors)):
+        yield _background(evidence, [each], False)
 
 
 def promised_background(evidence: Evidence) -> Iterator[Finding]:
@@ -249,17 +186,8 @@ def promised_sets(evidence: Evidence) -> tuple[Knowledge, ...]:
     """Return the attribute sets and priors that the guarantee names; any prior includes the table's own."""
     claim, prior = evidence.group_claim, evidence.table.policy.method.prior_files
     if claim.prior != "file" or not prior:
-        return tuple(_of_table(evidence, names) for names in claim.attribute_sets)
-    pairs = zip(claim.attribute_sets, prior, strict=True)
-    return tuple(_of_file(evidence, path, names) for names, path in pairs)
-
-
-def _of_table(evidence: Evidence, names: Sequence[str]) -> Knowledge:
-    return from_table(evidence, names, evidence.values.table, evidence.values.labels, of_release=True)
-
-
-def _of_file(evidence: Evidence, path: Path, names: Sequence[str] = ()) -> Knowledge:
-    return from_file(evidence, path, evidence.values.table, evidence.values.labels, True, names)
+        return tuple(knowledge(evidence, names) for names in claim.attribute_sets)
+    return tuple(knowledge(evidence, *pair) for pair in zip(claim.attribute_sets, prior, strict=True))
 
 
 def _background(evidence: Evidence, known: Sequence[Knowledge], promised: bool) -> Finding:
@@ -269,12 +197,6 @@ def _background(evidence: Evidence, known: Sequence[Knowledge], promised: bool) 
         about = "; ".join(", ".join(names) for names in sets)
         found = replace(found, why_not_covered=f"The guarantee is about what is known of {about}.")
     return found.with_remark(PI_CLAIM) if promised and not evidence.is_proved else found
-
-
-def _is_covered(manifest: Manifest) -> bool:
-    if manifest.in_buckets:
-        return bool(manifest.bucket_claim.attribute_sets)
-    return not has_sub_tables(manifest)
 
 
 ATTACKER = Attacker(
@@ -287,6 +209,11 @@ ATTACKER = Attacker(
         "groups": of_groups,
     },
     promised={"groups": promised_background},
-    public=listed(6, _is_covered, "randomized", "groups"),
+    public=listed(
+        6,
+        lambda m: bool(m.bucket_claim.attribute_sets) if m.in_buckets else not has_sub_tables(m),
+        "randomized",
+        "groups",
+    ),
     place=6,
 )

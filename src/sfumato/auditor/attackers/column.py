@@ -31,7 +31,7 @@ from sfumato.auditor.attackers.posterior import moved, stated
 from sfumato.auditor.beliefs import Counts, Quotas, compositions, has_sub_tables, held_records, limits_at, worst_finding
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, largest_at, settled
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, held_to, largest_at, settled
 from sfumato.auditor.knowledge import MOST_SHARES
 from sfumato.claims.claim import BOTH
 from sfumato.claims.sub_tables import SubTableClaim
@@ -56,7 +56,6 @@ class ColumnView:
 
     @property
     def size(self) -> int:
-        """How many values the column has."""
         return len(self.labels)
 
     def only_rare(self, held: IntArray) -> ColumnView:
@@ -70,7 +69,6 @@ class ColumnView:
         return replace(self, bounds=tuple(kept))
 
     def told(self, value: int) -> str:
-        """Return a value of the column in words."""
         return f"{self.name} = {self.labels[value]}"
 
 
@@ -169,7 +167,6 @@ def known_composition(mechanism: Mechanism, counts: Sequence[Counts], view: Colu
 
 
 def column_finding(view: ColumnView, found: ColumnBeliefs, about: str, knows: str, expected: bool = True) -> Finding:
-    """Return the largest belief in a value of the column, beside the one nearest to its bound."""
     records, beliefs, priors = found.records, found.beliefs, found.priors
     limits = limits_at(view.bounds, np.arange(view.size, dtype=np.int32), priors)
     covered = np.isfinite(limits) & (priors < 1) & (priors > 0)
@@ -223,13 +220,6 @@ def _remark(view: ColumnView, found: ColumnBeliefs, above: BoolArray, pool: Bool
 # --- with the worst prior ---------------------------------------------------------------------------------------------
 
 
-def worst_prior_findings(mechanism: Mechanism, view: ColumnView, held: IntArray) -> Iterator[Finding]:
-    """Yield what the worst prior on a value of the column becomes; held: the records of each combination."""
-    for direction in BOTH:
-        if found := list(_worst_priors(mechanism, view, direction)):
-            yield _worst_prior_finding(view, found, direction, held)
-
-
 class _Moved(NamedTuple):
     value: int
     posterior: Fraction
@@ -267,11 +257,9 @@ def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: D
         ),
         measured=f"the {'largest' if upward else 'smallest'} belief in a value of the column; exact",
         worst=float(worst.posterior),
-        mean=None,
         records=int(records.sum()),
         at_risk=int(records[broken].sum()),
-        promised=float(worst.limit) if view.promised else None,
-        stated=None if view.promised else float(worst.limit),
+        **held_to(float(worst.limit), view.promised),
         baseline=float(worst.prior),
         direction="at most" if upward else "at least",
         exposed=tuple(
@@ -290,7 +278,6 @@ ONE_COLUMN = "one column is sensitive, so the other attackers look at it."
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """One column of several that were randomized together."""
     mechanism = evidence.mechanism
     held = np.bincount(evidence.true, minlength=mechanism.domain.size)
     bounds = evidence.table.policy.requirement.bounds(mechanism.domain, held.tolist())
@@ -298,8 +285,9 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     if not views:
         raise DoesNotApply(ONE_COLUMN)
     for view in views if mechanism.is_whole else (view.only_rare(held) for view in views):
-        if mechanism.is_whole:
-            yield from worst_prior_findings(mechanism, view, held)
+        for direction in BOTH if mechanism.is_whole else ():
+            if moved_most := list(_worst_priors(mechanism, view, direction)):
+                yield _worst_prior_finding(view, moved_most, direction, held)
         yield from _by_shares(evidence, view)
         computed = all(t.codes.size <= MOST_VALUES and t.matrix.retention is not None for t in mechanism.tables)
         if computed and not evidence.one_of_each_person:
@@ -332,7 +320,6 @@ def _by_shares(evidence: Evidence, view: ColumnView) -> Iterator[Finding]:
 
 
 def _bounds_columns(evidence: Evidence) -> bool:
-    """Whether the guarantee is about each column alone, too."""
     return evidence.manifest.guarantee.scope == "any predicate" or (
         isinstance(evidence.manifest.claim, SubTableClaim) and evidence.is_proved
     )

@@ -32,7 +32,7 @@ import numpy as np
 from sfumato.auditor.attacker import IN_GROUPS, ONE_MATRIX, Attacker, listed
 from sfumato.auditor.beliefs import Counts, bounds_of, compositions, limits_at, worst_finding
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, largest_at, settled
+from sfumato.auditor.finding import ROUNDING, Finding, largest_at, most_exposed, settled
 from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
@@ -60,13 +60,6 @@ SAID: dict[str, Any] = {
 }
 
 
-def _check_counts(published: Sequence[int] | IntArray, true: Sequence[int] | IntArray) -> None:
-    if len(published) != len(true) or min(*published, *true) < 0 or sum(published) != sum(true):
-        raise ValueError("published and true counts are of the same records")
-    if not sum(true):
-        raise ValueError("a sub-table has records")
-
-
 @dataclass(frozen=True, eq=False)
 class CompositionBeliefs:
     """What the attacker believes, [published y, true x]; 0 in rows that are published for no record."""
@@ -82,11 +75,16 @@ def composition_beliefs(
 
     The integral is one for matrices that are made of retentions.
     """
-    _check_counts(published, true)
+    if len(published) != len(true) or min(*published, *true) < 0 or sum(published) != sum(true):
+        raise ValueError("published and true counts are of the same records")
+    if not sum(true):
+        raise ValueError("a sub-table has records")
     assert matrix.retention is not None
+    m = matrix.size
+    noise = [matrix.weight((x + 1) % m, x) for x in range(m)] if m > 1 else [0]  # the weight of any other value
     values = [
-        _Value(int(o), int(c), (WORDS - matrix.size * q) / WORDS, q / WORDS)
-        for o, c, q in zip(published, true, _noise_weights(matrix), strict=True)
+        _Value(int(o), int(c), (WORDS - m * q) / WORDS, q / WORDS)
+        for o, c, q in zip(published, true, noise, strict=True)
     ]
     peak = _peak(values)
     low, high = (_edge(values, peak, side) for side in (-1, 1))
@@ -98,12 +96,6 @@ def composition_beliefs(
         beliefs, moved = finer, float(np.abs(finer - beliefs).max())
     sums = beliefs.sum(axis=1)[np.asarray(published) > 0]
     return CompositionBeliefs(np.minimum(beliefs, 1.0), max(moved, float(np.abs(sums - 1).max())))
-
-
-def _noise_weights(matrix: Matrix) -> list[int]:
-    """Return of each value the weight of any other; 0 where there is one value only."""
-    m = matrix.size
-    return [matrix.weight((x + 1) % m, x) for x in range(m)] if m > 1 else [0]
 
 
 @dataclass(frozen=True)
@@ -276,9 +268,7 @@ def _worst_of(mechanism: Mechanism, lines: Sequence[Any], records: int, error: f
         mean=float(np.average(np.maximum.reduceat(np.where(near, beliefs, 0.0), start), weights=numbers[start])),
         records=records,
         at_risk=int(numbers[start][np.logical_or.reduceat(above, start)].sum()),
-        exposed=tuple(
-            Exposed(told(k), int(numbers[k]), float(beliefs[k])) for k in order[np.sort(first)][:SHOWN].tolist()
-        ),
+        exposed=most_exposed(beliefs, numbers, told, order[np.sort(first)]),
         remark=remark,
         **SAID,
     )
@@ -288,7 +278,6 @@ def _worst_of(mechanism: Mechanism, lines: Sequence[Any], records: int, error: f
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """Who knows how many records of each sub-table have each value."""
     check_known(evidence)
     yield composition_finding(evidence.mechanism, evidence.once(compositions).counts)
 

@@ -26,7 +26,7 @@ from sfumato.auditor.attackers.linking import attacked, risks
 from sfumato.auditor.attackers.posterior import posterior_finding
 from sfumato.auditor.beliefs import Counts, compositions, has_sub_tables
 from sfumato.auditor.evidence import UNMATCHED, DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.finding import ROUNDING, Finding, most_exposed
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge, known_records
 from sfumato.auditor.worlds import Number, chance_of, enumerate_posteriors, independent
@@ -34,7 +34,6 @@ from sfumato.errors import UsageError
 from sfumato.methods.robustness.check import breaches, posteriors_by_group, worst_posteriors
 from sfumato.methods.robustness.posterior import MOST_STATES, Composition
 from sfumato.methods.robustness.prior import Prior
-from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
@@ -88,7 +87,6 @@ def demonstrate(matrix: Matrix, counts: Sequence[int]) -> tuple[int, Fraction] |
 
 
 def _proof(matrix: Matrix, counts: Sequence[int], by: str = "") -> str:
-    """Return in words what going through all worlds shows."""
     if not (shown := demonstrate(matrix, counts)):
         return ""
     records, moved = shown
@@ -186,7 +184,6 @@ def _finding_of_groups(
     measured: str,
     stated: float | None,
 ) -> Finding:
-    """Return the finding of the largest beliefs of groups, once members are known and before."""
     return Finding(
         attacker="corruption",
         question=QUESTION,
@@ -197,9 +194,7 @@ def _finding_of_groups(
         records=int(sizes.sum()),
         at_risk=int(sizes[above].sum()),
         stated=stated,
-        exposed=tuple(
-            Exposed(names[k], int(sizes[k]), float(risks[k])) for k in np.lexsort((-sizes, -risks))[:SHOWN].tolist()
-        ),
+        exposed=most_exposed(risks, sizes, names.__getitem__),
         remark=f"With no member known the largest belief is {before.max():.4g}.",
     )
 
@@ -294,7 +289,6 @@ def known_members_finding(
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """Who knows the true values of some members."""
     mechanism = evidence.mechanism
     if mechanism.is_whole:
         yield randomized_finding(
@@ -365,14 +359,9 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _nothing_known(evidence: Evidence) -> Knowledge:
-    """Return one signature for all, and equal shares: no background knowledge."""
     size = evidence.values.size
     prior = Prior(np.ones((1, size), dtype=np.int64), np.array([size]))
     return Knowledge("nothing", np.zeros(evidence.group_tables.rows.size, dtype=np.int64), prior, ("a record",))
-
-
-def _is_covered(manifest: Manifest) -> bool:
-    return manifest.kind == "randomized" and not has_sub_tables(manifest) and not manifest.from_table
 
 
 ATTACKER = Attacker(
@@ -380,6 +369,6 @@ ATTACKER = Attacker(
     knows="knows the values of some other records",
     why_not_covered="The guarantee is not about someone who knows the values of other records.",
     on={"randomized": of_randomized, "response": of_response, "groups": of_groups},
-    public=listed(9, _is_covered),
+    public=listed(9, lambda m: m.kind == "randomized" and not has_sub_tables(m) and not m.from_table),
     place=9,
 )

@@ -66,7 +66,6 @@ class Deal:
 
     @property
     def number(self) -> int:
-        """Of kinds."""
         return int(max(self.kinds.max(initial=0), self.place_kinds.max(initial=0))) + 1
 
 
@@ -161,7 +160,6 @@ HALVES = 2
 
 
 def dealing(evidence: Evidence) -> Iterator[Finding]:
-    """Groups, or sub-tables, against other columns, among records with one value."""
     in_groups = evidence.manifest.in_buckets
     if not in_groups and evidence.mechanism.label is None:
         raise DoesNotApply(f"{NO_SUB_TABLES}.")

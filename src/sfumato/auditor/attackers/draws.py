@@ -123,7 +123,6 @@ class Drawn:
     places: IntArray
 
     def cases(self, mechanism: Mechanism, where: IntArray | slice = slice(None)) -> Cases:
-        """Return the records that are alike, of all or of some."""
         true, published, labels = (codes[where] for codes in (self.true, self.published, self.labels))
         return observed_cases(true, published, labels, np.zeros(true.size, dtype=np.int64), mechanism)
 
@@ -215,7 +214,6 @@ class Margin:
         return np.asarray((self.true == self.shown)[self.true.sum(axis=1) > 0])
 
     def told(self, held: IntArray, words: str, number: int) -> str:
-        """Return a count in words, of those that have records."""
         group, value = divmod(int(held[number]), self.matrix.size)
         return f"{self.groups[group]}: {words} published as {self.values[value]!r}"
 
@@ -249,7 +247,6 @@ def _log_mode(draws: IntArray, values: int) -> FloatArray:
 
 
 def margins(parts: Sequence[Margin]) -> Tallies:
-    """Return the published counts, too many of each and too few."""
     found = []
     for part in parts:
         records = np.repeat(part.true.sum(axis=1, keepdims=True), part.matrix.size, axis=1).astype(np.float64)
@@ -278,7 +275,6 @@ def both_kept(one: BoolArray, first: FloatArray, other: BoolArray, second: Float
 
 
 def draws_finding(tallies: Tallies, records: int, level: float, about: str) -> Finding:
-    """Return the count that chance explains least, beside what chance allows of it."""
     return chance_finding(tallies, records, level, "draws", about, QUESTION, ASSUMPTION, LEVEL, SEEN[about])
 
 
@@ -298,7 +294,6 @@ def coincidence_finding(sets: Sequence[Sequence[Margin]], records: int, level: f
         assumption=ASSUMPTION,
         measured="the share of published counts, by group and value, that are exactly the true ones",
         worst=float(same.mean()),
-        mean=None,
         records=records,
         at_risk=records if same.all() else 0,
         promised=1 - 1 / same.size,
@@ -316,7 +311,6 @@ def coincidence_finding(sets: Sequence[Sequence[Margin]], records: int, level: f
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """The one mechanism of the sensitive values."""
     own, shown, labels = evidence.true, evidence.published, evidence.sub_tables
     found = list(_found(evidence, evidence.mechanism, own, shown, labels, LEVEL / KINDS))
     if not found:
@@ -358,7 +352,6 @@ def _found(
 
 
 def _independent(evidence: Evidence, mechanism: Mechanism, drawn: Drawn, level: float) -> Iterator[Finding]:
-    """Whether the draws go with another column, or with each other."""
     classes = [
         Classes(each.codes[drawn.places], each.names)
         for name in other_columns(evidence)

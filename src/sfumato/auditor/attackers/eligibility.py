@@ -47,8 +47,6 @@ MOST_TABLES = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Suspicion:
-    """What the attacker believes of every value that occurs, and how the release was made."""
-
     variant: Variant
     ell: int
     prior: Prior
@@ -68,7 +66,6 @@ class Suspicion:
         return self.beliefs.get(count, Belief(none, none, none, member=Fraction(count, self.size)))
 
     def chance(self, value: int, aim: Aim) -> Fraction:
-        """Return the belief that a value is dominant, or violating."""
         belief = self.of(value)
         return belief.dominant if aim == "dominant" else belief.violating
 
@@ -160,7 +157,6 @@ def by_uniform_prior(kept: IntArray, size: int, ell: int, variant: Variant, alwa
 
 
 def _labellings(table: Counts) -> int:
-    """Return in how many ways the counts can be given to the values."""
     return math.factorial(len(table)) // math.prod(math.factorial(number) for number in Counter(table).values())
 
 
@@ -246,7 +242,6 @@ SK_CLAIM = "The paper promises this bound (SK Theorem 3); the guarantee of the r
 
 
 def of_groups(evidence: Evidence) -> Iterator[Finding]:
-    """Who looks for the values that have too many records."""
     found, names = evidence.once(suspicion), evidence.values.labels
     yield eligibility_finding(found, "dominant", names).named("dominant")
     if not found.hidden:  # all counts are published: no prior changes what is known of them
@@ -272,7 +267,6 @@ def suspicion(evidence: Evidence) -> Suspicion:
 
 
 def table_counts(evidence: Evidence) -> IntArray:
-    """Return how many records of the table have each value."""
     return np.bincount(evidence.values.table, minlength=evidence.values.size)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from sfumato.auditor.beliefs import (
     worst_finding,
 )
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import SHOWN, Exposed, Finding, largest_at, settled
+from sfumato.auditor.finding import Exposed, Finding, largest_at, most_exposed, settled
+from sfumato.auditor.knowledge import Knowledge
 from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, IntArray
-from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.mechanism import Mechanism
 
 
@@ -31,39 +32,27 @@ def frequencies_finding(
     published: CodeArray,
     labels: CodeArray | None = None,
     weights: FloatArray | None = None,
+    known: Knowledge | None = None,
 ) -> Finding:
-    """Return what this release tells one who knows the shares, of the table or of the record's sub-table."""
-    found = record_beliefs(mechanism, true, published, labels, weights=weights)
-    return beliefs_finding(mechanism, found, true, published)
+    """Return what this release tells one who knows the shares of the values, or (`known`) those given signatures.
 
-
-def beliefs_finding(
-    mechanism: Mechanism,
-    found: RecordBeliefs,
-    true: CodeArray,
-    published: CodeArray,
-    groups: IntArray | None = None,
-    names: Sequence[str] = (),
-    promised: bool = True,
-) -> Finding:
-    """Return the finding of beliefs; `names` are those of the groups whose shares are known.
-
-    `promised`: whether the guarantee is about these shares (for small domain: those of sub-tables, not of groups).
+    The guarantee is about the shares of sub-tables, and about signatures where one matrix serves all rows.
     """
+    found = record_beliefs(mechanism, true, published, labels, weights, known)
     covered, domain, numbers = found.covered, mechanism.domain, found.numbers
     pool = covered if covered.any() else np.ones_like(covered)
     pairs = true.astype(np.int64) * domain.size + published
     whose = "the table" if len(mechanism.tables) == 1 else "the record's sub-table"
 
-    def told(group: int) -> str:
-        if groups is None:
-            return _pair(domain, group)
-        return names[group]
+    def pair(number: int) -> str:
+        own, shown = divmod(number, domain.size)
+        return f"{domain.labels[own]!r}, published {domain.labels[shown]!r}"
 
     def who(line: int) -> str:
-        pair = _pair(domain, int(pairs[line]))
-        return pair if groups is None else f"{told(int(groups[line]))}: {pair}"
+        group = "" if known is None else f"{known.told(int(known.signatures[line]))}: "
+        return group + pair(int(pairs[line]))
 
+    groups, told = (pairs, pair) if known is None else (known.signatures, known.told)
     return worst_finding(
         found.beliefs,
         found.priors,
@@ -71,12 +60,15 @@ def beliefs_finding(
         pool,
         who,
         bounds_of(mechanism),
-        promised,
-        attacker="frequencies",
+        promised=known is None or len(mechanism.tables) == 1,
+        attacker="frequencies" if known is None else "background",
         question=QUESTION,
         assumption=(
             "Knows the matrix and the published value of the record; holds records to be independent. Prior: the "
             f"shares of the values in {whose}."
+            if known is None
+            else "Knows the matrix, the published value and the signature of the record, and as a prior the "
+            f"probability of each value given {known.name}; holds records to be independent."
         ),
         measured=(
             "the belief in the record's true value: the largest (worst), and on average (mean), over the records that "
@@ -85,14 +77,9 @@ def beliefs_finding(
         mean=float(np.average(found.beliefs[pool], weights=numbers[pool])),
         records=round(float(numbers.sum())),
         at_risk=round(float(numbers[found.above if covered.any() else found.beliefs > found.priors].sum())),
-        exposed=tuple(_most_exposed(pairs if groups is None else groups, told, found, pool)),
+        exposed=_exposed(groups, told, found, pool),
         remark=_remark(found, who),
     )
-
-
-def _pair(domain: SensitiveDomain, number: int) -> str:
-    own, shown = divmod(number, domain.size)
-    return f"{domain.labels[own]!r}, published {domain.labels[shown]!r}"
 
 
 def _remark(found: RecordBeliefs, who: Callable[[int], str]) -> str:
@@ -109,36 +96,36 @@ def _remark(found: RecordBeliefs, who: Callable[[int], str]) -> str:
     return text
 
 
-def _most_exposed(
+def _exposed(
     groups: IntArray, told: Callable[[int], str], found: RecordBeliefs, pool: BoolArray
-) -> Iterator[Exposed]:
-    """Yield the groups with the largest beliefs, of those that `worst` is taken from."""
+) -> tuple[Exposed, ...]:
+    """Return the groups with the largest beliefs, of those that `worst` is taken from."""
     numbers, place = np.unique(groups, return_inverse=True)
-    sizes = np.bincount(place, found.numbers)
     largest = np.zeros(numbers.size)
     np.maximum.at(largest, place[pool], found.beliefs[pool])
-    for k in np.argsort(-settled(largest), kind="stable")[:SHOWN]:
-        if largest[k]:
-            yield Exposed(told(int(numbers[k])), round(float(sizes[k])), float(largest[k]))
+    order = np.argsort(-settled(largest), kind="stable")[: np.count_nonzero(largest)]
+    return most_exposed(largest, np.bincount(place, found.numbers), lambda k: told(int(numbers[k])), order)
 
-
-# --- the attacker -----------------------------------------------------------------------------------------------------
 
 MOST_CASES = 30_000_000
 """Records that differ, times the values that can be published of them, that are held in memory."""
-
-
 EXPECTED = "Rows were shuffled, so these are the expected figures over all that can be published of each record."
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """Who knows the shares of the values."""
-    cases = cases_of(evidence, np.zeros(evidence.rows, dtype=np.int64))
-    found = frequencies_finding(evidence.mechanism, cases.true, cases.published, cases.labels, cases.weights)
-    yield found if evidence.is_aligned else found.with_remark(EXPECTED)
+    yield finding_of(evidence)
 
 
-def cases_of(evidence: Evidence, groups: IntArray) -> Cases:
+def finding_of(evidence: Evidence, known: Knowledge | None = None) -> Finding:
+    """Return what the release tells one who knows shares of the values, or has a prior on the records' signatures."""
+    cases = _cases(evidence, np.zeros(evidence.rows, dtype=np.int64) if known is None else known.signatures)
+    known = known and replace(known, signatures=cases.groups)
+    found = frequencies_finding(evidence.mechanism, cases.true, cases.published, cases.labels, cases.weights, known)
+    found = found if known is None else found.named(known.name)
+    return found if evidence.is_aligned else found.with_remark(EXPECTED)
+
+
+def _cases(evidence: Evidence, groups: IntArray) -> Cases:
     """Return records that are alike, as they were published or as they can be."""
     if evidence.is_aligned:
         return observed_cases(evidence.true, evidence.published, evidence.sub_tables, groups, evidence.mechanism)

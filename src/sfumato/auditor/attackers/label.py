@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.auditor.attacker import NO_SUB_TABLES, Attacker, Listed
 from sfumato.auditor.beliefs import Quotas, compositions, has_sub_tables, held_records, limits_at, worst_finding
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, settled
+from sfumato.auditor.finding import ROUNDING, Finding, most_exposed, settled
 from sfumato.values.mechanism import Mechanism
 
 
@@ -36,7 +36,7 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
     def told(line: int) -> str:
         return f"sub-table {number[line] + 1}: {mechanism.domain.labels[codes[line]]!r}"
 
-    order = np.argsort(np.where(pool, -settled(beliefs), 1.0), kind="stable")[: min(SHOWN, int(pool.sum()))]
+    order = np.argsort(np.where(pool, -settled(beliefs), 1.0), kind="stable")[: int(pool.sum())]
     return worst_finding(
         beliefs,
         priors,
@@ -58,7 +58,7 @@ def label_finding(mechanism: Mechanism, quotas: Quotas) -> Finding:
         mean=float(np.average(beliefs[pool], weights=records[pool])),
         records=int(records.sum()),
         at_risk=int(records[above].sum()),
-        exposed=tuple(Exposed(told(k), int(records[k]), float(beliefs[k])) for k in order.tolist()),
+        exposed=most_exposed(beliefs, records, told, order),
         remark=_remark(mechanism),
     )
 
@@ -81,7 +81,6 @@ def _remark(mechanism: Mechanism) -> str:
 
 
 def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:
-    """Who sees the sub-table of a record."""
     if evidence.mechanism.label is None:
         raise DoesNotApply("there are no sub-tables.")
     yield label_finding(evidence.mechanism, evidence.once(compositions).quotas)

@@ -30,7 +30,17 @@ from sfumato.auditor.attackers.linking_guesser import (
     repeated_guesses,
 )
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, Nearest, largest_at, named, settled
+from sfumato.auditor.finding import (
+    ROUNDING,
+    Exposed,
+    Finding,
+    Nearest,
+    held_to,
+    largest_at,
+    most_exposed,
+    named,
+    settled,
+)
 from sfumato.claims.linking_risk import LINKS, RECONSTRUCTS, SEES_QUASI_IDENTIFIERS
 from sfumato.errors import UsageError
 from sfumato.methods.response.guessing import limit_success
@@ -90,7 +100,6 @@ class CellRisks:
 
     @property
     def above(self) -> float:
-        """The records in cells whose risk is above its limit."""
         return float(self.records[self.risks > self.limits * (1 + ROUNDING)].sum())
 
 
@@ -108,11 +117,10 @@ def cell_risks(table: JointTable, channels: Channels, limit: Limit, name: RiskNa
 def risk_finding(
     table: JointTable, channels: Channels, limit: Limit, name: RiskName, promised: bool, tell: Tell
 ) -> Finding:
-    """Return the finding of one of the three risks."""
     cells = cell_risks(table, channels, limit, name)
     worst, nearest = cells.worst, cells.nearest
     bound = float(cells.limits[worst]) if np.isfinite(cells.limits[worst]) else None
-    order = np.argsort(-settled(np.where(cells.records > 0, cells.risks, 0.0)), kind="stable")[:SHOWN]
+    order = np.argsort(-settled(np.where(cells.records > 0, cells.risks, 0.0)), kind="stable")
     knows, measured = RISKS[name]
     return Finding(
         attacker=name,
@@ -123,12 +131,9 @@ def risk_finding(
         mean=float(cells.records @ cells.risks / table.records),
         records=table.records,
         at_risk=round(cells.above),
-        promised=bound if promised else None,
-        stated=None if promised else bound,
+        **held_to(bound, promised),
         baseline=float((table.counts.sum(axis=0) / table.records).max()),
-        exposed=tuple(
-            Exposed(tell(cells.codes[k]), round(float(cells.records[k])), float(cells.risks[k])) for k in order
-        ),
+        exposed=most_exposed(cells.risks, cells.records, lambda k: tell(cells.codes[k]), order),
         who=tell(cells.codes[worst]),
         nearest=None
         if worst == nearest
@@ -150,7 +155,7 @@ class RowBeliefs:
 
     worst: float
     mean: float
-    above: float
+    above: float = 0.0
     interval: tuple[float, float] | None = None
 
 
@@ -171,7 +176,6 @@ def row_beliefs(people: FloatArray, seen: FloatArray, limit: float) -> RowBelief
 
 
 def row_risk(table: JointTable, channels: Channels, limit: float) -> RowBeliefs:
-    """Return the beliefs of who sees a whole published row."""
     size, sensitive = table.sizes[-1], channels[-1]
     seen = sensitive.off_diagonal + sensitive.retention * np.eye(size)
     return row_beliefs(Posterior(table, channels).joint.reshape(-1, size), seen, limit)
@@ -214,10 +218,7 @@ def response_findings(
             records=table.records,
             at_risk=int(sizes[largest > strictest * (1 + ROUNDING)].sum()),
             stated=strictest,
-            exposed=tuple(
-                Exposed(tell(table.groups[k]), int(sizes[k]), float(largest[k]))
-                for k in np.lexsort((-sizes, -largest))[:SHOWN]
-            ),
+            exposed=most_exposed(largest, sizes, lambda k: tell(table.groups[k])),
             remark="No mechanism helps against one who knows the distribution.",
         ),
     )
@@ -227,7 +228,6 @@ def response_findings(
 
 
 def attacked(evidence: Evidence) -> Attacked:
-    """Return the true joint table, the matrices and what was published."""
     try:
         return attack(evidence.table, evidence.release)
     except UsageError as problem:
@@ -237,7 +237,6 @@ def attacked(evidence: Evidence) -> Attacked:
 
 
 def risks(evidence: Evidence) -> tuple[Finding, ...]:
-    """The three risks of AD, and who sees the whole row or knows the distribution."""
     found, claim = evidence.once(attacked), evidence.manifest.risk_claim
     axes, limits = found.axes, found.axes.limits(claim.limit)
     return response_findings(axes.table, found.channels, limits, claim.risk, partial(tell, axes))
@@ -252,7 +251,6 @@ def tell(axes: Axes, codes: IntArray) -> str:
 
 
 def linking(evidence: Evidence) -> Iterator[Finding]:
-    """The three risks of AD, who sees the whole row, who knows the distribution, and the guesser."""
     yield from evidence.once(risks)
     found, claim = evidence.once(attacked), evidence.manifest.risk_claim
     limits = found.axes.limits(claim.limit)
@@ -285,7 +283,7 @@ def _guesser(found: Attacked, once: Guesses, again: RepeatedGuesses, limit: floa
         stated=limit,
         baseline=once.constant / once.people,
         interval=again.worst_limits,
-        exposed=tuple(_most_often(found, again)),
+        exposed=_most_often(found, again),
         remark=(
             f"In this release {once.success:.4g} of the people are guessed right ({_steps(once.steps)}). Over those "
             f"drawn anew ({_steps(again.steps)}) the mean has approximate {again.level:.0%} limits {low:.4g} to "
@@ -300,14 +298,15 @@ def _steps(number: int) -> str:
     return f"{number} step{'s' if number > 1 else ''}"
 
 
-def _most_often(found: Attacked, again: RepeatedGuesses) -> Iterator[Exposed]:
-    """Yield people who are guessed right in most releases."""
+def _most_often(found: Attacked, again: RepeatedGuesses) -> tuple[Exposed, ...]:
     table = found.axes.table
-    chances = np.where(table.counts > 0, again.chances, 0.0).ravel()
-    order = np.lexsort((-table.counts.ravel(), -chances))[:SHOWN]
-    for group, value in zip(*np.unravel_index(order[chances[order] > 0], table.counts.shape), strict=True):
-        codes = np.append(table.groups[group], value)
-        yield Exposed(tell(found.axes, codes), int(table.counts[group, value]), float(again.chances[group, value]))
+    chances, counts = np.where(table.counts > 0, again.chances, 0.0).ravel(), table.counts.ravel()
+
+    def told(cell: int) -> str:
+        group, value = divmod(cell, table.sizes[-1])
+        return tell(found.axes, np.append(table.groups[group], value))
+
+    return tuple(each for each in most_exposed(chances, counts, told) if each.risk > 0)
 
 
 def _is_promised(name: str, manifest: Manifest) -> bool:

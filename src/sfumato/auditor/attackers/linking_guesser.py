@@ -53,7 +53,6 @@ class Guesses:
 
     @property
     def success(self) -> float:
-        """The share of people whose sensitive value is guessed right."""
         return self.right / self.people
 
 
@@ -185,7 +184,6 @@ class Attacked:
 
 
 def attack(table: Table, release: Release) -> Attacked:
-    """Count the table and its release on the axes of the randomization."""
     counted = profile(table)
     randomized = {mechanism.domain.name: mechanism for mechanism in release.manifest.mechanism_values}
     untouched = [name for name in counted.quasi_identifiers if name not in randomized]
@@ -201,7 +199,6 @@ def attack(table: Table, release: Release) -> Attacked:
 
 
 def _published(counted: Profile, release: Release) -> Profile:
-    """Return the counts of the published rows, in the codes of the true table."""
     names = ", ".join(quoted(part.name) for part in counted.domain.parts)
     with connected(release) as connection:
         rows = connection.sql(f"SELECT {names}, COUNT(*) FROM release GROUP BY ALL").to_arrow_table()

@@ -23,7 +23,7 @@ from sfumato.auditor.attacker import Attacker, everywhere, listed
 from sfumato.auditor.attackers.eligibility import KNOWS, PRIORS, Suspicion, suspicion, table_counts
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding
+from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, most_exposed
 from sfumato.auditor.grouped import MIXED, GroupTables
 from sfumato.engines.rows.selection import complete_rows, dropping
 from sfumato.values.arrays import IntArray
@@ -82,8 +82,7 @@ def absent_finding(
     records = absent[cell, value]
     total = int(records.sum())
     limit = priors if bound is None else bound
-    order = np.lexsort((-records, -beliefs))
-    worst = order[0] if total else None
+    worst = np.lexsort((-records, -beliefs))[0] if total else None
     return Finding(
         attacker="missing",
         question=QUESTION,
@@ -98,13 +97,10 @@ def absent_finding(
         at_risk=int(records[beliefs > limit * (1 + ROUNDING)].sum()),
         stated=bound,
         baseline=None if worst is None else float(priors[worst]),
-        exposed=tuple(
-            Exposed(
-                f"{_name(cells, 'cell', int(cell[k]))}: {_name(values, 'value', int(value[k]))}",
-                int(records[k]),
-                float(beliefs[k]),
-            )
-            for k in order[:SHOWN].tolist()
+        exposed=most_exposed(
+            beliefs,
+            records,
+            lambda k: f"{_name(cells, 'cell', int(cell[k]))}: {_name(values, 'value', int(value[k]))}",
         ),
         remark=_remark(absent, suspects),
     )
@@ -189,23 +185,19 @@ def _of_left_out(evidence: Evidence) -> tuple[list[str], list[str]]:
 
 
 def missing(evidence: Evidence) -> Iterator[Finding]:
-    """Who asks for a person who is known to be in the table and is not in the release."""
     withheld, without_value = evidence.manifest.withheld, left_out(evidence)
     if not withheld and without_value is None:
         raise DoesNotApply("no record is withheld or left out.")
     if withheld:
-        suppressed = evidence.groups_part.variant is not None
-        yield (_suppressed(evidence) if suppressed else _withheld(evidence)).named("withheld")
+        found = _withheld(evidence)
+        if evidence.groups_part.variant is not None:
+            found = suppressed_finding(evidence.once(suspicion), table_counts(evidence), evidence.values.labels)
+        yield found.named("withheld")
     if without_value is not None:
         yield without_value.named("left out") if evidence.manifest.in_buckets else without_value
 
 
-def _suppressed(evidence: Evidence) -> Finding:
-    return suppressed_finding(evidence.once(suspicion), table_counts(evidence), evidence.values.labels)
-
-
 def _withheld(evidence: Evidence) -> Finding:
-    """What absence tells of the records that robust groups withhold, cell by cell."""
     own, size = evidence.signatures(evidence.groups_part.dealt_within), evidence.values.size
     table = cross_counts(own.table, evidence.values.table, own.size, size)
     absent, unclear = _absent(evidence, own.table, own.release, table)

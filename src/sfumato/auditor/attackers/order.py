@@ -40,7 +40,7 @@ from sfumato.auditor.evidence import (
     codes_of_rows,
     other_columns,
 )
-from sfumato.auditor.finding import SHOWN, Exposed, Finding, chance_finding, settled
+from sfumato.auditor.finding import SHOWN, Exposed, Finding, chance_finding, held_to, settled
 from sfumato.auditor.grouped import GroupTables
 from sfumato.errors import UsageError
 from sfumato.release.verify.order import LEVEL as ORDER_LEVEL
@@ -83,8 +83,6 @@ def by_chance(expected: float, level: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Guesses:
-    """How often guesses of one kind were right."""
-
     kind: str  # in words
     hits: IntArray  # in each stretch of the rows
     asked: IntArray  # rows of each stretch for which there was a guess
@@ -95,7 +93,6 @@ class Guesses:
 
     @property
     def rate(self) -> float:
-        """The share of people whose value is guessed."""
         return int(self.hits.sum()) / self.people
 
     @cached_property
@@ -105,7 +102,6 @@ class Guesses:
 
     @property
     def sure(self) -> float:
-        """The rate without what chance may have added."""
         return self.rate - self.margin
 
 
@@ -147,7 +143,6 @@ class Estimator:
 
     @property
     def values(self) -> int:
-        """m."""
         return int(self.own.shape[1])
 
     def estimate(self, parts: IntArray, number: int, codes: Codes, labels: Codes) -> FloatArray:
@@ -288,11 +283,9 @@ def _finding(found: Sequence[Guesses], rows: int, baseline: float, shuffled: boo
             f"{LEVEL:g} of all cases"
         ),
         worst=best.rate,
-        mean=None,
         records=size,
         at_risk=int(best.hits.sum()) if best.sure > baseline else 0,
-        promised=baseline if shuffled else None,
-        stated=None if shuffled else baseline,
+        **held_to(baseline, shuffled),
         baseline=baseline,
         interval=(max(0.0, best.sure), min(1.0, best.rate + best.margin)),
         exposed=tuple(_stretches(best, rows)) if best.sure > baseline else (),
@@ -301,7 +294,6 @@ def _finding(found: Sequence[Guesses], rows: int, baseline: float, shuffled: boo
 
 
 def _stretches(best: Guesses, rows: int) -> Iterator[Exposed]:
-    """Yield the stretches of the release with the largest share of hits."""
     ends = -(-np.arange(STRETCHES + 1) * rows // STRETCHES)
     rates = best.hits / np.maximum(1, best.asked)
     for k in np.argsort(-settled(rates), kind="stable")[:SHOWN].tolist():
@@ -313,7 +305,6 @@ def _stretches(best: Guesses, rows: int) -> Iterator[Exposed]:
 
 
 def of_rows(evidence: Evidence) -> Iterator[Finding]:
-    """Who holds row k of the release to be person k."""
     own, shown, mechanism = sensitive_values(evidence)
     labels = evidence.sub_tables if mechanism is not None and mechanism.label is not None else None
     yield rows_finding(own, shown, evidence.manifest.data.shuffled, mechanism, labels)
@@ -330,7 +321,6 @@ def sensitive_values(evidence: Evidence) -> tuple[CodeArray, CodeArray, Mechanis
 
 
 def of_groups(evidence: Evidence) -> Iterator[Finding]:
-    """Who holds the k-th row of a group to have its k-th value."""
     true = codes_of_rows(evidence, evidence.values.table)
     if (true != UNMATCHED).any():
         yield groups_finding(evidence.group_tables, true, evidence.manifest.data.shuffled)
@@ -376,7 +366,6 @@ def _as_asked(evidence: Evidence) -> Iterator[Finding]:
         assumption="Reads the manifest: the rows are in the order of the table.",
         measured="whether the rows are in the order of the table, against the policy",
         worst=1.0,
-        mean=None,
         records=evidence.manifest.data.rows,
         at_risk=evidence.manifest.data.rows,
         promised=0.0,

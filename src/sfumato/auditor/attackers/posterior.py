@@ -26,7 +26,7 @@ import numpy as np
 from sfumato.auditor.attacker import Attacker, listed
 from sfumato.auditor.beliefs import Quotas, compositions, held_records
 from sfumato.auditor.evidence import Evidence
-from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest
+from sfumato.auditor.finding import CLOSE, SHOWN, Exposed, Finding, Nearest, held_to, most_exposed
 from sfumato.auditor.grouped import GroupTables
 from sfumato.claims.claim import BOTH
 from sfumato.claims.odds import OddsClaim
@@ -63,16 +63,13 @@ class WorstPrior:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the bound does not hold, exactly."""
         return self.factor is None or self.factor > self.gamma
 
     @property
     def used(self) -> Fraction | float:
-        """How much of its gamma is used up."""
         return math.inf if self.factor is None else self.factor / self.gamma
 
     def told(self, domain: SensitiveDomain) -> str:
-        """Return it in words."""
         value, rival, published = (domain.labels[code] for code in (self.code, self.rival, self.published))
         return (
             f"{value!r} at a prior of {float(self.prior):.4g} against {rival!r}, published {published!r} "
@@ -93,12 +90,8 @@ def stated(bound: Bound) -> tuple[Fraction, Fraction] | None:
     return Fraction(1, 2), bound.gamma / (1 + bound.gamma)
 
 
-def worst_priors(table: SubTable, direction: Direction, factor: Factor | None = None) -> tuple[WorstPrior, ...]:
-    """Return the worst prior on each value that has a bound; `factor` gives that of a value, if not of one release."""
-    return tuple(_worst_priors(table, direction, factor))
-
-
-def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor | None) -> Iterator[WorstPrior]:
+def worst_priors(table: SubTable, direction: Direction, factor_of: Factor | None = None) -> Iterator[WorstPrior]:
+    """Yield the worst prior on each value that has a bound; `factor_of`: of a value, where it is not of one release."""
     matrix, upward = table.matrix, direction == "upward"
     of_one_release = matrix.upward if upward else matrix.downward
     for place, bound in enumerate(table.bounds if matrix.size > 1 else ()):
@@ -123,31 +116,26 @@ def _worst_priors(table: SubTable, direction: Direction, factor_of: Factor | Non
 
 
 def moved(prior: Fraction, factor: Fraction | None, upward: bool) -> Fraction:
-    """Return the belief after the odds have changed by the factor."""
     if factor is None:
         return Fraction(int(upward))
     factor = factor if upward else 1 / factor
     return prior * factor / (1 - prior + prior * factor)
 
 
-def posterior_finding(mechanism: Mechanism, quotas: Quotas, direction: Direction, promised: bool = True) -> Finding:
-    """Return what the worst prior within the requirement makes of the matrix.
+def posterior_finding(
+    mechanism: Mechanism,
+    quotas: Quotas,
+    direction: Direction,
+    promised: bool = True,
+    attacker: str = "posterior",
+    factor_of: Factor | None = None,
+) -> Finding:
+    """Return what the worst prior within the requirement makes of the matrix: the furthest belief, and the one that
+    uses up most of its gamma.
 
     `quotas` are the records of each value of each sub-table; `promised` whether the guarantee is about this direction.
     """
-    found = [worst for table in mechanism.tables for worst in worst_priors(table, direction)]
-    return worst_prior_finding(mechanism, quotas, found, direction, promised)
-
-
-def worst_prior_finding(
-    mechanism: Mechanism,
-    quotas: Quotas,
-    found: Sequence[WorstPrior],
-    direction: Direction,
-    promised: bool,
-    attacker: str = "posterior",
-) -> Finding:
-    """Return the finding of these worst priors: the furthest belief, and the one that uses up most of its gamma."""
+    found = [worst for table in mechanism.tables for worst in worst_priors(table, direction, factor_of)]
     held, sign = held_records(mechanism, quotas), 1 if direction == "upward" else -1
     if not found:
         return Finding(
@@ -156,7 +144,6 @@ def worst_prior_finding(
             assumption=KNOWS + "any.",
             measured="nothing is required of any value: a prior may be anything, up to certainty",
             worst=1.0,
-            mean=None,
             records=int(held.sum()),
             at_risk=0,
             baseline=1.0,
@@ -165,7 +152,6 @@ def worst_prior_finding(
     critical = max(found, key=lambda worst: (worst.used, sign * worst.posterior))
     furthest = sorted(found, key=lambda worst: -sign * worst.posterior)
     worst, domain = furthest[0], mechanism.domain
-    limit = float(worst.limit)
     nearest = Nearest(critical.told(domain), *(float(x) for x in (critical.posterior, critical.limit, critical.prior)))
     return Finding(
         attacker=attacker,
@@ -173,11 +159,9 @@ def worst_prior_finding(
         assumption=KNOWS + PRIORS[direction] + ("" if mechanism.label is None else SUB_TABLE_SEEN),
         measured=f"the {'largest' if sign > 0 else 'smallest'} belief in a value that has a bound; exact",
         worst=float(worst.posterior),
-        mean=None,
         records=int(held.sum()),
         at_risk=int(held[list({each.code for each in found if each.is_broken})].sum()),
-        promised=limit if promised else None,
-        stated=None if promised else limit,
+        **held_to(float(worst.limit), promised),
         baseline=float(worst.prior),
         direction="at most" if sign > 0 else "at least",
         exposed=tuple(Exposed(w.told(domain), int(held[w.code]), float(w.posterior)) for w in furthest[:SHOWN]),
@@ -208,7 +192,6 @@ def group_shares_finding(tables: GroupTables, at_most: Fraction, values: Sequenc
     largest = lines.counts[commonest]
     above = largest * at_most.denominator > sizes * at_most.numerator
     shares = largest / sizes
-    order = np.lexsort((-sizes, -shares))
     in_truth = float((lines.counts**2 / sizes[lines.groups]).sum())
 
     def told(value: int) -> str:
@@ -228,10 +211,7 @@ def group_shares_finding(tables: GroupTables, at_most: Fraction, values: Sequenc
         at_risk=int(sizes[above].sum()),
         promised=float(at_most),
         baseline=float(np.bincount(tables.values, tables.counts).max() / tables.rows.size),
-        exposed=tuple(
-            Exposed(f"{tables.told(k)}: {told(int(lines.codes[commonest[k]]))}", int(sizes[k]), float(shares[k]))
-            for k in order[:SHOWN].tolist()
-        ),
+        exposed=most_exposed(shares, sizes, lambda k: f"{tables.told(k)}: {told(int(lines.codes[commonest[k]]))}"),
         remark=f"{int(above.sum()):,} of {sizes.size:,} group(s) have a value with a larger share.",
         broken=bool(above.any()),
     )
@@ -244,7 +224,6 @@ PI_CLAIM = "The paper promises this bound (PI Theorem 1); the guarantee of the r
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
-    """The worst prior within the requirement, both directions."""
     mechanism, quotas = evidence.mechanism, evidence.once(compositions).quotas
     kept = evidence.manifest.guarantee.directions
     by_paper = isinstance(evidence.manifest.claim, OddsClaim)  # in both directions
@@ -254,7 +233,6 @@ def of_randomized(evidence: Evidence) -> Iterator[Finding]:
 
 
 def of_groups(evidence: Evidence) -> Iterator[Finding]:
-    """Who knows the group of a record, and nothing that tells its members apart."""
     found = group_shares_finding(evidence.group_tables, evidence.group_claim.at_most, evidence.values.labels)
     by_paper = evidence.groups_part.attribute_sets and not evidence.is_proved
     yield found.with_remark(PI_CLAIM) if by_paper else found

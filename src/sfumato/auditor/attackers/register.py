@@ -21,8 +21,9 @@ from sfumato.auditor.attackers.order import sensitive_values
 from sfumato.auditor.beliefs import compositions, limits_at
 from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.evidence import DoesNotApply, Evidence
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, largest_at, settled
-from sfumato.auditor.knowledge import register as read_register
+from sfumato.auditor.finding import ROUNDING, Exposed, Finding, held_to, largest_at, most_exposed, named
+from sfumato.auditor.knowledge import combined, open_register
+from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 
@@ -42,23 +43,6 @@ class Register:
 
 
 @dataclass(frozen=True, eq=False)
-class Linked(Register):
-    """The same, and which rows these are."""
-
-    rows: IntArray  # the combination of each row, or NOBODY
-
-    @classmethod
-    def of(cls, evidence: Evidence) -> Linked:
-        """Link the register that is given with the release."""
-        columns, people, rows, told = read_register(evidence)
-        keys, numbers = np.unique(people, return_counts=True)
-        place = np.minimum(np.searchsorted(keys, rows), keys.size - 1)
-        rows = np.where(keys[place] == rows, place, NOBODY)
-        candidates = np.bincount(rows[rows != NOBODY], minlength=keys.size)
-        return cls(columns, numbers, tuple(told(keys)), candidates, rows)
-
-
-@dataclass(frozen=True, eq=False)
 class Told:
     """What rows tell: sums of beliefs [combination, value], and the bound on each value (inf: none)."""
 
@@ -70,29 +54,45 @@ class Told:
 
 
 def register(evidence: Evidence) -> Iterator[Finding]:
-    """Who links people with the rows that are published with their values."""
     if evidence.external is None:
         raise DoesNotApply("no register was given.")
-    linked = Linked.of(evidence)
+    linked, rows = _linked(evidence)
     yield rows_finding(linked, evidence.manifest.data.rows)
     tell = {"randomized": _told_by_values, "groups": _told_by_groups, "response": _told_by_response}[evidence.kind]
-    yield values_finding(linked, tell(evidence, linked))
+    yield values_finding(linked, tell(evidence, linked.people.size, rows))
+
+
+def _linked(evidence: Evidence) -> tuple[Register, IntArray]:
+    """Link the register that is given with the release; and return the combination of each row, or NOBODY."""
+    shown = [column.name for column in evidence.manifest.columns]
+    source, names = open_register(evidence.external, evidence.table, shown)
+    people, rows = combined(evidence, source, names, evidence.in_release)
+    if not people.size:
+        raise UsageError("The register has no rows.", "Give one with a row for each person.")
+    keys, numbers = np.unique(people, return_counts=True)
+    place = np.minimum(np.searchsorted(keys, rows), keys.size - 1)
+    rows = np.where(keys[place] == rows, place, NOBODY)
+    texts = [np.array(evidence.labels(name)) for name in names]
+    codes = np.unravel_index(keys, [of_column.size for of_column in texts])
+    values = zip(*(of_column[code] for of_column, code in zip(texts, codes, strict=True)), strict=True)
+    labels = tuple(named(names, combination) for combination in values)
+    return Register(tuple(names), numbers, labels, np.bincount(rows[rows != NOBODY], minlength=keys.size)), rows
 
 
 # --- what rows tell ---------------------------------------------------------------------------------------------------
 
 
-def _told_by_values(evidence: Evidence, linked: Linked) -> Told:
+def _told_by_values(evidence: Evidence, people: int, rows: IntArray) -> Told:
     mechanism, composition = evidence.mechanism, evidence.once(compositions)
     m = mechanism.domain.size
-    _check_size(linked, m)
-    sums, limits = np.zeros((linked.people.size, m)), np.zeros(m)
+    _check_size(people, m)
+    sums, limits = np.zeros((people, m)), np.zeros(m)
     for number, (table, quotas) in enumerate(zip(mechanism.tables, composition.quotas, strict=True)):
-        here = (evidence.sub_tables == number) & (linked.rows != NOBODY)
+        here = (evidence.sub_tables == number) & (rows != NOBODY)
         shown = np.searchsorted(table.codes, evidence.published[here])
         shares = quotas / max(1, quotas.sum())
-        rows = cross_counts(linked.rows[here], shown, linked.people.size, shares.size)
-        sums[:, table.codes] += rows @ _posterior(table.matrix, shares)
+        seen = cross_counts(rows[here], shown, people, shares.size)
+        sums[:, table.codes] += seen @ _posterior(table.matrix, shares)
         own = limits_at(table.bounds, np.arange(shares.size, dtype=np.int32), shares)
         limits[table.codes] = np.maximum(limits[table.codes], np.where(shares > 0, own, 0.0))
     return Told(sums, np.where(limits > 0, limits, np.inf), True, mechanism.domain.labels)
@@ -105,27 +105,27 @@ def _posterior(matrix: Matrix, shares: FloatArray) -> FloatArray:
     return np.asarray(np.divide(joint, total, out=np.zeros_like(joint), where=total > 0))
 
 
-def _told_by_groups(evidence: Evidence, linked: Linked) -> Told:
+def _told_by_groups(evidence: Evidence, people: int, rows: IntArray) -> Told:
     tables, size = evidence.group_tables, evidence.values.size
-    _check_size(linked, size)
-    here = linked.rows != NOBODY
-    pairs, times = np.unique(linked.rows[here] * tables.sizes.size + tables.rows[here], return_counts=True)
+    _check_size(people, size)
+    here = rows != NOBODY
+    pairs, times = np.unique(rows[here] * tables.sizes.size + tables.rows[here], return_counts=True)
     person, group = np.divmod(pairs, tables.sizes.size)
     lines = tables.lines
     pair, line = lines.each(group)
     shares = lines.counts[line] / tables.sizes[lines.groups[line]] * times[pair]
-    sums = np.bincount(person[pair] * size + lines.codes[line], shares, linked.people.size * size)
+    sums = np.bincount(person[pair] * size + lines.codes[line], shares, people * size)
     limits = np.full(size, float(evidence.group_claim.at_most))
     return Told(np.asarray(sums.reshape(-1, size), dtype=np.float64), limits, True, evidence.values.labels)
 
 
-def _told_by_response(evidence: Evidence, linked: Linked) -> Told:
+def _told_by_response(evidence: Evidence, people: int, rows: IntArray) -> Told:
     own, shown, mechanism = sensitive_values(evidence)
     labels = evidence.signatures(evidence.sensitive).labels if mechanism is None else mechanism.domain.labels
     size = len(labels)
-    _check_size(linked, size)
-    here = linked.rows != NOBODY
-    sums = cross_counts(linked.rows[here], shown[here], linked.people.size, size).astype(np.float64)
+    _check_size(people, size)
+    here = rows != NOBODY
+    sums = cross_counts(rows[here], shown[here], people, size).astype(np.float64)
     if mechanism is not None:
         sums = sums @ _posterior(mechanism.matrix, np.bincount(own, minlength=size) / own.size)
     limit = evidence.manifest.risk_claim.limit
@@ -133,8 +133,8 @@ def _told_by_response(evidence: Evidence, linked: Linked) -> Told:
     return Told(sums, np.full(size, float(strictest)), False, labels)
 
 
-def _check_size(linked: Linked, values: int) -> None:
-    if values > MOST_VALUES or linked.people.size * values > 20_000_000:
+def _check_size(people: int, values: int) -> None:
+    if values > MOST_VALUES or people * values > 20_000_000:
         raise DoesNotApply("the register and the sensitive values have too many combinations.")
 
 
@@ -142,7 +142,6 @@ def _check_size(linked: Linked, values: int) -> None:
 
 
 def rows_finding(linked: Register, published: int) -> Finding:
-    """Return which of the published rows a person may be."""
     rows, people = linked.candidates, linked.people
     _check_anybody_fits(linked, "fits a published row")
     risk = np.divide(1.0, rows, out=np.zeros(rows.size), where=rows > 0)
@@ -171,7 +170,6 @@ def rows_finding(linked: Register, published: int) -> Finding:
 
 
 def values_finding(linked: Register, told: Told) -> Finding:
-    """Return what these rows tell of the person's value."""
     _check_anybody_fits(linked, "fits a published row that shows a value")
     rows, lost = linked.candidates[:, None], int(linked.people[linked.candidates == 0].sum())
     beliefs = np.divide(told.sums, rows, out=np.zeros_like(told.sums), where=rows > 0)
@@ -195,8 +193,7 @@ def values_finding(linked: Register, told: Told) -> Finding:
         mean=float(risk @ linked.people / linked.people.sum()),
         records=int(linked.people.sum()),
         at_risk=int(linked.people[above].sum()),
-        promised=bound if told.promised else None,
-        stated=None if told.promised else bound,
+        **held_to(bound, told.promised),
         exposed=_exposed(linked, risk, lambda k: f"{linked.labels[k]}: {told.names[likeliest[k]]!r}"),
     )
 
@@ -212,8 +209,7 @@ def _about(what: str, lost: int, people: int) -> str:
 
 
 def _exposed(linked: Register, risk: FloatArray, told: Callable[[int], str]) -> tuple[Exposed, ...]:
-    order = np.lexsort((-linked.people, -settled(risk)))[:SHOWN].tolist()
-    return tuple(Exposed(told(k), int(linked.people[k]), float(risk[k])) for k in order if risk[k] > 0)
+    return tuple(each for each in most_exposed(risk, linked.people, told) if each.risk > 0)
 
 
 ATTACKER = Attacker(

@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 
 from sfumato.analyst.release import Release
 from sfumato.auditor.attacker import Attacker, everywhere, listed
-from sfumato.auditor.evidence import Evidence
 from sfumato.auditor.finding import SHOWN, Exposed, Finding
 from sfumato.engines.base import Source
 from sfumato.publisher.table import Table
@@ -65,7 +64,6 @@ class Residues:
 
 
 def find_residues(table: Table, release: Release) -> Residues:
-    """Search all files of a release for values of the table that it does not publish."""
     shown = {column.name for column in release.manifest.columns if column.treatment not in ("binned", "merged")}
     shown |= set(release.manifest.domain.names)  # runs of values of these may be published, or drawn
     held = {name: _held(table.source, name, name not in shown) for name in table.source.names}
@@ -95,7 +93,6 @@ def residue(table: Table, release: Release) -> Finding:
         assumption="Has the files of the release; decompresses every page and reads all bytes.",
         measured="the share of values that are not published which lie in the files",
         worst=found / max(looked_for, 1),
-        mean=None,
         records=looked_for,
         at_risk=found,
         promised=0.0,
@@ -245,7 +242,6 @@ def everything(path: Path) -> Iterator[bytes]:
 
 
 def _places(content: bytes, prefixes: WordArray) -> Iterator[tuple[int, int]]:
-    """Give the places at which one of the prefixes stands, and which."""
     for start in range(0, max(len(content) - PREFIX + 1, 0), AT_ONCE):
         part = np.frombuffer(content, np.uint8, min(AT_ONCE + PREFIX - 1, len(content) - start), start)
         words = np.zeros(part.size - PREFIX + 1, dtype=np.uint64)
@@ -257,18 +253,10 @@ def _places(content: bytes, prefixes: WordArray) -> Iterator[tuple[int, int]]:
         yield from zip((hits + start).tolist(), words[hits].tolist(), strict=True)
 
 
-# --- the attacker -----------------------------------------------------------------------------------------------------
-
-
-def of_all(evidence: Evidence) -> Iterator[Finding]:
-    """Who reads all bytes of the release."""
-    yield residue(evidence.table, evidence.release)
-
-
 ATTACKER = Attacker(
     name="residue",
     knows="reads the files byte by byte",
-    on=everywhere(of_all),
+    on=everywhere(lambda evidence: [residue(evidence.table, evidence.release)]),
     public=listed(14, True),
     place=17,
 )

@@ -84,8 +84,6 @@ def _comparable(release: Release, earlier: Release) -> Iterator[tuple[Mechanism,
 
 
 class Linked(NamedTuple):
-    """Rows of two releases that are held to be of one person."""
-
     columns: tuple[str, ...]
     rows: IntArray  # of this release
     earlier: IntArray
@@ -147,7 +145,6 @@ def equal_shares(first: Matrix, second: Matrix) -> tuple[float, float]:
 
 
 def equal_rows(equal: BoolArray, first: Matrix, second: Matrix) -> Tallies:
-    """Return how many linked rows are published equal, and how many differ."""
     least, most = equal_shares(first, second)
     hits, rows = int(np.count_nonzero(equal)), equal.size
     return counted([
@@ -194,7 +191,6 @@ def _finding(evidence: Evidence, linked: Linked, own: Mechanism, other: Mechanis
 
 
 def _published(release: Release, mechanism: Mechanism) -> CodeArray:
-    """Return the published values as codes of the mechanism's domain."""
     domain = mechanism.domain
     columns = {
         part.name: ColumnCodes(Attribute(part.name, "other"), {text_of(v): code for code, v in enumerate(part.values)})

@@ -29,13 +29,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.auditor.attackers.linking_guesser import attack
+from sfumato.auditor.codes import cross_counts
 from sfumato.auditor.compare.original import Estimates, Original, pair_tables
 from sfumato.auditor.evidence import Evidence
 from sfumato.errors import SfumatoError
 from sfumato.methods.response import guessing
 from sfumato.methods.response.joint import Mix, product
 from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.attributes import SensitiveDomain
+from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
 
 STEPS = (10, 50)
@@ -78,9 +79,7 @@ def measured(counts: FloatArray, beliefs: Mapping[str, Sequence[FloatArray]]) ->
 
 
 def guess(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
-    """Let the guessers loose on a release of the table."""
-    on = _on_response if evidence.kind == "response" else _on_rows
-    return on(evidence, original, estimates)
+    return (_on_response if evidence.kind == "response" else _on_rows)(evidence, original, estimates)
 
 
 def guess_classes(classes: FloatArray) -> Guessed:
@@ -95,8 +94,6 @@ def guess_classes(classes: FloatArray) -> Guessed:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What rows show instead of their values."""
-
     outputs: IntArray  # of each row
     chances: FloatArray  # C: [output, value]
     shares: FloatArray  # of the values, estimated
@@ -104,8 +101,7 @@ class Shown:
 
 def _on_rows(evidence: Evidence, original: Original, estimates: Estimates) -> Guessed:
     own, size = evidence.signatures(original.quasi_identifiers), original.values
-    counts = np.bincount(own.table * size + original.numbers(original.sensitive), minlength=own.size * size)
-    people = counts.reshape(own.size, size).astype(np.float64)
+    people = cross_counts(own.table, original.numbers(original.sensitive), own.size, size).astype(np.float64)
     shown = _groups(evidence, original) if evidence.manifest.in_buckets else _matrices(evidence, original)
     walk = _Walk.of(own.release, shown)
     start = np.broadcast_to(shown.shares, people.shape)
@@ -147,7 +143,6 @@ class _Walk:
         return new
 
     def steps(self, beliefs: FloatArray) -> list[FloatArray]:
-        """Return the beliefs after so many steps as `STEPS` says."""
         found = []
         for number in range(1, STEPS[-1] + 1):
             beliefs = self.step(beliefs)
@@ -159,9 +154,7 @@ class _Walk:
 def _groups(evidence: Evidence, original: Original) -> Shown:
     """Rows show their group: C[g, u] = c_g(u) / N_u, with N_u the published records of u."""
     tables, values = evidence.group_tables, evidence.values
-    place = np.zeros(values.size, dtype=np.int64)
-    for name, codes in zip(values.columns, values.codes, strict=True):
-        place = place * len(original.columns[name].index) + codes
+    place = np.ravel_multi_index(values.codes, original.shape(values.columns))
     numbers = np.zeros((tables.sizes.size, original.values))
     np.add.at(numbers, (tables.groups, place[tables.values]), tables.counts)
     total = numbers.sum(axis=0)
@@ -193,11 +186,15 @@ def _matrices(evidence: Evidence, original: Original) -> Shown:
 
 def _places(domain: SensitiveDomain, original: Original) -> IntArray:
     """Return the place, among the values of the table, of each value of a domain."""
-    place = np.zeros(domain.size, dtype=np.int64)
-    for part, codes in zip(domain.parts, domain.split(np.arange(domain.size, dtype=np.int32)), strict=True):
-        index = original.columns[part.name].index
-        place = place * len(index) + np.array([index[text] for text in part.labels], dtype=np.int64)[codes]
-    return place
+    columns = domain.split(np.arange(domain.size, dtype=np.int32))
+    places = [_codes(original, part)[codes] for part, codes in zip(domain.parts, columns, strict=True)]
+    return np.ravel_multi_index(places, original.shape(domain.names))
+
+
+def _codes(original: Original, part: Domain) -> IntArray:
+    """Return the code in the table of each value of a column."""
+    index = original.columns[part.name].index
+    return np.array([index[text] for text in part.labels], dtype=np.int64)
 
 
 def _shares(matrix: Matrix, observed: FloatArray) -> FloatArray:
@@ -249,10 +246,8 @@ def _on_response(evidence: Evidence, original: Original, estimates: Estimates) -
         JOINT: [joint[where] for joint, _ in guessing.estimates(channels, released, STEPS)],
     }
     place = _places(found.axes.profile.sensitive_domain, original)
-    codes = {
-        part.name: np.array([original.columns[part.name].index[text] for text in part.labels])[column]
-        for part, column in zip(found.axes.profile.quasi_domain.parts, found.axes.codes(truth.groups).T, strict=True)
-    }
+    columns = zip(found.axes.profile.quasi_domain.parts, found.axes.codes(truth.groups).T, strict=True)
+    codes = {part.name: _codes(original, part)[column] for part, column in columns}
     placed = np.zeros(original.values)
     placed[place] = shares
     if (pairs := _from_pairs(original, estimates, codes, placed)) is not None:

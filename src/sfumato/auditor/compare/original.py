@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.analyst.release import Release
 from sfumato.analyst.tables import JointTable
-from sfumato.auditor.codes import ColumnCodes, table_codes
+from sfumato.auditor.codes import ColumnCodes, cross_counts, table_codes
 from sfumato.auditor.evidence import Evidence, another_table
 from sfumato.auditor.utility.distances import distances
 from sfumato.auditor.utility.measuring import MOST_VALUES, SELECTIVITY, conditions
@@ -56,43 +56,33 @@ class Original:
 
     @property
     def quasi_identifiers(self) -> tuple[str, ...]:
-        """The columns that people are known by."""
         return tuple(self.table.schema.names("quasi_identifier"))
 
     @property
     def sensitive(self) -> tuple[str, ...]:
-        """The columns that are to be hidden."""
         return tuple(self.table.schema.names("sensitive"))
 
     @property
     def rows(self) -> int:
-        """The records."""
         return int(self.codes[self.sensitive[0]].size)
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """Return the labels of a column, in the order of their codes."""
         return tuple(self.columns[name].index)
 
     def shape(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Return how many values columns have."""
         return tuple(len(self.columns[name].index) for name in names)
 
     @property
     def values(self) -> int:
-        """How many combinations of sensitive values there are."""
         return math.prod(self.shape(self.sensitive))
 
     @cached_property
     def shares(self) -> FloatArray:
-        """Of each combination of sensitive values."""
         return np.bincount(self.numbers(self.sensitive), minlength=self.values) / self.rows
 
     def numbers(self, names: Sequence[str]) -> IntArray:
         """Return each record's place in the flat table of columns."""
-        place = np.zeros(self.rows, dtype=np.int64)
-        for name, size in zip(names, self.shape(names), strict=True):
-            place = place * size + self.codes[name]
-        return place
+        return np.ravel_multi_index([self.codes[name] for name in names], self.shape(names))
 
     def numbered(self, names: Sequence[str]) -> IntArray:
         """Return each record's combination of values: those that occur, numbered from 0."""
@@ -102,7 +92,6 @@ class Original:
         return place
 
     def combinations(self, names: Sequence[str]) -> int:
-        """Return how many combinations of values occur."""
         return int(self.numbered(names).max()) + 1
 
     def together(self) -> IntArray:
@@ -114,11 +103,9 @@ class Original:
                 f"{number:,} combinations of quasi-identifiers times {size:,} values are too many to compare.",
                 "Bin the columns, or give fewer of them the role quasi_identifier.",
             )
-        cells = place * size + self.numbers(self.sensitive)
-        return np.bincount(cells, minlength=number * size).reshape(-1, size)
+        return cross_counts(place, self.numbers(self.sensitive), number, size)
 
     def fits(self, names: Sequence[str]) -> bool:
-        """Whether the table of some columns is small enough to be compared."""
         return math.prod(self.shape(names)) <= MOST_CELLS
 
     def counts(self, names: Sequence[str]) -> FloatArray:
@@ -164,8 +151,6 @@ Estimates = Callable[[Names], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Counts of one table: places in it, and the true numbers."""
-
     columns: Names  # the sensitive ones last
     places: IntArray
     true: FloatArray
@@ -173,13 +158,10 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The counts that all methods are asked for."""
-
     asked: tuple[Asked, ...]
 
     @property
     def size(self) -> int:
-        """How many counts there are."""
         return sum(of_table.true.size for of_table in self.asked)
 
     @classmethod
@@ -204,7 +186,6 @@ class Pool:
         return pool
 
     def errors(self, estimates: Estimates) -> FloatArray:
-        """Return |estimated - true| / true of every count."""
         return np.concatenate([np.abs(estimates(a.columns).ravel()[a.places] - a.true) / a.true for a in self.asked])
 
 
@@ -218,8 +199,6 @@ def _drawn(original: Original, columns: Names, number: int, draw: np.random.Gene
 
 @dataclass(frozen=True)
 class Kept:
-    """What analysts keep of a release."""
-
     median_error: float
     mean_error: float
     sensitive_distance: float  # total variation of the sensitive columns

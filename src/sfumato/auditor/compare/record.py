@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sfumato.auditor.compare.trials import Promised, Trial
+from sfumato.auditor.compare.guessing import Guessed
+from sfumato.auditor.compare.original import Kept
 from sfumato.auditor.report.trade_off import Kind, Panel, Placed, trade_off_plot
 from sfumato.errors import UsageError
 from sfumato.methods.fine_grain import FineGrain
@@ -35,6 +36,27 @@ INDEPENDENCE, PLAIN = "(independence table)", "(the table itself)"
 
 
 @dataclass(frozen=True)
+class Promised:
+    """The promise that comes nearest to its bound."""
+
+    attacker: str
+    bound: float
+    worst: float
+    verdict: str
+    direction: str = "at most"  # or "at least": on which side of the bound `worst` must be
+
+
+@dataclass(frozen=True)
+class Trial:
+    guessed: Guessed
+    kept: Kept
+    published_share: float
+    plan_seconds: float
+    publish_seconds: float
+    promised: Promised | None = None  # of the first release
+
+
+@dataclass(frozen=True)
 class Spread:
     """A figure over several releases: the mean, the least and the largest."""
 
@@ -44,7 +66,6 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Spread:
-        """Return the spread of numbers."""
         return cls(math.fsum(numbers) / len(numbers), min(numbers), max(numbers))
 
 
@@ -71,7 +92,6 @@ class Figures:
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Figures:
-        """Return the figures of some releases."""
         guessed, kept = [t.guessed for t in trials], [t.kept for t in trials]
         return cls(
             guessed=Spread.of([g.success for g in guessed]),
@@ -133,7 +153,6 @@ class MethodComparison(Private, Drawn):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> MethodComparison:
-        """Return the comparison of its record."""
         if raw.get("comparison_version") != VERSION:
             raise UsageError("This is not the record of a comparison, version 1.", "Make one with `sfumato compare`.")
         try:
@@ -167,7 +186,6 @@ class MethodComparison(Private, Drawn):
         return f"MethodComparison({self.published!r}, {self.rows:,} records, {len(self.methods)} methods; private)"
 
     def _drawing(self, title: str) -> dict[str, Any]:
-        """Return the methods by what is guessed right and how far counts are off."""
         panels = [Panel("At the same requirement", self._placed(self.methods))]
         if self.target is not None:
             panels.append(Panel("At equal measured risk", self._placed(self.at_equal_risk)))
@@ -179,7 +197,6 @@ class MethodComparison(Private, Drawn):
         return trade_off_plot(title, subtitle, panels)
 
     def _placed(self, outcomes: Sequence[Outcome]) -> tuple[Placed, ...]:
-        """Return what can be drawn, and the references."""
         kinds: list[tuple[Outcome, Kind]] = [(each, "own" if each.own else "method") for each in outcomes]
         kinds += [(each, "reference") for each in self.references]
         found = [(each.method, each.figures, kind) for each, kind in kinds if each.figures]

@@ -43,8 +43,6 @@ ROOMY = 10
 
 @dataclass(frozen=True)
 class Table:
-    """What a translation needs to know of a table."""
-
     largest_share: Fraction  # of a sensitive value
     largest_belief: Fraction  # the largest share of a value among people with the same quasi-identifiers
     values: int  # that occur
@@ -55,8 +53,6 @@ class Table:
 
 @dataclass(frozen=True)
 class Translated:
-    """A requirement as one method takes it."""
-
     name: str  # of the method; with its scope, where it has several
     method: dict[str, Any]  # the policy's section; without a name: full-domain generalization
     requirement: dict[str, Any]
@@ -141,7 +137,6 @@ def translations(policy: Policy, table: Table, limit: Fraction) -> tuple[Transla
 
 
 def own_name(policy: Policy) -> str:
-    """Return what the policy's own method is called here."""
     return policy.method.label(policy.method.model_dump())
 
 
@@ -164,7 +159,6 @@ def _rule(policy: Policy, method: type[Method], table: Table, limit: Fraction) -
 
 
 def generalized(l: float) -> Translated:  # noqa: E741
-    """Return full-domain generalization with entropy l-diversity."""
     promise = (
         "No belief is bounded: the entropy of the values in every class is at least ln l, and one value may have far "
         "more than 1/l of a class."

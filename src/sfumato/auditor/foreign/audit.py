@@ -6,10 +6,9 @@ is held to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,17 @@ import numpy as np
 from sfumato.auditor.attackers.background import background_finding
 from sfumato.auditor.attackers.register import Register, Told, rows_finding, values_finding
 from sfumato.auditor.evidence import DoesNotApply
-from sfumato.auditor.finding import ROUNDING, SHOWN, Exposed, Finding, named, settled
-from sfumato.auditor.foreign.linked import Combinations, ForeignEvidence, Linked, combinations, plain
+from sfumato.auditor.finding import ROUNDING, Finding, most_exposed, named
+from sfumato.auditor.foreign.linked import ForeignEvidence, Linked, combinations, plain
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import MOST_SHARES, Knowledge, columns_of_prior, open_register
-from sfumato.auditor.record import Attack, Audit, Progress, now, run, software
-from sfumato.auditor.utility.usefulness import TableUtility, Utility
+from sfumato.auditor.record import Attack, Audit, Progress, run
+from sfumato.auditor.utility.measuring import TableUtility, Utility
 from sfumato.engines.embedded.sources import open_source
 from sfumato.errors import UsageError
 from sfumato.methods.robustness.prior import Prior, read_prior
 from sfumato.publisher.table import Table
-from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.arrays import IntArray
 
 OTHER = "other"
 BY_OTHERS = "Nothing is promised: another tool made this table."
@@ -54,7 +53,7 @@ def classes(evidence: ForeignEvidence) -> Iterator[Finding]:
         at_risk=int(found.sizes[shares > (baseline if promised is None else promised) * (1 + ROUNDING)].sum()),
         promised=promised,
         baseline=baseline,
-        exposed=_exposed(found, shares, lambda k: f"{found.told(k)}: {linked.values[likeliest[k]]!r}"),
+        exposed=most_exposed(shares, found.sizes, lambda k: f"{found.told(k)}: {linked.values[likeliest[k]]!r}"),
         remark=f"{len(found.codes):,} classes; the smallest has {int(found.sizes.min()):,} row(s).{_hidden(linked)}",
     )
 
@@ -79,30 +78,8 @@ def linking_finding(linked: Linked, promised: float | None) -> Finding:
         at_risk=int(people.sizes[worst > (baseline if promised is None else promised)].sum()),
         promised=promised,
         baseline=baseline,
-        exposed=_exposed(people, worst, people.told),
+        exposed=most_exposed(worst, people.sizes, people.told),
         remark=_lost(total - asked, linked) + _hidden(linked),
-    )
-
-
-def corruption_finding(linked: Linked, known: IntArray, stated: float | None) -> Finding:
-    """Return what one reaches who knows the values of some people, [people, values]. stated: 1/l, if that is."""
-    if np.array_equal(known, linked.people.counts):
-        raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")
-    rest, placed = linked.without(known)
-    before, after = linking_finding(linked, stated), linking_finding(rest, stated)
-    remark = f"With no member known the largest belief is {before.worst:.4g}."
-    if stays := int(known.sum()) - placed:
-        remark += f" {stays:,} known member(s) could not be taken out, as they fit several classes or none, or one "
-        remark += "without their value."
-    return replace(
-        after,
-        attacker="corruption",
-        question="What do the rows that a person may be tell, once the values of other members are known?",
-        assumption=f"Knows the values of {int(known.sum()):,} member(s), and takes them out of their classes. "
-        f"{after.assumption}",
-        promised=None,
-        stated=stated,
-        remark=f"{remark} {after.remark}".strip(),
     )
 
 
@@ -123,7 +100,7 @@ def reidentification_finding(linked: Linked) -> Finding:
         records=total,
         at_risk=alone,
         baseline=1 / int(linked.classes.sizes.sum()),
-        exposed=_exposed(people, risk, people.told),
+        exposed=most_exposed(risk, people.sizes, people.told),
         remark=f"{alone:,} person(s) fit one row only. {_lost(lost, linked)}".strip(),
     )
 
@@ -155,36 +132,33 @@ def _hidden(linked: Linked) -> str:
     return f" {rows:,} published row(s) show no value, and are held to have those of the others." if rows else ""
 
 
-def _exposed(found: Combinations, risk: FloatArray, told: Callable[[int], str]) -> tuple[Exposed, ...]:
-    order = np.lexsort((-found.sizes, -settled(risk)))[:SHOWN]
-    return tuple(Exposed(told(k), int(found.sizes[k]), float(risk[k])) for k in order.tolist())
-
-
-# --- on the evidence --------------------------------------------------------------------------------------------------
-
-
-def linking(evidence: ForeignEvidence) -> Iterator[Finding]:
-    """Who knows a person's quasi-identifiers, and looks at all rows that fit."""
-    yield linking_finding(evidence.linked, evidence.promised)
-
-
-def reidentification(evidence: ForeignEvidence) -> Iterator[Finding]:
-    """Who looks for a person's row."""
-    yield reidentification_finding(evidence.linked)
-
-
 def corruption(evidence: ForeignEvidence) -> Iterator[Finding]:
-    """Who knows the values of the members in a list."""
     if evidence.known is None:
         raise DoesNotApply("no list of known members was given.")
-    people = evidence.linked.people
-    known = np.zeros_like(people.counts)
-    np.add.at(known, (people.rows[evidence.is_known], people.held[evidence.is_known]), 1)
-    yield corruption_finding(evidence.linked, known, evidence.promised)
+    linked, stated = evidence.linked, evidence.promised
+    known, members = np.zeros_like(linked.people.counts), evidence.is_known
+    np.add.at(known, (linked.people.rows[members], linked.people.held[members]), 1)
+    if members.all():
+        raise UsageError("All members are known: nobody is left to ask for.", "Give some members.")
+    rest, placed = linked.without(known)
+    before, after = linking_finding(linked, stated), linking_finding(rest, stated)
+    remark = f"With no member known the largest belief is {before.worst:.4g}."
+    if stays := int(known.sum()) - placed:
+        remark += f" {stays:,} known member(s) could not be taken out, as they fit several classes or none, or one "
+        remark += "without their value."
+    yield replace(
+        after,
+        attacker="corruption",
+        question="What do the rows that a person may be tell, once the values of other members are known?",
+        assumption=f"Knows the values of {int(known.sum()):,} member(s), and takes them out of their classes. "
+        f"{after.assumption}",
+        promised=None,
+        stated=stated,
+        remark=f"{remark} {after.remark}".strip(),
+    )
 
 
 def register(evidence: ForeignEvidence) -> Iterator[Finding]:
-    """Who has a register of people, and looks at all rows that they may be."""
     if evidence.external is None:
         raise DoesNotApply("no register was given.")
     source, names = open_register(evidence.external, evidence.table, evidence.source.names)
@@ -231,8 +205,7 @@ def _one_by_one(linked: Linked) -> tuple[IntArray, IntArray, GroupTables]:
     np.add.at(held, (home, values), 1)
     if not np.array_equal(held, linked.classes.counts):
         raise DoesNotApply("a class does not show the values of its people: some are withheld or were perturbed.")
-    group, code = np.nonzero(held)
-    return combination, values, GroupTables(home, group, code, held[group, code])
+    return combination, values, GroupTables.of(home, values)
 
 
 def _knowledge(
@@ -258,8 +231,8 @@ def _knowledge(
 
 ATTACKERS: dict[str, Attack[ForeignEvidence] | str] = {
     "classes": classes,
-    "linking": linking,
-    "reidentification": reidentification,
+    "linking": lambda evidence: [linking_finding(evidence.linked, evidence.promised)],
+    "reidentification": lambda evidence: [reidentification_finding(evidence.linked)],
     "corruption": corruption,
     "register": register,
     "background": background,
@@ -278,19 +251,13 @@ def audit_published(
     seed: int | None,
     progress: Progress,
 ) -> Audit:
-    """Audit a table that another tool published: see `audit`."""
     source = open_source(published, table.policy.input)
     evidence = ForeignEvidence(table, source, priors, known, external)
-    found, reasons, seconds = run(ATTACKERS, evidence, progress)
-    progress("utility", len(ATTACKERS), len(ATTACKERS) + 1)
-    start = perf_counter()
-    utility = _measured(evidence)
-    seconds["utility"] = perf_counter() - start
+    found = run(ATTACKERS, evidence, _measured, progress)
+    found["findings"] = tuple(replace(finding, why_not_covered=BY_OTHERS) for finding in found["findings"])
     people, rows = int(evidence.linked.people.sizes.sum()), int(evidence.linked.classes.sizes.sum())
     ell = evidence.ell
     return Audit(
-        created=now(),
-        software=software(),
         release_id=None,
         published=source.description,
         method=OTHER,
@@ -300,10 +267,7 @@ def audit_published(
         published_rows=rows,
         shuffled=True,
         seed=seed,
-        findings=tuple(replace(finding, why_not_covered=BY_OTHERS) for finding in found),
-        not_applicable=tuple(reasons),
-        utility=utility,
-        seconds=seconds,
+        **found,
         notes=("Labels are read as docs/auditor.md says; a label that is not understood stands for itself.",),
     )
 

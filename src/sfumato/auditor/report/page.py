@@ -26,16 +26,12 @@ STACKED_FROM = 4
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
-
     text: str
     style: str = ""
 
 
 @dataclass(frozen=True)
 class Items:
-    """A list."""
-
     items: tuple[str, ...]
 
 
@@ -66,7 +62,6 @@ class Table:
 
     @property
     def stacked(self) -> bool:
-        """Whether it is too wide for a phone."""
         return len(self.columns) >= STACKED_FROM
 
 
@@ -84,8 +79,6 @@ class Figure:
 
 @dataclass(frozen=True)
 class Card:
-    """A part with a heading of its own."""
-
     heading: str
     badge: Badge
     blocks: tuple[Text | Facts | Table, ...]
@@ -114,8 +107,6 @@ class Notice:
 
 @dataclass(frozen=True)
 class Page:
-    """A report."""
-
     title: str
     subtitle: str
     notices: tuple[Notice, ...]
@@ -149,7 +140,6 @@ def _drawn(spec: dict[str, Any], alt: str) -> str:
 
 
 def html_of(page: Page) -> str:
-    """Return the page."""
     return str(_templates().get_template("page.html").render(page=page, colours=DARK))
 
 

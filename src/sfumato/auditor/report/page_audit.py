@@ -129,7 +129,6 @@ def _names(found: list[Record]) -> list[str]:
 
 
 def _is_check(finding: Record) -> bool:
-    """Whether a finding is of how the release was made."""
     return bool(finding["scale"] == "chance")
 
 
@@ -152,7 +151,6 @@ def _sizes(named: Sequence[tuple[str, Record]]) -> Block:
 
 
 def _size_key(found: Sequence[Record]) -> Items:
-    """Explain the table, as far as it shows something to explain."""
     lines = ["Worst risk: the largest belief in a value, or rate of success. Beside it stands its own bound."]
     if any(f["stated"] is not None for f in found):
         lines.append("A bound in brackets is for comparison: nothing is promised there.")
@@ -264,7 +262,6 @@ def _not_tried(audit: Record) -> Iterator[Block]:
 
 
 def utility(audit: Record) -> Section:
-    """Return what the release is worth to analysts, as it was measured with the true table."""
     measured = audit["utility"]
     facts = [(words, risk(measured[key])) for key, words in SHARES.items() if measured[key] is not None]
     blocks = [Facts(tuple(facts)), *_useful(measured), *(Text(note, "note") for note in measured["notes"])]
@@ -309,7 +306,6 @@ def _figure(number: float | None) -> str:
 
 
 def comparison(methods: Sequence[Compared]) -> Section:
-    """Return what other methods would have given under the same requirement."""
     text = "Every method under the same requirement, on this table. Those that cannot meet it say why."
     blocks: list[Block] = [Text(text)]
     points = [(m.method, m.risk, m.error) for m in methods if m.risk is not None and m.error is not None]

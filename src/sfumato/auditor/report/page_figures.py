@@ -84,7 +84,6 @@ RISKS = (
 
 
 def keys_of(kinds: Sequence[tuple[str, Key]], shown: Sequence[object]) -> tuple[Key, ...]:
-    """Return the kinds of marks that occur."""
     return tuple(key for name, key in kinds if any(getattr(each, name) is not None for each in shown))
 
 
@@ -126,7 +125,6 @@ def intervals(counts: Sequence[Estimated], size: Size) -> dict[str, Any]:
 
 
 def risks(found: Sequence[Risk], size: Size) -> dict[str, Any]:
-    """Return what attackers reached, between 0 and 1, beside the bounds."""
     return _lines(found, RISKS, _number("value", "risk", size, domain=[0, 1], percent=True), size, [])
 
 
@@ -238,7 +236,6 @@ def _percent(p: float) -> str:
 
 
 def _nominal(field: str, labels: Sequence[str], title: str | None, **axis: Any) -> dict[str, Any]:
-    """Return a channel for numbered places with labels."""
     told = f"{json.dumps(list(labels))}[datum.value]"
     return {
         "field": field,

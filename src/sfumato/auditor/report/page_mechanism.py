@@ -27,7 +27,6 @@ SIZES = 16
 
 
 def blurring(release: Release) -> Section:
-    """Return the section about matrices, or groups."""
     if release.manifest.in_buckets:
         return Section("groups", "How records were grouped", tuple(_groups(release, release.manifest.buckets)))
     return Section("matrix", "How records were blurred", tuple(_matrices(release.manifest)))

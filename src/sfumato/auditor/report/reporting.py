@@ -89,7 +89,6 @@ def public_page(release: Release, audit: Record) -> Page:
 
 
 def private_page(release: Release, audit: Record, truth: Truth | None = None, methods: Sequence[Compared] = ()) -> Page:
-    """Return the publisher's page."""
     compared = [comparison(methods)] if methods else []
     return _page(release, False, [*_about(release, truth), findings(audit), utility(audit), *compared])
 

@@ -41,8 +41,6 @@ class Placed:
 
 @dataclass(frozen=True)
 class Panel:
-    """The methods under one way to compare them."""
-
     title: str
     points: tuple[Placed, ...]
 
@@ -63,14 +61,12 @@ class _Axes:
         return cls((min(risks) - room, max(risks) + room), (-ROOM * most / 2, most * (1 + ROOM)))
 
     def drawn(self, point: Placed) -> Placed:
-        """Return the point as far as it is inside."""
         top = self.y[1]
         if point.error <= top:
             return replace(point, high=min(point.high, top))
         return replace(point, label=f"{point.label} ({point.error:,.0%})", error=top, low=top, high=top)
 
     def pixels(self, point: Placed) -> tuple[float, float]:
-        """Return the place of a point, from the upper left corner."""
         (left, right), (bottom, top) = self.x, self.y
         return WIDTH * (point.risk - left) / (right - left), HEIGHT * (top - point.error) / (top - bottom)
 

@@ -31,8 +31,6 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Distances:
-    """Distances between the true distribution and the estimated one; see `distances`."""
-
     kl: float
     chi_square: float
     l1: float
@@ -182,7 +180,6 @@ class Nearness:
         return found
 
     def explain(self) -> str:
-        """Return the figures as text."""
         d, naive = asdict(self.distances), asdict(self.naive)
         lines = [f"Joint table of {', '.join(self.columns)}: {self.cells:,} cells, estimated by {self.method}."]
         lines += [f"  {word}: {d[name]:.4g} (uncorrected {naive[name]:.4g})" for name, word in WORDS.items()]
@@ -249,6 +246,5 @@ def covered(estimated: JointTable, true: FloatArray) -> float:
 
 
 def held(estimated: JointTable, true: FloatArray) -> BoolArray:
-    """Return whether the interval of each cell holds the true count."""
     lower, upper = estimated.interval()
     return np.asarray((lower <= true) & (true <= upper))
