@@ -39,6 +39,10 @@ def _is_none(value: object) -> bool:
     return value is None  # a key that is left out is not hashed: policies without it keep their hashes
 
 
+def _is_false(value: object) -> bool:
+    return value is False
+
+
 class BinRule(Section):
     """Bins of numbers: `width` (and `origin`), or `breaks`. Bins of dates: `breaks` that are dates, or a unit.
 
@@ -91,6 +95,7 @@ class ColumnRule(Section):
     publish_as_is: str | None = None
     from_table: bool = False
     type: Annotated[ColumnType | None, Field(exclude_if=_is_none)] = None
+    ordered: Annotated[bool, Field(exclude_if=_is_false)] = False
 
     @field_validator("domain", mode="before")
     @classmethod
@@ -153,6 +158,13 @@ class ColumnRule(Section):
             )
         if self.type and (self.merge or isinstance(self._recoding(), DateBins)):
             raise ValueError("type does not go with merge or bins of dates: what these publish is text")
+        if self.ordered and self.role in LEFT_OUT_ROLES:
+            raise ValueError("ordered does not go with a column that is left out of the release; leave it out, too")
+        if self.ordered and self.domain == "observed" and not self.bins:
+            raise ValueError(
+                "ordered = true needs the order: list the values from the lowest to the highest, such as "
+                'domain = ["low", "middle", "high"]. Numbers and bins are in order without it'
+            )
         return self
 
     def facts_from_table(self, name: str) -> Iterator[str]:
@@ -175,7 +187,9 @@ class ColumnRule(Section):
             raise PolicyError(f"{name!r}: {problem.message}", problem.hint) from None
         if declared is not None and self.missing == "category":
             declared = (*declared, None)
-        return Attribute(name, self.role, self.missing, declared, recoding, self.type)
+        # bins are in order by themselves, whether all of them are declared or not
+        is_listed = self.ordered and self.domain != "observed"
+        return Attribute(name, self.role, self.missing, declared, recoding, self.type, is_listed)
 
     def _recoding(self) -> Recoding | None:
         if self.merge is not None:

@@ -206,8 +206,9 @@ def _shown_domain(table: Table, plan: Plan, buckets: BucketsWritten) -> Iterator
     codes = buckets.domain.split(np.flatnonzero(buckets.published).astype(np.int32))
     for part, of_part in zip(buckets.domain.parts, codes, strict=True):
         used = set(of_part.tolist()) if part.name in plan.observed else range(len(part.values))
-        shown = Domain(part.name, tuple(v for code, v in enumerate(part.values) if code in used))
-        yield DomainPart(name=part.name, values=shown.values, holds=held_by_domain(table, shown))
+        shown = Domain(part.name, tuple(v for code, v in enumerate(part.values) if code in used), part.ordered)
+        held = held_by_domain(table, shown)
+        yield DomainPart(name=part.name, values=shown.values, holds=held, ordered=part.ordered)
 
 
 def _columns(table: Table, plan: Plan, written: Written) -> tuple[Column, ...]:

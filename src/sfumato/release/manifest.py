@@ -42,6 +42,10 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _is_false(value: object) -> bool:
+    return value is False
+
+
 Parts = Annotated[
     Annotated[tuple[FilePart, ...], Field(min_length=1)] | None,
     Field(
@@ -101,6 +105,12 @@ class DomainPart(Part):
     name: str
     values: tuple[str | bool | int | None, ...]
     holds: HeldNumbers = None
+    ordered: bool = Field(
+        default=False,
+        description="Whether the policy says that the values are listed from the lowest to the highest; the missing "
+        "value is in no order. Left out where it does not.",
+        exclude_if=_is_false,  # the manifest of a column without an order is as before
+    )
 
 
 class Noise(Part):
@@ -420,7 +430,9 @@ def mechanism_parts(claim: Claim, mechanisms: Sequence[Mechanism]) -> tuple[Mech
     return tuple(
         MechanismPart(
             **told,
-            domain=tuple(DomainPart(name=part.name, values=part.values) for part in mechanism.domain.parts),
+            domain=tuple(
+                DomainPart(name=part.name, values=part.values, ordered=part.ordered) for part in mechanism.domain.parts
+            ),
             sub_table_column=mechanism.label,
             sub_tables=tuple(SubTablePart.model_validate(table) for table in sub_tables(mechanism)),
             epsilon=finite(mechanism.epsilon),

@@ -47,6 +47,7 @@ class Attribute:
     declared: tuple[Value, ...] | None = None
     recoding: Recoding | None = None
     type: ColumnType | None = None  # of text in a CSV file; None where its values decide
+    ordered: bool = False  # whether the declared values are listed from the lowest to the highest
 
     @property
     def is_published(self) -> bool:
@@ -78,6 +79,7 @@ class Domain:
 
     name: str
     values: tuple[Value, ...]
+    ordered: bool = False  # whether that is an order from the lowest to the highest; the missing value is in none
 
     def __post_init__(self) -> None:
         if len(self.index) != len(self.values):

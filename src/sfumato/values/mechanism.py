@@ -177,13 +177,17 @@ def finite(x: float) -> float | None:
 
 
 def domains(domain: SensitiveDomain) -> list[dict[str, Any]]:
-    """Return each sensitive column with its values."""
-    return [{"name": part.name, "values": list(part.values)} for part in domain.parts]
+    """Return each sensitive column with its values, and that they are in order where the policy says so."""
+    return [
+        {"name": part.name, "values": list(part.values), **({"ordered": True} if part.ordered else {})}
+        for part in domain.parts
+    ]
 
 
 def read_domains(raw: list[dict[str, Any]]) -> SensitiveDomain:
     """Return what `domains` gave."""
-    return SensitiveDomain(tuple(Domain(part["name"], tuple(part["values"])) for part in raw))
+    parts = (Domain(part["name"], tuple(part["values"]), part.get("ordered", False)) for part in raw)
+    return SensitiveDomain(tuple(parts))
 
 
 def sub_tables(mechanism: Mechanism) -> list[dict[str, Any]]:

@@ -156,7 +156,7 @@ def profile_of(
 def domain_of(attribute: Attribute, learned: Sequence[Value]) -> Domain:
     """Return the declared domain of a column, or the learned one in its natural order, the missing value last."""
     if attribute.declared is not None:
-        return Domain(attribute.name, attribute.declared)
+        return Domain(attribute.name, attribute.declared, attribute.ordered)
     if not learned:
         raise TableError(
             f"{attribute.name!r} has no value in any row.",
