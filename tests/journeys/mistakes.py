@@ -518,6 +518,7 @@ SECTIONS: dict[str, tuple[Mistake, ...]] = {
         ),
         Mistake("MIN, MAX", asked("SELECT MIN(age) FROM release"), "counts by the column"),
         Mistake("MEDIAN", asked("SELECT MEDIAN(age) FROM release"), "counts by the column"),
+        Mistake("a quantile of texts in no order", "distribution release diagnosis", "ordered = true"),
         Mistake("a join", asked("SELECT COUNT(*) FROM release JOIN visits USING (age)"), "join the answers"),
         Mistake("another table", asked("SELECT COUNT(*) FROM patients"), "FROM release"),
         Mistake("a column that is not grouped by", asked("SELECT sex, COUNT(*) FROM release"), "GROUP BY sex"),

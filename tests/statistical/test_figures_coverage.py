@@ -26,9 +26,9 @@ from sfumato.analyst.answer import Answer, Key, Quotient, Target
 from sfumato.analyst.ask.cells import Partition, cells_of
 from sfumato.analyst.ask.query import Measure
 from sfumato.analyst.counting.tally import ROWS, Number, Tally
+from sfumato.analyst.measures import evaluate
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.analyst.randomized.figures import Figures
-from sfumato.analyst.sql import evaluate
 from sfumato.values.arrays import FloatArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix

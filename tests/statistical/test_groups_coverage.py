@@ -29,7 +29,7 @@ from sfumato.analyst.grouped.compositions import Kinds
 from sfumato.analyst.grouped.dealt import Dealt, dealt_of
 from sfumato.analyst.grouped.figures import BucketFigures
 from sfumato.analyst.grouped.tally import BucketTally
-from sfumato.analyst.sql import evaluate
+from sfumato.analyst.measures import evaluate
 from sfumato.methods.robustness.grouping import group_records
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain

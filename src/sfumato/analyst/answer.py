@@ -8,6 +8,15 @@ which that is not too far from zero (Fieller 1954):
 
 It need not be symmetric, and it has no ends where the bottom is not told apart from zero. The standard error of a
 quotient is that of its linear part, sqrt(Var[top - r bottom])/bottom.
+
+A quantile is the least value that a share q of the records does not exceed. At each value in turn
+
+    distance = (records at or below) - q (records that have a value)
+
+is one estimate. The interval holds every value at which it may be the first that is not negative: from the first value
+with distance + z error >= 0 to the one after the last with distance - z error < 0. The distances need not rise from
+value to value, and are never put in order before; where they cross 0 several times, the quantile is in the middle of
+the first and the last crossing.
 """
 
 from __future__ import annotations
@@ -39,6 +48,8 @@ ALL = "(all)"
 NO_ROW = "No published row satisfies the condition."
 MANY_GROUPS, FEW_ROWS = 20, 3
 """From how many groups on, and below how many rows each, an answer says that it is mostly noise."""
+ROUNDING = 1e-9
+"""Of what was summed: a difference below that is none."""
 NAN = float("nan")
 """The one NaN of all groups: two of them would be two groups, for NaN is not equal to NaN."""
 
@@ -89,8 +100,59 @@ class Quotient:
 
 
 @dataclass(frozen=True, eq=False)
+class Quantile:
+    """Quantiles of some rows of an answer: the distances of the distribution function from the share that is asked."""
+
+    at: IntArray  # the rows
+    numbers: FloatArray  # of each place
+    distance: FloatArray  # [rows, places]
+    error: FloatArray
+
+    @classmethod
+    def of(cls, below: Quotient, share: float, numbers: FloatArray) -> Quantile:
+        """Return the quantiles at a share, of the sums at or below each place and of those of all, [rows, places]."""
+        distance = below.top - share * below.bottom
+        distance = np.where(np.abs(distance) <= ROUNDING * np.abs(below.bottom), 0, distance)
+        variance = below.top_variance - 2 * share * below.covariance + share**2 * below.bottom_variance
+        return cls(np.arange(len(distance)), numbers, distance, np.sqrt(np.maximum(variance, 0)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Quantile]) -> Quantile | None:
+        """Return the quantiles of several parts of an answer, one after another."""
+        if not parts:
+            return None
+        distance, error = (np.concatenate([getattr(part, name) for part in parts]) for name in ("distance", "error"))
+        return cls(np.arange(len(distance)), parts[0].numbers, distance, error)
+
+    def take(self, rows: IntArray, at: IntArray) -> Quantile:
+        """Return some of the quantiles, as rows of an answer."""
+        return Quantile(at, self.numbers, self.distance[rows], self.error[rows])
+
+    @property
+    def value(self) -> FloatArray:
+        """The quantiles; NaN where the estimated number of records is not positive."""
+        first, last = self._crossings(0)
+        return np.where(self.distance[:, -1] > 0, self.numbers[(first + last) // 2], np.nan)
+
+    def interval(self, z: float) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the intervals; where nothing is told, the first and the last value."""
+        first, last = self._crossings(z)
+        return self.numbers[first], self.numbers[last]
+
+    def _crossings(self, z: float) -> tuple[IntArray, IntArray]:
+        last = self.numbers.size - 1
+        may_reach, may_miss = self.distance + z * self.error >= 0, self.distance - z * self.error < 0
+        missed = np.where(may_miss.any(axis=1), last + 1 - np.argmax(may_miss[:, ::-1], axis=1), 0)
+        return np.argmax(may_reach, axis=1), np.minimum(missed, last)
+
+
+@dataclass(frozen=True, eq=False)
 class Answer(Drawn):
-    """One figure for each group. `value`, `standard_error` and `interval()` are arrays in the same order."""
+    """One figure for each group. `value`, `standard_error` and `interval()` are arrays in the same order.
+
+    Quantiles of a column of texts or bins are places in its order; `marks` are the values there, and rows and tables
+    have these.
+    """
 
     keys: tuple[Key, ...]
     value: FloatArray
@@ -103,6 +165,8 @@ class Answer(Drawn):
     notes: tuple[str, ...] = ()
     quotient: Quotient | None = None
     figure: str = ""  # the column that names the figure of a row, where there are several
+    quantiles: tuple[Quantile, ...] = ()
+    marks: tuple[Any, ...] = ()  # none where figures are numbers
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -122,13 +186,15 @@ class Answer(Drawn):
             ends = self.quotient.interval(z)
             is_quotient = ~np.isnan(self.quotient.bottom)
             lower, upper = np.where(is_quotient, ends[0], lower), np.where(is_quotient, ends[1], upper)
+        for quantile in self.quantiles:
+            lower[quantile.at], upper[quantile.at] = quantile.interval(z)
         if self.method == "inverse":
             return lower, upper
         return np.clip(lower, 0, self.most), np.clip(upper, 0, self.most)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each group; None where no figure or error bar can be given."""
-        columns = {name: _without_nan(column) for name, column in self.numbers().items()}
+        columns = self.figures()
         return [
             dict(zip(self.by, group, strict=True)) | {name: column[k] for name, column in columns.items()}
             for k, group in enumerate(self.groups)
@@ -138,7 +204,10 @@ class Answer(Drawn):
         """Return the rows as an Arrow table; null where no figure or error bar can be given."""
         import pyarrow as pa
 
-        numbers = {name: pa.array(column, mask=np.isnan(column)) for name, column in self.numbers().items()}
+        if self.marks:
+            numbers = {name: pa.array(column, _arrow_type(name)) for name, column in self.figures().items()}
+        else:
+            numbers = {name: pa.array(column, mask=np.isnan(column)) for name, column in self.numbers().items()}
         return pa.table(dict(zip(self.by, (key.to_arrow() for key in self.keys), strict=True)) | numbers)
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,6 +222,12 @@ class Answer(Drawn):
         """Return the figures with error bars."""
         from sfumato.show.plots import error_bars, subtitle_of
 
+        if self.marks:
+            raise UsageError(
+                "These quantiles are texts, which have no axis to be drawn on.",
+                "Draw the distribution function that they are read off: release.distribution(...).plot(), or "
+                "sfumato distribution ... --plot FILE",
+            )
         table, by = self.to_arrow(), [name for name in self.by if name != self.figure]
         if self.figure:
             table = table.rename_columns(["figure" if name == self.figure else name for name in table.column_names])
@@ -166,6 +241,14 @@ class Answer(Drawn):
         """Return the figures by name, as arrays; NaN where none can be given."""
         return dict(zip(NUMBERS, (self.value, self.standard_error, *self.interval()), strict=True))
 
+    def figures(self) -> dict[str, list[Any]]:
+        """Return the figures by name, places as the values there; None where none can be given."""
+        columns = {name: _without_nan(column) for name, column in self.numbers().items()}
+        if not self.marks:
+            return columns
+        texts = [label(mark) for mark in self.marks]
+        return {name: [None if x is None else texts[int(x)] for x in column] for name, column in columns.items()}
+
     def __repr__(self) -> str:
         more = self.value.size - SHOWN
         rest = (
@@ -173,9 +256,10 @@ class Answer(Drawn):
             if more > 0
             else ""
         )
-        numbers = zip(*(column[:SHOWN].tolist() for column in self.numbers().values()), strict=True)
+        numbers = zip(*(column[:SHOWN] for column in self.figures().values()), strict=True)
         lines = [
-            f"{', '.join(label(v) for v in group) or 'all'}: {value:,.5g} ± {error:,.5g} [{low:,.5g}, {high:,.5g}]"
+            f"{', '.join(label(v) for v in group) or 'all'}: {_told(value)} ± {_told(error)} "
+            f"[{_told(low)}, {_told(high)}]"
             for group, (value, error, low, high) in zip(self.groups, numbers, strict=False)
         ]
         return f"Answer({self.method}, {self.target}, {self.level:.0%})\n" + "\n".join(lines) + rest
@@ -251,6 +335,15 @@ def _place_in(values: Iterable[Any]) -> Callable[[Any], tuple[bool, bool, Any]]:
         return False, False, bin_place(value) if binned else value
 
     return place
+
+
+def _arrow_type(name: str) -> str:
+    """Return the type of a figure of an answer whose figures are texts."""
+    return "double" if name == "standard_error" else "string"
+
+
+def _told(figure: float | str | None) -> str:
+    return figure if isinstance(figure, str) else "nan" if figure is None else f"{figure:,.5g}"
 
 
 def _without_nan(column: FloatArray) -> list[float | None]:

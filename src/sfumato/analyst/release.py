@@ -87,14 +87,34 @@ class Release(CountedRelease, Result):
     ) -> Answer:
         """Answer one SELECT over the table `release`, with standard errors and intervals.
 
-        COUNT(*), SUM(x), AVG(x) of an untouched numeric column, quotients of counts and sums, and shares, COUNT(*) /
-        SUM(COUNT(*)) OVER (PARTITION BY ...), several in a query; any WHERE over untouched and randomized columns;
-        GROUP BY with CUBE, ROLLUP and GROUPING SETS; ORDER BY; LIMIT. `weight` names a column of survey weights.
+        COUNT(*), SUM(x), AVG(x) of a numeric column, randomized or not, quotients of counts and sums, and shares,
+        COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY ...), several in a query; QUANTILE(x, 0.9) and MEDIAN(x) of a
+        randomized column; any WHERE over untouched and randomized columns; GROUP BY with CUBE, ROLLUP and GROUPING
+        SETS; ORDER BY; LIMIT. `weight` names a column of survey weights.
         Everything else is refused by name. `method`: "classical" for that estimate of a release by groups.
         """
         from sfumato.analyst.sql import sql
 
         return sql(self, query, weight=weight, method=method, target=target, level=level)
+
+    def distribution(
+        self,
+        column: str,
+        by: str | Sequence[str] = (),
+        where: str = "",
+        *,
+        weight: str = "",
+        target: Target = "table",
+        level: float = 0.95,
+    ) -> Answer:
+        """Return the share of the records at or below each value of a randomized column, with pointwise intervals.
+
+        Its values must be numbers or bins, or in an order that the policy declares. `by` and `where` may name any
+        columns; `weight` names a column of survey weights.
+        """
+        from sfumato.analyst.distribution import distribution
+
+        return distribution(self, column, by, where, weight=weight, target=target, level=level)
 
     def table(
         self,

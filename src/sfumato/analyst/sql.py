@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from sfumato.analyst.answer import (
     ALL,
-    NO_ROW,
     Answer,
     Estimator,
     Key,
     Quotient,
     Target,
     check_method,
-    scattered,
     sorted_key,
     value_order,
 )
-from sfumato.analyst.ask.cells import Estimates, Partition, PartTotals, Question, Source, cells_of
-from sfumato.analyst.ask.conditions import (
-    check_numbers,
-    column_names,
-    counted,
-    not_too_deep,
-    split_condition,
-    unknown_values,
-    unseen_values,
-)
-from sfumato.analyst.ask.query import NUMERIC, Measure, Query, parse_query
-from sfumato.analyst.counting.counts import CountedRelease, Counting
-from sfumato.analyst.randomized.figures import hidden_columns, source_of
-from sfumato.errors import SingularMatrix, UsageError
-from sfumato.release.reading import manifest_types, quoted
+from sfumato.analyst.ask.cells import Partition
+from sfumato.analyst.ask.conditions import not_too_deep
+from sfumato.analyst.ask.numbers import check_texts, check_weight, check_weights
+from sfumato.analyst.ask.query import Columns, Measure, Query, parse_query
+from sfumato.analyst.ask.scale import Scale
+from sfumato.analyst.asked import Asked, Part
+from sfumato.analyst.counting.counts import CountedRelease
+from sfumato.analyst.measures import FIGURES, QUANTILE_NOTE, Found, edge_notes, missing_notes
+from sfumato.analyst.randomized.figures import hidden_columns
+from sfumato.errors import UsageError
+from sfumato.release.reading import manifest_types
 from sfumato.values.arrays import FloatArray, IntArray
-from sfumato.values.text import meant
 
 FIGURE = "figure"
 """The column that names the figure of a row, where a query asks for several."""
-FIGURES = 7
-"""Numbers of a figure: its value, its standard error, and the five of a quotient."""
-NEGLIGIBLE = 1e-9
-"""Of what was summed: a total below that is nothing but rounding, and nothing can be divided by it."""
 
 
 @not_too_deep
@@ -62,24 +51,27 @@ def sql(
         raise UsageError("A query is answered by `inverse` or `classical`.", "Other estimators are for counts: --by")
     check_method(release, method, target, level)
     hidden, types = hidden_columns(release), manifest_types(release)
-    query = parse_query(text, types, hidden)
-    _check_numbers(release, query, weight, types, tuple(hidden))
-    asked = _Asked.of(release, query, weight, target, method)
-    if weight:
-        _check_weights(release, weight, asked.question.condition.rows)
-    try:
-        parts = [asked.part(names) for names in query.sets]
-    except SingularMatrix as problem:
-        raise SingularMatrix(
-            problem.message, "Ask for counts with --by and --method em: they need no inverse."
-        ) from None
+    scale = None if release.manifest.in_buckets else cache(partial(Scale.of, release))
+    query = parse_query(text, Columns(types, hidden, scale))
+    marks = _marks(query)
+    check_weight(release, weight, types, tuple(hidden))
+    _check_summed(release, query, types)
+    asked = Asked.of(release, query, weight, target, method)
+    check_weights(release, weight, asked.question.condition.rows)
+    parts = [asked.part(names) for names in query.sets]
     names = tuple(measure.name for measure in query.measures)
     keys = [_joined(name, [(part.keys.get(name), part.rows) for part in parts]) for name in query.by]
-    numbers = np.concatenate([part.numbers for part in parts], axis=2)
+    found = [Found.joined([_found(part, measure) for part in parts]) for measure in query.measures]
+    numbers = np.stack([each.numbers for each in found])
     rows = _ordered(query, keys, numbers[:, 0])
     keys = [key.take(np.repeat(rows, len(names))) for key in keys]
     value, error, *quotient = numbers[:, :, rows].transpose(1, 2, 0).reshape(FIGURES, -1)
     figure = _unused(FIGURE, query.by) if len(names) > 1 else ""
+    quantiles = [
+        each.quantile.take(rows, np.arange(rows.size) * len(names) + k)
+        for k, each in enumerate(found)
+        if each.quantile is not None
+    ]
     return Answer(
         (*keys, Key(figure, names, np.tile(np.arange(len(names)), rows.size))) if figure else tuple(keys),
         value,
@@ -89,187 +81,35 @@ def sql(
         method,
         target,
         level,
-        (*asked.warnings(parts), *_notes(query, value, parts), *asked.source.notes(asked.question)),
+        (*asked.warnings(parts), *_notes(query, value, parts, found), *asked.source.notes(asked.question)),
         Quotient(*quotient),
         figure,
+        tuple(quantiles),
+        marks,
     )
 
 
-def _check_numbers(
-    release: CountedRelease, query: Query, weight: str, types: dict[str, str], randomized: tuple[str, ...]
-) -> None:
-    """Raise unless the weight is an untouched column, and what is summed is a number, in text or not."""
-    if weight and (weight not in types or weight in randomized):
-        weighing = [name for name in types if name not in randomized]
-        raise UsageError(f"There is no untouched column {weight!r} to weigh by.", meant(weight, weighing, "There are"))
-    if weight and not types[weight].startswith((*NUMERIC, "string")):
+def _found(part: Part, measure: Measure) -> Found:
+    tally = part.figures.tally
+    partition = Partition.of(tally.keys, tally.groups, part.cells, measure.partition or ())
+    return Found.of(part.figures, measure, partition, part.shown)
+
+
+def _marks(query: Query) -> tuple[Any, ...]:
+    """Return the values that figures are places of, none where they are numbers; raise if some are and some are not."""
+    marks = {m.scales[0].marks if m.quantile and not m.scales[0].are_numbers else () for m in query.measures}
+    if len(marks) > 1:
+        text = next(m.text for m in query.measures if m.quantile and not m.scales[0].are_numbers)
         raise UsageError(
-            f"{weight!r} is of type {types[weight]}: it cannot be a weight.",
-            "Name a column of numbers: --weight COLUMN",
+            f"{text} is a text, and another figure of the query is not, or is one of other texts.",
+            "Ask for it in a query of its own.",
         )
-    summed = {name for measure in query.measures for total in measure.totals for name in total.columns}
-    for name in sorted(summed | ({weight} if weight else set())):
-        if types[name] == "string":
-            try:
-                check_numbers(release, name)
-            except UsageError as problem:
-                raise UsageError(problem.message, f"Name a column of numbers, or count instead: --by {name}") from None
+    return marks.pop()
 
 
-def _check_weights(release: CountedRelease, weight: str, where: str) -> None:
-    """Raise unless every record that is asked about has a weight, and none is negative or infinite."""
-    number = f"CAST({quoted(weight)} AS DOUBLE)"
-    wrong = {
-        "no weight": f"{number} IS NULL",
-        "a negative weight": f"{number} < 0",
-        "a weight that is not finite": f"NOT isfinite({number})",
-    }
-    asked = Counting((), tuple((f"count(*) FILTER (WHERE {sql})", "sum") for sql in wrong.values()), where)
-    (counts,) = counted(release, asked, "")
-    for what, rows in zip(wrong, counts, strict=True):
-        if rows:
-            raise UsageError(
-                f"{rows:,} published record(s) have {what} ({weight!r}): an estimate would silently leave them out or "
-                "take them off.",
-                f"Say in the query which records are meant, e.g. WHERE {quoted(weight)} >= 0"
-                + (f" AND {quoted(weight)} < 1e300." if "finite" in what else "."),
-            )
-
-
-# --- one grouping set -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The answer of one grouping set, one row for each group and cell."""
-
-    figures: Estimates
-    keys: dict[str, Key]
-    rows: int
-    numbers: FloatArray  # [measures, FIGURES, rows]
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """A query to a release."""
-
-    query: Query
-    question: Question
-    source: Source
-
-    @classmethod
-    def of(cls, release: CountedRelease, query: Query, weight: str, target: Target, method: Estimator) -> _Asked:
-        """Return a query with what its estimates come from."""
-        source = source_of(release, {*query.by, *column_names(query.where)})
-        condition = split_condition(release, query.where, source.domain)
-        totals = tuple(number for measure in query.measures for number in measure.totals)
-        products = tuple(a * b for measure in query.measures for a in measure.totals for b in measure.totals)
-        classical = method == "classical"
-        question = Question(release, query.by, query.sets, condition, totals, products, weight, target, classical)
-        return cls(query, question, source)
-
-    def part(self, names: tuple[str, ...]) -> _Part:
-        """Return the answer of a grouping set."""
-        release, cells = self.question.release, cells_of(self.source.domain, names)
-        self.source.require_inverse(self.question, names)
-        figures = self.source.figures(self.question, names, cells.under(self.question.condition), cells.size)
-        order, tally = cells.in_order(release), figures.tally
-        shown = order[figures.possible[order]]
-        partitions = [Partition.of(tally.keys, tally.groups, cells, m.partition or ()) for m in self.query.measures]
-        numbers = [
-            evaluate(figures, measure, partition, shown)
-            for measure, partition in zip(self.query.measures, partitions, strict=True)
-        ]
-        keys = cells.keys(tally.keys, tally.groups, shown, release)
-        return _Part(figures, keys, tally.groups * shown.size, np.stack(numbers))
-
-    def warnings(self, parts: Sequence[_Part]) -> list[str]:
-        """Return what is odd about the condition: nobody can satisfy it, or no row does."""
-        condition, domain, tallies = self.question.condition, self.source.domain, [part.figures.tally for part in parts]
-        selected = [condition.selected(pattern) for tally in tallies for pattern in tally.patterns]
-        warnings = []
-        if condition.values and not any(values.any() for values in selected):
-            warnings.append(f"No value of {domain.name!r} satisfies the condition.")
-        warnings += unknown_values(self.query.where, domain)
-        if condition.rows and not any(tally.records.any() for tally in tallies):
-            warnings += [NO_ROW, *unseen_values(self.question.release, self.query.where)]
-        if {*self.query.by, *condition.columns} & set(domain.names):
-            for tally in tallies:
-                warnings += scattered([key.name for key in tally.keys], tally.records)
-        return warnings
-
-
-# --- the figures of a grouping set ------------------------------------------------------------------------------------
-
-
-def evaluate(figures: Estimates, measure: Measure, partition: Partition, shown: IntArray) -> FloatArray:
-    """Return value, standard error and the quotient's numbers of every group and cell that is shown, [FIGURES, rows].
-
-    The latter are NaN where it is none; so are value and error where a number is infinite.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        found = _evaluated(figures, measure, partition, shown)
-    found[:2, ~np.isfinite(found[0])] = np.nan
-    return found
-
-
-def _evaluated(figures: Estimates, measure: Measure, partition: Partition, shown: IntArray) -> FloatArray:
-    top, variance = figures.total(measure.top), figures.covariance(measure.top, measure.top)
-    slack, f = figures.slack(measure.top), measure.factor
-    if not measure.is_quotient:
-        value, error = f * top, abs(f) * (np.sqrt(np.maximum(variance, 0)) + slack)
-        found = np.full((FIGURES, top[:, shown].size), np.nan)
-        found[:2] = value[:, shown].ravel(), error[:, shown].ravel()
-        return found
-    if measure.bottom is not None:
-        below = PartTotals(
-            figures.total(measure.bottom),
-            figures.covariance(measure.top, measure.bottom),
-            figures.covariance(measure.bottom, measure.bottom),
-            figures.slack(measure.bottom),
-        )
-        nothing = NEGLIGIBLE * np.repeat(figures.magnitude(measure.bottom)[:, None], top.shape[1], axis=1)
-    else:
-        below = figures.of_parts(measure.top, partition)
-        each = NEGLIGIBLE * figures.magnitude(measure.top)[:, None] / top.shape[1]
-        nothing = partition.sums(np.repeat(each, top.shape[1], axis=1))
-    bottom = np.where(np.abs(below.total) <= nothing, 0, below.total)
-    parts = [f * top, bottom, f**2 * variance, f * below.covariance, below.variance, abs(f) * slack, below.slack]
-    *numbers, top_slack, bottom_slack = (array[:, shown].ravel() for array in parts)
-    return _quotient_figure(widened(Quotient(*numbers), top_slack, bottom_slack))
-
-
-def widened(q: Quotient, top: FloatArray, bottom: FloatArray) -> Quotient:
-    """Return a quotient whose top and bottom may be off by so much, besides what chance does.
-
-    For every r, with d the standard error of top - r bottom by chance, its interval needs d + top + |r| bottom. Its
-    square is at most (1 + e) d^2 + (1 + 1/e) ((1 + k) top^2 + (1 + 1/k) r^2 bottom^2) for all e, k > 0, with equality
-    at the estimated r for e = (top + |r| bottom)/d and k = |r| bottom/top.
-    """
-    if not (top.any() or bottom.any()):
-        return q
-    with np.errstate(divide="ignore", invalid="ignore"):
-        r = np.abs(np.where(q.bottom > 0, q.top / q.bottom, 1))
-        chance = np.sqrt(np.maximum(q.top_variance - 2 * r * q.covariance + r**2 * q.bottom_variance, 0))
-        e = np.clip((top + r * bottom) / chance, 0.01, 100)
-        k = np.clip(r * bottom / top, 0.01, 100)
-    e, k = (np.where(np.isnan(each), 1, each) for each in (e, k))
-    return Quotient(
-        q.top,
-        q.bottom,
-        (1 + e) * q.top_variance + (1 + 1 / e) * (1 + k) * top**2,
-        (1 + e) * q.covariance,
-        (1 + e) * q.bottom_variance + (1 + 1 / e) * (1 + 1 / k) * bottom**2,
-    )
-
-
-def _quotient_figure(q: Quotient) -> FloatArray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(q.bottom > 0, q.top / q.bottom, np.nan)
-        variance = q.top_variance - 2 * value * q.covariance + value**2 * q.bottom_variance
-        error = np.sqrt(np.maximum(variance, 0)) / q.bottom
-    nothing = np.where(np.isnan(error) & ~np.isnan(value), np.nan, 0)  # no error is known, so there are no ends
-    return np.stack([value, error, *(array + nothing for array in vars(q).values())])
+def _check_summed(release: CountedRelease, query: Query, types: Mapping[str, str]) -> None:
+    """Raise unless what is summed of untouched columns is a number, in text or not."""
+    check_texts(release, sorted({n for m in query.measures for total in m.totals for n in total.columns}), types)
 
 
 # --- the rows of the answer -------------------------------------------------------------------------------------------
@@ -320,11 +160,15 @@ def _unused(name: str, columns: Sequence[str]) -> str:
     return name
 
 
-def _notes(query: Query, shown: FloatArray, parts: Sequence[_Part]) -> list[str]:
+def _notes(query: Query, shown: FloatArray, parts: Sequence[Part], found: Sequence[Found]) -> list[str]:
     quotients = [measure.is_quotient for measure in query.measures]
     notes = list(dict.fromkeys(note for part in parts for note in part.figures.notes()))
-    if all(quotients):
+    if all(measure.is_quotient or measure.quantile for measure in query.measures):
         notes = [note for note in notes if not note.startswith("Unbiased")]
+    if any(measure.quantile for measure in query.measures):
+        notes.append(QUANTILE_NOTE)
+    notes += missing_notes(scale for measure in query.measures for scale in measure.scales)
+    notes += edge_notes(query.measures, found)
     if any(quotients):
         notes.append("A quotient of two estimates is unbiased only nearly; its interval is Fieller's.")
     if np.isnan(shown).any():

@@ -1,10 +1,10 @@
-"""The analyst's commands: estimate, associate, power."""
+"""The analyst's commands: estimate, distribution, associate, power."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,9 @@ from sfumato.cli.base import (
 from sfumato.errors import UsageError
 from sfumato.values.text import table
 
+if TYPE_CHECKING:
+    from sfumato.analyst.answer import Answer
+
 SMALL = 5
 """Numbers below are shown with more digits: shares, averages, small counts."""
 
@@ -30,6 +33,9 @@ Columns = Annotated[list[str] | None, typer.Option("--by", help="Columns to grou
 Where = Annotated[str, typer.Option("--where", help="A condition; on untouched columns, if others are randomized.")]
 Target = Annotated[str, typer.Option("--target", help="Intervals for this table, or for the population.")]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
+AnyWhere = Annotated[str, typer.Option("--where", help="A condition on any columns.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="A new file: .csv, .json, .parquet or .arrow.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")]
 
 
 def estimate(
@@ -48,12 +54,8 @@ def estimate(
     truth: Annotated[
         Path | None, typer.Option("--truth", help="The table that was published: how near do the estimates come?")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A new file: .csv, .json, .parquet or .arrow.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="A new picture with error bars: .svg, .png, .pdf or .html.")
-    ] = None,
+    output: Output = None,
+    plot: Plot = None,
     engine: Engine = "embedded",
     master: Master = None,
     conf: Conf = None,
@@ -78,16 +80,31 @@ def estimate(
             tell(nearness(opened, truth, columns, method=method, level=level), as_json)  # type: ignore[arg-type]
             return
         answer = opened.sql(query, weight=weight, **how) if query else opened.count(columns, where, **how)
-    if output is not None:
-        answer.save(output)
-    if plot is not None:
-        answer.plot(plot, query or ", ".join(["counts", *(f"by {name}" for name in answer.by[:1])]))
-    if as_json:
-        print_json(answer.to_dict())
-        return
-    numbers = answer.numbers()
-    figures = zip(*(map(_number, column) for column in numbers.values()), strict=True)
-    _print_table(answer.by, answer.groups, list(numbers), figures, answer.notes)
+    title = query or ", ".join(["counts", *(f"by {name}" for name in answer.by[:1])])
+    _tell_answer(answer, title, output, plot, as_json)
+
+
+def distribution(
+    release: ReleasePath,
+    column: Annotated[str, typer.Argument(help="A randomized column of numbers, of bins, or in a declared order.")],
+    by: Columns = None,
+    where: AnyWhere = "",
+    weight: Annotated[str, typer.Option("--weight", help="A column of survey weights.")] = "",
+    target: Target = "table",
+    level: Level = 0.95,
+    output: Output = None,
+    plot: Plot = None,
+    engine: Engine = "embedded",
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate the share of the records at or below each value of a randomized column, with intervals."""
+    how: dict[str, Any] = {"target": target, "level": level}
+    with opened_release(release, engine, master, conf) as opened:
+        columns = split_names(by or [], opened.askable_names)
+        answer = opened.distribution(column, columns, where, weight=weight, **how)
+    _tell_answer(answer, f"share of the records at or below each {column}", output, plot, as_json)
 
 
 def associate(
@@ -135,7 +152,7 @@ def associate(
 def power(
     release: ReleasePath,
     by: Columns = None,
-    where: Annotated[str, typer.Option("--where", help="A condition on any columns.")] = "",
+    where: AnyWhere = "",
     share: Annotated[
         float | None, typer.Option("--share", help="What share a cell is assumed to have; else the release's.")
     ] = None,
@@ -165,6 +182,20 @@ def power(
     _print_table(found.by, found.groups, shown, figures, found.notes)
 
 
+def _tell_answer(answer: Answer, title: str, output: Path | None, plot: Path | None, as_json: bool) -> None:
+    """Write an answer and its picture where that is asked, and print it."""
+    if output is not None:
+        answer.save(output)
+    if plot is not None:
+        answer.plot(plot, title)
+    if as_json:
+        print_json(answer.to_dict())
+        return
+    columns = answer.figures()
+    figures = zip(*(map(_number, column) for column in columns.values()), strict=True)
+    _print_table(answer.by, answer.groups, list(columns), figures, answer.notes)
+
+
 def _print_table(
     by: Sequence[str],
     groups: Iterable[Sequence[Any]],
@@ -179,9 +210,11 @@ def _print_table(
     print_lines(notes)
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | str | None) -> str:
     if value is None or value != value:
         return "-"
+    if isinstance(value, str):
+        return value
     return f"{value:,.1f}" if abs(value) >= SMALL else f"{value:.4f}"
 
 

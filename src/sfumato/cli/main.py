@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.analyst import associate, estimate, power
+from sfumato.cli.analyst import associate, distribution, estimate, power
 from sfumato.cli.auditor import audit, compare, report
 from sfumato.cli.base import (
     Conf,
@@ -357,6 +357,7 @@ COMMANDS = (
     (risk, "sfumato risk patients.parquet policy.toml --keep age=0.5 --keep zip=0.2"),
     (publish, "sfumato publish patients.parquet policy.toml -o release/"),
     (estimate, "sfumato estimate release/ --by diagnosis --where \"sex = 'F'\""),
+    (distribution, "sfumato distribution release/ pain --by sex"),
     (associate, "sfumato associate release/ --between sex,diagnosis"),
     (power, "sfumato power release/ --by diagnosis --where \"sex = 'F'\" --share 0.01"),
     (audit, "sfumato audit patients.parquet release/ --policy policy.toml"),

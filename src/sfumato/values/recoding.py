@@ -299,7 +299,7 @@ def _plain(number: float) -> str:
 
 # --- labels read back: the order of bins is not that of their texts ---------------------------------------------------
 
-BIN = re.compile(r"< (?P<below>\S+)|>= (?P<least>\S+)|\[(?P<low>\S+), \S+\)")
+BIN = re.compile(r"< (?P<below>\S+)|>= (?P<least>\S+)|\[(?P<low>\S+), (?P<high>\S+)\)")
 """How `Bins` labels a bin: of numbers, or of dates (which are in the order of their texts)."""
 
 PERIOD = re.compile(r"\d{4}(-Q[1-4]|-\d{2})?")
@@ -326,6 +326,21 @@ def are_periods(values: Iterable[Any]) -> bool:
     """
     known = [value for value in values if value is not None]
     return bool(known) and all(isinstance(value, str) and PERIOD.fullmatch(value) for value in known)
+
+
+def bin_ends(label: str) -> tuple[float, float] | None:
+    """Return the ends of a bin of numbers, infinite where it has none; None for a bin of dates.
+
+    >>> bin_ends("[20, 30)"), bin_ends("< 18"), bin_ends(">= 2019-01-01")
+    ((20.0, 30.0), (-inf, 18.0), None)
+    """
+    found = BIN.fullmatch(label)
+    if found is None:
+        return None
+    try:
+        return float(found["least"] or found["low"] or "-inf"), float(found["below"] or found["high"] or "inf")
+    except ValueError:
+        return None
 
 
 def bin_place(label: str) -> Place:

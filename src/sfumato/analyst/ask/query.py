@@ -4,6 +4,7 @@
     SELECT AVG(income) FROM release WHERE diagnosis IN ('flu', 'HIV')
     SELECT sex, diagnosis, COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY sex) AS share FROM release
     GROUP BY sex, diagnosis ORDER BY share DESC
+    SELECT sex, AVG(pain), QUANTILE(pain, 0.9) FROM release GROUP BY sex            of a randomized column itself
 
 Nothing of the text reaches the engine as it is: conditions and columns are rebuilt from their checked parts, so a query
 can read the release's own rows and nothing else.
@@ -11,7 +12,7 @@ can read the release's own rows and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -19,6 +20,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from sfumato.analyst.ask.scale import Scale
 from sfumato.analyst.ask.where import NUMBERS, no_column, reason
 from sfumato.analyst.counting.tally import Number
 from sfumato.errors import UsageError
@@ -36,19 +38,29 @@ INSTEAD = {
     "windows": "Only SUM(COUNT(*)) OVER (...) is known, for shares.",
 }
 POSSIBLE = (
-    "COUNT(*), SUM(column), AVG(column), quotients of counts and sums, and shares, "
-    "COUNT(*) / SUM(COUNT(*)) OVER (), can. A median, a least or a largest value is read off counts by the column: "
-    "SELECT age, COUNT(*) FROM release GROUP BY age."
+    "COUNT(*), SUM(column), AVG(column), quotients of counts and sums, shares, COUNT(*) / SUM(COUNT(*)) OVER (), and "
+    "of a randomized column QUANTILE(column, 0.5) and MEDIAN(column), can. A least or a largest value, and a median of "
+    "a column that is not randomized, is read off counts by the column: SELECT age, COUNT(*) FROM release GROUP BY age."
 )
 NUMERIC = (*NUMBERS, "bool")
 MOST_SETS = 64
 
 
 @dataclass(frozen=True)
-class Measure:
-    """What is asked of each group: `factor` times a total, or times the quotient of two totals.
+class Columns:
+    """The columns of a release that a query may name."""
 
-    The bottom of a share is the total of all groups that have the same values in the columns of `partition`.
+    types: Mapping[str, str]
+    hidden: Mapping[str, str]  # those that are not told row by row, each with the reason
+    scale: Callable[[str], Scale] | None  # of a hidden one; None where their own values cannot be summed
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is asked of each group: `factor` times a total, or times the quotient of two totals; or a quantile.
+
+    The bottom of a share is the total of all groups that have the same values in the columns of `partition`. A quantile
+    is at the share `quantile` of what is summed; `scales` are of the hidden columns whose own values are asked for.
     """
 
     name: str
@@ -57,6 +69,8 @@ class Measure:
     bottom: Number | None = None
     partition: tuple[str, ...] | None = None
     factor: float = 1.0
+    quantile: float | None = None
+    scales: tuple[Scale, ...] = ()
 
     @property
     def totals(self) -> tuple[Number, ...]:
@@ -81,21 +95,26 @@ class Query:
     limit: int | None
     offset: int
 
+    @property
+    def scaled(self) -> frozenset[str]:
+        """The hidden columns whose own values are asked for."""
+        return frozenset(scale.column for measure in self.measures for scale in measure.scales)
 
-def parse_query(text: str, columns: Mapping[str, str], hidden: Mapping[str, str]) -> Query:
-    """Return a query, checked against the release's columns and their types; `hidden` says of some why they are."""
+
+def parse_query(text: str, columns: Columns) -> Query:
+    """Return a query, checked against the release's columns and their types."""
     if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
         raise UsageError("The query holds a broken character.", EXAMPLE)
     try:
-        return _parsed(text, columns, hidden)
+        return _parsed(text, columns)
     except RecursionError:
         raise UsageError("The query is nested too deeply.", EXAMPLE) from None
 
 
-def _parsed(text: str, columns: Mapping[str, str], hidden: Mapping[str, str]) -> Query:
+def _parsed(text: str, columns: Columns) -> Query:
     select = _select(text)
     _check_source(select)
-    shown, measures = _outputs(select, columns, hidden)
+    shown, measures = _outputs(select, columns)
     sets = _grouping_sets(select, columns)
     by = tuple(dict.fromkeys(name for names in sets for name in names))
     if set(shown) - set(by):
@@ -164,9 +183,7 @@ def _check_source(select: exp.Select) -> None:
 # --- what is selected -------------------------------------------------------------------------------------------------
 
 
-def _outputs(
-    select: exp.Select, columns: Mapping[str, str], hidden: Mapping[str, str]
-) -> tuple[tuple[str, ...], tuple[Measure, ...]]:
+def _outputs(select: exp.Select, columns: Columns) -> tuple[tuple[str, ...], tuple[Measure, ...]]:
     shown, measures = [], []
     for item in select.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
@@ -175,72 +192,109 @@ def _outputs(
                 raise UsageError(f"{item.sql(dialect='duckdb')}: groups keep the names of their columns.", EXAMPLE)
             shown.append(_column(inner, columns))
         else:
-            measures.append(_measure(inner, item.alias, columns, hidden))
+            measures.append(_measure(inner, item.alias, columns))
     if not measures:
         raise UsageError("A query asks for a figure; this one has none.", EXAMPLE)
     return tuple(dict.fromkeys(shown)), tuple(measures)
 
 
-def _measure(node: exp.Expression, alias: str, columns: Mapping[str, str], hidden: Mapping[str, str]) -> Measure:
+def _measure(node: exp.Expression, alias: str, columns: Columns) -> Measure:
     text = node.sql(dialect="duckdb")
     factor, inner = _factor(node)
-    number = _total(inner, columns, hidden)
+    number = _total(inner, columns)
     if number is not None:
-        name = "_".join(["sum", *number.columns]) if number.columns else "count"
-        return Measure(alias or name, text, number, factor=factor)
+        name = f"sum_{_column(inner.this, columns)}" if isinstance(inner, exp.Sum) else "count"
+        return Measure(alias or name, text, number, factor=factor, scales=_scales_in(columns, inner))
     if isinstance(inner, exp.Avg):
-        name = _numeric_column(inner, columns, hidden)
-        return Measure(alias or f"average_{name}", text, Number(columns=(name,)), Number(known=(name,)), factor=factor)
+        name, top, bottom = _numeric_column(inner, columns)
+        return Measure(alias or f"average_{name}", text, top, bottom, factor=factor, scales=_scales_in(columns, inner))
+    if isinstance(inner, exp.Median | exp.Quantile | exp.PercentileDisc) and factor == 1:
+        return _quantile(inner, alias, text, columns)
     if isinstance(inner, exp.Div):
-        return _quotient(inner, alias, text, factor, columns, hidden)
+        return _quotient(inner, alias, text, factor, columns)
     raise _refused(text)
 
 
-def _quotient(
-    node: exp.Div, alias: str, text: str, factor: float, columns: Mapping[str, str], hidden: Mapping[str, str]
-) -> Measure:
+def _quotient(node: exp.Div, alias: str, text: str, factor: float, columns: Columns) -> Measure:
     """Return a share, COUNT(*) / SUM(COUNT(*)) OVER (...), or the quotient of two totals."""
     more, top_node = _factor(node.this)
     less, bottom_node = _factor(node.expression)
-    top = _total(top_node, columns, hidden)
+    top = _total(top_node, columns)
     if top is None or less == 0:
         raise _refused(text)
     if isinstance(bottom_node, exp.Literal) and not bottom_node.is_string and float(bottom_node.name):
-        return replace(
-            _measure(top_node, alias, columns, hidden), text=text, factor=factor * more / float(bottom_node.name)
-        )
+        return replace(_measure(top_node, alias, columns), text=text, factor=factor * more / float(bottom_node.name))
     scale = factor * more / less
     if not isinstance(bottom_node, exp.Window):
-        bottom = _total(bottom_node, columns, hidden)
+        bottom = _total(bottom_node, columns)
         if bottom is None:
             raise _refused(text)
-        return Measure(alias or "ratio", text, top, bottom, factor=scale)
+        scales = _scales_in(columns, top_node, bottom_node)
+        return Measure(alias or "ratio", text, top, bottom, factor=scale, scales=scales)
     if any(bottom_node.args.get(part) for part in ("order", "spec")):
         raise _refused(text)
     whole = bottom_node.this
     inside, summed = _factor(whole.this) if isinstance(whole, exp.Sum) else (0.0, whole)
-    if not inside or _total(summed, columns, hidden) != top:
+    if not inside or _total(summed, columns) != top:
         raise _refused(text)
     scale /= inside
     names = tuple(name for part in bottom_node.args.get("partition_by") or () for name in _names(part, columns))
-    return Measure(alias or "share", text, top, partition=names, factor=scale)
+    return Measure(alias or "share", text, top, partition=names, factor=scale, scales=_scales_in(columns, top_node))
 
 
-def _total(node: exp.Expression, columns: Mapping[str, str], hidden: Mapping[str, str]) -> Number | None:
+def _quantile(node: exp.Expression, alias: str, text: str, columns: Columns) -> Measure:
+    if not isinstance(node.this, exp.Column):
+        raise _refused(text)
+    name, share = _column(node.this, columns), 0.5
+    if not isinstance(node, exp.Median):
+        asked = node.args.get("quantile") or node.args.get("expression")
+        is_number = isinstance(asked, exp.Literal) and not asked.is_string
+        share = float(asked.name) if is_number and asked is not None else 0.0
+        if not 0 < share < 1:
+            raise UsageError(
+                f"{text}: a quantile is at one share, a number between 0 and 1.", f"E.g. QUANTILE({name}, 0.9)"
+            )
+    if name not in columns.hidden:
+        raise UsageError(
+            f"{name!r} is not randomized: {text} is not estimated.",
+            f"Read it off counts by the column: SELECT {name}, COUNT(*) FROM release GROUP BY {name}",
+        )
+    scale = _scale(name, columns)
+    scale.require_order()
+    name = f"median_{name}" if isinstance(node, exp.Median) else f"quantile_{name}_{share:g}"
+    return Measure(alias or name, text, Number(), quantile=share, scales=(scale,))
+
+
+def _scale(name: str, columns: Columns) -> Scale:
+    if columns.scale is None:
+        raise UsageError(
+            f"{name!r} {columns.hidden[name]}: its values cannot be summed or put in order there.",
+            f"Ask for counts by it (GROUP BY {name}) and weigh them yourself.",
+        )
+    return columns.scale(name)
+
+
+def _scales_in(columns: Columns, *totals: exp.Expression) -> tuple[Scale, ...]:
+    """Return the scales of the hidden columns that totals are of."""
+    names = dict.fromkeys(total.this.name for total in totals if isinstance(total.this, exp.Column))
+    return tuple(_scale(name, columns) for name in names if name in columns.hidden)
+
+
+def _total(node: exp.Expression, columns: Columns) -> Number | None:
     """Return the number that is summed by COUNT(*), COUNT(x) or SUM(x); None for anything else."""
     if isinstance(node, exp.Count) and not node.args.get("expressions"):
         if isinstance(node.this, exp.Star | exp.Literal):
             return Number()
         if isinstance(node.this, exp.Column):
             name = _column(node.this, columns)
-            if name in hidden:
+            if name in columns.hidden and columns.scale is None:
                 raise UsageError(
-                    f"COUNT({name}): {name!r} {hidden[name]}.",
+                    f"COUNT({name}): {name!r} {columns.hidden[name]}.",
                     f"Ask for COUNT(*) ... WHERE {name} IS NOT NULL instead.",
                 )
-            return Number(known=(name,))
+            return Number(scores=(_scale(name, columns).known(),)) if name in columns.hidden else Number(known=(name,))
     if isinstance(node, exp.Sum) and not isinstance(node.this, exp.Count | exp.Sum):
-        return Number(columns=(_numeric_column(node, columns, hidden),))
+        return _numeric_column(node, columns)[1]
     return None
 
 
@@ -265,7 +319,8 @@ def _refused(text: str) -> UsageError:
     return UsageError(f"{text} cannot be corrected for the randomization.", POSSIBLE)
 
 
-def _numeric_column(node: exp.Expression, columns: Mapping[str, str], hidden: Mapping[str, str]) -> str:
+def _numeric_column(node: exp.Expression, columns: Columns) -> tuple[str, Number, Number]:
+    """Return the column that is summed or averaged, what is summed of each record, and whether it has a number."""
     inner = node.this
     if not isinstance(inner, exp.Column):
         raise UsageError(
@@ -273,31 +328,30 @@ def _numeric_column(node: exp.Expression, columns: Mapping[str, str], hidden: Ma
             "A condition goes into WHERE, and records are counted: SELECT COUNT(*) FROM release WHERE age > 40",
         )
     name = _column(inner, columns)
-    if name in hidden:
+    if name in columns.hidden:
+        scale = _scale(name, columns)
+        scale.require_numbers()
+        return name, Number(scores=(scale.number(),)), Number(scores=(scale.known(),))
+    if not columns.types[name].startswith((*NUMERIC, "string")):  # a column of a CSV file may be a number in text
         raise UsageError(
-            f"{name!r} {hidden[name]}: its published values cannot be summed.",
-            f"Ask for counts by it (GROUP BY {name}) and weigh them yourself.",
-        )
-    if not columns[name].startswith((*NUMERIC, "string")):  # a column of a CSV file may be a number in text
-        raise UsageError(
-            f"{name!r} is of type {columns[name]}: it cannot be summed or averaged.",
+            f"{name!r} is of type {columns.types[name]}: it cannot be summed or averaged.",
             f"Ask for counts by it: GROUP BY {name}",
         )
-    return name
+    return name, Number(columns=(name,)), Number(known=(name,))
 
 
-def _column(node: exp.Column, columns: Mapping[str, str]) -> str:
+def _column(node: exp.Column, columns: Columns) -> str:
     if node.table and node.table.lower() != "release":
         raise UsageError(f"{node.sql(dialect='duckdb')} names another table.", EXAMPLE)
-    if node.name not in columns:
-        raise no_column(node.name, columns)
+    if node.name not in columns.types:
+        raise no_column(node.name, columns.types)
     return node.name
 
 
 # --- groups, order, limit ---------------------------------------------------------------------------------------------
 
 
-def _grouping_sets(select: exp.Select, columns: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+def _grouping_sets(select: exp.Select, columns: Columns) -> tuple[tuple[str, ...], ...]:
     """Return the grouping sets: those of every item of GROUP BY with those of every other."""
     group = select.args.get("group")
     if group is None:
@@ -312,7 +366,7 @@ def _grouping_sets(select: exp.Select, columns: Mapping[str, str]) -> tuple[tupl
     return tuple(tuple(dict.fromkeys(names)) for names in sets)
 
 
-def _sets_of(node: exp.Expression, columns: Mapping[str, str]) -> list[tuple[str, ...]]:
+def _sets_of(node: exp.Expression, columns: Columns) -> list[tuple[str, ...]]:
     if not isinstance(node, exp.Cube | exp.Rollup | exp.GroupingSets):
         return [_names(node, columns)]
     items = [_names(part, columns) for part in node.expressions]
@@ -326,7 +380,7 @@ def _sets_of(node: exp.Expression, columns: Mapping[str, str]) -> list[tuple[str
     return items
 
 
-def _names(node: exp.Expression, columns: Mapping[str, str]) -> tuple[str, ...]:
+def _names(node: exp.Expression, columns: Columns) -> tuple[str, ...]:
     """Return the column or columns of an item of GROUP BY."""
     if isinstance(node, exp.Paren | exp.Tuple):
         inner = node.expressions if isinstance(node, exp.Tuple) else [node.this]

@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.analyst.answer import Key, sorted_key
 from sfumato.analyst.ask.conditions import Condition, fetched
+from sfumato.analyst.ask.scale import Score
 from sfumato.analyst.counting.counts import CountedRelease, Counting
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.errors import ReleaseError, UsageError
@@ -34,16 +35,28 @@ MOST_CELLS = 30_000_000
 
 @dataclass(frozen=True)
 class Number:
-    """A number of each record: the survey weight to a power, times columns, counted where other columns are known."""
+    """A number of each record: the survey weight to a power, times columns, counted where other columns are known.
+
+    Scores are further factors, of what hidden columns have: no published row tells them, so no sum of rows has them.
+    """
 
     weight: int = 1
     columns: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()
 
     def __mul__(self, other: Number) -> Number:
         columns = self.columns + other.columns
         known = {*self.known, *other.known} - {*columns}  # a product with a missing factor is missing anyway
-        return Number(self.weight + other.weight, tuple(sorted(columns)), tuple(sorted(known)))
+        scores = self.scores + other.scores
+        return Number(self.weight + other.weight, tuple(sorted(columns)), tuple(sorted(known)), scores)
+
+    def score(self, domain: SensitiveDomain) -> FloatArray | None:
+        """Return the product of the scores for each code of a domain that has their columns; None where it is 1."""
+        product = np.ones(domain.size)
+        for score in self.scores:
+            product = product * score.over(domain)
+        return None if (product == 1).all() else product
 
     def each(self, weight: str) -> str:
         """Return it as SQL, 0 where a factor is missing."""

@@ -4,12 +4,12 @@ A release has one mechanism, or several that randomize different columns indepen
 those of its own columns only: marginalise first, correct only what is asked.
 
 Of a sub-table with the matrix P the published value y counts with the weight a(y), a = P^-T phi, for a set phi of
-values: E[a(y)] = phi(x). Cells are disjoint sets of values.
+values: E[a(y)] = phi(x). Cells are disjoint sets of values. Where values have scores, phi is the score inside the cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -137,6 +137,9 @@ class Weights(Protocol):
     def squares(self, sums: FloatArray) -> FloatArray:
         """Return the sums of s a^2."""
 
+    def crossed(self, sums: FloatArray, other: Weights) -> FloatArray:
+        """Return the sums of s a a', where a' are the weights of the same cells under other scores."""
+
     def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
         """Return the sums of s a b, where b are the weights of all cells with the same number in `part`."""
 
@@ -154,25 +157,37 @@ class ValueWeights(Weights):
     matrix: Estimable
     cells: IntArray
     size: int
+    score: FloatArray | None = None  # of each value; None: 1
 
     @property
     def least_chance(self) -> FloatArray:
         return self.matrix.least_chance
 
     def totals(self, sums: FloatArray) -> FloatArray:
-        """Return P^-1 s, added up over the values of each cell."""
-        return self._whole(sums) if self._is_whole else self.collected(self.matrix.solve(sums))
+        """Return P^-1 s, times the scores, added up over the values of each cell."""
+        if self._is_whole:
+            return self._whole(sums)
+        solved = self.matrix.solve(sums)
+        return self.collected(solved if self.score is None else solved * self.score)
 
     def squares(self, sums: FloatArray) -> FloatArray:
         """Return the sums of s a^2; cells that join several values need their weights one by one."""
         if self._is_whole:
             return self._whole(sums)
-        if self._used.size == np.unique(self.cells[self._used]).size:
+        if self.score is None and self._used.size == np.unique(self.cells[self._used]).size:
             return self.collected(self.matrix.inverse_squared_apply(sums))
         squares = np.zeros((len(sums), self.size))
         for cell in np.unique(self.cells[self._used]).tolist():
             squares[:, cell] = sums @ self._weights(self.cells == cell) ** 2
         return squares
+
+    def crossed(self, sums: FloatArray, other: Weights) -> FloatArray:
+        assert isinstance(other, ValueWeights)
+        crossed = np.zeros((len(sums), self.size))
+        for cell in np.unique(self.cells[self._used]).tolist():
+            inside = self.cells == cell
+            crossed[:, cell] = sums @ (self._weights(inside) * other._weights(inside))
+        return crossed
 
     def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
         """Return the sums of s a b: b is the same for all cells of a part."""
@@ -182,6 +197,24 @@ class ValueWeights(Weights):
             inside = of_value == number
             products[:, part == number] = self.totals(sums * self._weights(inside))[:, part == number]
         return products
+
+    def at_most(
+        self, place: IntArray, places: int, most: int
+    ) -> Iterator[tuple[int, IntArray, FloatArray, FloatArray]]:
+        """Yield for each cell some marks, the weights of its values at or below each, and those of all with a place.
+
+        `place` has the place of each value, -1 for none. Weights are [marks, classes], `most` numbers or one mark at a
+        time; those of the last mark are those of all.
+        """
+        step = max(1, most // self.cells.size)
+        for cell in np.unique(self.cells[self._used]).tolist():
+            inside = (self.cells == cell) & (place >= 0)
+            whole = self._weights(inside)
+            for first in range(0, places - 1, step):
+                marks = np.arange(first, min(first + step, places - 1))
+                below = inside & (place <= marks[:, None])
+                yield cell, marks, self.matrix.solve_transposed(below.astype(np.float64)), whole
+            yield cell, np.array([places - 1]), whole[None, :], whole
 
     def by_class(self) -> FloatArray:
         return self.totals(np.eye(self.matrix.size))
@@ -195,8 +228,8 @@ class ValueWeights(Weights):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether all values are in one cell: then every weight is one, without any rounding."""
-        return bool(self.cells[0] >= 0 and (self.cells == self.cells[0]).all())
+        """Whether all values are in one cell and count alike: then every weight is one, without any rounding."""
+        return bool(self.score is None and self.cells[0] >= 0 and (self.cells == self.cells[0]).all())
 
     def _whole(self, sums: FloatArray) -> FloatArray:
         whole = np.zeros((len(sums), self.size))
@@ -204,7 +237,11 @@ class ValueWeights(Weights):
         return whole
 
     def _weights(self, values: BoolArray) -> FloatArray:
-        return np.ones(values.size) if values.all() else self.matrix.solve_transposed(values.astype(np.float64))
+        if self.score is not None:
+            return self.matrix.solve_transposed(np.where(values, self.score, 0.0))
+        if values.all():
+            return np.ones(self.matrix.least_chance.size)  # of what is published, which need not be the values
+        return self.matrix.solve_transposed(values.astype(np.float64))
 
     def collected(self, numbers: FloatArray) -> FloatArray:
         """Return the numbers added up over the values of each cell."""
@@ -237,6 +274,9 @@ class ClassWeights(Weights):
 
     def squares(self, sums: FloatArray) -> FloatArray:
         return (sums @ self.weights**2)[:, None]
+
+    def crossed(self, sums: FloatArray, other: Weights) -> FloatArray:
+        return self.squares(sums)
 
     def products(self, sums: FloatArray, part: IntArray) -> FloatArray:
         return self.squares(sums)

@@ -11,6 +11,8 @@ unbiased, since E[a(y)] = phi(x). The covariance of two of them, z with phi and 
     in a population     n/(n-1) (sum_r z_r z'_r a(y_r) a'(y_r) - S S'/n),    S, S' = the two estimates, n = all rows
 
 Sub-tables add up. A *cell* is a combination of values of the randomized columns that are asked for; cells are disjoint.
+Where the values of a randomized column are themselves summed, phi is a score of each value (its number, whether it is
+known, whether it lies at or below a mark) inside the cell; all of the above holds of it as it stands.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.analyst.answer import Target
+from sfumato.analyst.answer import Quotient, Target
 from sfumato.analyst.ask.cells import Estimates, Partition, PartTotals, Place, Question, Source
+from sfumato.analyst.ask.scale import Scale, places_over
 from sfumato.analyst.counting.counts import CountedRelease
 from sfumato.analyst.counting.tally import ROWS, Detail, Number, Tally, tallied
 from sfumato.analyst.randomized.channel import (
@@ -42,7 +45,12 @@ NOTHING_HIDDEN = "No sensitive column is asked: the rows are counted as they are
 FEW = 10
 """Rows of a value that are expected by chance alone, below which their number is too uncertain to tell the error."""
 
-_Term = Callable[[Weights, FloatArray, FloatArray], FloatArray]
+MOST_AT_ONCE = 1 << 20
+"""Weights that are held at a time while a distribution function is estimated: 8 MB."""
+
+_WeightsOf = Callable[[Number], Weights]
+"""Gives the weights for a number, which depend on its scores alone."""
+_Term = Callable[[_WeightsOf, FloatArray, FloatArray], FloatArray]
 """Of the weights, the sums and the sums that are not below chance."""
 
 
@@ -55,19 +63,65 @@ class Figures(Estimates):
     floored: bool = True  # whether classes that few rows have count for what is due by chance, in variances
 
     def total(self, number: Number) -> FloatArray:
-        return self._summed(number, lambda weights, sums, likely: weights.totals(sums))
+        return self._summed(number, lambda weights, sums, likely: weights(number).totals(sums))
+
+    def magnitude(self, number: Number) -> FloatArray:
+        score = number.score(self.channel.domain)
+        return super().magnitude(number) * (1.0 if score is None else float(np.abs(score).max()))
 
     def published(self) -> FloatArray:
-        return self._summed(ROWS, lambda weights, sums, likely: weights.inside(sums))
+        return self._summed(ROWS, lambda weights, sums, likely: weights(ROWS).inside(sums))
 
     def covariance(self, one: Number, other: Number) -> FloatArray:
-        squares = self._summed(one * other, lambda weights, sums, likely: weights.squares(likely))
+        product, scored = one * other, bool(one.scores or other.scores)
+
+        def squares(weights: _WeightsOf, sums: FloatArray, likely: FloatArray) -> FloatArray:
+            return weights(one).crossed(likely, weights(other)) if scored else weights(product).squares(likely)
+
         means = 0.0 if self.target == "table" else self.total(one) * self.total(other) / self.rows
-        return self._spread(one * other, squares, means)
+        return self._spread(product, self._summed(product, squares), means)
+
+    def distribution(self, number: Number, scale: Scale) -> Quotient:
+        """Return sums of a number over the records at or below each place, and over all that have a value.
+
+        Arrays [groups, cells, places]. At or below the last place is everything, exactly.
+        """
+        product, place = number * number, places_over(self.channel.domain, scale)
+        top, squares, crossed, taken = np.zeros((4, self.tally.groups, self.size, scale.size))
+        for chosen, table, weights in self._selections:
+            assert isinstance(weights, ValueWeights)
+            group, own = self.tally.group_of[chosen], place[self.channel.tables[table].codes]
+            chance = weights.least_chance
+            sums, (squared, likely) = (
+                self._sums(number, chosen, table, chance)[0],
+                self._sums(product, chosen, table, chance),
+            )
+            kept = likely if self.target == "table" else likely - squared
+            for cell, marks, a, whole in weights.at_most(own, scale.size, MOST_AT_ONCE):
+                at = np.ix_(group, marks)
+                top[:, cell][at] += sums @ a.T
+                taken[:, cell][at] += kept @ a.T
+                squares[:, cell][at] += likely @ (a**2).T
+                crossed[:, cell][at] += likely @ (a * whole).T
+        bottom = np.broadcast_to(top[..., -1:], top.shape)
+        last = np.broadcast_to(squares[..., -1:], top.shape)
+        every = np.broadcast_to(taken[..., -1:], top.shape)
+        if self.target == "table":
+            return Quotient(top, bottom, squares - taken, crossed - taken, last - every)
+        n, factor = self.rows, self.sample_factor
+        return Quotient(
+            top,
+            bottom,
+            (squares - taken - top * top / n) * factor,
+            (crossed - taken - top * bottom / n) * factor,
+            (last - every - bottom * bottom / n) * factor,
+        )
 
     def of_parts(self, number: Number, partition: Partition) -> PartTotals:
-        squares = self._summed(number * number, lambda weights, sums, likely: weights.products(likely, partition.cell))
-        total = self.total(number)
+        def products(weights: _WeightsOf, sums: FloatArray, likely: FloatArray) -> FloatArray:
+            return weights(number).products(likely, partition.cell)
+
+        squares, total = self._summed(number * number, products), self.total(number)
         whole = partition.sums(total)
         covariance = self._spread(number * number, squares, total * whole / self.rows)
         return PartTotals(whole, covariance, partition.sums(covariance), np.zeros_like(whole))
@@ -79,7 +133,8 @@ class Figures(Estimates):
         -S S'/(n-1) gives. (That term is part of the blocks' own covariances, too.)
         """
         blocks = np.zeros((self.tally.groups, self.size, self.size))
-        for chosen, weights, sums, likely in self._terms(number * number):
+        for chosen, weights_of, sums, likely in self._terms(number * number):
+            weights = weights_of(number)
             by_class = weights.by_class()
             moments = np.einsum("gy,yc,yd->gcd", likely, by_class, by_class, optimize=True)
             taken = weights.totals(likely if self.target == "table" else likely - sums)
@@ -109,8 +164,8 @@ class Figures(Estimates):
 
     def _spread(self, product: Number, squares: FloatArray, means: FloatArray | float) -> FloatArray:
         if self.target == "table":
-            return squares - self._summed(product, lambda weights, sums, likely: weights.totals(likely))
-        rest = self._summed(product, lambda weights, sums, likely: weights.totals(sums - likely))
+            return squares - self._summed(product, lambda weights, sums, likely: weights(product).totals(likely))
+        rest = self._summed(product, lambda weights, sums, likely: weights(product).totals(sums - likely))
         return (squares + rest - means) * self.sample_factor
 
     def _summed(self, number: Number, term: _Term) -> FloatArray:
@@ -120,12 +175,27 @@ class Figures(Estimates):
             added[self.tally.group_of[chosen]] += term(weights, sums, likely)  # a group is there once in a pattern
         return added
 
-    def _terms(self, number: Number) -> Iterator[tuple[IntArray, Weights, FloatArray, FloatArray]]:
+    def _terms(self, number: Number) -> Iterator[tuple[IntArray, _WeightsOf, FloatArray, FloatArray]]:
         """Yield rows, weights, sums and the sums that are not below chance, of every sub-table and pattern."""
-        sql, rows_sql = (each.summed(self.tally.weight) for each in (number, ROWS))
         for chosen, table, weights in self._selections:
-            sums, rows = self.tally.sums[sql][table][chosen], self.tally.sums[rows_sql][table][chosen]
-            yield chosen, weights, sums, not_below_chance(weights.least_chance, rows, sums) if self.floored else sums
+            yield chosen, self._scored(weights, table), *self._sums(number, chosen, table, weights.least_chance)
+
+    def _sums(
+        self, number: Number, chosen: IntArray, table: int, least_chance: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of a sub-table's rows, and those that are not below chance."""
+        sums, rows = (self.tally.sums[n.summed(self.tally.weight)][table][chosen] for n in (number, ROWS))
+        return sums, not_below_chance(least_chance, rows, sums) if self.floored else sums
+
+    def _scored(self, weights: Weights, table: int) -> _WeightsOf:
+        def of(number: Number) -> Weights:
+            score = number.score(self.channel.domain)
+            if score is None:
+                return weights
+            assert isinstance(weights, ValueWeights)
+            return replace(weights, score=score[self.channel.tables[table].codes])
+
+        return of
 
     @cached_property
     def _selections(self) -> list[tuple[IntArray, int, Weights]]:

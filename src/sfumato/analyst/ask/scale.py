@@ -1,0 +1,198 @@
+"""A hidden column itself as a quantity: the order of its values, and the numbers that they stand for.
+
+    numbers         all values (but the missing one) are numbers, in text or not: sum, mean, distribution, quantiles
+    bins            '[20, 30)': the same, a mean only through the middles of bins that have two ends
+    other texts     the distribution and quantiles, where the policy says that its list of values is an order
+
+A *score* is a number of each value: what a record with that value adds to a sum. The missing value is in no order, and
+adds nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.release.folder import ReleaseFolder
+from sfumato.release.reading import shown_values
+from sfumato.values.arrays import FloatArray, IntArray
+from sfumato.values.attributes import Domain, SensitiveDomain, label
+from sfumato.values.number_texts import any_spelling_of
+from sfumato.values.recoding import are_bins, are_periods, bin_ends, bin_place
+
+Edge = Literal["lower", "middle", "upper"]
+"""Where in its bin a record is taken to be; a number is all three."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The values of a hidden column in the order of their codes, with their places in the order, and as numbers."""
+
+    column: str
+    values: tuple[Any, ...]  # as answers show them
+    places: tuple[int, ...]  # of each value, from 0; -1 for the missing one, and for all where there is no order
+    ends: tuple[tuple[float, float] | None, ...]  # between which a value lies: itself, or its bin; None for no number
+
+    @classmethod
+    def of(cls, release: ReleaseFolder, column: str) -> Scale:
+        """Return the scale of a hidden column of a release."""
+        part = next(part for part in release.manifest.domain.parts if part.name == column)
+        return cls.of_values(part, shown_values(release, part))
+
+    @classmethod
+    def of_values(cls, part: Domain, shown: tuple[Any, ...] = ()) -> Scale:
+        """Return the scale of a domain, whose values answers may show in another way.
+
+        >>> Scale.of_values(Domain("age", ("[30, 40)", "[100, 110)", None, "[20, 30)"))).places
+        (1, 2, -1, 0)
+        """
+        known = [value for value in part.values if value is not None]
+        numbers = [_number(value) for value in known]
+        are_numbers = bool(known) and None not in numbers
+        ends: dict[Any, Any] = {}
+        if are_numbers:
+            ends = {value: (float(x), float(x)) for value, x in zip(known, numbers, strict=True) if x is not None}
+        elif are_bins(known):
+            ends = {value: bin_ends(str(value)) for value in known}
+        order: dict[Any, int] = {}
+        if part.ordered:
+            order = {value: place for place, value in enumerate(known)}
+        elif are_numbers:
+            order = _ranked(known, numbers)
+        elif are_bins(known):
+            order = _ranked(known, [bin_place(str(value)) for value in known])
+        elif are_periods(known):
+            order = _ranked(known, known)
+        places = tuple(order.get(value, -1) for value in part.values)
+        return cls(part.name, shown or part.values, places, tuple(ends.get(value) for value in part.values))
+
+    @property
+    def size(self) -> int:
+        """The number of places in the order; 0 where there is none."""
+        return max(self.places, default=-1) + 1
+
+    @cached_property
+    def marks(self) -> tuple[Any, ...]:
+        """The value of each place."""
+        value_at = {place: value for value, place in reversed([*zip(self.values, self.places, strict=True)])}
+        return tuple(value_at[place] for place in range(self.size))
+
+    @property
+    def numbers(self) -> FloatArray:
+        """What an answer has for each place: the number there, or the place itself where values are no numbers."""
+        if not self.are_numbers:
+            return np.arange(self.size, dtype=np.float64)
+        numbers = np.empty(self.size)
+        numbers[[place for place in self.places if place >= 0]] = [ends[0] for ends in self._known_ends if ends]
+        return numbers
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether the values stand for numbers, and are no bins."""
+        return all(ends is not None and ends[0] == ends[1] for ends in self._known_ends)
+
+    @property
+    def are_bins(self) -> bool:
+        """Whether the values are bins of numbers."""
+        return not self.are_numbers and None not in self._known_ends
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a record may have no value."""
+        return None in self.values
+
+    @property
+    def _known_ends(self) -> list[tuple[float, float] | None]:
+        return [ends for value, ends in zip(self.values, self.ends, strict=True) if value is not None]
+
+    def known(self) -> Score:
+        """Return 1 for every value but the missing one."""
+        return Score(self.column, tuple(float(value is not None) for value in self.values))
+
+    def number(self, edge: Edge = "middle") -> Score:
+        """Return the number of each value: of a bin its middle, or one of its ends. `require_numbers` comes first."""
+        shares = {"lower": (1.0, 0.0), "middle": (0.5, 0.5), "upper": (0.0, 1.0)}[edge]
+        ends = [(0.0, 0.0) if pair is None else pair for pair in self.ends]
+        return Score(self.column, tuple(shares[0] * low + shares[1] * high for low, high in ends))
+
+    def require_order(self) -> None:
+        """Raise if the values have no order."""
+        if not self.size:
+            raise UsageError(
+                f"{self.column!r} holds texts such as {self._some()}, which are in no order: it has no distribution "
+                "function and no quantiles.",
+                f"Ask for counts by it: GROUP BY {self.column}. If its values do have an order, the publisher can say "
+                "so in the policy: ordered = true, and the values listed from the lowest to the highest.",
+            )
+
+    def require_numbers(self) -> None:
+        """Raise if the values stand for no numbers."""
+        instead = (
+            f"Its distribution function and quantiles can be told: sfumato distribution RELEASE {self.column}, or "
+            f"SELECT QUANTILE({self.column}, 0.5) FROM release"
+        )
+        if None in self._known_ends:
+            raise UsageError(
+                f"{self.column!r} holds texts such as {self._some()}, which are no numbers: it has no sum and no "
+                "average.",
+                instead if self.size else f"Ask for counts by it: GROUP BY {self.column}",
+            )
+        open_ended = [v for v, ends in zip(self.values, self.ends, strict=True) if ends and not all(map(_finite, ends))]
+        if open_ended:
+            raise UsageError(
+                f"{self.column!r} is published in bins, and {label(open_ended[0])!r} has no end, so it has no middle: "
+                "any sum or average would be a guess.",
+                instead,
+            )
+
+    def _some(self) -> str:
+        known = [value for value in self.values if value is not None]
+        return " and ".join(repr(value) for value in known[:2])
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number of each value of a hidden column, in the order of their codes: what a record with it adds."""
+
+    column: str
+    of_value: tuple[float, ...]
+
+    def over(self, domain: SensitiveDomain) -> FloatArray:
+        """Return the number of each code of a domain with this column."""
+        codes = domain.split(np.arange(domain.size, dtype=np.int32))[domain.names.index(self.column)]
+        return np.array(self.of_value, dtype=np.float64)[codes]
+
+
+def places_over(domain: SensitiveDomain, scale: Scale) -> IntArray:
+    """Return the place in a scale's order of each code of a domain; -1 for a missing value."""
+    codes = domain.split(np.arange(domain.size, dtype=np.int32))[domain.names.index(scale.column)]
+    return np.array(scale.places, dtype=np.int64)[codes]
+
+
+def _number(value: Any) -> Fraction | None:
+    """Return a value as the number that it is, exactly; None if it is none.
+
+    >>> _number("12.50"), _number("007"), _number(True), _number("1e999"), _number("x")
+    (Fraction(25, 2), Fraction(7, 1), Fraction(1, 1), None, None)
+    """
+    if isinstance(value, int):
+        return Fraction(int(value))
+    text = str(value).strip()
+    return Fraction(text) if any_spelling_of(text) and _finite(float(text)) else None
+
+
+def _finite(number: float) -> bool:
+    return math.isfinite(number)
+
+
+def _ranked(values: Sequence[Any], keys: Sequence[Any]) -> dict[Any, int]:
+    """Return the place of each value in the order of its key; equal keys share a place."""
+    place = {key: k for k, key in enumerate(sorted(set(keys)))}
+    return {value: place[key] for value, key in zip(values, keys, strict=True)}
