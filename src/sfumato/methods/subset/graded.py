@@ -412,23 +412,26 @@ def _best_orbits(classes: Classes, gains: _Gains, prices: FloatArray, ratio: flo
 
     found = []
     for columns, pivot in _all_but_one_class(classes):
-        summits = _summits(columns, pivot, difference)
-        found.append(summits.chosen(np.argsort(-difference(summits), kind="stable")[:_NEW_COLUMNS]))
+        members, largest = _summits(columns, pivot, difference)
+        best = np.argsort(-largest, kind="stable")[:_NEW_COLUMNS]
+        found.append(_with_members(columns.chosen(best), pivot, members[best]))
     level = np.concatenate([columns.level for columns in found])
     return _Columns(classes, level, np.concatenate([columns.members for columns in found]))
 
 
-def _summits(columns: _Columns, pivot: int, difference: Callable[[_Columns], FloatArray]) -> _Columns:
-    """Return each column with the members of the pivot's class where the difference, a quadratic, is largest."""
-    m = int(columns.classes.size[pivot])
-    start, middle, end = (difference(_with_members(columns, pivot, k)) for k in (0.0, m / 2, float(m)))
+def _summits(
+    columns: _Columns, pivot: int, difference: Callable[[_Columns], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return for each column the members of the pivot's class with the largest difference, a quadratic, and that."""
+    m = float(columns.classes.size[pivot])
+    start, middle, end = (difference(_with_members(columns, pivot, k)) for k in (0.0, m / 2, m))
     bend, slope = 2 * (start - 2 * middle + end), 4 * middle - 3 * start - end  # of k/m
     with np.errstate(divide="ignore", invalid="ignore"):
         summit = np.nan_to_num(-slope / (2 * bend) * m, nan=0.0, posinf=m, neginf=0.0).clip(0, m)
-    choices = [np.zeros(start.size), np.full(start.size, float(m)), np.floor(summit), np.ceil(summit)]
-    candidates = [_with_members(columns, pivot, k) for k in choices]
-    best = np.argmax([difference(candidate) for candidate in candidates], axis=0)
-    return _with_members(columns, pivot, np.choose(best, choices))
+    choices = np.array([np.zeros(start.size), np.full(start.size, m), np.floor(summit), np.ceil(summit)])
+    values = start + choices / m * (slope + choices / m * bend)
+    best = np.argmax(values, axis=0)[None]
+    return np.take_along_axis(choices, best, axis=0)[0], np.take_along_axis(values, best, axis=0)[0]
 
 
 def _with_members(columns: _Columns, pivot: int, members: FloatArray | float) -> _Columns:
