@@ -246,6 +246,15 @@ def test_the_gap_is_certified_by_all_orbits() -> None:
         assert value >= bound * (1 - 1e-6)  # the linear program errs by so much
 
 
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_a_search_that_ends_early_states_an_honest_gap(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimum = graded_subsets([30, 270], [2, 4]).error
+    monkeypatch.setattr("sfumato.methods.subset.graded._ROUNDS", rounds)
+    early = graded_subsets([30, 270], [2, 4])
+    assert early.error > optimum * (1 + 1e-6)
+    assert (1 + early.error) / (1 + early.gap) - 1 <= optimum
+
+
 def moments(orbit: Orbit, sizes: list[int]) -> tuple[FloatArray, FloatArray]:
     """The mean and the variance (divided by m_l - 1) of one row of an orbit in each class."""
     row = next(rows_of(orbit, sizes))

@@ -132,21 +132,17 @@ def graded_subsets(sizes: Sequence[int], gammas: Sequence[float], shares: Sequen
     (163.03, [(2.0, (2, 2)), (2.0, (2, 3)), (4.0, (0, 15)), (4.0, (0, 16))])
     """
     classes = Classes.of(sizes, gammas, shares)
-    columns, weights = _first_columns(classes)
-    precision = _FIRST_PRECISION
+    solved = _solved(*_first_columns(classes), _FIRST_PRECISION)
     for _ in range(_ROUNDS):
-        weights, prices = _minimised(columns, weights, precision)
-        gains = _Gains.at(columns, weights)
-        new = _best_orbits(classes, gains, prices, 1.0)
-        ratio = float(_ratios(new, gains, prices).max())
-        if ratio <= 1 + _GAP / 2 and precision <= _GAP / 2:
+        if solved.ratio <= 1 + _GAP / 2 and solved.precision <= _GAP / 2:
             break
-        columns, weights = _extended(columns, weights, new)
-        precision = min(max((ratio - 1) / 100, _GAP / 10), _FIRST_PRECISION)
-    bound = _certified(classes, gains, prices, columns.value(weights), ratio)
-    columns, weights = _supported(columns, weights)
+        precision = min(max((solved.ratio - 1) / 100, _GAP / 10), _FIRST_PRECISION)
+        solved = _solved(*_extended(solved.columns, solved.weights, solved.new), precision)
+    bound = _certified(solved)
+    columns, weights = _supported(solved.columns, solved.weights)
     value = columns.value(weights)
-    return Graded(classes, columns.orbits(weights), value - 1, max(value / bound - 1, 0.0))
+    gap = max(value / bound - 1, 0.0) if bound > 0 else math.inf
+    return Graded(classes, columns.orbits(weights), value - 1, gap)
 
 
 # --- orbits as columns of the program -------------------------------------------------------------------------------
@@ -176,6 +172,14 @@ class _Columns:
     def expected(self) -> FloatArray:
         """e.n, [orbit]."""
         return np.asarray(self.mean @ self.classes.share)
+
+    @cached_property
+    def moments(self) -> FloatArray:
+        """What an orbit adds to the sums, to alpha and to Jbar, each column scaled, [orbit, moment]."""
+        products = (self.mean[:, :, None] * self.mean[:, None, :]).reshape(len(self.mean), -1)
+        inside = np.column_stack((self.spread, products)) / self.expected[:, None]
+        moments = np.column_stack((self.mean, inside))
+        return np.asarray(moments / np.abs(moments).max(axis=0).clip(1e-300))
 
     def alpha(self, weights: FloatArray) -> FloatArray:
         """alpha_l; 1 for a class of one value, which has no spread to estimate."""
@@ -284,25 +288,34 @@ def _supported(columns: _Columns, weights: FloatArray) -> tuple[_Columns, FloatA
         fewer = columns.chosen(kept)
         restored = fewer.restored(weights[kept])
         if np.abs(fewer.mean.T @ restored - 1).max() < _SUM_ERROR and fewer.value(restored) <= most:
-            return _fewest(fewer, restored)
+            return _fewest(fewer, restored, most)
     return columns, weights
 
 
-def _fewest(columns: _Columns, weights: FloatArray) -> tuple[_Columns, FloatArray]:
-    """Return weights of fewer orbits with the same sums, alpha and Jbar (Caratheodory)."""
-    while True:
-        upper = np.triu_indices(columns.mean.shape[1])
-        products = (columns.mean[:, :, None] * columns.mean[:, None, :])[:, *upper]
-        moments = np.column_stack((columns.mean, columns.spread, products)) / columns.expected[:, None]
-        moments[:, : columns.mean.shape[1]] = columns.mean
-        moments *= weights[:, None] / np.abs(moments).max(axis=0).clip(1e-300)  # free directions, relative to weights
-        left, singular, _ = np.linalg.svd(moments)
-        if weights.size == 1 or (weights.size <= singular.size and singular[weights.size - 1] > 1e-9 * singular[0]):
-            return columns, columns.restored(weights)
-        direction = left[:, -1] * np.sign(left[np.argmax(np.abs(left[:, -1])), -1])
-        weights = weights * (1 - direction / direction.max())
-        kept = np.flatnonzero(weights > 1e-14 * weights.max())
-        columns, weights = columns.chosen(kept), weights[kept]
+def _fewest(columns: _Columns, weights: FloatArray, most: float) -> tuple[_Columns, FloatArray]:
+    """Return weights of fewer orbits with the same sums, alpha and Jbar (Caratheodory), of at `most` this value."""
+    order = np.array(sorted(range(weights.size), key=columns.keys().__getitem__))
+    columns, weights = columns.chosen(order), weights[order]
+    while (direction := _free_direction(columns.moments * weights[:, None])) is not None:
+        moved = weights * (1 - direction / direction.max())
+        kept = np.flatnonzero(moved > 1e-14 * moved.max())
+        fewer = columns.chosen(kept)
+        restored = fewer.restored(moved[kept])
+        if np.abs(fewer.mean.T @ restored - 1).max() >= _SUM_ERROR or fewer.value(restored) > most:
+            break
+        columns, weights = fewer, restored
+    return columns, weights
+
+
+def _free_direction(moments: FloatArray) -> FloatArray | None:
+    """Return how the first rows that depend on each other combine to nothing; None where all are independent."""
+    for count in range(2, len(moments) + 1):
+        left, singular, _ = np.linalg.svd(moments[:count])
+        if singular.size < count or singular[-1] <= 1e-9 * singular[0]:
+            direction = np.zeros(len(moments))
+            direction[:count] = left[:, -1] * np.sign(left[np.argmax(np.abs(left[:, -1])), -1])
+            return direction
+    return None
 
 
 # --- the convex program on some columns -----------------------------------------------------------------------------
@@ -391,17 +404,44 @@ class _Gains:
         return np.column_stack((inside, math.sqrt(2) * between))
 
 
-def _certified(classes: Classes, gains: _Gains, prices: FloatArray, value: float, ratio: float) -> float:
-    """Return a lower bound of the objective: by the largest ratio of all orbits, of which one has this ratio."""
-    while True:
-        largest = float(_ratios(_best_orbits(classes, gains, prices, ratio), gains, prices).max())
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """The best weights of some columns, and what all other orbits would gain."""
+
+    columns: _Columns
+    weights: FloatArray
+    precision: float
+    prices: FloatArray  # lambda
+    gains: _Gains
+    new: _Columns  # the orbits that would gain most
+    ratio: float  # the largest of theirs
+
+
+def _solved(columns: _Columns, weights: FloatArray, precision: float) -> _Solved:
+    weights, prices = _minimised(columns, weights, precision)
+    gains = _Gains.at(columns, weights)
+    new = _best_orbits(columns.classes, gains, prices, 1.0)
+    return _Solved(columns, weights, precision, prices, gains, new, float(_ratios(new, gains, prices).max()))
+
+
+def _certified(solved: _Solved) -> float:
+    """Return a lower bound of the objective by the largest ratio of all orbits; 0 where the prices bound nothing."""
+    ratio, gains, prices = solved.ratio, solved.gains, solved.prices
+    while ratio < math.inf:
+        best = _best_orbits(solved.columns.classes, gains, prices, ratio)
+        largest = float(_ratios(best, gains, prices).max())
         if largest <= ratio * (1 + 1e-12):
-            return value**2 / (ratio * float(prices.sum()))
+            return solved.columns.value(solved.weights) ** 2 / (ratio * float(prices.sum()))
         ratio = largest
+    return 0.0
 
 
 def _ratios(columns: _Columns, gains: _Gains, prices: FloatArray) -> FloatArray:
-    return np.asarray(gains.of(columns) / (columns.expected * (columns.mean @ prices)))
+    """gain(e)/(lambda.mean), infinite where the prices leave nothing to compare with."""
+    priced = columns.expected * (columns.mean @ prices)
+    ratios = np.full(priced.size, math.inf)
+    np.divide(gains.of(columns), priced, out=ratios, where=priced > 0)
+    return ratios
 
 
 def _best_orbits(classes: Classes, gains: _Gains, prices: FloatArray, ratio: float) -> _Columns:
