@@ -173,7 +173,7 @@ class Study:
             people = self.people
             if self.target == "population":
                 people = people.take(rng.integers(0, self.rows, self.rows))
-            label = _dealt(self.mechanism, people.value, rng)
+            label = dealt(self.mechanism, people.value, rng)
             words = key.words(Step.PERTURB, file=k, start=0, count=self.rows)
             published = self.mechanism.sample(people.value.astype(np.int32), label.astype(np.int32), words)
             for t, table in enumerate(tables):
@@ -236,7 +236,7 @@ class Study:
         return Covered(covered[judged], bounded[judged])
 
 
-def _dealt(mechanism: Mechanism, value: Codes, rng: Any) -> Codes:
+def dealt(mechanism: Mechanism, value: Codes, rng: Any) -> Codes:
     """Return the sub-table of each record: those that have its value, with equal chances."""
     if mechanism.label is None:
         return np.zeros(value.size, dtype=np.int64)
