@@ -369,13 +369,15 @@ def _sets(evidence: Evidence, mechanism: Mechanism, own: CodeArray, shown: CodeA
     if mechanism.label is not None:
         yield list(_sub_tables(evidence, mechanism))
         return
+    (table,) = mechanism.tables
+    values = [mechanism.domain.labels[code] for code in table.codes.tolist()]  # which may lack some that nobody has
     names = [name for name in (*evidence.quasi_identifiers, *evidence.sensitive) if name in evidence.comparable]
     for each in dict.fromkeys([(), *((name,) for name in names), tuple(names)]):
         by, m = evidence.signatures(each), mechanism.domain.size
         if by.size * m <= MOST_SHARES:
             true, published = cross_counts(by.table, own, by.size, m), cross_counts(by.release, shown, by.size, m)
             groups = by.told if by.columns else ("all rows",)
-            yield [Margin(mechanism.matrix, true, published, groups, mechanism.domain.labels)]
+            yield [Margin(table.matrix, true[:, table.codes], published[:, table.codes], groups, values)]
 
 
 def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
