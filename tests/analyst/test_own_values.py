@@ -106,6 +106,20 @@ def test_missing_values_are_left_out_by_hand(tmp_path: Path) -> None:
     assert release.distribution("x").groups == ((10,), (20,))
 
 
+def test_a_value_that_nobody_publishes_has_the_rows_of_chance_by_hand(tmp_path: Path) -> None:
+    """Eight 10 and no 20, of which 8/4 = 2 are due by chance: in a variance they count, in an estimate they do not.
+
+    SUM: 8 5 = 40; the squares 100 and 400 have the weights -50 and 550, Var = 8 (5^2 + 50) + 2 (25^2 - 550) = 750.
+    At or below 10: 8 3/2 = 12; Var = 8 (9/4 - 3/2) + 2 (1/4 + 1/2) = 7.5.
+    """
+    release = publishing(tmp_path, {"x": [10] * 8}, "sensitive; domain = [10, 20]")
+    answer = release.sql("SELECT SUM(x) FROM release")
+    assert answer.value.tolist() == pytest.approx([40])
+    assert answer.standard_error.tolist() == pytest.approx([sqrt(750)])
+    assert (8 * release.distribution("x").value).tolist() == pytest.approx([12, 8])
+    assert (8 * release.distribution("x").standard_error).tolist() == pytest.approx([sqrt(7.5), 0])
+
+
 def test_bins_count_at_their_middles_by_hand(tmp_path: Path) -> None:
     """P = (3, 1, 1; ...)/5: of 10, 5 and 5 published P^-1 o = (5 o - 20)/2 = (15, 2.5, 2.5)."""
     rows = ["[0, 10)"] * 10 + ["[10, 30)"] * 5 + ["[30, 40)"] * 5
@@ -298,6 +312,13 @@ def test_the_command_prints_writes_and_draws(ward: Release, tmp_path: Path) -> N
     assert found["rows"][2]["estimate"] == 1
     assert Path(files[0]).read_text(encoding="utf-8").splitlines()[0].startswith("pain,estimate")
     assert "at or below each pain" in Path(files[1]).read_text(encoding="utf-8")
+
+
+def test_a_small_error_is_printed_with_two_digits_and_so_is_its_estimate(tmp_path: Path) -> None:
+    """Of 400 published 10 and 400 published 20 a mean of 15 has the error sqrt(400 (5^2 + 50 + 25^2 - 550))/800."""
+    release = publishing(tmp_path, {"x": [10, 20] * 400}, "sensitive; domain = [10, 20]")
+    printed = run.invoke(app, ["estimate", str(release.folder), "SELECT AVG(x) FROM release"]).output
+    assert printed.splitlines()[2].split() == ["15.00", "0.3062", "14.40", "15.60"]
 
 
 def test_quantiles_of_texts_are_printed_as_texts(ward: Release) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -192,7 +193,8 @@ def _tell_answer(answer: Answer, title: str, output: Path | None, plot: Path | N
         print_json(answer.to_dict())
         return
     columns = answer.figures()
-    figures = zip(*(map(_number, column) for column in columns.values()), strict=True)
+    rows = zip(*columns.values(), strict=True)
+    figures = [[_number(figure, _decimals(error)) for figure in (value, error, *ends)] for value, error, *ends in rows]
     _print_table(answer.by, answer.groups, list(columns), figures, answer.notes)
 
 
@@ -210,12 +212,17 @@ def _print_table(
     print_lines(notes)
 
 
-def _number(value: float | str | None) -> str:
+def _decimals(error: float | None) -> int:
+    """Return the decimals that an error below 1 needs for two digits, at most four; else one."""
+    return min(1 - math.floor(math.log10(error)), 4) if error and 0 < error < 1 else 1
+
+
+def _number(value: float | str | None, decimals: int = 1) -> str:
     if value is None or value != value:
         return "-"
     if isinstance(value, str):
         return value
-    return f"{value:,.1f}" if abs(value) >= SMALL else f"{value:.4f}"
+    return f"{value:,.{decimals}f}" if abs(value) >= SMALL else f"{value:.4f}"
 
 
 def _figure(name: str, value: float | None) -> str:
