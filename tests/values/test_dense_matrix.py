@@ -335,8 +335,8 @@ def test_it_is_written_and_read_again() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ([[WORDS // 2, WORDS // 2]], "square"),
-        ([[1]], "square"),
+        ([[WORDS // 2, WORDS // 2]], "a dense matrix has 2 to"),
+        ([[1]], "a dense matrix has 2 to"),
         ([[WORDS // 2, WORDS // 2], [WORDS // 2, WORDS // 2 - 1]], "column 2 of the matrix does not sum to 2"),
         ([[0, 0], [WORDS // 2, WORDS // 2]], "column 1"),
     ],

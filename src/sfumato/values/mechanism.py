@@ -7,6 +7,7 @@ record's label says which, and every sub-table has values and a matrix of its ow
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,6 +19,8 @@ import numpy.typing as npt
 from sfumato.values.arrays import CodeArray, FloatArray, WordArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.block import BlockMatrix
+from sfumato.values.matrix.deck import DeckMatrix
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import SAMPLE_BLOCK, PerturbationMatrix
 
@@ -198,19 +201,11 @@ def sub_tables(mechanism: Mechanism) -> list[dict[str, Any]]:
     return [
         {
             "values": None if mechanism.is_whole else table.codes.tolist(),
-            **_matrix(table.matrix),
+            **table.matrix.written(),
             "bounds": [_bound(b) for b in (table.bounds[:1] if len(set(table.bounds)) == 1 else table.bounds)],
         }
         for table in mechanism.tables
     ]
-
-
-def _matrix(matrix: Matrix) -> dict[str, Any]:
-    if isinstance(matrix, DenseMatrix):
-        return {"columns": [list(map(str, column)) for column in matrix.columns.tolist()]}
-    assert isinstance(matrix, PerturbationMatrix)
-    weights = matrix.noise[:1] if matrix.is_uniform else matrix.noise
-    return {"noise": {"size": matrix.size, "weights": list(map(str, weights.tolist()))}}
 
 
 def _bound(bound: Bound) -> dict[str, str | None]:
@@ -235,10 +230,17 @@ def _read_bound(raw: dict[str, Any]) -> Bound:
     return Bound(gamma, rho1, rho2, raw["given"])
 
 
+KINDS: dict[str, Callable[[Any], Matrix]] = {
+    "noise": PerturbationMatrix.read,
+    "columns": DenseMatrix.read,
+    "blocks": BlockMatrix.read,
+    "deck": DeckMatrix.read,
+}
+"""How a matrix is read that was written under a key."""
+
+
 def _read_matrix(raw: dict[str, Any]) -> Matrix:
-    if (columns := raw.get("columns")) is not None:
-        return DenseMatrix(np.array([[int(weight) for weight in column] for column in columns], dtype=np.uint64))
-    size, weights = raw["noise"]["size"], np.array([int(q) for q in raw["noise"]["weights"]], dtype=np.uint64)
-    if weights.size not in (1, size):
-        raise ValueError(f"{weights.size} noise weights for {size} values")
-    return PerturbationMatrix(np.broadcast_to(weights, (size,)))
+    kind = next((key for key in KINDS if raw.get(key) is not None), None)
+    if kind is None:
+        raise ValueError("a sub-table has no matrix")
+    return KINDS[kind](raw[kind])

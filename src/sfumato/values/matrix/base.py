@@ -1,18 +1,24 @@
 """What a matrix must answer. Nobody else asks of which kind it is.
 
-``P[j, i] = Pr[x_i -> y_j]``; columns sum to one, and every entry is an integer over 2^64 (`weight`). Published values
-are those of the domain; where both are told apart below, j or y is published, and i or x true. All products are along
-the last axis.
+``P[j, i] = Pr[x_i -> y_j]``; columns sum to one, and every entry is an integer over 2^64 (`weight`). j or y is
+published, and i or x true. Most matrices publish the m values of the domain themselves; others have K *outputs* of
+their own, such as sets of values. All products are along the last axis.
 
     retention.py    a diagonal and the same noise for all published values: everything in O(m)
-    dense.py        any columns of integers, up to some thousand values
+    block.py        classes of values that are treated alike: everything in O(m) for few classes
+    dense.py        any columns of integers, up to four million
+    deck.py         sets of k values, shifted round the domain: everything in O(K log K)
     product.py      several columns that were randomized independently of each other, for estimates
+
+"The inverse" of a matrix with more outputs than values is A = (P^T D^-1 P)^-1 P^T D^-1 with D = diag(P 1): A P = I, so
+that A o is unbiased, and of least variance where all values are equally frequent.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +28,9 @@ from sfumato.values.arrays import BoolArray, CodeArray, FloatArray, WordArray
 Codes = npt.NDArray[np.integer]
 Direction = Literal["upward", "downward"]
 
+ROUNDING = 1e-12
+"""Relative error that sums of products may have."""
+
 
 class Estimable(Protocol):
     """What estimates need of a matrix P."""
@@ -29,6 +38,11 @@ class Estimable(Protocol):
     @property
     def size(self) -> int:
         """m, the number of values."""
+
+    @property
+    def outputs(self) -> int:
+        """K, the number of what can be published."""
+        return self.size
 
     @property
     def retention(self) -> FloatArray | None:
@@ -88,7 +102,7 @@ class Matrix(Estimable, Protocol):
 
     @property
     def diagonal(self) -> FloatArray:
-        """P[i, i]."""
+        """P[i, i], where values are published."""
 
     @property
     def most_chance(self) -> FloatArray:
@@ -96,11 +110,11 @@ class Matrix(Estimable, Protocol):
 
     @property
     def noise_range(self) -> tuple[float, float]:
-        """The least and the largest entry off the diagonal; 0 where there is one value only."""
+        """The least and the largest entry off the diagonal, where values are published; 0 where there is one only."""
 
     @property
     def pure_noise(self) -> FloatArray:
-        """m min_j P[j, i] for each i: the share of its draws that may be taken for draws of any value alike."""
+        """K min_j P[j, i] for each i: the share of its draws that may be taken for draws of any output alike."""
 
     def weight(self, published: int, true: int) -> int:
         """Return 2^64 P[published, true], exactly."""
@@ -112,7 +126,14 @@ class Matrix(Estimable, Protocol):
         """Return sum_j P[j, first] P[j, second], of each pair: that independent draws of two true values are equal."""
 
     def alike_changed(self, first: Codes, second: Codes) -> FloatArray:
-        """Return the same sum over j other than the two: that both are changed, to one value."""
+        """Return the same sum over j other than the two, where values are published: that both are changed, to one.
+
+        What is no more than rounding is 0.
+        """
+        same, alike = first == second, self.alike(first, second)
+        kept = self.chances(first, first) * self.chances(first, second)
+        kept = kept + np.where(same, 0.0, self.chances(second, first) * self.chances(second, second))
+        return np.where(alike - kept > ROUNDING * alike, alike - kept, 0.0)
 
     def likeliest(self, shares: FloatArray) -> FloatArray:
         """Return max_i P[j, i] f_i for each j: who guesses best is right with the sum of these."""
@@ -121,7 +142,10 @@ class Matrix(Estimable, Protocol):
         """Return entries of P x, of each pair of a row of x and a published value."""
 
     def dense(self) -> FloatArray:
-        """Return the m x m matrix; for small domains."""
+        """Return the K x m matrix; for small domains."""
+
+    def written(self) -> dict[str, Any]:
+        """Return it for JSON: one key, which tells its kind; integers above 2^53 are strings."""
 
     # --- the guarantee, on the integers ------------------------------------------------------------------------------
 
@@ -158,6 +182,7 @@ class Matrix(Estimable, Protocol):
     @property
     def epsilon(self) -> float:
         """Local differential privacy, the logarithm of `largest_ratio`; infinite where that is unbounded."""
+        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
 
     # --- sampling --------------------------------------------------------------------------------------------------
 

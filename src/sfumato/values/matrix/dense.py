@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +26,11 @@ from sfumato.values.matrix.base import Codes, Direction, Matrix
 from sfumato.values.matrix.retention import DENSE_LIMIT, SAMPLE_BLOCK, WORDS, largest_eigenvalue
 
 MOST_VALUES = 2_000
-"""A larger matrix would hold more than four million integers."""
+MOST_ENTRIES = MOST_VALUES**2
+"""Of a dense matrix: 32 MB."""
 
 CLOSE = 1e-13
 """Ratios nearer to each other than this, relatively, are compared as fractions; floating point errs by 1e-15."""
-
-ROUNDING = 1e-12
-"""Relative error that sums of products may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +41,10 @@ class DenseMatrix(Matrix):
 
     def __post_init__(self) -> None:
         columns = np.array(self.columns, dtype=np.uint64, order="C")  # a copy: the caller's array stays writeable
-        if columns.ndim != 2 or columns.shape[0] != columns.shape[1] or not 2 <= len(columns) <= MOST_VALUES:
-            raise ValueError(f"a dense matrix is square, of 2 to {MOST_VALUES:,} values")
-        low, high = columns & np.uint64(2**32 - 1), columns >> np.uint64(32)
-        for i, (a, b) in enumerate(zip(low.sum(axis=1).tolist(), high.sum(axis=1).tolist(), strict=True)):
-            if a + b * 2**32 != WORDS:
+        if columns.ndim != 2 or min(columns.shape) < 2 or len(columns) > MOST_VALUES or columns.size > MOST_ENTRIES:
+            raise ValueError(f"a dense matrix has 2 to {MOST_VALUES:,} values and at most {MOST_ENTRIES:,} entries")
+        for i, total in enumerate(_sums(columns)):
+            if total != WORDS:
                 raise ValueError(f"column {i + 1} of the matrix does not sum to 2^64")
         columns.flags.writeable = False
         object.__setattr__(self, "columns", columns)
@@ -62,9 +60,28 @@ class DenseMatrix(Matrix):
         """
         return cls(np.array([_scaled(column) for column in columns], dtype=np.uint64))
 
+    @classmethod
+    def from_floats(cls, matrix: FloatArray, noise: float) -> DenseMatrix:
+        """Return integers next to (1 - noise) P + noise/K, where P, [output, value], is right to floating point.
+
+        What its columns lack of 2^64, or exceed it by, is spread evenly: each entry errs by a relative 1e-15, which a
+        little noise makes up for in every bound (MATRICES, section 7). The caller checks the bounds exactly.
+        """
+        mixed = (1 - noise) * matrix.T + noise / len(matrix)
+        columns = np.floor(mixed / mixed.sum(axis=1, keepdims=True) * WORDS).astype(np.uint64)
+        for column, total in zip(columns, _sums(columns), strict=True):
+            each, left = divmod(WORDS - total, column.size)
+            column += np.uint64(each % WORDS)
+            column[:left] += np.uint64(1)
+        return cls(columns)
+
     @property
     def size(self) -> int:
         return len(self.columns)
+
+    @property
+    def outputs(self) -> int:
+        return int(self.columns.shape[1])
 
     @property
     def integers(self) -> bytes:
@@ -83,6 +100,14 @@ class DenseMatrix(Matrix):
 
     def dense(self) -> FloatArray:
         return self._transposed.T.copy()
+
+    def written(self) -> dict[str, Any]:
+        return {"columns": [list(map(str, column)) for column in self.columns.tolist()]}
+
+    @classmethod
+    def read(cls, raw: Any) -> DenseMatrix:
+        """Return what was written."""
+        return cls(np.array([[int(weight) for weight in column] for column in raw], dtype=np.uint64))
 
     @property
     def diagonal(self) -> FloatArray:
@@ -103,7 +128,7 @@ class DenseMatrix(Matrix):
 
     @property
     def pure_noise(self) -> FloatArray:
-        return np.asarray(self._transposed.min(axis=1) * self.size)
+        return np.asarray(self._transposed.min(axis=1) * self.outputs)
 
     def chances(self, published: Codes, true: Codes) -> FloatArray:
         return np.asarray(self._transposed[true, published])
@@ -114,13 +139,6 @@ class DenseMatrix(Matrix):
     @cached_property
     def _alike(self) -> FloatArray:
         return np.asarray(self._transposed @ self._transposed.T)
-
-    def alike_changed(self, first: Codes, second: Codes) -> FloatArray:
-        """Return the same sum over j other than the two; what is no more than rounding is 0."""
-        same, alike = first == second, self.alike(first, second)
-        kept = self.chances(first, first) * self.chances(first, second)
-        kept = kept + np.where(same, 0.0, self.chances(second, first) * self.chances(second, second))
-        return np.where(alike - kept > ROUNDING * alike, alike - kept, 0.0)
 
     def likeliest(self, shares: FloatArray) -> FloatArray:
         best: FloatArray = (self._transposed * shares[:, None]).max(axis=0)
@@ -152,12 +170,27 @@ class DenseMatrix(Matrix):
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        return np.asarray(np.linalg.inv(self._transposed.T), dtype=np.float64)
+        """A, [value, output]."""
+        if self.outputs == self.size:
+            return np.asarray(np.linalg.inv(self._transposed.T), dtype=np.float64)
+        scaled = self._scaled_rows
+        information = scaled @ scaled.T
+        return np.asarray(np.linalg.solve(information, scaled / np.sqrt(self._transposed.sum(axis=0))))
+
+    @property
+    def _scaled_rows(self) -> FloatArray:
+        """P^T D^-1/2: P^T alone where the matrix is square, since its inverse is what it is."""
+        if self.outputs == self.size:
+            return self._transposed
+        return np.asarray(self._transposed / np.sqrt(self._transposed.sum(axis=0)))
 
     @cached_property
     def condition_number(self) -> float:
+        """Of P, or of D^-1/2 P where there are more outputs than values: P^-1 o is not asked for then."""
+        if self.outputs < self.size:
+            return math.inf
         small = self.size <= DENSE_LIMIT
-        found = float(np.linalg.cond(self._transposed)) if small else self._estimated_condition()
+        found = float(np.linalg.cond(self._scaled_rows)) if small else self._estimated_condition()
         return found if found * self.size * np.finfo(np.float64).eps < 1 else math.inf
 
     def _estimated_condition(self) -> float:
@@ -165,8 +198,9 @@ class DenseMatrix(Matrix):
             inverse = self._inverse
         except np.linalg.LinAlgError:
             return math.inf
-        largest = largest_eigenvalue(lambda v: self.apply_transposed(self.apply(v)), self.size)
-        smallest = largest_eigenvalue(lambda v: np.asarray(inverse @ (inverse.T @ v)), self.size)
+        weight = 1.0 if self.outputs == self.size else self._transposed.sum(axis=0)
+        largest = largest_eigenvalue(lambda v: self.apply_transposed(self.apply(v) / weight), self.size)
+        smallest = largest_eigenvalue(lambda v: np.asarray(inverse @ (weight * (inverse.T @ v))), self.size)
         return math.sqrt(largest * smallest)
 
     @property
@@ -203,10 +237,6 @@ class DenseMatrix(Matrix):
         found = _largest(self.columns[i], *np.take_along_axis(self.columns, self._order[:2], axis=0))
         return None if found.factor is None else found.factor * WORDS
 
-    @property
-    def epsilon(self) -> float:
-        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
-
     @cached_property
     def _order(self) -> npt.NDArray[np.intp]:
         """[rank, published]: the true values by their entries in the row of each published value, smallest first."""
@@ -224,7 +254,7 @@ class DenseMatrix(Matrix):
 
     def _entries(self, true: npt.NDArray[np.intp]) -> WordArray:
         """Return of each row the entry of one true value."""
-        return self.columns[true, np.arange(self.size)]
+        return self.columns[true, np.arange(self.outputs)]
 
     # --- sampling --------------------------------------------------------------------------------------------------
 
@@ -245,11 +275,17 @@ class DenseMatrix(Matrix):
     @cached_property
     def _alias(self) -> tuple[int, WordArray, CodeArray]:
         """s, and the thresholds and aliases of all buckets, column after column."""
-        bits = (self.size - 1).bit_length()
+        bits = (self.outputs - 1).bit_length()
         weights = np.zeros((self.size, 2**bits), dtype=np.uint64)
-        weights[:, : self.size] = self.columns
+        weights[:, : self.outputs] = self.columns
         thresholds, alias = alias_tables(weights, np.uint64(2 ** (64 - bits)))
         return bits, thresholds.ravel(), alias.ravel()
+
+
+def _sums(columns: WordArray) -> list[int]:
+    """Return the sum of each column, exactly."""
+    low, high = columns & np.uint64(2**32 - 1), columns >> np.uint64(32)
+    return [a + b * 2**32 for a, b in zip(low.sum(axis=1).tolist(), high.sum(axis=1).tolist(), strict=True)]
 
 
 def alias_tables(weights: WordArray, capacity: np.uint64) -> tuple[WordArray, CodeArray]:

@@ -9,7 +9,7 @@ along one axis after the other: O(m D) for D cells, and nothing larger than the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,22 +31,34 @@ class ProductMatrix(Estimable):
 
     @property
     def size(self) -> int:
-        return math.prod(factor.size for factor in self.factors)
+        return math.prod(self._values)
+
+    @property
+    def outputs(self) -> int:
+        return math.prod(self._published)
+
+    @property
+    def _values(self) -> list[int]:
+        return [factor.size for factor in self.factors]
+
+    @property
+    def _published(self) -> list[int]:
+        return [factor.outputs for factor in self.factors]
 
     def apply(self, x: FloatArray) -> FloatArray:
-        return self._along(x, lambda factor, x: factor.apply(x))
+        return self._along(x, self._values, lambda factor, x: factor.apply(x))
 
     def apply_transposed(self, y: FloatArray) -> FloatArray:
-        return self._along(y, lambda factor, x: factor.apply_transposed(x))
+        return self._along(y, self._published, lambda factor, x: factor.apply_transposed(x))
 
     def solve(self, observed: FloatArray) -> FloatArray:
-        return self._along(observed, lambda factor, x: factor.solve(x))
+        return self._along(observed, self._published, lambda factor, x: factor.solve(x))
 
     def solve_transposed(self, y: FloatArray) -> FloatArray:
-        return self._along(y, lambda factor, x: factor.solve_transposed(x))
+        return self._along(y, self._values, lambda factor, x: factor.solve_transposed(x))
 
     def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
-        return self._along(observed, lambda factor, x: factor.inverse_squared_apply(x))
+        return self._along(observed, self._published, lambda factor, x: factor.inverse_squared_apply(x))
 
     @cached_property
     def least_chance(self) -> FloatArray:
@@ -67,9 +79,11 @@ class ProductMatrix(Estimable):
     def condition_number(self) -> float:
         return math.prod(factor.condition_number for factor in self.factors)
 
-    def _along(self, x: FloatArray, operation: Callable[[Matrix, FloatArray], FloatArray]) -> FloatArray:
-        """Apply an operation of each factor along its axis."""
-        table = x.reshape(*x.shape[:-1], *(factor.size for factor in self.factors))
+    def _along(
+        self, x: FloatArray, sizes: Iterable[int], operation: Callable[[Matrix, FloatArray], FloatArray]
+    ) -> FloatArray:
+        """Apply an operation of each factor along its axis; the axes have these sizes before."""
+        table = x.reshape(*x.shape[:-1], *sizes)
         for axis, factor in enumerate(self.factors, start=x.ndim - 1):
             table = np.moveaxis(operation(factor, np.moveaxis(table, axis, -1)), -1, axis)
-        return np.ascontiguousarray(table).reshape(x.shape)
+        return np.ascontiguousarray(table).reshape(*x.shape[:-1], -1)

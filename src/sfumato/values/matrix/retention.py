@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -101,6 +102,18 @@ class PerturbationMatrix(Matrix):
     @property
     def integers(self) -> bytes:
         return self.noise.astype("<u8").tobytes()
+
+    def written(self) -> dict[str, Any]:
+        weights = self.noise[:1] if self.is_uniform else self.noise
+        return {"noise": {"size": self.size, "weights": list(map(str, weights.tolist()))}}
+
+    @classmethod
+    def read(cls, raw: Any) -> PerturbationMatrix:
+        """Return what was written."""
+        size, weights = raw["size"], np.array([int(q) for q in raw["weights"]], dtype=np.uint64)
+        if weights.size not in (1, size):
+            raise ValueError(f"{weights.size} noise weights for {size} values")
+        return cls(np.broadcast_to(weights, (size,)))
 
     # --- probabilities -------------------------------------------------------------------------------------------
 
@@ -268,10 +281,6 @@ class PerturbationMatrix(Matrix):
         v[..., others] = (y[..., others] - q[others] * n) / p[others]
         v[..., z : z + 1] = n - v[..., others].sum(axis=-1, keepdims=True)
         return v
-
-    @property
-    def epsilon(self) -> float:
-        return math.inf if self.largest_ratio is None else math.log(self.largest_ratio)
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:

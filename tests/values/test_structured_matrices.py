@@ -1,0 +1,227 @@
+"""Matrices by classes, decks of cards, and dense ones with more outputs than values, against the plain arithmetic.
+
+The oracle is a list of columns of integers and nothing else: entry by entry, in fractions where something is exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.matrix.block import BlockMatrix
+from sfumato.values.matrix.deck import DeckMatrix
+from sfumato.values.matrix.dense import DenseMatrix
+from sfumato.values.matrix.product import ProductMatrix
+from sfumato.values.matrix.retention import PerturbationMatrix
+from sfumato.values.mechanism import KINDS
+
+WORDS = 2**64
+
+
+def _random_block(rng: np.random.Generator) -> BlockMatrix:
+    levels, m = int(rng.integers(1, 5)), int(rng.integers(5, 12))
+    classes = rng.permutation(np.concatenate([np.arange(levels), rng.integers(0, levels, m - levels)]))
+    weights = rng.random((levels, levels)) / m
+    return BlockMatrix.from_floats(classes.astype(np.int32), weights, 0.01)
+
+
+def _random_deck(rng: np.random.Generator) -> DeckMatrix:
+    m = int(rng.integers(3, 12))
+    k = int(rng.integers(1, m // 2 + 1))
+    blocks = np.array([np.sort(rng.permutation(m)[:k]) for _ in range(int(rng.integers(1, 4)))], dtype=np.int32)
+    return DeckMatrix.within(m, blocks, 1 + Fraction(int(rng.integers(1, 80)), 10))
+
+
+def _random_dense(rng: np.random.Generator) -> DenseMatrix:
+    m, outputs = int(rng.integers(2, 7)), int(rng.integers(7, 12))
+    return DenseMatrix.from_floats(rng.dirichlet(np.ones(outputs), m).T, 1e-12)
+
+
+def _cases() -> list[Matrix]:
+    rng = np.random.default_rng(11)
+    return [make(rng) for make in (_random_block, _random_deck, _random_dense) for _ in range(60)]
+
+
+def _integers(matrix: Matrix) -> list[list[int]]:
+    """Return the columns, [true][published]."""
+    return [[matrix.weight(y, x) for y in range(matrix.outputs)] for x in range(matrix.size)]
+
+
+def _ratio(above: int, below: int) -> Fraction | None:
+    return Fraction(above, below) if below else (None if above else Fraction(0))
+
+
+def _largest(ratios: list[Fraction | None]) -> Fraction | None:
+    return None if None in ratios else max(r for r in ratios if r is not None)
+
+
+def _raised(columns: list[list[int]], inside: set[int]) -> Fraction | None:
+    outside = set(range(len(columns))) - inside
+    rows = range(len(columns[0]))
+    return _largest([_ratio(columns[i][y], columns[k][y]) for y in rows for i in inside for k in outside])
+
+
+def _close(one: Fraction | None, other: Fraction | None, matrix: Matrix) -> bool:
+    """Whether two factors are equal; a deck's may be too large by the unit that uses its words up."""
+    if one is None or other is None:
+        return one == other
+    return one == other or (isinstance(matrix, DeckMatrix) and other <= one <= other * (1 + Fraction(1, 2**50)))
+
+
+@pytest.mark.parametrize("matrix", _cases(), ids=lambda matrix: type(matrix).__name__)
+def test_everything_a_matrix_answers(matrix: Matrix) -> None:
+    columns, m, outputs = _integers(matrix), matrix.size, matrix.outputs
+    rows = range(outputs)
+    assert all(sum(column) == WORDS for column in columns)
+    p = np.array(columns, dtype=object).T.astype(float) / WORDS
+    assert np.allclose(matrix.dense(), p, rtol=1e-12)
+    rng = np.random.default_rng(m * outputs)
+    # entries
+    y, x = (grid.ravel() for grid in np.meshgrid(rows, range(m), indexing="ij"))
+    assert np.allclose(matrix.chances(y, x), p[y, x], rtol=1e-12)
+    a, b = (grid.ravel() for grid in np.meshgrid(range(m), range(m), indexing="ij"))
+    assert np.allclose(matrix.alike(a, b), (p.T @ p)[a, b], rtol=1e-9)
+    assert np.allclose(matrix.least_chance, p.min(axis=1), rtol=1e-12)
+    assert np.allclose(matrix.most_chance, p.max(axis=1), rtol=1e-12)
+    assert np.allclose(matrix.pure_noise, outputs * p.min(axis=0), rtol=1e-12)
+    shares = rng.dirichlet(np.ones(m))
+    assert np.allclose(matrix.likeliest(shares), (p * shares).max(axis=1), rtol=1e-12)
+    if outputs == m and not isinstance(matrix, DeckMatrix):
+        off = p[~np.eye(m, dtype=bool)]
+        assert np.allclose(matrix.diagonal, p.diagonal(), rtol=1e-12)
+        assert np.allclose(matrix.noise_range, (off.min(), off.max()), rtol=1e-12)
+        others = [sum(p[j, i] * p[j, k] for j in rows if j not in (i, k)) for i, k in zip(a, b, strict=True)]
+        assert np.allclose(matrix.alike_changed(a, b), others, rtol=1e-9, atol=1e-12)
+    # exact factors
+    for i in range(m):
+        others_than = set(range(m)) - {i}
+        for direction, inside in (("upward", {i}), ("downward", others_than)):
+            exact, own = _raised(columns, inside), getattr(matrix, direction)(i)
+            assert _close(own, exact, matrix)
+            published, rival = matrix.worst_case(i, direction)  # type: ignore[arg-type]
+            pair = (i, rival) if direction == "upward" else (rival, i)
+            assert _close(own, _ratio(columns[pair[0]][published], columns[pair[1]][published]), matrix)
+            assert rival != i
+        smallest = [sorted(column[y] for column in columns)[:2] for y in rows]
+        twice = _largest([_ratio(columns[i][y] * WORDS, first * second) for y, (first, second) in enumerate(smallest)])
+        assert _close(matrix.equal_twice(i), twice, matrix)
+    every = [_ratio(max(column[y] for column in columns), min(column[y] for column in columns)) for y in rows]
+    assert _close(matrix.largest_ratio, _largest(every), matrix)
+    for _ in range(5):
+        mask = rng.random(m) < 0.5
+        if mask.any() and not mask.all():
+            exact, own = _raised(columns, set(np.flatnonzero(mask).tolist())), matrix.raised(mask)
+            assert _close(own, exact, matrix)
+    # products and estimates
+    values, published = rng.random((3, m)), rng.random((3, outputs))
+    assert np.allclose(matrix.apply(values), values @ p.T)
+    assert np.allclose(matrix.apply_transposed(published), published @ p)
+    chosen = rng.integers(0, 3, 4), rng.integers(0, outputs, 4)
+    assert np.allclose(matrix.apply_at(values, *chosen), (values @ p.T)[chosen])
+    if not matrix.is_invertible:
+        assert matrix.why_singular
+        assert math.isinf(matrix.condition_number)
+        return
+    weight = p.sum(axis=1) if outputs > m else np.ones(outputs)
+    inverse = np.linalg.inv((p.T / weight) @ p) @ (p.T / weight)
+    size = np.abs(inverse).max()
+    assert np.allclose(matrix.solve(published), published @ inverse.T, atol=1e-9 * size)
+    assert np.allclose(matrix.solve_transposed(values), values @ inverse, atol=1e-9 * size)
+    assert np.allclose(matrix.inverse_squared_apply(published), published @ (inverse**2).T, atol=1e-9 * size**2)
+    scaled = p if outputs == m else p / np.sqrt(weight)[:, None]
+    unscaled = isinstance(matrix, DeckMatrix)  # all of whose rows have the same sum
+    assert matrix.condition_number == pytest.approx(np.linalg.cond(p if unscaled else scaled), rel=1e-6)
+
+
+@pytest.mark.parametrize("matrix", _cases()[:120], ids=lambda matrix: type(matrix).__name__)
+def test_words_are_drawn_as_the_integers_say(matrix: Matrix) -> None:
+    """Stretches of words that the description gives are drawn alike, and add up to every output's integer."""
+    for x in range(matrix.size):
+        lengths = _stretches(matrix, x)
+        assert sum(lengths) == WORDS
+        ends = list(itertools.accumulate(lengths))
+        last = np.array([end - 1 for end in ends], dtype=np.uint64)
+        first = np.array([0, *ends[:-1]], dtype=np.uint64)
+        drawn = [matrix.sample(np.full(len(lengths), x, dtype=np.int32), words) for words in (first, last)]
+        assert (drawn[0] == drawn[1]).all()
+        counted = dict.fromkeys(range(matrix.outputs), 0)
+        for output, length in zip(drawn[0].tolist(), lengths, strict=True):
+            counted[output] += length
+        assert counted == {y: matrix.weight(y, x) for y in range(matrix.outputs)}
+
+
+def _stretches(matrix: Matrix, x: int) -> list[int]:
+    """Return how many words follow each other for one output."""
+    if isinstance(matrix, BlockMatrix):
+        own = matrix.classes[x]
+        spread = [row[own] for row, size in zip(matrix.weights, matrix.sizes, strict=True) for _ in range(size)]
+        return [*(words for words in spread if words), WORDS - sum(spread)]
+    assert isinstance(matrix, DeckMatrix)
+    with_it = len(matrix.blocks) * matrix.members
+    held, lacking = [matrix.inside] * with_it, [matrix.outside] * (matrix.outputs - with_it)
+    return [*held, *lacking, *[1] * (WORDS - sum(held) - sum(lacking))]
+
+
+def test_a_deck_by_hand() -> None:
+    """Seven values, the lines of the Fano plane, factor 2: P = (1 + incidence)/10."""
+    deck = DeckMatrix.within(7, np.array([[0, 1, 3]], dtype=np.int32), Fraction(2))
+    assert deck.outputs == 7
+    assert deck.card(6).tolist() == [0, 2, 6]
+    assert deck.holds_truth == pytest.approx(0.6)
+    assert np.allclose(deck.dense() * 10, 1 + (deck.dense() > 0.15))
+    assert deck.largest_ratio is not None
+    assert Fraction(2) * (1 - Fraction(1, 2**50)) < deck.largest_ratio <= 2
+    x = np.full(7, 1 / 7)
+    error = (deck.inverse_squared_apply(deck.apply(x)) - x).sum()
+    assert error == pytest.approx(42, rel=1e-9)  # MATRICES, section 3; uniform has 54
+
+
+def test_decks_never_exceed_their_factor() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(500):
+        m = int(rng.integers(2, 400))
+        k = int(rng.integers(1, m // 2 + 1))
+        gamma = 1 + Fraction(int(rng.integers(1, 10**6)), int(rng.integers(1, 10**6)))
+        blocks = np.array([np.sort(rng.permutation(m)[:k]) for _ in range(int(rng.integers(1, 9)))], dtype=np.int32)
+        found = DeckMatrix.within(m, blocks, gamma).largest_ratio
+        assert found is not None
+        assert gamma * (1 - Fraction(1, 2**40)) < found <= gamma
+
+
+@pytest.mark.parametrize("matrix", _cases()[::12], ids=lambda matrix: type(matrix).__name__)
+def test_they_are_written_and_read(matrix: Matrix) -> None:
+    ((kind, raw),) = matrix.written().items()
+    again = KINDS[kind](raw)
+    assert again.integers == matrix.integers
+    assert _integers(again) == _integers(matrix)
+
+
+def test_a_product_of_cards_and_values() -> None:
+    rng = np.random.default_rng(8)
+    deck, uniform = _random_deck(rng), PerturbationMatrix.from_retention([0.3] * 3)
+    product = ProductMatrix((deck, uniform))
+    p = np.kron(deck.dense(), uniform.dense())
+    x, y = rng.random((2, product.size)), rng.random((2, product.outputs))
+    assert np.allclose(product.apply(x), x @ p.T)
+    assert np.allclose(product.apply_transposed(y), y @ p)
+    assert np.allclose(product.solve(product.apply(x)), x)
+    assert np.allclose(product.solve_transposed(x) @ p, x)
+    assert np.allclose(product.least_chance, p.min(axis=1))
+
+
+def test_a_large_deck_and_many_classes_are_quick_to_ask() -> None:
+    """Fifteen thousand values: nothing of m x m is ever made."""
+    m = 15_000
+    rng = np.random.default_rng(2)
+    deck = DeckMatrix.within(m, np.array([np.sort(rng.permutation(m)[:3000])], dtype=np.int32), Fraction(4))
+    block = BlockMatrix.from_floats((np.arange(m) % 3).astype(np.int32), np.full((3, 3), 0.5 / m), 0.0)
+    for matrix in (deck, block):
+        x = rng.random(m)
+        assert np.allclose(matrix.solve(matrix.apply(x)), x)
+        assert matrix.upward(7) is not None
+        assert math.isfinite(matrix.condition_number)
