@@ -1,5 +1,10 @@
 """How a value is randomized: within the domain of its sub-table, with the matrix of that sub-table.
 
+What is published is a value of the domain; or a card, which stands for a set of values, in one of two forms:
+
+    set     the values of the card
+    card    its number in the deck, from 1, which the manifest tells the meaning of
+
 Most methods have one sub-table, the whole table with the whole domain. Small domain randomization has several: a
 record's label says which, and every sub-table has values and a matrix of its own (SDR section 4).
 """
@@ -7,17 +12,16 @@ record's label says which, and every sub-table has values and a matrix of its ow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.values.arrays import CodeArray, FloatArray, WordArray
-from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.attributes import Domain, SensitiveDomain, label
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.block import BlockMatrix
 from sfumato.values.matrix.deck import DeckMatrix
@@ -28,6 +32,11 @@ LABEL = "sub_table"
 """The published column that tells the sub-table of a record, numbered from 1."""
 
 KEPT = -1
+BETWEEN = "|"
+"""Between the values of a set."""
+
+Form = Literal["value", "set", "card"]
+"""What is published of a record."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class Mechanism:
     domain: SensitiveDomain
     tables: tuple[SubTable, ...]
     label: str | None = None
+    form: Form = "value"
 
     def __post_init__(self) -> None:
         if not self.tables or (self.label is None and len(self.tables) > 1):
@@ -74,11 +84,37 @@ class Mechanism:
         for table in self.tables:
             if table.codes[0] < 0 or table.codes[-1] >= self.domain.size:
                 raise ValueError(f"a sub-table has a value that is none of the {self.domain.size} of the domain")
+            if table.matrix.publishes_values != (self.form == "value"):
+                raise ValueError("cards are published by number or as sets, and values as values")
+        if self.form != "value" and (not self.is_whole or len(self.domain.parts) > 1):
+            raise ValueError("cards are for one column and one matrix of all its values")
 
     @classmethod
-    def single(cls, domain: SensitiveDomain, matrix: Matrix, bounds: tuple[Bound, ...]) -> Mechanism:
+    def single(
+        cls, domain: SensitiveDomain, matrix: Matrix, bounds: tuple[Bound, ...], form: Form = "value"
+    ) -> Mechanism:
         """Return one matrix for all rows."""
-        return cls(domain, (SubTable(np.arange(domain.size, dtype=np.int32), matrix, bounds),))
+        return cls(domain, (SubTable(np.arange(domain.size, dtype=np.int32), matrix, bounds),), form=form)
+
+    @cached_property
+    def published(self) -> SensitiveDomain:
+        """What can be published, by the codes that `sample` returns: the domain itself, or cards as they are written.
+
+        Raise `ValueError` if two cards would be written alike, or a card like a value.
+        """
+        if self.form == "value":
+            return self.domain
+        (own,), numbers = self.domain.parts, range(self.matrix.outputs)
+        if self.form == "card":
+            texts = [f"card {number + 1}" for number in numbers]
+        else:
+            labels = [label(value) for value in own.values]
+            texts = [BETWEEN.join(labels[code] for code in self.matrix.card(number).tolist()) for number in numbers]
+            if bad := next((text for text in labels if BETWEEN in text), None):
+                raise ValueError(f"the value {bad!r} holds {BETWEEN!r}, which stands between the values of a set")
+        if len(set(texts)) < len(texts) or (self.form == "card" and not set(texts).isdisjoint(own.values)):
+            raise ValueError("two cards, or a card and a value, would be written alike")
+        return SensitiveDomain((Domain(own.name, tuple(texts)),))
 
     @property
     def is_whole(self) -> bool:
@@ -213,16 +249,18 @@ def _bound(bound: Bound) -> dict[str, str | None]:
     return {**{key: None if x is None else str(x) for key, x in fractions.items()}, "given": bound.given}
 
 
-def read_mechanism(parts: list[dict[str, Any]], tables: list[dict[str, Any]], label: str | None) -> Mechanism:
+def read_mechanism(
+    parts: list[dict[str, Any]], tables: list[dict[str, Any]], label: str | None, form: Form = "value"
+) -> Mechanism:
     """Return what `domains` and `sub_tables` gave."""
     domain = read_domains(parts)
-    return Mechanism(domain, tuple(_read_sub_table(raw, domain.size) for raw in tables), label)
+    return Mechanism(domain, tuple(_read_sub_table(raw, domain.size) for raw in tables), label, form)
 
 
 def _read_sub_table(raw: dict[str, Any], size: int) -> SubTable:
     codes = np.array(range(size) if raw["values"] is None else raw["values"], dtype=np.int32)
     bounds = tuple(map(_read_bound, raw["bounds"]))
-    return SubTable(codes, _read_matrix(raw), bounds * codes.size if len(bounds) == 1 else bounds)
+    return SubTable(codes, read_matrix(raw), bounds * codes.size if len(bounds) == 1 else bounds)
 
 
 def _read_bound(raw: dict[str, Any]) -> Bound:
@@ -230,17 +268,12 @@ def _read_bound(raw: dict[str, Any]) -> Bound:
     return Bound(gamma, rho1, rho2, raw["given"])
 
 
-KINDS: dict[str, Callable[[Any], Matrix]] = {
-    "noise": PerturbationMatrix.read,
-    "columns": DenseMatrix.read,
-    "blocks": BlockMatrix.read,
-    "deck": DeckMatrix.read,
-}
-"""How a matrix is read that was written under a key."""
-
-
-def _read_matrix(raw: dict[str, Any]) -> Matrix:
-    kind = next((key for key in KINDS if raw.get(key) is not None), None)
-    if kind is None:
-        raise ValueError("a sub-table has no matrix")
-    return KINDS[kind](raw[kind])
+def read_matrix(raw: dict[str, Any]) -> Matrix:
+    """Return a matrix that was written: its key tells its kind."""
+    if (noise := raw.get("noise")) is not None:
+        return PerturbationMatrix.read(noise)
+    if (columns := raw.get("columns")) is not None:
+        return DenseMatrix.read(columns, raw.get("cards"))
+    if (blocks := raw.get("blocks")) is not None:
+        return BlockMatrix.read(blocks)
+    return DeckMatrix.read(raw["deck"])

@@ -1,8 +1,8 @@
 """What a matrix must answer. Nobody else asks of which kind it is.
 
 ``P[j, i] = Pr[x_i -> y_j]``; columns sum to one, and every entry is an integer over 2^64 (`weight`). j or y is
-published, and i or x true. Most matrices publish the m values of the domain themselves; others have K *outputs* of
-their own, such as sets of values. All products are along the last axis.
+published, and i or x true. Most matrices publish the m values of the domain themselves; others publish *cards*, K sets
+of values, of which one that holds the true value is likelier. All products are along the last axis.
 
     retention.py    a diagonal and the same noise for all published values: everything in O(m)
     block.py        classes of values that are treated alike: everything in O(m) for few classes
@@ -93,6 +93,20 @@ class Matrix(Estimable, Protocol):
     def is_uniform(self) -> bool:
         """Whether there is one diagonal, and one noise weight (`uniform_noise`)."""
         return self.uniform_noise is not None
+
+    @property
+    def publishes_values(self) -> bool:
+        """Whether values of the domain are published; else cards are, which are numbered from 0."""
+        return True
+
+    def card(self, number: int) -> CodeArray:
+        """Return the values that a published output stands for, ascending: itself, or those of the card."""
+        return np.array([number], dtype=np.int32)
+
+    @property
+    def holds_truth(self) -> FloatArray:
+        """The probability, for each value, that what is published is it, or a card that holds it."""
+        return self.diagonal
 
     @property
     def integers(self) -> bytes:

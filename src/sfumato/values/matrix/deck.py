@@ -100,14 +100,16 @@ class DeckMatrix(Matrix):
         return int(self.blocks.shape[1])
 
     def card(self, number: int) -> CodeArray:
-        """Return the values of a card, ascending."""
         block, shift = divmod(number, self.values)
         return np.sort((self.blocks[block] + np.int32(shift)) % np.int32(self.values))
 
     @property
-    def holds_truth(self) -> float:
-        """The probability that a record's card holds its value."""
-        return self._with * self.inside / WORDS
+    def publishes_values(self) -> bool:
+        return False
+
+    @property
+    def holds_truth(self) -> FloatArray:
+        return np.full(self.values, self._with * self.inside / WORDS)
 
     @property
     def _with(self) -> int:

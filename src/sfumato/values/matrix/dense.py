@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,14 +36,22 @@ CLOSE = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class DenseMatrix(Matrix):
-    """A matrix of any columns, as integers over 2^64; `columns[i]` are those of the true value x_i."""
+    """A matrix of any columns, as integers over 2^64; `columns[i]` are those of the true value x_i.
+
+    `cards` are the values of each output, ascending, where outputs are cards.
+    """
 
     columns: WordArray  # [true, published]
+    cards: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         columns = np.array(self.columns, dtype=np.uint64, order="C")  # a copy: the caller's array stays writeable
         if columns.ndim != 2 or min(columns.shape) < 2 or len(columns) > MOST_VALUES or columns.size > MOST_ENTRIES:
             raise ValueError(f"a dense matrix has 2 to {MOST_VALUES:,} values and at most {MOST_ENTRIES:,} entries")
+        if len(self.cards or columns) != columns.shape[1]:
+            raise ValueError("a dense matrix is square, or has a card for each output")
+        if any(not card or card[0] < 0 or card[-1] >= len(columns) or not _ascends(card) for card in self.cards):
+            raise ValueError("a card has different values of the domain, in their order")
         for i, total in enumerate(_sums(columns)):
             if total != WORDS:
                 raise ValueError(f"column {i + 1} of the matrix does not sum to 2^64")
@@ -61,7 +70,7 @@ class DenseMatrix(Matrix):
         return cls(np.array([_scaled(column) for column in columns], dtype=np.uint64))
 
     @classmethod
-    def from_floats(cls, matrix: FloatArray, noise: float) -> DenseMatrix:
+    def from_floats(cls, matrix: FloatArray, noise: float, cards: tuple[tuple[int, ...], ...] = ()) -> DenseMatrix:
         """Return integers next to (1 - noise) P + noise/K, where P, [output, value], is right to floating point.
 
         What its columns lack of 2^64, or exceed it by, is spread evenly: each entry errs by a relative 1e-15, which a
@@ -73,7 +82,7 @@ class DenseMatrix(Matrix):
             each, left = divmod(WORDS - total, column.size)
             column += np.uint64(each % WORDS)
             column[:left] += np.uint64(1)
-        return cls(columns)
+        return cls(columns, cards)
 
     @property
     def size(self) -> int:
@@ -86,7 +95,23 @@ class DenseMatrix(Matrix):
     @property
     def integers(self) -> bytes:
         """All columns, after a word that no other kind of matrix begins with."""
-        return b"dense:" + self.columns.astype("<u8").tobytes()
+        return b"dense:" + self.columns.astype("<u8").tobytes() + repr(self.cards).encode() * bool(self.cards)
+
+    @property
+    def publishes_values(self) -> bool:
+        return not self.cards
+
+    def card(self, number: int) -> CodeArray:
+        return np.array(self.cards[number] if self.cards else [number], dtype=np.int32)
+
+    @property
+    def holds_truth(self) -> FloatArray:
+        if self.publishes_values:
+            return self.diagonal
+        held = np.zeros(self.size)
+        for number, card in enumerate(self.cards):
+            held[list(card)] += self._transposed[list(card), number]
+        return held
 
     # --- entries ---------------------------------------------------------------------------------------------------
 
@@ -102,15 +127,19 @@ class DenseMatrix(Matrix):
         return self._transposed.T.copy()
 
     def written(self) -> dict[str, Any]:
-        return {"columns": [list(map(str, column)) for column in self.columns.tolist()]}
+        columns = [list(map(str, column)) for column in self.columns.tolist()]
+        return {"columns": columns} | ({"cards": self.cards} if self.cards else {})
 
     @classmethod
-    def read(cls, raw: Any) -> DenseMatrix:
+    def read(cls, columns: Any, cards: Any = None) -> DenseMatrix:
         """Return what was written."""
-        return cls(np.array([[int(weight) for weight in column] for column in raw], dtype=np.uint64))
+        weights = np.array([[int(weight) for weight in column] for column in columns], dtype=np.uint64)
+        return cls(weights, tuple(map(tuple, cards or ())))
 
     @property
     def diagonal(self) -> FloatArray:
+        if not self.publishes_values:
+            raise TypeError("cards are published in place of values")
         return self._transposed.diagonal().copy()
 
     @cached_property
@@ -280,6 +309,10 @@ class DenseMatrix(Matrix):
         weights[:, : self.outputs] = self.columns
         thresholds, alias = alias_tables(weights, np.uint64(2 ** (64 - bits)))
         return bits, thresholds.ravel(), alias.ravel()
+
+
+def _ascends(card: Sequence[int]) -> bool:
+    return all(one < other for one, other in pairwise(card))
 
 
 def _sums(columns: WordArray) -> list[int]:
