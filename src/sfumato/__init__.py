@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.methods.response.method import RandomizedResponse as RandomizedResponse
     from sfumato.methods.robustness.method import RobustAnatomy as RobustAnatomy
     from sfumato.methods.small_domain.method import SmallDomain as SmallDomain
+    from sfumato.methods.subset.method import Subset as Subset
     from sfumato.methods.suppression.method import Suppression as Suppression
     from sfumato.methods.uniform import Uniform as Uniform
     from sfumato.publisher.policy import Policy as Policy
@@ -107,6 +108,7 @@ _HOMES = {
     "SecretKey": "values.randomness",
     "SfumatoError": "errors",
     "SmallDomain": "methods.small_domain.method",
+    "Subset": "methods.subset.method",
     "Suppression": "methods.suppression.method",
     "Table": "publisher.table",
     "Tolerance": "values.requirement",

@@ -40,6 +40,7 @@ NAMES = [
     "SecretKey",
     "SfumatoError",
     "SmallDomain",
+    "Subset",
     "Suppression",
     "Table",
     "Tolerance",

@@ -15,6 +15,7 @@ from sfumato.methods.subset.design import best_subset
 from sfumato.methods.subset.graded import Graded, Orbit, graded_subsets
 from sfumato.values.arrays import FloatArray
 from tests.conftest import slow
+from tests.constants import set_constants
 
 
 class Case:
@@ -249,7 +250,7 @@ def test_the_gap_is_certified_by_all_orbits() -> None:
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_a_search_that_ends_early_states_an_honest_gap(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     optimum = graded_subsets([30, 270], [2, 4]).error
-    monkeypatch.setattr("sfumato.methods.subset.graded._ROUNDS", rounds)
+    set_constants(monkeypatch, "sfumato.methods.subset", MOST_ROUNDS=rounds)
     early = graded_subsets([30, 270], [2, 4])
     assert early.error > optimum * (1 + 1e-6)
     assert (1 + early.error) / (1 + early.gap) - 1 <= optimum

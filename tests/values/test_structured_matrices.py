@@ -127,6 +127,8 @@ def test_everything_a_matrix_answers(matrix: Matrix) -> None:
     assert np.allclose(matrix.apply_transposed(published), published @ p)
     chosen = rng.integers(0, 3, 4), rng.integers(0, outputs, 4)
     assert np.allclose(matrix.apply_at(values, *chosen), (values @ p.T)[chosen])
+    alike_on_card = np.array([[(x in matrix.card(y)) / matrix.card(y).size for x in range(m)] for y in rows])
+    assert np.allclose(matrix.uncorrected(published), published @ alike_on_card)
     if not matrix.is_invertible:
         assert matrix.why_singular
         assert math.isinf(matrix.condition_number)

@@ -32,10 +32,10 @@ from sfumato.values.arrays import CodeArray, IntArray, Progress, WordArray
 from sfumato.values.arrow import first_null
 from sfumato.values.attributes import Attribute, Schema, SensitiveDomain
 from sfumato.values.looks import Seen
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, set_columns
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey, Step
-from sfumato.values.steps import RowStep
+from sfumato.values.steps import Perturb, RowStep
 
 BATCH_ROWS = 1 << 19
 """Rows read at a time: a row group of the release, so that batches need not be joined."""
@@ -188,6 +188,12 @@ class Publication(NamedTuple):
     def step(self, kind: type[AnyStep]) -> AnyStep | None:
         """Return the step of a kind, if there is one."""
         return next((step for step in self.steps if isinstance(step, kind)), None)
+
+    @property
+    def sets(self) -> frozenset[str]:
+        """The columns in which sets of values are published."""
+        perturb = self.step(Perturb)
+        return set_columns(perturb.mechanisms if perturb else ())
 
 
 class FilesWritten(NamedTuple):

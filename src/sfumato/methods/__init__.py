@@ -18,6 +18,7 @@ from sfumato.methods.plan import PLAN_VERSION, Plan, content_hash
 from sfumato.methods.response.method import RandomizedResponse
 from sfumato.methods.robustness.method import RobustAnatomy
 from sfumato.methods.small_domain.method import SmallDomain
+from sfumato.methods.subset.method import Subset
 from sfumato.methods.suppression.method import Suppression
 from sfumato.methods.uniform import Uniform
 from sfumato.values.profile import Profile
@@ -27,6 +28,7 @@ from sfumato.values.text import meant
 
 METHODS: list[type[Method]] = [
     Uniform,
+    Subset,
     FineGrain,
     SmallDomain,
     RandomizedResponse,

@@ -55,7 +55,7 @@ class FineGrain(Perturbing):
         return None if self.matrix is None else read_columns(self.folder / self.matrix, domain)
 
     @property
-    def about_columns(self) -> tuple[str, ...]:
+    def about_matrix(self) -> tuple[str, ...]:
         """Whence the matrix is."""
         if self.matrix is None:
             return ()

@@ -1,4 +1,4 @@
-"""Uniform and fine-grain perturbation: what they share as methods, and their planner.
+"""Methods that draw every record by one matrix: what they share, and their planner.
 
 Bounds, retentions, the integers that are sampled, and what it all costs.
 """
@@ -6,6 +6,7 @@ Bounds, retentions, the integers that are sampled, and what it all costs.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -26,7 +27,7 @@ from sfumato.values.attributes import SensitiveDomain
 from sfumato.values.computed import BEST_FOR_TABLE
 from sfumato.values.matrix.base import Direction, Matrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix, largest_noise, uniform_retention
-from sfumato.values.mechanism import Bound, Mechanism
+from sfumato.values.mechanism import Bound, Form, Mechanism
 from sfumato.values.profile import Profile
 from sfumato.values.randomness import SecretKey
 from sfumato.values.requirement import (
@@ -50,24 +51,18 @@ SHRINK_BITS = range(52, 20, -2)
 Weights = Literal["observed", "equal"] | Mapping[str, float | str]
 
 
-class Perturbing(Method):
-    """Each record keeps its value with some probability; else it gets a value of the domain, all alike."""
+class Drawing(Method):
+    """Each record is published by a draw from its column of one matrix: a value, or a card that stands for several.
+
+    A new method states `scope`, and its matrix.
+    """
 
     takes = (RhoPrivacy, FineGrainPrivacy, Tolerance, Amplification, LocalPrivacy)
     figures = PerturbationFigures
     fills_domain = True
     keeps_order = True
-    assurances_agree: ClassVar[bool] = False
-    """Whether both assurances have the same matrix."""
     scope: ClassVar[Scope] = "single values"
     """The statements about a record of which something is promised."""
-
-    retention_floor: Probability = 0.0
-
-    @property
-    def floor(self) -> Fraction:
-        """The floor on every retention probability, 0 for none."""
-        return between(self.retention_floor, "retention_floor", strictly=False)
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -76,49 +71,43 @@ class Perturbing(Method):
 
     @property
     def weighting(self) -> Weights:
-        """The frequencies for which record utility is maximised."""
+        """The frequencies for which the matrix is best."""
         return "equal"
 
-    def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]] | None:
-        """Return integers in proportion to a matrix of any kind, a column for each true value; None: `retention`."""
-        return None
-
     @property
-    def about_columns(self) -> tuple[str, ...]:
-        """What the publisher should know of such a matrix."""
+    def about_matrix(self) -> tuple[str, ...]:
+        """What the publisher should know of the matrix."""
         return ()
 
-    def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
-        """Return the retention of each value, where the matrix is made of these; the floor can be had."""
-        return strictest_retention(gamma)
+    @abstractmethod
+    def matrix_for(
+        self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray
+    ) -> Matrix:
+        """Return the integers that records are drawn with; they keep every bound exactly."""
 
-    def check_numbers(self) -> None:
-        """Raise if the floor is no probability."""
-        _ = self.floor
+    def form_of(self, matrix: Matrix) -> Form:
+        """Return how cards are published, where the matrix publishes such."""
+        return "value"
+
+    def beside(
+        self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
+    ) -> PerturbationFigures:
+        """Return the figures with what other choices would give."""
+        return figures
 
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
-        """Return the plan with the largest record utility."""
+        """Return the plan with the method's matrix."""
         bounds = requirement.bounds(profile.domain, profile.counts.tolist())
-        gamma, floor, weight = _gammas(bounds, profile.domain), float(self.floor), _weights(self.weighting, profile)
-        _check_floor(floor, gamma, profile.domain)
+        gamma, weight = _gammas(bounds, profile.domain), _weights(self.weighting, profile)
         discloses = isinstance(requirement, Tolerance) and requirement.discloses_frequencies
         claim = OddsClaim(self.scope, self.directions, discloses)
-        columns = self.columns(profile.domain, gamma)
-        if columns is not None:
-            matrix: Matrix = round_given(columns, bounds, self.directions, profile.domain)
-        else:
-            kept = self.retention(gamma, weight, floor, self.assurance)
-            matrix = round_within(kept, bounds, self.directions, floor)
-        mechanism = Mechanism.single(profile.domain, matrix, bounds)
+        matrix = self.matrix_for(profile.domain, bounds, gamma, weight)
+        mechanism = Mechanism.single(profile.domain, matrix, bounds, self.form_of(matrix))
+        _check_written(mechanism)
         figures = PerturbationFigures(claim, (mechanism,), profile.counts, (profile.counts,))
-        if columns is None:
-            figures = replace(
-                figures,
-                loosenings=_loosenings(profile, self, gamma, weight, floor),
-                other_assurance=_other(profile, self, gamma, weight, floor),
-            )
+        figures = self.beside(profile, figures, gamma, weight)
         notes = list(_notes(profile, figures, self))
-        if self.scope != "any predicate":  # which is what uniform perturbation promises
+        if self.scope != "any predicate" or not matrix.publishes_values:  # else it is what uniform perturbation is
             figures, worst = _beside_uniform(figures, gamma)
             notes = [*_warning(figures, worst), *notes]
         return Plan.of(
@@ -129,6 +118,67 @@ class Perturbing(Method):
             facts=(BEST_FOR_TABLE,) if self.weighting == "observed" else (),
             keeps_order=profile.keeps_order,
         )
+
+
+class Perturbing(Drawing):
+    """Each record keeps its value with some probability; else it gets a value of the domain, all alike."""
+
+    assurances_agree: ClassVar[bool] = False
+    """Whether both assurances have the same matrix."""
+
+    retention_floor: Probability = 0.0
+
+    @property
+    def floor(self) -> Fraction:
+        """The floor on every retention probability, 0 for none."""
+        return between(self.retention_floor, "retention_floor", strictly=False)
+
+    def columns(self, domain: SensitiveDomain, gamma: FloatArray) -> Sequence[Sequence[int]] | None:
+        """Return integers in proportion to a matrix of any kind, a column for each true value; None: `retention`."""
+        return None
+
+    def retention(self, gamma: FloatArray, weight: FloatArray, floor: float, assurance: Assurance) -> FloatArray:
+        """Return the retention of each value, where the matrix is made of these; the floor can be had."""
+        return strictest_retention(gamma)
+
+    def check_numbers(self) -> None:
+        """Raise if the floor is no probability."""
+        _ = self.floor
+
+    def matrix_for(
+        self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray
+    ) -> Matrix:
+        """Return the matrix of the retentions, or the one that is given."""
+        floor = float(self.floor)
+        _check_floor(floor, gamma, domain)
+        columns = self.columns(domain, gamma)
+        if columns is not None:
+            return round_given(columns, bounds, self.directions, domain)
+        return round_within(self.retention(gamma, weight, floor, self.assurance), bounds, self.directions, floor)
+
+    def beside(
+        self, profile: Profile, figures: PerturbationFigures, gamma: FloatArray, weight: FloatArray
+    ) -> PerturbationFigures:
+        """Return the figures with what looser bounds, and the other assurance, would give of retentions."""
+        if figures.matrix.retention is None:
+            return figures
+        floor = float(self.floor)
+        return replace(
+            figures,
+            loosenings=_loosenings(profile, self, gamma, weight, floor),
+            other_assurance=_other(profile, self, gamma, weight, floor),
+        )
+
+
+def _check_written(mechanism: Mechanism) -> None:
+    """Raise unless what is published can be told apart as it is written."""
+    try:
+        _ = mechanism.published
+    except ValueError as problem:
+        raise PolicyError(
+            f"{mechanism.domain.name!r} cannot be published as {mechanism.form}s: {problem}.",
+            'Ask for form = "card", merge the value, or rename it.',
+        ) from None
 
 
 def _gammas(bounds: Sequence[Bound], domain: SensitiveDomain) -> FloatArray:
@@ -186,11 +236,12 @@ def _beside_uniform(figures: PerturbationFigures, gamma: FloatArray) -> tuple[Pe
     errors, variation, own = other.standard_error, other.total_variation, figures.standard_error
     assert errors is not None  # a gamma above 1 leaves every value some retention
     assert variation is not None
-    worst = int(np.argmin(figures.retention)) if own is None else int(np.argmax(own / np.maximum(errors, TINY)))
+    worst = int(np.argmin(figures.diagonal)) if own is None else int(np.argmax(own / np.maximum(errors, TINY)))
     uniform = UniformFigures(
         retention=float(matrix.retention[0]),
         record_utility=other.record_utility,
         total_variation=variation,
+        expected_error=other.expected_error or 0.0,
         value=figures.domain.labels[worst],
         standard_error=float(errors[worst]),
     )
@@ -245,7 +296,7 @@ def _loosenings(
     return tuple(found)
 
 
-def _notes(profile: Profile, figures: PerturbationFigures, method: Perturbing) -> Iterator[str]:
+def _notes(profile: Profile, figures: PerturbationFigures, method: Drawing) -> Iterator[str]:
     domain, matrix = figures.domain, figures.matrix
     if "downward" not in figures.directions:
         yield downward_limit(domain, matrix, figures.bounds)
@@ -260,7 +311,7 @@ def _notes(profile: Profile, figures: PerturbationFigures, method: Perturbing) -
             "something, also to someone who knows no record. The bound holds given the matrix. Leave weights out, or "
             "give public ones, to avoid that."
         )
-    yield from method.about_columns
+    yield from method.about_matrix
     if noise_only := [domain.labels[c] for c in np.flatnonzero(_is_noise(matrix))]:
         yield f"Pure noise: nothing is retained of {some(noise_only)}; the optimum gives it up for the others."
     if not matrix.is_invertible:

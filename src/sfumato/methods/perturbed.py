@@ -58,6 +58,7 @@ class UniformFigures:
     retention: float
     record_utility: float
     total_variation: float  # expected, as of the plan
+    expected_error: float
     value: str  # the one whose count it would estimate better by the largest factor
     standard_error: float  # of that count
 
@@ -117,8 +118,8 @@ class PerturbationFigures(Figures):
 
     @property
     def diagonal(self) -> FloatArray:
-        """P[i, i], averaged in the same way."""
-        return self._averaged([table.matrix.diagonal for table in self.mechanism.tables])
+        """P[i, i], or the probability that a card holds the value, averaged in the same way."""
+        return self._averaged([table.matrix.holds_truth for table in self.mechanism.tables])
 
     def _averaged(self, of_tables: list[FloatArray]) -> FloatArray:
         if self.mechanism.is_whole:
@@ -132,15 +133,20 @@ class PerturbationFigures(Figures):
 
     @property
     def record_utility(self) -> float:
-        """The expected share of records whose value is unchanged: FG Def. 3."""
+        """The expected share of records whose value is unchanged (FG Def. 3), or is on their card."""
         tables = zip(self.mechanism.tables, self.quotas, strict=True)
-        return sum(float(quotas @ table.matrix.diagonal) for table, quotas in tables) / max(1, self.rows)
+        return sum(float(quotas @ table.matrix.holds_truth) for table, quotas in tables) / max(1, self.rows)
 
     @cached_property
     def standard_error(self) -> FloatArray | None:
         """The expected standard error of each count's inverse estimate, for this table; None without an inverse."""
         variance = self.mechanism.variance(self.quotas)
         return None if variance is None else np.sqrt(variance)
+
+    @property
+    def expected_error(self) -> float | None:
+        """The expected squared errors of all counts, for this table, divided by its records: n times the MSE."""
+        return None if self.standard_error is None else float((self.standard_error**2).sum() / max(1, self.rows))
 
     @property
     def total_variation(self) -> float | None:
@@ -247,6 +253,7 @@ class PerturbationFigures(Figures):
             "parts": domains(self.domain),
             "sub_tables": sub_tables(self.mechanism),
             "sub_table_column": self.mechanism.label,
+            **({} if self.mechanism.form == "value" else {"form": self.mechanism.form}),
             "quotas": None if self.mechanism.is_whole else [quotas.tolist() for quotas in self.quotas],
             "partition": self.partition,
         }
@@ -255,7 +262,7 @@ class PerturbationFigures(Figures):
     def from_dict(cls, raw: dict[str, Any]) -> PerturbationFigures:
         other = raw["other_assurance"]
         partition = None if raw["partition"] is None else restored(PartitionFigures, raw["partition"])
-        mechanism = read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"])
+        mechanism = read_mechanism(raw["parts"], raw["sub_tables"], raw["sub_table_column"], raw.get("form", "value"))
         quotas = [raw["counts"]] if raw["quotas"] is None else raw["quotas"]
         stated = Guarantee.read(raw["guarantee"])
         odds = OddsClaim(stated.scope, stated.directions, raw["discloses_frequencies"])
@@ -283,6 +290,9 @@ def _what(figures: PerturbationFigures, plan: Plan) -> Iterator[str]:
     order = "Then the rows are shuffled." if plan.shuffle else "The rows stay in their order."
     stays = f"All other published columns stay as they are, but for bins and merged values. {order}"
     kept = [p for table in mechanism.tables if (p := table.matrix.retention) is not None]
+    if mechanism.form != "value":
+        yield f"{_cards(figures)} {stays}"
+        return
     if not kept:
         own = figures.matrix.diagonal
         yield (
@@ -302,7 +312,24 @@ def _what(figures: PerturbationFigures, plan: Plan) -> Iterator[str]:
         )
 
 
+def _cards(figures: PerturbationFigures) -> str:
+    """Say what is published in place of a value, and how often it holds the truth."""
+    matrix, held = figures.matrix, figures.matrix.holds_truth
+    share = f"{held.min():.2%}" if math.isclose(held.min(), held.max()) else f"{held.min():.2%} to {held.max():.2%}"
+    shown = {"set": "it is published itself", "card": "the number of its card is published"}[figures.mechanism.form]
+    return (
+        f"Each record draws a set of the {matrix.size:,} values, one of {matrix.outputs:,} cards, which holds its own "
+        f"{figures.domain.name} with probability {share}; {shown}. The truth may lie outside a set, and nothing says "
+        "which of its values it is."
+    )
+
+
 def _matrix(figures: PerturbationFigures) -> Iterator[str]:
+    if figures.mechanism.form != "value":
+        matrix = figures.matrix
+        shown = [figures.mechanism.published.labels[number][:60] for number in range(min(3, matrix.outputs))]
+        yield f"Cards: {matrix.outputs:,}, such as {'; '.join(shown)}."
+        return
     head = "Matrix: row = published value, column = original value; columns sum to one"
     matrix, labels = figures.matrix, figures.domain.labels
     if matrix.size <= SHOWN_MATRIX:
@@ -334,6 +361,9 @@ def _values(figures: PerturbationFigures) -> Iterator[str]:
 
 
 def _binding(figures: PerturbationFigures) -> Iterator[str]:
+    if figures.mechanism.form != "value":
+        yield "What binds: cards that hold a value are drawn as much more often as the strictest requirement allows."
+        return
     given, bindings = figures.matrix.retention is None, figures.bindings
     if not bindings:
         why = "every bound of the given matrix has room" if given else "nothing is required, or everything is retained"
@@ -354,7 +384,15 @@ def _binding(figures: PerturbationFigures) -> Iterator[str]:
 
 def _cost(figures: PerturbationFigures) -> Iterator[str]:
     yield "Utility and cost"
-    yield f"  record utility (share of unchanged records, FG Def. 3): {figures.record_utility:.4f}"
+    if figures.mechanism.form == "value":
+        yield f"  record utility (share of unchanged records, FG Def. 3): {figures.record_utility:.4f}"
+    else:
+        yield f"  share of records whose set holds their own value: {figures.record_utility:.4f}"
+    if figures.expected_error is not None and figures.uniform:
+        yield (
+            f"  expected squared error of all counts together, per record: {figures.expected_error:,.4g}; of plain "
+            f"uniform perturbation {figures.uniform.expected_error:,.4g}"
+        )
     if figures.other_assurance:
         name, utility = figures.other_assurance
         yield f"  record utility of the {name} version: {utility:.4f}"

@@ -128,5 +128,7 @@ def manifest_seal(text: str, readme_sha256: str) -> str:
 
 def value_type(kind: Any) -> str:
     """Return the name of an Arrow type, a dictionary's by its values; text of any width is "string"."""
-    name = str(getattr(kind, "value_type", kind))
+    name = str(kind)
+    if name.startswith("dictionary<"):
+        name = str(kind.value_type)
     return "string" if name in ("large_string", "string_view") else name

@@ -42,6 +42,7 @@ class Format(ABC):
 
     complete: columns without missing values, which a file may say.
     wide: columns of the tables that are runs of columns of a text file, where the format takes such.
+    sets: columns of text that hold sets of values, with BETWEEN between them.
     """
 
     rows_at_once: ClassVar[int] = 0
@@ -55,8 +56,13 @@ class Format(ABC):
     tells: ClassVar[tuple[Literal["types", "metadata"], ...]] = ()
     """What a file says of itself, as `carried` returns it: verified of every file."""
 
-    def __init__(self, complete: Collection[str] = (), wide: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        self.complete, self.wide = complete, wide or {}
+    def __init__(
+        self,
+        complete: Collection[str] = (),
+        wide: Mapping[str, tuple[str, ...]] | None = None,
+        sets: Collection[str] = (),
+    ) -> None:
+        self.complete, self.wide, self.sets = complete, wide or {}, sets
 
     # --- write ------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from sfumato.claims.sub_tables import SubTableClaim
 from sfumato.release.formats import FormatName
 from sfumato.release.parts import DATA_FOLDER, GROUPS_FOLDER, FilePart, Part, check_parts
 from sfumato.values.attributes import SensitiveDomain
-from sfumato.values.mechanism import Mechanism, finite, read_domains, read_mechanism, sub_tables
+from sfumato.values.mechanism import BETWEEN, Form, Mechanism, finite, read_domains, read_mechanism, sub_tables
 from sfumato.values.number_texts import Holds
 from sfumato.values.requirement import GroupLimit, RiskLimit
 
@@ -134,6 +134,39 @@ Columns = Annotated[
 ]
 
 
+Cards = Annotated[
+    tuple[tuple[Annotated[int, Field(ge=0)], ...], ...] | None,
+    Field(
+        description="The values of each card, by their numbers in the domain, where cards are published and `columns` "
+        "has a weight for each of them. Left out or null where values are.",
+        exclude_if=_is_none,
+    ),
+]
+
+
+class Blocks(Part):
+    """A matrix by classes of values: a value of class a becomes each value of class b with weights[b][a] / 2^64.
+
+    Otherwise it stays.
+    """
+
+    classes: tuple[Annotated[int, Field(ge=0)], ...] = Field(description="The class of each value, from 0.")
+    weights: tuple[tuple[Weight, ...], ...]
+
+
+class Deck(Part):
+    """A deck of cards: card b * values + s + 1 holds the values (d + s) modulo `values`, for all d of block b.
+
+    A card is drawn with inside / 2^64 if it holds the true value, and with outside / 2^64 if it does not; what is left
+    of 2^64 goes to the first cards that do not, a unit each.
+    """
+
+    values: int = Field(ge=2)
+    blocks: tuple[tuple[Annotated[int, Field(ge=0)], ...], ...]
+    inside: Weight
+    outside: Weight
+
+
 class BoundPart(Part):
     """What was required of a value; exact fractions as text. gamma null: nothing."""
 
@@ -155,12 +188,17 @@ class SubTablePart(Part):
         exclude_if=_is_none,
     )
     columns: Columns = None
+    cards: Cards = None
+    blocks: Annotated[Blocks | None, Field(exclude_if=_is_none)] = None
+    deck: Annotated[Deck | None, Field(exclude_if=_is_none)] = None
     bounds: tuple[BoundPart, ...] = Field(description="One for each of its values, or one for all of them.")
 
     @model_validator(mode="after")
     def _has_one_matrix(self) -> SubTablePart:
-        if (self.noise is None) == (self.columns is None):
-            raise ValueError("a sub-table has one matrix, by noise or by columns")
+        if sum(matrix is not None for matrix in (self.noise, self.columns, self.blocks, self.deck)) != 1:
+            raise ValueError("a sub-table has one matrix, by noise, columns, blocks or deck")
+        if self.cards is not None and self.columns is None:
+            raise ValueError("cards go with a matrix by columns")
         return self
 
 
@@ -169,6 +207,11 @@ class MechanismPart(Part):
 
     kind: Kind
     domain: tuple[DomainPart, ...]
+    form: Annotated[Form, Field(exclude_if=lambda form: form == "value")] = Field(
+        "value",
+        description="What is published of a record: a value of the domain (left out then), the values of a card with "
+        f"{BETWEEN!r} between them (in Parquet a list), or the number of the card as the text 'card 17', from 1.",
+    )
     sub_table_column: str | None = Field(
         description="The column that tells a row's sub-table, numbered from 1; null where there is one for all rows."
     )
@@ -181,6 +224,12 @@ class MechanismPart(Part):
     )
     sub_tables: tuple[SubTablePart, ...]
     epsilon: float | None = Field(description="Local differential privacy of one row; null for none.")
+
+    @property
+    def value(self) -> Mechanism:
+        """The mechanism as a value of the model: sub-tables with their matrices in integers."""
+        raw = self.model_dump()
+        return read_mechanism(raw["domain"], raw["sub_tables"], self.sub_table_column, self.form)
 
 
 class GroupLimitPart(Part):
@@ -402,8 +451,7 @@ class Manifest(Part):
     @property
     def mechanism_values(self) -> tuple[Mechanism, ...]:
         """The mechanisms as values of the model: sub-tables with their matrices in integers."""
-        raw = [mechanism.model_dump() for mechanism in self.mechanisms]
-        return tuple(read_mechanism(m["domain"], m["sub_tables"], m["sub_table_column"]) for m in raw)
+        return tuple(mechanism.value for mechanism in self.mechanisms)
 
     def to_json(self) -> str:
         """Return the manifest as JSON."""
@@ -433,6 +481,7 @@ def mechanism_parts(claim: Claim, mechanisms: Sequence[Mechanism]) -> tuple[Mech
             domain=tuple(
                 DomainPart(name=part.name, values=part.values, ordered=part.ordered) for part in mechanism.domain.parts
             ),
+            form=mechanism.form,
             sub_table_column=mechanism.label,
             sub_tables=tuple(SubTablePart.model_validate(table) for table in sub_tables(mechanism)),
             epsilon=finite(mechanism.epsilon),

@@ -22,6 +22,7 @@ from sfumato.release.folder import ReleaseFolder
 from sfumato.release.formats import FORMATS
 from sfumato.release.manifest import Column, DomainPart
 from sfumato.values.attributes import Domain
+from sfumato.values.mechanism import BETWEEN
 from sfumato.values.number_texts import Holds
 
 Written = TypeVar("Written", bound=ReleaseFolder)
@@ -116,7 +117,8 @@ def manifest_types(release: ReleaseFolder) -> dict[str, str]:
     "string" stands for those of a release in text that are read as such. Text that holds numbers has their type.
     """
     sql_type = FORMATS[release.manifest.data.format].sql_type
-    types = {c.name: "string" if sql_type(c.type) == "VARCHAR" else c.type for c in release.manifest.columns}
+    as_text = {c.name for c in release.manifest.columns if sql_type(c.type) == "VARCHAR" or c.type.startswith("list<")}
+    types = {c.name: "string" if c.name in as_text else c.type for c in release.manifest.columns}
     types |= {part.name: _type_of(part.values) for part in release.manifest.only_in_buckets}
     return types | {name: HELD_TYPES[holds] for name, holds in _held_numbers(release).items()}
 
@@ -184,7 +186,11 @@ def _select(release: ReleaseFolder, view: str, files: Sequence[Path], as_numbers
     casts = {name: kind for name, arrow in types.items() if (kind := form.sql_type(arrow))}
     if as_numbers and view == "release":
         casts |= {name: SQL_TYPES[holds] for name, holds in _held_numbers(release).items() if name not in hidden}
-    read = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in casts.items())
+    replaced = {name: f"CAST({quoted(name)} AS {kind})" for name, kind in casts.items()}
+    # sets of values are asked for as texts, in which form every format has them
+    sets = [name for name, arrow in types.items() if arrow.startswith("list<")]
+    replaced |= {name: f"array_to_string({quoted(name)}, '{BETWEEN}')" for name in sets}
+    read = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in replaced.items())
     relation = form.relation(f"[{', '.join(map(_pattern, files))}]", types)
     return f"SELECT * {f'REPLACE ({read}) ' if read else ''}FROM {relation}"
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest
+from collections.abc import Iterator, Sequence
+
+from sfumato.release.manifest import Column, DataFile, DomainPart, GroupsPart, Manifest, MechanismPart
 from sfumato.values.attributes import MISSING_LABEL, Domain
 from sfumato.values.computed import listed
 
 SHOWN_VALUES = 40
+MOST_LOOKED_AT = 10_000
+"""Cards whose sizes are compared: those of a deck repeat after as many cards as there are values."""
 
 TREATMENTS = {
     "randomized": "randomized; estimate counts, do not count rows",
@@ -66,16 +70,44 @@ def readme(manifest: Manifest) -> str:
 
 
 def _randomized_use(manifest: Manifest) -> list[str]:
-    by_columns = any(table.columns for mechanism in manifest.mechanisms for table in mechanism.sub_tables)
-    biased = "biased" if by_columns else "biased towards equal shares"
+    other = any(table.noise is None for mechanism in manifest.mechanisms for table in mechanism.sub_tables)
+    biased = "biased" if other else "biased towards equal shares"
+    valued = [part.name for mechanism in manifest.mechanisms if mechanism.form == "value" for part in mechanism.domain]
+    told = [text for mechanism in manifest.mechanisms if mechanism.form != "value" for text in _cards(mechanism)]
+    if valued:
+        told.append(
+            f"{_named(valued)} **randomized**: each record kept its value with a known probability and otherwise got a "
+            "random one."
+        )
     return [
-        f"{_hidden(manifest)} **randomized**: each record kept its value with a known probability and otherwise got a "
-        "random one. A single row is not to be trusted; counts and shares can be estimated, with error bars:",
+        f"{' '.join(told)} A single row is not to be trusted; counts and shares can be estimated, with error bars:",
         "",
         *_example(manifest),
         "",
         f"Counting published rows of a randomized value directly is {biased}.",
     ]
+
+
+def _cards(mechanism: MechanismPart) -> Iterator[str]:
+    """Say what a card stands for, and that the truth may lie outside."""
+    name, matrix = mechanism.domain[0].name, mechanism.value.matrix
+    sizes = {matrix.card(number).size for number in range(min(matrix.outputs, MOST_LOOKED_AT))}
+    values = f"{min(sizes)} of" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)} of"
+    held = matrix.holds_truth
+    share = f"{held.min():.1%}" if held.min() == held.max() else f"{held.min():.1%} to {held.max():.1%}"
+    what = "a set of values" if mechanism.form == "set" else "the number of a card, which stands for a set of values"
+    yield (
+        f"`{name}` is **randomized**: each record shows {what}, {values} the {matrix.size:,} that there are. The set "
+        f"holds the record's own value with a probability of {share}: **the truth may lie outside it**, and nothing "
+        "says which of its values it is. A set is not a range or a group that the record is known to be in."
+    )
+    if mechanism.form == "card":
+        yield (
+            "The deck is in manifest.json: card b m + s + 1 holds the values number (d + s) mod m, for every d of "
+            "block b, all counted from 0."
+            if mechanism.sub_tables[0].deck
+            else "The deck is in manifest.json: the values of card 1, card 2 and so on are in `cards`."
+        )
 
 
 def _use_of_buckets(manifest: Manifest, groups: GroupsPart) -> list[str]:
@@ -161,8 +193,11 @@ def _warning(manifest: Manifest) -> list[str]:
 
 
 def _hidden(manifest: Manifest) -> str:
-    names = ", ".join(f"`{name}`" for name in manifest.domain.names)
-    return f"{names} {'is' if len(manifest.domain.names) == 1 else 'are'}"
+    return _named(manifest.domain.names)
+
+
+def _named(names: Sequence[str]) -> str:
+    return f"{', '.join(f'`{name}`' for name in names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _example_condition(manifest: Manifest) -> str:

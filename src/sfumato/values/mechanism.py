@@ -12,6 +12,7 @@ record's label says which, and every sub-table has values and a matrix of its ow
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -67,6 +68,10 @@ class SubTable:
             )
         if (np.diff(self.codes) <= 0).any():
             raise ValueError("the values of a sub-table must be ascending, each once")
+
+    def rows_of(self, published: CodeArray) -> CodeArray:
+        """Return the rows of the matrix of published codes, which are codes of the domain or numbers of cards."""
+        return np.searchsorted(self.codes, published).astype(np.int32) if self.matrix.publishes_values else published
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +210,11 @@ class Mechanism:
             spread = table.matrix.inverse_squared_apply(table.matrix.apply(x)) - x
             total[table.codes] += np.maximum(0, spread)
         return total
+
+
+def set_columns(mechanisms: Iterable[Mechanism]) -> frozenset[str]:
+    """Return the columns in which sets of values are published."""
+    return frozenset(name for each in mechanisms if each.form == "set" for name in each.domain.names)
 
 
 # --- in JSON, of plans and manifests alike: integers above 2^53 and fractions are strings -----------------------------

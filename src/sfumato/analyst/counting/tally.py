@@ -193,7 +193,7 @@ def _sizes(channel: Channel, detail: Detail) -> list[int]:
     """Return the number of classes of each sub-table."""
     if detail == "whole":
         return [1]
-    return [2 if detail == "chosen" else table.codes.size for table in channel.tables]
+    return [2 if detail == "chosen" else table.matrix.outputs for table in channel.tables]
 
 
 # --- its answer, as arrays --------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _places(channel: Channel, columns: Any, rows: int, detail: Detail) -> tuple[
     place = np.zeros(rows, dtype=np.int64)
     if detail == "whole":
         return place, place
-    values = [part_codes(channel.domain, k, next(columns)) for k in range(_parts(channel, detail))]
+    values = [part_codes(channel.published, k, next(columns)) for k in range(_parts(channel, detail))]
     table = np.zeros(rows, dtype=np.int64)
     if channel.label:
         table = np.asarray(next(columns).combine_chunks().fill_null(0)).astype(np.int64) - 1
@@ -242,7 +242,9 @@ def _places(channel: Channel, columns: Any, rows: int, detail: Detail) -> tuple[
         raise changed(f"a row of sub-table {int(table[wrong][0]) + 1}, and there is no such one")
     if detail != "values":
         return table, place
-    code = channel.domain.join([codes.astype(np.int32) for codes in values])
+    code = channel.published.join([codes.astype(np.int32) for codes in values])
+    if channel.published is not channel.domain:  # cards, of one matrix
+        return table, code.astype(np.int64)
     order = np.argsort(table, kind="stable")
     ends = np.searchsorted(table[order], np.arange(len(channel.tables) + 1))
     for number, own in enumerate(channel.tables):

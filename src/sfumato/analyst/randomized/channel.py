@@ -49,6 +49,7 @@ class Channel:
 
     domain: SensitiveDomain
     tables: tuple[ChannelTable, ...]
+    published: SensitiveDomain  # what the columns hold: values of the domain, or cards
     label: str | None = None  # the column that tells the sub-table of a row
 
     def require_inverse(self) -> None:
@@ -78,15 +79,16 @@ class Randomization:
         """Return what the randomized columns among these names, and those that go with them, were published by."""
         chosen = [m for m in self.mechanisms if set(m.domain.names) & set(names)] or list(self.mechanisms[:1])
         if len(chosen) == 1:
-            return Channel(chosen[0].domain, chosen[0].tables, chosen[0].label)
+            return Channel(chosen[0].domain, chosen[0].tables, chosen[0].published, chosen[0].label)
         if any(mechanism.label for mechanism in chosen):
             raise UsageError(
                 "Columns with sub-tables cannot be asked together with other randomized columns.",
                 "Ask for them one by one.",
             )
         domain = SensitiveDomain(tuple(part for mechanism in chosen for part in mechanism.domain.parts))
+        published = SensitiveDomain(tuple(part for mechanism in chosen for part in mechanism.published.parts))
         matrix = ProductMatrix(tuple(mechanism.matrix for mechanism in chosen))
-        return Channel(domain, (_ProductTable(np.arange(domain.size, dtype=np.int32), matrix),))
+        return Channel(domain, (_ProductTable(np.arange(domain.size, dtype=np.int32), matrix),), published)
 
     def are_independent(self, first: str, second: str) -> bool:
         """Whether the noise of two columns is independent given the record."""
@@ -217,10 +219,10 @@ class ValueWeights(Weights):
             yield cell, np.array([places - 1]), whole[None, :], whole
 
     def by_class(self) -> FloatArray:
-        return self.totals(np.eye(self.matrix.size))
+        return self.totals(np.eye(self.matrix.outputs))
 
     def inside(self, sums: FloatArray) -> FloatArray:
-        return self.collected(sums)
+        return self.collected(self.matrix.uncorrected(sums))
 
     @cached_property
     def _used(self) -> IntArray:
@@ -240,7 +242,7 @@ class ValueWeights(Weights):
         if self.score is not None:
             return self.matrix.solve_transposed(np.where(values, self.score, 0.0))
         if values.all():
-            return np.ones(self.matrix.least_chance.size)  # of what is published, which need not be the values
+            return np.ones(self.matrix.outputs)
         return self.matrix.solve_transposed(values.astype(np.float64))
 
     def collected(self, numbers: FloatArray) -> FloatArray:

@@ -60,7 +60,7 @@ class Stratum:
         phi = self.cells == cell
         if not phi.any():
             return -math.inf, 0.0, 0.0, 0.0
-        by_chance = float(self.matrix.least_chance[phi].sum())
+        by_chance = float(self.matrix.uncorrected(self.matrix.least_chance)[phi].sum())
         if phi.all():
             return math.inf, 0.0, 0.0, by_chance
         weights = self.matrix.solve_transposed(phi.astype(np.float64))

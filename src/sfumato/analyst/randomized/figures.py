@@ -236,7 +236,7 @@ def source_of(release: CountedRelease, names: Collection[str]) -> Source:
     if release.manifest.in_buckets:
         from sfumato.analyst.grouped.figures import FromGroups
 
-        return FromGroups(release, FromMatrices(Channel(release.manifest.domain, ())))
+        return FromGroups(release, FromMatrices(Channel(release.manifest.domain, (), release.manifest.domain)))
     return FromMatrices(randomization_of(release).joint(names))
 
 

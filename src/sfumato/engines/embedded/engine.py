@@ -174,7 +174,7 @@ class _Files:
 
     def _data(self, rows: Iterable[Any], numbers: NumberColumns) -> FilesWritten:
         """Write the rows, and note which columns of text hold numbers."""
-        kind = self.format(complete_columns(self.schema), self.source.wide)
+        kind = self.format(complete_columns(self.schema), self.source.wide, self.asked.sets)
         file = self._written("data", numbers.watched(rows), kind, self.stopped)
         return file._replace(schema=numbers.noted(file.schema))
 

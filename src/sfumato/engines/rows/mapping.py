@@ -62,7 +62,7 @@ class RowMapper:
         self._encoders = {part.name: Encoder(schema[part.name], part) for part in parts}
         self._encoders |= {a.name: checking_encoder(a, source) for a in self._others if a.recoding or a.declared}
         self._contexts = [record_key.noise_context(each) for each in mechanisms] if record_key else []
-        self._types = integer_types(parts, source)
+        self._types = integer_types([part for mechanism in mechanisms for part in mechanism.published.parts], source)
         self._dropping = dropping(schema)
         self._position = 0  # rows read so far, over all files
         self._seen = seen
@@ -95,8 +95,8 @@ class RowMapper:
             if self._seen is not None:
                 self._seen(true)
             labels = None if self._dealt is None else self._dealt(batch, self._key, keep, true)
-            drawn = domain.split(mechanism.sample(true, labels, self._words(number, batch, keep, rows, true)))
-            for part, column in zip(domain.parts, drawn, strict=True):
+            drawn = mechanism.sample(true, labels, self._words(number, batch, keep, rows, true))
+            for part, column in zip(mechanism.published.parts, mechanism.published.split(drawn), strict=True):
                 new[part.name] = decoded(part, column, self._types.get(part.name))
         for attribute in self._others:
             name = attribute.name

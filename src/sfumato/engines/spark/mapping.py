@@ -41,7 +41,7 @@ from sfumato.engines.spark.writing import (
 from sfumato.values.arrays import CodeArray, IntArray, WordArray
 from sfumato.values.arrow import as_numpy
 from sfumato.values.attributes import Schema, SensitiveDomain
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, set_columns
 from sfumato.values.randomness import SecretKey, Step, release_id
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def write_in_order(source: SparkSource, rows: MapRows, key: SecretKey, folder: P
     """Write the published rows in the table's order."""
     in_order = replace(rows, source=replace(rows.source, in_order=True))
     frame, complete = source.addressed(rows.source.names), complete_columns(rows.schema)
-    return write_parts(frame, in_order, key, folder, "data", complete)
+    return write_parts(frame, in_order, key, folder, "data", complete, set_columns(rows.mechanisms))
 
 
 def write_shuffled(
@@ -161,7 +161,9 @@ def write_shuffled(
     schema = [*rows.published_schema(), pa.field(PART, pa.int32()), pa.field(WORD, pa.int64())]
     drawn = mapped(frame, partial(_to_parts, task, parts), spark_schema(pa.schema(schema)), key)
     frame, complete = sorted_in_parts(drawn, parts, [WORD]), complete_columns(rows.schema)
-    return write_parts(frame, partial(parts_in_order, parts), key, folder, "data", complete)
+    return write_parts(
+        frame, partial(parts_in_order, parts), key, folder, "data", complete, set_columns(rows.mechanisms)
+    )
 
 
 def _to_parts(rows: MapRows, parts: int, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:

@@ -77,6 +77,7 @@ class WriteFiles:
     folder: str
     stage: Stage
     complete: frozenset[str]
+    sets: frozenset[str]
 
     def __call__(self, given: Iterator[Any], key: SecretKey) -> Iterator[Any]:
         """Yield a line for each file, and one for what was added up."""
@@ -84,7 +85,9 @@ class WriteFiles:
         with kept_memory():
             for place, rows in in_files(self.stage(given, key, checked)):
                 path = Path(self.folder) / f"{release_id()}.parquet"
-                _, number, sha256, schema, _ = write_file(packed(rows), path, Parquet(self.complete), Event())
+                _, number, sha256, schema, _ = write_file(
+                    packed(rows), path, Parquet(self.complete, sets=self.sets), Event()
+                )
                 _to_disk(path)
                 lines.append((path.name, *place, number, 0, sha256, schema.serialize().to_pybytes()))
         yield in_arrow(FILES, [*lines, ("", 0, 0, 0, checked.view(np.int64)[0], "", b"")])
@@ -126,16 +129,24 @@ def _comes_back(column: Any) -> bool:
 
 
 def write_parts(
-    frame: DataFrame, stage: Stage, key: SecretKey, folder: Path, name: str, complete: frozenset[str] = frozenset()
+    frame: DataFrame,
+    stage: Stage,
+    key: SecretKey,
+    folder: Path,
+    name: str,
+    complete: frozenset[str] = frozenset(),
+    sets: frozenset[str] = frozenset(),
 ) -> Parts:
     """Write the rows to `folder/name/part-00000.parquet` and so on, in the order of their places.
 
-    `complete` are the columns without missing values.
+    `complete` are the columns without missing values, `sets` those in which sets of values are published.
     """
     from sfumato.release.parts import part_name, parts_sha256  # not for workers: pydantic takes long to load
 
     with _attempts(folder) as attempts:
-        lines = collected(mapped(frame, WriteFiles(str(attempts.resolve()), stage, complete), FILES, key)).to_pylist()
+        lines = collected(
+            mapped(frame, WriteFiles(str(attempts.resolve()), stage, complete, sets), FILES, key)
+        ).to_pylist()
         made = sorted((line for line in lines if line["name"]), key=lambda line: (line["file"], line["first"]))
         if not made:
             raise TableError("No row is left to publish.", "All rows are left out because values are missing.")

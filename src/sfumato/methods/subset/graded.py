@@ -37,7 +37,7 @@ MOST_ORBITS = 20_000_000
 
 _GAP = 1e-7  # the certified gap at which the search ends
 _FIRST_PRECISION = 1e-4
-_ROUNDS = 60
+MOST_ROUNDS = 60
 _NEWTON_STEPS = 40
 _SUM_ERROR = 1e-12  # of sum_o c_o mean_l(e_o) = 1
 _CHUNK = 1 << 18
@@ -133,7 +133,7 @@ def graded_subsets(sizes: Sequence[int], gammas: Sequence[float], shares: Sequen
     """
     classes = Classes.of(sizes, gammas, shares)
     solved = _solved(*_first_columns(classes), _FIRST_PRECISION)
-    for _ in range(_ROUNDS):
+    for _ in range(MOST_ROUNDS):
         if solved.ratio <= 1 + _GAP / 2 and solved.precision <= _GAP / 2:
             break
         precision = min(max((solved.ratio - 1) / 100, _GAP / 10), _FIRST_PRECISION)

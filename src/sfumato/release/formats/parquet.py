@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.release.format import Carried, Format, Piece, Writer
-from sfumato.values.arrow import is_text
+from sfumato.values.arrow import as_numpy, from_numpy, is_text
+from sfumato.values.mechanism import BETWEEN
 
 ROW_GROUP = 1 << 19
 """Rows of a row group."""
@@ -31,9 +34,16 @@ class Parquet(Format):
     tells = ("types", "metadata")
 
     def prepared(self, table: Any) -> Piece:
-        """Return the table itself, its columns marked."""
-        schema = pa.schema([f.with_nullable(f.name not in self.complete) for f in table.schema])
-        return Piece(schema, table.num_rows, pa.Table.from_arrays(table.columns, schema=schema))
+        """Return the table itself, its columns marked, and sets as lists."""
+        columns = [
+            as_lists(column.chunk(0)) if name in self.sets else column  # a table of rows has one chunk
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        ]
+        fields = [
+            pa.field(f.name, c.type, f.name not in self.complete) for f, c in zip(table.schema, columns, strict=True)
+        ]
+        schema = pa.schema(fields)
+        return Piece(schema, table.num_rows, pa.Table.from_arrays(columns, schema=schema))
 
     def writer(self, path: Path, schema: Any) -> Writer:
         """Begin a file."""
@@ -76,6 +86,21 @@ FORMAT = Parquet
 
 
 # --- written ----------------------------------------------------------------------------------------------------------
+
+
+def as_lists(column: Any) -> Any:
+    """Return sets that are written as texts as lists of values."""
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    sets = pc.split_pattern(column.dictionary, BETWEEN)
+    values = sets.flatten().dictionary_encode()
+    starts, codes = as_numpy(sets.offsets).astype(np.int64), as_numpy(values.indices)
+    chosen = as_numpy(column.indices)
+    sizes = np.diff(starts)[chosen]
+    ends = np.cumsum(sizes)
+    places = np.repeat(starts[chosen] - (ends - sizes), sizes) + np.arange(int(ends[-1]) if ends.size else 0)
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    members = pa.DictionaryArray.from_arrays(from_numpy(codes[places]), values.dictionary)
+    return pa.ListArray.from_arrays(from_numpy(offsets), members)
 
 
 class ParquetWriter:

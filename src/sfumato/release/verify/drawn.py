@@ -16,8 +16,9 @@ from sfumato.claims.claim import Check, needs_audit, outcome
 from sfumato.release.folder import ReleaseFolder
 from sfumato.release.manifest import Manifest
 from sfumato.release.reading import connected, quoted
+from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 from sfumato.values.attributes import label
-from sfumato.values.mechanism import Mechanism
+from sfumato.values.mechanism import Mechanism, SubTable
 
 FALSE_ALARM = 1e-9
 """Probability with which the check of the published frequencies fails on a release that was drawn as it says."""
@@ -91,18 +92,18 @@ def _drawn(
     release: ReleaseFolder, mechanism: Mechanism, mechanisms: Sequence[Mechanism], counted: list[Any]
 ) -> Iterator[Check]:
     """What a mechanism published must lie in its domain, and be possible under its matrices."""
-    domain = mechanism.domain
+    domain = mechanism.published
     observed, outside = _by_sub_table(mechanism, counted)
     yield outcome(
         _of("domain", mechanism, mechanisms),
         not outside,
-        f"Every published {domain.name} is one of {domain.size} values"
+        f"Every published {domain.name} is one of {domain.size:,} {'values' if mechanism.form == 'value' else 'cards'}"
         + (", and one of its sub-table's." if mechanism.label else "."),
         f"{len(outside)} published value(s) lie outside the domain, e.g. {outside[:3]}.",
     )
     if outside or not counted:
         return
-    cells = sum(table.codes.size for m in mechanisms for table in m.tables)
+    cells = sum(table.matrix.outputs for m in mechanisms for table in m.tables)
     yield _possible(_of("published frequencies", mechanism, mechanisms), mechanism, observed, cells)
     if least := release.manifest.mechanisms[0].minimum_sub_table:
         smallest = min(sum(of_table.values()) for of_table in observed)
@@ -116,8 +117,9 @@ def _drawn(
 
 def _by_sub_table(mechanism: Mechanism, counted: list[Any]) -> tuple[list[dict[int, int]], list[Any]]:
     """Return the published rows of each value in each sub-table, and the values that are in none or in another."""
-    domain, outside = mechanism.domain, []
-    observed: list[dict[int, int]] = [dict.fromkeys(table.codes.tolist(), 0) for table in mechanism.tables]
+    domain, outside = mechanism.published, []
+    codes = [t.codes.tolist() if t.matrix.publishes_values else range(t.matrix.outputs) for t in mechanism.tables]
+    observed: list[dict[int, int]] = [dict.fromkeys(of_table, 0) for of_table in codes]
     for *key, number, rows in counted:
         value = tuple(key) if len(key) > 1 else key[0]
         code = domain.index.get(value, -1)
@@ -142,7 +144,7 @@ def _possible(name: str, mechanism: Mechanism, observed: list[dict[int, int]], c
         widest = max(widest, margin)
         for place, (code, rows) in enumerate(of_table.items()):
             if not matrix.least_chance[place] - margin <= rows / total <= matrix.most_chance[place] + margin:
-                value = repr(mechanism.domain.labels[code])
+                value = repr(mechanism.published.labels[code])
                 odd.append(f"{value} in sub-table {number}" if mechanism.label else value)
     return outcome(
         name,
@@ -174,7 +176,8 @@ def no_copies(release: ReleaseFolder) -> Iterator[Check]:
         for column in release.manifest.columns
         if column.treatment == "untouched" and not column.type.startswith("timestamp")
     ]
-    pairs = [(m, name) for m in release.manifest.mechanism_values if len(m.domain.parts) == 1 for name in names]
+    single = [m for m in release.manifest.mechanism_values if len(m.domain.parts) == 1]
+    pairs = [(mechanism, name) for mechanism in single for name in names]
     found = [
         f"{name!r} is published as it is, and tells {mechanism.domain.name!r} of about {told:.0%} of the records."
         for mechanism, name in pairs
@@ -196,7 +199,9 @@ def _told_by_copy(release: ReleaseFolder, mechanism: Mechanism, name: str, pairs
     index = {label(value): code for code, value in enumerate(mechanism.domain.values)}
     if any(label(line[2]) not in index for line in lines if line[2] is not None):
         return None
-    agree, chance, true, rows = (sum(figures) for figures in zip(*_by_table(mechanism, lines, index), strict=True))
+    shown = {label(value): code for code, value in enumerate(mechanism.published.values)}
+    coded = [(int(at), shown[label(y)], index[label(x)], rows) for at, y, x, rows in lines if x is not None]
+    agree, chance, true, rows = (sum(figures) for figures in zip(*_by_table(mechanism, coded), strict=True))
     if not rows or true <= chance:
         return None
     told = (agree - chance) / (true - chance)
@@ -205,18 +210,33 @@ def _told_by_copy(release: ReleaseFolder, mechanism: Mechanism, name: str, pairs
 
 
 def _by_table(
-    mechanism: Mechanism, lines: Sequence[Any], index: dict[str, int]
+    mechanism: Mechanism, lines: Sequence[tuple[int, int, int, int]]
 ) -> Iterator[tuple[float, float, float, float]]:
-    """Yield of each sub-table in how many rows the two agree, would by chance, and would if one were the truth."""
+    """Yield of each sub-table in how many rows the two agree, would by chance, and would if one were the truth.
+
+    A card agrees with the values that it holds.
+    """
     for number, table in enumerate(mechanism.tables, start=1):
-        counts = np.zeros((mechanism.domain.size, mechanism.domain.size))
-        for at, shown, value, rows in lines:
-            if value is not None and int(at) == number:
-                counts[index[label(shown)], index[label(value)]] += rows
-        total, kept = counts.sum(), np.zeros(mechanism.domain.size)
-        kept[table.codes] = table.matrix.diagonal
-        by_chance = counts.sum(axis=1) @ counts.sum(axis=0) / max(total, 1)
-        yield float(np.trace(counts)), float(by_chance), float(counts.sum(axis=0) @ kept), float(total)
+        own = np.array([line[1:] for line in lines if line[0] == number], dtype=np.int64).reshape(-1, 3)
+        shown, value, rows = own.T
+        kept = np.zeros(mechanism.domain.size)
+        kept[table.codes] = table.matrix.holds_truth
+        published = np.bincount(shown, rows, mechanism.published.size)
+        held = np.bincount(value, rows, mechanism.domain.size)
+        by_chance = sum(published[y] * held[_stands_for(table, y)].sum() for y in np.flatnonzero(published).tolist())
+        agree = rows[_agree(table, shown, value)].sum()
+        yield float(agree), float(by_chance) / max(float(rows.sum()), 1), float(held @ kept), float(rows.sum())
+
+
+def _stands_for(table: SubTable, published: int) -> CodeArray:
+    """Return the values that something published stands for, by their codes in the domain."""
+    if table.matrix.publishes_values:
+        return np.array([published], dtype=np.int32)
+    return table.codes[table.matrix.card(published)]
+
+
+def _agree(table: SubTable, published: IntArray, value: IntArray) -> BoolArray:
+    return np.asarray(published == value) if table.matrix.publishes_values else table.matrix.holds(published, value)
 
 
 # --- what cannot be seen ----------------------------------------------------------------------------------------------

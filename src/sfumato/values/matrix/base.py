@@ -85,6 +85,10 @@ class Estimable(Protocol):
     def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
         """Return (P^-1 o P^-1) y, the entries squared: the first term of every variance."""
 
+    def uncorrected(self, observed: FloatArray) -> FloatArray:
+        """Return the counts of who takes what is published for the truth, and all values of a card alike."""
+        return observed
+
 
 class Matrix(Estimable, Protocol):
     """What values are drawn with."""
@@ -102,6 +106,10 @@ class Matrix(Estimable, Protocol):
     def card(self, number: int) -> CodeArray:
         """Return the values that a published output stands for, ascending: itself, or those of the card."""
         return np.array([number], dtype=np.int32)
+
+    def holds(self, published: Codes, true: Codes) -> BoolArray:
+        """Return whether what is published is the true value, or a card that holds it, of each pair of codes."""
+        return np.asarray(published == true)
 
     @property
     def holds_truth(self) -> FloatArray:

@@ -137,9 +137,9 @@ class DeckMatrix(Matrix):
         """The values that are not in each block."""
         return np.nonzero(~self._on_block)[1].reshape(len(self.blocks), -1).astype(np.int32)
 
-    def _is_on(self, cards: Codes, values: Codes) -> BoolArray:
-        block, shift = np.divmod(cards, self.values)
-        return np.asarray(self._on_block[block, (values - shift) % self.values])
+    def holds(self, published: Codes, true: Codes) -> BoolArray:
+        block, shift = np.divmod(published, self.values)
+        return np.asarray(self._on_block[block, (true - shift) % self.values])
 
     # --- entries ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class DeckMatrix(Matrix):
         return self.outside + (before < self._left)
 
     def chances(self, published: Codes, true: Codes) -> FloatArray:
-        return np.where(self._is_on(published, true), self._high, self._low)
+        return np.where(self.holds(published, true), self._high, self._low)
 
     def alike(self, first: Codes, second: Codes) -> FloatArray:
         """Return a function of the distance of the two: how many cards hold both."""
@@ -195,7 +195,7 @@ class DeckMatrix(Matrix):
     def likeliest(self, shares: FloatArray) -> FloatArray:
         best = np.empty(self.outputs)
         for number in range(self.outputs):
-            on = self._is_on(np.int64(number), np.arange(self.values))  # type: ignore[arg-type]
+            on = self.holds(np.full(self.values, number), np.arange(self.values))
             best[number] = max(self._high * shares[on].max(), self._low * shares[~on].max())
         return best
 
@@ -262,6 +262,9 @@ class DeckMatrix(Matrix):
         # card (b, s) has for the value x the weight that card (b, s - x) has for the value 0
         turned = np.fft.rfft(cards) * np.fft.rfft(weights).conj()
         return np.asarray(np.fft.irfft(turned.sum(axis=-2), self.values))
+
+    def uncorrected(self, observed: FloatArray) -> FloatArray:
+        return np.asarray(np.fft.irfft(self._holding(observed), self.values) / self.members)
 
     @cached_property
     def condition_number(self) -> float:

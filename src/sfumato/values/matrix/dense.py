@@ -104,14 +104,22 @@ class DenseMatrix(Matrix):
     def card(self, number: int) -> CodeArray:
         return np.array(self.cards[number] if self.cards else [number], dtype=np.int32)
 
+    def holds(self, published: Codes, true: Codes) -> BoolArray:
+        return np.asarray(self._on_card[true, published])
+
+    @cached_property
+    def _on_card(self) -> BoolArray:
+        """[true, published]: whether the card holds the value, or is it."""
+        if self.publishes_values:
+            return np.eye(self.size, dtype=np.bool_)
+        on = np.zeros(self.columns.shape, dtype=np.bool_)
+        for number, card in enumerate(self.cards):
+            on[list(card), number] = True
+        return on
+
     @property
     def holds_truth(self) -> FloatArray:
-        if self.publishes_values:
-            return self.diagonal
-        held = np.zeros(self.size)
-        for number, card in enumerate(self.cards):
-            held[list(card)] += self._transposed[list(card), number]
-        return held
+        return np.asarray(np.where(self._on_card, self._transposed, 0.0).sum(axis=1))
 
     # --- entries ---------------------------------------------------------------------------------------------------
 
@@ -196,6 +204,9 @@ class DenseMatrix(Matrix):
 
     def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
         return np.asarray(observed @ (self._inverse**2).T)
+
+    def uncorrected(self, observed: FloatArray) -> FloatArray:
+        return np.asarray(observed @ (self._on_card / self._on_card.sum(axis=0)).T)
 
     @cached_property
     def _inverse(self) -> FloatArray:

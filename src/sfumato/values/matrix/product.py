@@ -60,6 +60,9 @@ class ProductMatrix(Estimable):
     def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
         return self._along(observed, self._published, lambda factor, x: factor.inverse_squared_apply(x))
 
+    def uncorrected(self, observed: FloatArray) -> FloatArray:
+        return self._along(observed, self._published, lambda factor, x: factor.uncorrected(x))
+
     @cached_property
     def least_chance(self) -> FloatArray:
         least = np.ones(1)

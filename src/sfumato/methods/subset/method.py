@@ -1,0 +1,70 @@
+"""Subset selection: each record publishes a card, a set of k values, in which its own is likelier than any other.
+
+    P[card, x] proportional to gamma if x is on the card, else to 1;    k next to m/(gamma + 1)
+
+All entries of a row differ by at most the factor gamma, so that the promise is that of uniform perturbation, for any
+statement and in both directions; and for its counts no mechanism with this promise has a smaller largest error over all
+tables (docs/methods/subset.md). k = 1 is uniform perturbation.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sfumato.errors import PolicyError
+from sfumato.methods.perturbation import Drawing
+from sfumato.methods.subset.design import best_subset
+from sfumato.values.arrays import FloatArray
+from sfumato.values.attributes import Schema, SensitiveDomain
+from sfumato.values.matrix.base import Matrix
+from sfumato.values.mechanism import Bound, Form
+
+MOST_IN_SET = 20
+"""Values of a set that is published as such, where the policy leaves it open: a longer list tells nobody anything."""
+
+
+class Subset(Drawing):
+    """Subset selection: a set of values is published of each record.
+
+    `members` is the number of values in a set; left out, the one with the least error is taken. `form` says whether the
+    sets are published ("set") or the numbers of cards that stand for them ("card"); left out, short ones are.
+    """
+
+    name = "subset"
+    title = "subset selection"
+    promise = (
+        "The odds of any statement about a value change by a bounded factor, for whoever sees the person's row, "
+        "whatever they believed before."
+    )
+    scope = "any predicate"
+
+    members: Annotated[int, Field(ge=1)] | None = None
+    form: Literal["set", "card"] | None = None
+
+    def check(self, columns: Schema) -> None:
+        """Raise unless there is one sensitive column."""
+        if len(names := columns.names("sensitive")) > 1:
+            raise ValueError(f"subset takes one sensitive column, and there are {len(names)}; choose one")
+
+    def matrix_for(
+        self, domain: SensitiveDomain, bounds: tuple[Bound, ...], gamma: FloatArray, weight: FloatArray
+    ) -> Matrix:
+        """Return the deck of the best sets, for the strictest bound."""
+        from sfumato.methods.subset.deck import make_deck
+        from sfumato.values.matrix.deck import DeckMatrix
+
+        strictest = min(bound.gamma for bound in bounds if bound.gamma is not None)
+        members = self.members or best_subset(float(strictest), domain.size).members
+        if 2 * members > domain.size:
+            raise PolicyError(
+                f"A set of {members} of the {domain.size} values of {domain.name!r} holds more than half of them.",
+                f"Ask for members = {domain.size // 2} or fewer, or leave it out.",
+            )
+        return DeckMatrix.within(domain.size, make_deck(domain.size, members).blocks.astype(np.int32), strictest)
+
+    def form_of(self, matrix: Matrix) -> Form:
+        """Return how cards are published."""
+        return self.form or ("set" if matrix.card(0).size <= MOST_IN_SET else "card")
