@@ -64,9 +64,6 @@ def new_file(path: Path) -> Iterator[Path]:
         raise
 
 
-# --- the formats ------------------------------------------------------------------------------------------------------
-
-
 def _csv(table: Any, about: Mapping[str, Any]) -> bytes:
     """Return RFC 4180 text in UTF-8, its lines ended as in a release's data.csv."""
     rows = [table.column_names, *(row.values() for row in rows_of(table))]

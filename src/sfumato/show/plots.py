@@ -93,41 +93,23 @@ def _check_size(rows: int) -> None:
 # --- the specification ------------------------------------------------------------------------------------------------
 
 TEXT: dict[str, Any] = {
-    "labelColor": INK,
-    "labelFontSize": 11,
-    "labelLimit": 0,
-    "titleColor": QUIET,
-    "titleFontSize": 11,
-    "titleFontWeight": "normal",
-    "titleLimit": 0,
-}
+    "labelColor": INK, "labelFontSize": 11, "labelLimit": 0,
+    "titleColor": QUIET, "titleFontSize": 11, "titleFontWeight": "normal", "titleLimit": 0,
+}  # fmt: skip
+LEGEND = {"orient": "top", "titleOrient": "left", "titleAnchor": "start", "symbolOpacity": 1, "symbolSize": 60}
+TITLE = {
+    "anchor": "start", "color": INK, "fontSize": 15, "fontWeight": "normal", "limit": 0, "offset": 14,
+    "subtitleColor": QUIET, "subtitleFontSize": 11, "subtitleLineHeight": LINE + 1, "subtitlePadding": 6,
+}  # fmt: skip
 CONFIG: dict[str, Any] = {
     "font": FONT,
     "background": "white",
     "padding": 12,
     "view": {"stroke": None},
     "axis": {**TEXT, "gridColor": FAINT, "domainColor": QUIET, "tickColor": QUIET},
-    "legend": {
-        **TEXT,
-        "orient": "top",
-        "titleOrient": "left",
-        "titleAnchor": "start",
-        "symbolOpacity": 1,
-        "symbolSize": 60,
-    },
+    "legend": {**TEXT, **LEGEND},
     "text": {"fontSize": 11, "color": INK},
-    "title": {
-        "anchor": "start",
-        "color": INK,
-        "fontSize": 15,
-        "fontWeight": "normal",
-        "limit": 0,
-        "offset": 14,
-        "subtitleColor": QUIET,
-        "subtitleFontSize": 11,
-        "subtitleLineHeight": LINE + 1,
-        "subtitlePadding": 6,
-    },
+    "title": TITLE,
 }
 
 
@@ -204,20 +186,11 @@ def _places(picture: Layout, labels: list[list[str]], is_left: bool, is_top: boo
     """Return on which line and in which colour a mark is drawn."""
     axis = {
         "title": plain(", ".join(picture.by_lines)) if is_left and is_top else None,
-        "titleAngle": 0,
-        "titleAlign": "right",
-        "titleBaseline": "bottom",
-        "titleX": -8,
-        "titleY": ABOVE,
-        "labels": is_left,
-        "labelExpr": f"{json.dumps(labels)}[datum.value]",
-        "labelOffset": _raised(labels),
-        "labelPadding": 8,
-        "ticks": False,
-        "domain": False,
-        "tickBand": "extent" if picture.colours else "center",
-        "grid": True,
-    }
+        "titleAngle": 0, "titleAlign": "right", "titleBaseline": "bottom", "titleX": -8, "titleY": ABOVE,
+        "labels": is_left, "labelExpr": f"{json.dumps(labels)}[datum.value]",
+        "labelOffset": _raised(labels), "labelPadding": 8,
+        "ticks": False, "domain": False, "tickBand": "extent" if picture.colours else "center", "grid": True,
+    }  # fmt: skip
     y = _nominal("line", len(labels), {"type": "band", "padding": 0}, axis=axis)
     if not picture.colours:
         return {"y": y, "color": {"value": COLOURS[0]}}

@@ -149,9 +149,6 @@ def _exposed(tables: GroupTables, found: Sequence[GroupBeliefs], values: Sequenc
         yield Exposed(f"{tables.told(group)}: {signature} has {name}", int(tables.sizes[group]), float(largest[row]))
 
 
-# --- the attacker -----------------------------------------------------------------------------------------------------
-
-
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:
     """Who knows how values depend on quasi-identifiers: the table's shares, and the priors that were given."""
     if not evidence.attribute_sets and not evidence.priors:

@@ -272,8 +272,6 @@ def _worst_prior_finding(view: ColumnView, found: Sequence[_Moved], direction: D
     )
 
 
-# --- the attacker -----------------------------------------------------------------------------------------------------
-
 ONE_COLUMN = "one column is sensitive, so the other attackers look at it."
 
 

@@ -197,9 +197,6 @@ def _averaged(values: Sequence[_Value], peak: float, low: float, high: float, no
     return beliefs
 
 
-# --- the finding ------------------------------------------------------------------------------------------------------
-
-
 def composition_finding(
     mechanism: Mechanism, counts: Sequence[Counts], whole: Sequence[Counts] | None = None
 ) -> Finding:
@@ -272,9 +269,6 @@ def _worst_of(mechanism: Mechanism, lines: Sequence[Any], records: int, error: f
         remark=remark,
         **SAID,
     )
-
-
-# --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -180,22 +181,18 @@ def _finding_of_groups(
     above: BoolArray,
     sizes: IntArray,
     names: Sequence[str],
-    assumption: str,
-    measured: str,
-    stated: float | None,
+    **said: Any,
 ) -> Finding:
     return Finding(
         attacker="corruption",
         question=QUESTION,
-        assumption=assumption,
-        measured=measured,
         worst=float(risks.max()),
         mean=float(risks @ sizes / sizes.sum()),
         records=int(sizes.sum()),
         at_risk=int(sizes[above].sum()),
-        stated=stated,
         exposed=most_exposed(risks, sizes, names.__getitem__),
         remark=f"With no member known the largest belief is {before.max():.4g}.",
+        **said,
     )
 
 
@@ -283,9 +280,6 @@ def known_members_finding(
     after = background_finding(tables.without(known, values), others, r, promised=False, values=names)
     remark = f"Known members move the worst belief from {before.worst:.4g} to {after.worst:.4g}. {after.remark}"
     return _corrupted(after, f"of {int(known.sum()):,} member(s)", remark)
-
-
-# --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:

@@ -104,9 +104,6 @@ def _of_blocks(deal: Deal, places: Any, block_of_unit: IntArray, records: Classe
     return Tallies(hits[use].astype(np.float64), of_block[use].astype(np.float64), chance[use], use.size, told)
 
 
-# --- pairs ------------------------------------------------------------------------------------------------------------
-
-
 def pair_tallies(deal: Deal, kinds: IntArray, classes: Sequence[Classes]) -> Tallies:
     """Return the counts of pairs. kinds: of each row whose record is known, -1 of others; classes: of the rows."""
     rows = np.flatnonzero((kinds >= 0) & (deal.unit >= 0))
@@ -153,8 +150,6 @@ def _of_pairs(
             [f"{each.names[k]}, pairs with one value {apart} group(s) apart" for k in use.tolist()].__getitem__,
         )
 
-
-# --- the attacker -----------------------------------------------------------------------------------------------------
 
 HALVES = 2
 

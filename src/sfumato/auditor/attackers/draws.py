@@ -138,9 +138,6 @@ def transitions_by(mechanism: Mechanism, drawn: Drawn, classes: Sequence[Classes
     return joined([inside(name, where) for name, where in members if where.size])
 
 
-# --- neighbours -------------------------------------------------------------------------------------------------------
-
-
 def neighbours(mechanism: Mechanism, drawn: Drawn, rows: int) -> Tallies:
     """Return how often two records some rows apart in a table of so many rows share their fate, value or noise."""
     place = np.full(rows, -1, dtype=np.int64)
@@ -258,9 +255,6 @@ def margins(parts: Sequence[Margin]) -> Tallies:
     return joined(found)
 
 
-# --- two columns ------------------------------------------------------------------------------------------------------
-
-
 def both_kept(one: BoolArray, first: FloatArray, other: BoolArray, second: FloatArray, names: str) -> Tallies:
     """Return how many records keep their values in two columns, or in neither, and in just one; chances of both."""
     alike = float(np.count_nonzero(one == other))
@@ -269,9 +263,6 @@ def both_kept(one: BoolArray, first: FloatArray, other: BoolArray, second: Float
         (alike, one.size, expected, f"{names}: kept in both or in neither"),
         (one.size - alike, one.size, 1 - expected, f"{names}: kept in one of them"),
     ])  # fmt: skip
-
-
-# --- findings ---------------------------------------------------------------------------------------------------------
 
 
 def draws_finding(tallies: Tallies, records: int, level: float, about: str) -> Finding:
@@ -305,9 +296,6 @@ def coincidence_finding(sets: Sequence[Sequence[Margin]], records: int, level: f
         about="coincidence",
         scale="chance",
     )
-
-
-# --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def of_randomized(evidence: Evidence) -> Iterator[Finding]:

@@ -182,8 +182,6 @@ def _above(least: list[int], total: int, most: int) -> Iterator[Counts]:
         yield from ((first, *others) for others in _above(least[1:], total - first, first))
 
 
-# --- the finding ------------------------------------------------------------------------------------------------------
-
 QUESTIONS = {
     "dominant": "Which value is the most frequent one of the table?",
     "violating": "Which values have more than 1/l of the table?",
@@ -235,8 +233,6 @@ def eligibility_finding(found: Suspicion, aim: Aim, names: Sequence[str] = ()) -
         broken=bool(above),
     )
 
-
-# --- the attacker -----------------------------------------------------------------------------------------------------
 
 SK_CLAIM = "The paper promises this bound (SK Theorem 3); the guarantee of the release does not."
 

@@ -77,9 +77,6 @@ def _remark(mechanism: Mechanism) -> str:
     )
 
 
-# --- the attacker -----------------------------------------------------------------------------------------------------
-
-
 def of_sub_tables(evidence: Evidence) -> Iterator[Finding]:
     if evidence.mechanism.label is None:
         raise DoesNotApply("there are no sub-tables.")

@@ -224,9 +224,6 @@ def response_findings(
     )
 
 
-# --- the attacker -----------------------------------------------------------------------------------------------------
-
-
 def attacked(evidence: Evidence) -> Attacked:
     try:
         return attack(evidence.table, evidence.release)

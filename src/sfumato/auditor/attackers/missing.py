@@ -144,9 +144,6 @@ def _remark(absent: IntArray, suspects: IntArray | None) -> str:
     )
 
 
-# --- the attacker -----------------------------------------------------------------------------------------------------
-
-
 def left_out(evidence: Evidence) -> Finding | None:
     """Return what absence tells of those who were left out; None if there are none.
 

@@ -267,9 +267,6 @@ def groups_finding(tables: GroupTables, true: IntArray, shuffled: bool) -> Findi
     return _finding([found], true.size, expected / found.people, shuffled, knows, "a random value of the group")
 
 
-# --- the finding ------------------------------------------------------------------------------------------------------
-
-
 def _finding(found: Sequence[Guesses], rows: int, baseline: float, shuffled: bool, knows: str, instead: str) -> Finding:
     """The interval is of `worst`: the rate, and what chance alone adds to it or takes from it."""
     best = max(found, key=lambda guesses: guesses.sure)
@@ -299,9 +296,6 @@ def _stretches(best: Guesses, rows: int) -> Iterator[Exposed]:
     for k in np.argsort(-settled(rates), kind="stable")[:SHOWN].tolist():
         if best.asked[k]:
             yield Exposed(f"rows {ends[k] + 1:,} to {ends[k + 1]:,}", int(best.asked[k]), float(rates[k]))
-
-
-# --- the attacker -----------------------------------------------------------------------------------------------------
 
 
 def of_rows(evidence: Evidence) -> Iterator[Finding]:

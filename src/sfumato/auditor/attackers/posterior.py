@@ -217,8 +217,6 @@ def group_shares_finding(tables: GroupTables, at_most: Fraction, values: Sequenc
     )
 
 
-# --- the attacker -----------------------------------------------------------------------------------------------------
-
 PAPER = "The paper promises this bound (FG Theorem 1); the guarantee of the release does not."
 PI_CLAIM = "The paper promises this bound (PI Theorem 1); the guarantee of the release does not."
 

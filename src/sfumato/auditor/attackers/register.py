@@ -138,9 +138,6 @@ def _check_size(people: int, values: int) -> None:
         raise DoesNotApply("the register and the sensitive values have too many combinations.")
 
 
-# --- the findings -----------------------------------------------------------------------------------------------------
-
-
 def rows_finding(linked: Register, published: int) -> Finding:
     rows, people = linked.candidates, linked.people
     _check_anybody_fits(linked, "fits a published row")

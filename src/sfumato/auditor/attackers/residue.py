@@ -203,9 +203,6 @@ def _known_text(release: Release) -> bytes:
     return b"\n".join([*(part.encode() for part in parts), of_format])
 
 
-# --- the search -----------------------------------------------------------------------------------------------------
-
-
 def _hits(release: Release, tokens: list[bytes], published: set[bytes]) -> set[bytes]:
     """Return the tokens that lie in a file and do not belong there.
 

@@ -222,9 +222,6 @@ def pair_tables(original: Original) -> Iterator[Names]:
             yield (name, *original.sensitive)
 
 
-# --- estimates --------------------------------------------------------------------------------------------------------
-
-
 def of_release(original: Original, release: Release) -> Estimates:
     """Return the estimates of an analyst who has the release; each table is estimated once."""
     made: dict[Names, FloatArray] = {}

@@ -239,9 +239,6 @@ ATTACKERS: dict[str, Attack[ForeignEvidence] | str] = {
 }
 
 
-# --- the audit --------------------------------------------------------------------------------------------------------
-
-
 def audit_published(
     table: Table,
     published: Any,

@@ -258,9 +258,6 @@ def _not_tried(audit: Record) -> Iterator[Block]:
         yield Text(note, "note")
 
 
-# --- usefulness -------------------------------------------------------------------------------------------------------
-
-
 def utility(audit: Record) -> Section:
     measured = audit["utility"]
     facts = [(words, risk(measured[key])) for key, words in SHARES.items() if measured[key] is not None]
@@ -300,9 +297,6 @@ def _useful(measured: Record) -> Iterator[Block]:
 
 def _figure(number: float | None) -> str:
     return "–" if number is None else f"{number:.3f}"
-
-
-# --- other methods ----------------------------------------------------------------------------------------------------
 
 
 def comparison(methods: Sequence[Compared]) -> Section:

@@ -145,18 +145,11 @@ def _lines(
 
 def _points(key: Key, values: Sequence[float | None], x: dict[str, Any]) -> dict[str, Any]:
     """Return one kind of marks; values that do not exist are left out."""
-    mark: dict[str, Any] = {
-        "type": "point",
-        "filled": True,
-        "opacity": 1,
-        "size": 55,
-        "shape": key.shape,
-        "color": key.colour,
-    }
+    mark: dict[str, Any] = {"type": "point", "filled": True, "size": 55, "shape": key.shape}
     if key.shape == "tick":
-        mark = {"type": "tick", "thickness": 3, "size": BAR - 4, "color": key.colour, "opacity": 1}
+        mark = {"type": "tick", "thickness": 3, "size": BAR - 4}
     data = [{"line": k, "value": _drawn(value)} for k, value in enumerate(values) if value is not None]
-    return {"data": {"values": data}, "mark": mark, "encoding": {"x": x}}
+    return {"data": {"values": data}, "mark": {**mark, "color": key.colour, "opacity": 1}, "encoding": {"x": x}}
 
 
 def trade_off(points: Sequence[tuple[str, float, float]], size: Size) -> dict[str, Any]:
@@ -209,9 +202,6 @@ def _line_at(x: float) -> dict[str, Any]:
     }
 
 
-# --- shared -----------------------------------------------------------------------------------------------------------
-
-
 def shorten(text: str, letters: int) -> str:
     """Return a text of at most so many letters.
 
@@ -257,13 +247,9 @@ def _number(
 
 def _spec(width: int, height: int, layers: list[dict[str, Any]], **content: Any) -> dict[str, Any]:
     text = {
-        "labelColor": INK,
-        "labelFontSize": 12,
-        "labelLimit": 0,
-        "titleColor": QUIET,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-    }
+        "labelColor": INK, "labelFontSize": 12, "labelLimit": 0,
+        "titleColor": QUIET, "titleFontSize": 12, "titleFontWeight": "normal",
+    }  # fmt: skip
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "width": width,

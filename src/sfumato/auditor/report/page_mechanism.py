@@ -209,9 +209,6 @@ def _tallest(bars: dict[str, float]) -> str:
     return f"the most, {height:,.0f}, at {label}"
 
 
-# --- what binds -------------------------------------------------------------------------------------------------------
-
-
 def binding(manifest: Manifest) -> Section | None:
     """Return which bounds leave no room: less noise would break them. For one matrix of all rows."""
     rows = [row for mechanism in manifest.mechanism_values for row in _bindings(mechanism, manifest)]

@@ -178,9 +178,6 @@ def _alone(release: Release) -> Iterator[Block]:
     )
 
 
-# --- citing -----------------------------------------------------------------------------------------------------------
-
-
 def citing(release: Release, made: str) -> Section:
     """Return how the release is cited and checked: versions, dates, checksums. made: when the page was, and by what."""
     manifest = release.manifest
@@ -205,9 +202,6 @@ def citing(release: Release, made: str) -> Section:
 def _file(stated: DataFile | GroupsPart) -> str:
     """Return the name of a table's file; of one in parts the folder's, and how many files it has."""
     return stated.file if stated.parts is None else f"{stated.file} ({len(stated.parts):,} files)"
-
-
-# --- texts ------------------------------------------------------------------------------------------------------------
 
 
 def and_list(names: Sequence[object], most: int = 12) -> str:

@@ -366,9 +366,6 @@ def _mean(figures: npt.NDArray[np.generic]) -> float:
     return float(figures.mean()) if figures.size else math.nan
 
 
-# --- associations -----------------------------------------------------------------------------------------------------
-
-
 def _associations(evidence: Evidence, compared: Sequence[Compared], notes: list[str]) -> Iterator[AssociationUtility]:
     for found in compared:
         if len(found.columns) != 2:
