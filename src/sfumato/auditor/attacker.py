@@ -18,8 +18,7 @@ from sfumato.release.manifest import Manifest, ReleaseKind
 Attack = Callable[[Evidence], Iterable[Finding]]
 
 KINDS: tuple[ReleaseKind, ...] = ("randomized", "response", "groups")
-LAST = 100
-"""The place of an attacker that states none; several such go by their names."""
+LAST = 100  # the place of an attacker that states none; several such go by their names
 
 ONE_MATRIX = "the sensitive values were not randomized by one mechanism"
 IN_GROUPS = "values are published as they are, in groups"
@@ -72,11 +71,10 @@ class Attacker(Role):
     roles: tuple[Role, ...] = ()
     place: int = LAST
 
-    def applies(self, evidence: Evidence) -> bool:
-        return not isinstance(self.on[evidence.kind], str)
-
-    def why_not(self, evidence: Evidence) -> str:
-        return f"{self.on[evidence.kind]}."
+    def step(self, evidence: Evidence) -> Attack | str:
+        """Return its attack on such a release, or why there is none."""
+        why = self.on[evidence.kind]
+        return f"{why}." if isinstance(why, str) else self.attack
 
     def attack(self, evidence: Evidence) -> Iterator[Finding]:
         """Yield what it finds; `DoesNotApply` comes from what the evidence lacks."""

@@ -44,7 +44,7 @@ def audit(
     evidence = Evidence(table, release, tuple(map(Path, priors)), known, external, seed, earlier)
     evidence.check()
     known_records(evidence)  # a list that does not fit is an error, also where known members move nothing
-    steps = {each.name: each.attack if each.applies(evidence) else each.why_not(evidence) for each in ATTACKERS}
+    steps = {each.name: each.step(evidence) for each in ATTACKERS}
     found, manifest = run(steps, evidence, measure, progress), release.manifest
     return Audit(
         release_id=manifest.release_id,

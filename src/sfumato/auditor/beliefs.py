@@ -236,8 +236,7 @@ def why_bound(bounds: Iterable[Bound], limit: float, prior: float) -> str:
 # --- sub-tables -------------------------------------------------------------------------------------------------------
 
 
-Quotas = Sequence[Sequence[int] | IntArray]
-"""Of each sub-table, how many records have each of its values."""
+Quotas = Sequence[Sequence[int] | IntArray]  # of each sub-table, how many records have each of its values
 
 
 @dataclass(frozen=True)

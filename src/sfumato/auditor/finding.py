@@ -23,13 +23,11 @@ Direction = Literal["at most", "at least"]
 Verdict = Literal["within the bound", "above the bound", "not covered by the guarantee"]
 Scale = Literal["risk", "chance"]
 
-SHOWN = 10
-"""The most exposed groups that a finding names."""
+SHOWN = 10  # the most exposed groups that a finding names
 ROUNDING = 1e-12
 """Relative distance from the bound that floating point may be off, where it was not decided in fractions."""
 NOTHING_PROMISED = "Nothing was promised of it."
-CLOSE = 1e-9
-"""Two distances from bounds that differ by less are the same."""
+CLOSE = 1e-9  # two distances from bounds that differ by less are the same
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,8 @@ from sfumato.methods.robustness.prior import Prior, read_prior
 from sfumato.publisher.table import Table
 from sfumato.values.arrays import BoolArray, CodeArray, IntArray
 
-MOST_SHARES = 20_000_000
-"""Signatures times values of a prior that is held in memory."""
-ENTRY = ("value", "probability")
-"""The columns of a prior beside those of its attribute set."""
+MOST_SHARES = 20_000_000  # signatures times values of a prior that is held in memory
+ENTRY = ("value", "probability")  # the columns of a prior beside those of its attribute set
 
 
 @dataclass(frozen=True, eq=False)

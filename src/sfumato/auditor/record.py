@@ -18,12 +18,10 @@ from sfumato.values.text import WIDTH, indented, table
 
 AUDIT_VERSION = 1
 GRAVEST: tuple[Verdict, ...] = ("above the bound", "not covered by the guarantee", "within the bound")
-SHOWN = 3
-"""Exposed groups of each finding that are told in words."""
+SHOWN = 3  # exposed groups of each finding that are told in words
 Subject = TypeVar("Subject")
 Attack = Callable[[Subject], Iterable[Finding]]
-Progress = Callable[[str, int, int], None]
-"""Told which step begins, how many are done, and how many there are."""
+Progress = Callable[[str, int, int], None]  # told which step begins, how many are done, and how many there are
 
 
 def now() -> str:

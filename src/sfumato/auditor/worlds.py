@@ -16,14 +16,10 @@ from fractions import Fraction
 from sfumato.errors import UsageError
 
 Number = int | Fraction
-World = tuple[int, ...]
-"""The code of the true value of each record."""
-Worlds = Iterable[tuple[World, Number]]
-"""Every world that can be, with its prior weight."""
-Chance = Callable[[World], Number]
-"""The probability of the release in a world, up to a factor."""
-Beliefs = tuple[tuple[Fraction, ...], ...]
-"""Of each record, the belief in each value."""
+World = tuple[int, ...]  # the code of the true value of each record
+Worlds = Iterable[tuple[World, Number]]  # every world that can be, with its prior weight
+Chance = Callable[[World], Number]  # the probability of the release in a world, up to a factor
+Beliefs = tuple[tuple[Fraction, ...], ...]  # of each record, the belief in each value
 
 MOST_WORLDS = 10**6
 

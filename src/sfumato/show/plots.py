@@ -25,8 +25,7 @@ from sfumato.show.files import rows_of
 from sfumato.show.layout import COLOURS, LETTER, Layout, Mark, Scale, beside, label_lines, layout_of, percent, plain
 
 MOST_ROWS = 200
-DRAWN = ("figure", "estimate", "lower", "upper")
-"""What is drawn of a row; its other columns say where."""
+DRAWN = ("figure", "estimate", "lower", "upper")  # what is drawn of a row; its other columns say where
 HOURGLASS, BOW_TIE = "M-1,-1H1L-1,1H1Z", "M-1,-1V1L1,-1V1Z"
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", HOURGLASS, BOW_TIE)
 """One for each colour, told apart in black and white."""

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from sfumato.show.pictures import Picture
 
-SHOWN = 50
-"""Rows that a notebook shows."""
+SHOWN = 50  # rows that a notebook shows
 
 
 class Result(ABC):

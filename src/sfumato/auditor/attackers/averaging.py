@@ -66,10 +66,8 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import SecretKey, simulation
 
-MOST_ENUMERATED = 2 * 10**7
-"""What can be published of two releases times values, up to which all of it is enumerated."""
-SIMULATED, SIMULATED_ROWS = 20_000, 2_000
-"""Records, and people with rows, that are drawn where that is too much."""
+MOST_ENUMERATED = 2 * 10**7  # what can be published of two releases times values, up to which all of it is enumerated
+SIMULATED, SIMULATED_ROWS = 20_000, 2_000  # records, and people with rows, that are drawn where that is too much
 NORMAL_95 = 1.959964
 IF_VALUES_STAY = (
     "Assumed, not proved, is that how long a value lasts tells nothing of which value it is: only then do two releases "

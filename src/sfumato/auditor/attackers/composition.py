@@ -39,13 +39,11 @@ from sfumato.values.matrix.base import Matrix
 from sfumato.values.matrix.retention import WORDS
 from sfumato.values.mechanism import Mechanism
 
-MOST_VALUES = 2_000
-"""Values of a sub-table whose composition is attacked: some milliseconds each."""
+MOST_VALUES = 2_000  # values of a sub-table whose composition is attacked: some milliseconds each
 DEPTH = 80.0
 """Nats below its peak at which the integrand is cut off. Divided by u it falls half as fast at least: by e^-40."""
 FIRST_NODES, MOST_NODES = 64, 1 << 13
-AGREE = 1e-12
-"""The rule is refined until no belief moves by more."""
+AGREE = 1e-12  # the rule is refined until no belief moves by more
 SAID: dict[str, Any] = {
     "attacker": "composition",
     "question": "Which true value does a record have, given all published values of its sub-table?",

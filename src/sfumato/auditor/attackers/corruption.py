@@ -41,10 +41,8 @@ from sfumato.values.mechanism import Mechanism
 from sfumato.values.randomness import simulation
 
 QUESTION = "Which true value does a record have, once the values of other members are known?"
-SHOWN_WORLDS = 20_000
-"""Worlds that the demonstration goes through at most."""
-MOST_REDUCED = 10**5
-"""Different groups, with known members taken out, whose posteriors are computed at most."""
+SHOWN_WORLDS = 20_000  # worlds that the demonstration goes through at most
+MOST_REDUCED = 10**5  # different groups, with known members taken out, whose posteriors are computed at most
 KNOWN, KNOWN_SHARE = 1, 0.1
 """Members of each group that are known where no list is given; and of randomized records, by chance."""
 

@@ -41,12 +41,9 @@ from sfumato.release.verify.order import BLOCKS, LEVEL, RANGES, Classes
 from sfumato.values.arrays import IntArray
 from sfumato.values.chance import Tallies, joined
 
-MOST_APART = 128
-"""Groups between the two of a pair: more than there are batches."""
-MOST_PAIRED = 200_000
-"""Rows that are looked at in pairs."""
-MOST_CELLS = 20_000_000
-"""Kinds times blocks that are held in memory."""
+MOST_APART = 128  # groups between the two of a pair: more than there are batches
+MOST_PAIRED = 200_000  # rows that are looked at in pairs
+MOST_CELLS = 20_000_000  # kinds times blocks that are held in memory
 
 
 @dataclass(frozen=True, eq=False)

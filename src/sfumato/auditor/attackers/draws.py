@@ -52,12 +52,9 @@ from sfumato.values.chance import Tallies, counted, joined
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 
-LEVEL = 1e-6
-"""Probability of a false alarm, of all counts of a release together."""
-KINDS = 6
-"""Of findings among which the level of a mechanism is shared, the one of all columns together included."""
-SPREADS = (0, 1, 2, 4, 6, 8)
-"""The k of a coincidence: so many standard deviations below the mean of B."""
+LEVEL = 1e-6  # probability of a false alarm, of all counts of a release together
+KINDS = 6  # of findings among which the level of a mechanism is shared, the one of all columns together included
+SPREADS = (0, 1, 2, 4, 6, 8)  # the k of a coincidence: so many standard deviations below the mean of B
 QUESTION = "Were the published values drawn with the published matrix?"
 ASSUMPTION = "Holds the table beside the release. Draws are independent, with the published matrix."
 SEEN = {

@@ -41,8 +41,7 @@ Counts = tuple[int, ...]
 Prior = Literal["shape", "uniform"]
 Aim = Literal["dominant", "violating"]
 
-MOST_TABLES = 20_000
-"""Sorted tables that `uniform` goes through: some seconds."""
+MOST_TABLES = 20_000  # sorted tables that `uniform` goes through: some seconds
 
 
 @dataclass(frozen=True, eq=False)

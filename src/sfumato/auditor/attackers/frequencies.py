@@ -107,8 +107,7 @@ def _exposed(
     return most_exposed(largest, np.bincount(place, found.numbers), lambda k: told(int(numbers[k])), order)
 
 
-MOST_CASES = 30_000_000
-"""Records that differ, times the values that can be published of them, that are held in memory."""
+MOST_CASES = 30_000_000  # records that differ, times the values that can be published of them, that are held in memory
 EXPECTED = "Rows were shuffled, so these are the expected figures over all that can be published of each record."
 
 

@@ -51,8 +51,7 @@ from sfumato.methods.response.risks import Posterior, Risk, RiskName
 from sfumato.release.manifest import Manifest
 from sfumato.values.arrays import FloatArray, IntArray
 
-Tell = Callable[[IntArray], str]
-"""Gives the codes of a cell, or of a group, which has no sensitive value, in words."""
+Tell = Callable[[IntArray], str]  # gives the codes of a cell, or of a group, which has no sensitive value, in words
 QUESTION = "Which sensitive value does a person have?"
 OTHER_RISK = "The limit was asked for on another risk."
 UNTOUCHED = "The sensitive value is published untouched."
@@ -66,10 +65,8 @@ RISKS: dict[RiskName, tuple[str, str]] = {
     "reconstruction": (RECONSTRUCTS, "AD Eq. (6); exact, and no bound on an inference"),
 }
 """What each of the three knows, and what is measured."""
-MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5
-"""Releases that are drawn anew for the guesser."""
-CELLS_AT_ALL = 1_000_000
-"""Cells of all these releases together, about: some seconds."""
+MOST_REPETITIONS, LEAST_REPETITIONS = 20, 5  # releases that are drawn anew for the guesser
+CELLS_AT_ALL = 1_000_000  # cells of all these releases together, about: some seconds
 
 
 # --- the three risks --------------------------------------------------------------------------------------------------

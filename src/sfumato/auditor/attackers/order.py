@@ -52,18 +52,13 @@ from sfumato.values.mechanism import Mechanism
 
 Codes = npt.NDArray[np.integer]
 
-LEVEL = 1e-3
-"""The largest probability of a false alarm of guesses."""
+LEVEL = 1e-3  # the largest probability of a false alarm of guesses
 NARROWEST, WIDER, BLOCKS = 16, 4, 32
 """Rows of the smallest block, after pairs; by how much the next is wider; how many blocks there are at least."""
-CELLS = 1 << 21
-"""Counts of blocks that are held at a time."""
-ROWS = 1 << 20
-"""Rows of blocks that are looked at at a time."""
-WEAKEST = 1e-6
-"""A retention that is worth dividing by."""
-STRETCHES = 16
-"""Parts of the release for which the hits are told."""
+CELLS = 1 << 21  # counts of blocks that are held at a time
+ROWS = 1 << 20  # rows of blocks that are looked at at a time
+WEAKEST = 1e-6  # a retention that is worth dividing by
+STRETCHES = 16  # parts of the release for which the hits are told
 
 
 # --- how many hits chance explains ------------------------------------------------------------------------------------

@@ -27,8 +27,7 @@ from sfumato.errors import UsageError
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 
-FEW = 5
-"""A person is linked to few rows if there are fewer."""
+FEW = 5  # a person is linked to few rows if there are fewer
 NOBODY = -1
 
 

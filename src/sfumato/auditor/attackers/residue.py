@@ -33,17 +33,12 @@ from sfumato.release.formats import FORMATS
 from sfumato.release.readme import readme
 from sfumato.values.arrays import WordArray
 
-PREFIX = 6
-"""Bytes of a token that are looked up; shorter ones occur by chance."""
-LEAST_NUMBER = 1 << 20
-"""Integers below it are passed over: their bytes occur by chance."""
-MOST_TOKENS = 1_000_000
-"""Of each column; of more distinct values the first are looked for, and it is said."""
-ALIKE = 1e14
-"""Runs of values of four bytes are so long that a random one of the column is one of so many, or more."""
+PREFIX = 6  # bytes of a token that are looked up; shorter ones occur by chance
+LEAST_NUMBER = 1 << 20  # integers below it are passed over: their bytes occur by chance
+MOST_TOKENS = 1_000_000  # of each column; of more distinct values the first are looked for, and it is said
+ALIKE = 1e14  # runs of values of four bytes are so long that a random one of the column is one of so many, or more
 LONGEST_RUN = 7
-AT_ONCE = 1 << 22
-"""Bytes that are searched at a time."""
+AT_ONCE = 1 << 22  # bytes that are searched at a time
 WRITERS = (
     "release/manifest.py", "release/parts.py", "release/readme.py", "claims/claim.py", "claims/buckets.py",
     "publisher/publish.py",

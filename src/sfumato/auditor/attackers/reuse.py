@@ -36,8 +36,7 @@ from sfumato.values.chance import Tallies, allowed, counted
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Mechanism
 
-LEVEL = 1e-6
-"""Probability of a false alarm, of all counts of two releases together."""
+LEVEL = 1e-6  # probability of a false alarm, of all counts of two releases together
 QUESTION = "Were the two releases drawn with the same random words?"
 AS_STATED = "The policy names a record key: values that stay are published alike, as stated. That is not covered."
 USED_TWICE = "The same words were used in both releases: the noise of values that stayed is the same."

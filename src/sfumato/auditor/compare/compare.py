@@ -37,8 +37,7 @@ Parameter = TypeVar("Parameter")
 Result = TypeVar("Result")
 REFUSALS = (UsageError, Infeasible, SingularMatrix, PlanMismatch)
 """What a method raises that does not fit the table or the policy; that a disk is full, say, is no reason of its own."""
-STRIDE = 1_000_003
-"""Between the seeds of a method's releases, and of what is counted."""
+STRIDE = 1_000_003  # between the seeds of a method's releases, and of what is counted
 
 
 def compare(

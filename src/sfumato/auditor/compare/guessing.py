@@ -39,12 +39,9 @@ from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.base import Matrix
 
-STEPS = (10, 50)
-"""After which `joint table` stops: few steps fit less noise, many find more."""
-SHARE_STEPS = 300
-"""Steps that estimate the shares of values."""
-FLOOR = 0.5
-"""Records that an estimated cell of a two-way table has, at least."""
+STEPS = (10, 50)  # after which `joint table` stops: few steps fit less noise, many find more
+SHARE_STEPS = 300  # steps that estimate the shares of values
+FLOOR = 0.5  # records that an estimated cell of a two-way table has, at least
 FREQUENT, ROWS, PAIRS, BOTH, JOINT = (
     "most frequent", "rows", "two-way tables", "two-way tables and rows", "joint table"
 )  # fmt: skip

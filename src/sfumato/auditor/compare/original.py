@@ -27,10 +27,8 @@ from sfumato.values.arrays import CodeArray, FloatArray, IntArray
 from sfumato.values.attributes import label as written
 from sfumato.values.randomness import simulation
 
-MOST_CELLS = 3_000_000
-"""Of a table that is compared."""
-MOST_BELIEFS = 30_000_000
-"""Combinations of quasi-identifiers that occur, times values."""
+MOST_CELLS = 3_000_000  # of a table that is compared
+MOST_BELIEFS = 30_000_000  # combinations of quasi-identifiers that occur, times values
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +143,7 @@ def _seeded(column: ColumnCodes) -> ColumnCodes:
 # --- what analysts keep -----------------------------------------------------------------------------------------------
 
 Names = tuple[str, ...]
-Estimates = Callable[[Names], FloatArray]
-"""Gives the estimated table of some columns, on the axes of `Original.counts`."""
+Estimates = Callable[[Names], FloatArray]  # gives the estimated table of some columns, on the axes of `Original.counts`
 
 
 @dataclass(frozen=True, eq=False)

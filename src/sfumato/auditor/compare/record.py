@@ -21,11 +21,9 @@ from sfumato.show.results import Drawn, Private
 from sfumato.values.text import WIDTH, indented, table
 
 VERSION = 1
-SHORT = 0.01
-"""The share of the people from which on a method below the target is told."""
+SHORT = 0.01  # the share of the people from which on a method below the target is told
 
-CLEARLY = 0.9
-"""Of two means over a few releases, one is clearly smaller if it is below this part of the other."""
+CLEARLY = 0.9  # of two means over a few releases, one is clearly smaller if it is below this part of the other
 
 SHARES = (
     "guessed", "worst", "mean_error", "median_error", "sensitive_distance", "pair_distance", "published_share",

@@ -35,8 +35,7 @@ from sfumato.values.requirement import (
 )
 
 GENERALIZATION = "generalization"
-POINTS = 24
-"""Of the grid of a parameter."""
+POINTS = 24  # of the grid of a parameter
 ROOMY = 10
 """Times r: the records that a combination of known columns has on average, at least, to be taken into one set."""
 

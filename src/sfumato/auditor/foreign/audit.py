@@ -30,8 +30,7 @@ from sfumato.values.arrays import IntArray
 
 OTHER = "other"
 BY_OTHERS = "Nothing is promised: another tool made this table."
-SHOWN_LABELS = 3
-"""Labels that are not understood, in words."""
+SHOWN_LABELS = 3  # labels that are not understood, in words
 
 
 def classes(evidence: ForeignEvidence) -> Iterator[Finding]:

@@ -47,12 +47,9 @@ from sfumato.values.arrays import BoolArray, FloatArray, IntArray
 from sfumato.values.attributes import Attribute
 from sfumato.values.attributes import label as written
 
-Test = Callable[[str, float | None], bool]
-"""Whether a value, as text and (if it is one) as a number, is meant."""
-UNKNOWN = -1
-"""The code of a row that shows no value."""
-AT_ONCE = 1 << 24
-"""Pairs of a combination and a class that are compared at a time."""
+Test = Callable[[str, float | None], bool]  # whether a value, as text and (if it is one) as a number, is meant
+UNKNOWN = -1  # the code of a row that shows no value
+AT_ONCE = 1 << 24  # pairs of a combination and a class that are compared at a time
 
 EVERYTHING = re.compile(r"\*+|any|all|\?|", re.IGNORECASE)
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"

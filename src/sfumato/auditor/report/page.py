@@ -20,8 +20,7 @@ from sfumato.show.pictures import svg
 DARK = {INK: "#E8E6E1", QUIET: "#B4B2AC", FAINT: "#3A3D42", ACCENT: "#56B4E9", SECOND: "#F09B4A", HEAT: "#1F6FA8"}
 """What each colour becomes on a dark page."""
 NAMESPACES = ('xmlns="http://www.w3.org/2000/svg', 'xmlns:xlink="http://www.w3.org/1999/xlink')
-STACKED_FROM = 4
-"""Columns from which on the rows of a table stand one below the other on a phone."""
+STACKED_FROM = 4  # columns from which on the rows of a table stand one below the other on a phone
 
 
 @dataclass(frozen=True)

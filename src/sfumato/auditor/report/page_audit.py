@@ -20,12 +20,9 @@ from sfumato.errors import UsageError
 from sfumato.release.manifest import Manifest
 
 Record = Mapping[str, Any]
-SHOWN = 5
-"""The most exposed groups of a finding that are listed."""
-NEAREST = 4
-"""The column of the table of sizes that is left out where every risk is the nearest to its bound."""
-VISIBLE = 1e-3
-"""Percentage points from which on a distance to a bound is told."""
+SHOWN = 5  # the most exposed groups of a finding that are listed
+NEAREST = 4  # the column of the table of sizes that is left out where every risk is the nearest to its bound
+VISIBLE = 1e-3  # percentage points from which on a distance to a bound is told
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,8 @@ Truth = Callable[[Sequence[str], Sequence[Sequence[Any]]], FloatArray]
 
 SHOWN = 30
 MOST_QUESTIONS = 3
-FEW = range(2, 7)
-"""How many values a column has by which counts are split."""
-MOST_CELLS = 1_000_000
-"""Cells of a joint table whose beliefs are computed."""
+FEW = range(2, 7)  # how many values a column has by which counts are split
+MOST_CELLS = 1_000_000  # cells of a joint table whose beliefs are computed
 
 
 def counts(release: Release, truth: Truth | None) -> Section:

@@ -17,13 +17,11 @@ from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.matrix.base import Matrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
 
-MOST_DRAWN = 24
-"""Values up to which a matrix is drawn whole; of more the columns are summarised."""
+MOST_DRAWN = 24  # values up to which a matrix is drawn whole; of more the columns are summarised
 MOST_MAPS, SHOWN, BINS = 3, 25, 20
 TIGHT = Fraction(1, 10**9)
 """A constraint binds when its factor is within this relative distance of gamma (the integers round below it)."""
-SIZES = 16
-"""Sizes of groups up to which each has a bar of its own."""
+SIZES = 16  # sizes of groups up to which each has a bar of its own
 
 
 def blurring(release: Release) -> Section:

@@ -29,8 +29,7 @@ TREATMENTS = {
 """What is published as it is."""
 DIRECTIONS = {"upward": "a low belief does not rise too far", "downward": "a high belief does not fall too far"}
 SHOWN_BOUNDS = 25
-MOST_ROWS = 2_000_000
-"""Records above which it is not counted who is alone."""
+MOST_ROWS = 2_000_000  # records above which it is not counted who is alone
 
 
 def story(manifest: Manifest) -> Section:

@@ -23,8 +23,7 @@ SHAPES: dict[Kind, tuple[str, str]] = {
 }
 WIDTH, HEIGHT = 430, 380  # pixels of a panel
 LINE, LETTER, ASIDE = 14, 6.2, 12  # pixels: a line of text, a letter, from a point to its name
-ROOM = 0.08
-"""Of the axes, beyond the outermost points."""
+ROOM = 0.08  # of the axes, beyond the outermost points
 
 
 @dataclass(frozen=True)

@@ -29,18 +29,13 @@ from sfumato.values.randomness import simulation
 from sfumato.values.text import indented
 
 LEVEL = 0.95
-CONDITIONS = 200
-"""Of the pool of queries, each with every sensitive value: SDR Appendix 10.9."""
-MOST_COLUMNS = 3
-"""Of a condition."""
+CONDITIONS = 200  # of the pool of queries, each with every sensitive value: SDR Appendix 10.9
+MOST_COLUMNS = 3  # of a condition
 SELECTIVITY = 0.001
-MOST_VALUES = 1_000
-"""Of a column that is asked for: of more, none could have the share that counts."""
-MOST_TABLES = 24
-"""Sets of columns that conditions are drawn from: each is one estimated table."""
+MOST_VALUES = 1_000  # of a column that is asked for: of more, none could have the share that counts
+MOST_TABLES = 24  # sets of columns that conditions are drawn from: each is one estimated table
 MOST_CELLS = 300_000
-MOST_ASSOCIATED = 600
-"""Cells of a table whose association is estimated: the covariance of all of them is needed."""
+MOST_ASSOCIATED = 600  # cells of a table whose association is estimated: the covariance of all of them is needed
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,8 @@ from sfumato.values.recoding import DATE_UNITS, EPOCH, DateBins
 from sfumato.values.section import InputRule
 from sfumato.values.text import meant
 
-MISSING = -1
-"""The place of a missing value on an axis that has none."""
-STRANGE = -2
-"""The place of a value that its axis does not have."""
+MISSING = -1  # the place of a missing value on an axis that has none
+STRANGE = -2  # the place of a value that its axis does not have
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,8 +331,7 @@ KINDS = {
     "time": ("time",),
 }
 """What a column holds, by the beginning of its Arrow type's name; all else is text."""
-MIXED = {"number": {"number", "truth value"}, "moment": {"date", "moment"}}
-"""The kind as which two kinds are compared."""
+MIXED = {"number": {"number", "truth value"}, "moment": {"date", "moment"}}  # the kind as which two kinds are compared
 SHORT: dict[str, type[np.floating[Any]]] = {"halffloat": np.float16, "float": np.float32}
 READERS: dict[str, Reader] = {
     "text": str, "number": _number, "truth value": _truth_value, "moment": _moment,
