@@ -14,7 +14,7 @@ from sfumato.auditor.attackers.frequencies import frequencies_finding
 from sfumato.auditor.beliefs import record_beliefs
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
-from sfumato.auditor.worlds import Beliefs, chance_of, enumerate_posteriors, in_groups
+from sfumato.auditor.worlds import Beliefs, chance_of, enumerate_posteriors
 from sfumato.errors import PolicyError, ReleaseError
 from sfumato.methods.robustness.check import meets_published_delta
 from sfumato.methods.robustness.grouping import group_records
@@ -25,6 +25,7 @@ from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Bound, Mechanism, SubTable
 from sfumato.values.requirement import rho_bound
+from sfumato_papers.pi.worlds import in_groups
 
 # --- the tables -------------------------------------------------------------------------------------------------------
 

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from sfumato.auditor.attackers.composition import composition_beliefs, composition_finding
 from sfumato.auditor.beliefs import Counts
-from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors
+from sfumato.auditor.worlds import chance_of, enumerate_posteriors
 from sfumato.errors import UsageError
 from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
 from sfumato.values.mechanism import LABEL, NO_BOUND, Bound, Mechanism, SubTable
 from sfumato.values.requirement import rho_bound
+from sfumato_papers.pi.worlds import arrangements
 from sfumato_papers.sdr.composition import exact_belief
 from tests.conftest import exact_weights
 

@@ -20,19 +20,14 @@ from sfumato.auditor.attackers.corruption import (
     randomized_movement,
 )
 from sfumato.auditor.beliefs import Counts
-from sfumato.auditor.worlds import (
-    arrangements,
-    chance_of,
-    enumerate_posteriors,
-    in_groups,
-    independent,
-)
+from sfumato.auditor.worlds import chance_of, enumerate_posteriors, independent
 from sfumato.errors import UsageError
 from sfumato.methods.small_domain.method import uniform_matrix
 from sfumato.values.attributes import Domain, SensitiveDomain
 from sfumato.values.matrix.retention import PerturbationMatrix
 from sfumato.values.mechanism import Mechanism, SubTable
 from sfumato.values.requirement import rho_bound
+from sfumato_papers.pi.worlds import arrangements, in_groups
 from tests.conftest import exact_weights, same_chance
 
 # --- worlds -----------------------------------------------------------------------------------------------------------

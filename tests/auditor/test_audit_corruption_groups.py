@@ -18,10 +18,11 @@ from sfumato.auditor.attackers.corruption import (
 )
 from sfumato.auditor.grouped import GroupTables
 from sfumato.auditor.knowledge import Knowledge
-from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors, in_groups
+from sfumato.auditor.worlds import chance_of, enumerate_posteriors
 from sfumato.errors import UsageError
 from sfumato.methods.robustness.posterior import Composition
 from sfumato.methods.robustness.prior import Prior
+from sfumato_papers.pi.worlds import arrangements, in_groups
 from tests.conftest import same_chance
 from tests.constants import set_constants
 

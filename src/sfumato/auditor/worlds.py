@@ -32,7 +32,8 @@ def enumerate_posteriors(
     `known` gives the true values of the members whom it knows, by their place in the world.
 
     >>> flip = chance_of([[2, 1], [1, 2]], published=[0, 1])
-    >>> beliefs = enumerate_posteriors(arrangements([1, 1]), flip, 2)  # one record of each value: 2*2 against 1*1
+    >>> one_of_each = [((0, 1), 1), ((1, 0), 1)]
+    >>> beliefs = enumerate_posteriors(one_of_each, flip, 2)  # 2*2 against 1*1
     >>> [str(belief) for belief in beliefs[0]]
     ['4/5', '1/5']
     """
@@ -62,42 +63,15 @@ def chance_of(weights: Sequence[Sequence[Number]], published: Sequence[int]) -> 
     return chance
 
 
-# --- what an attacker believes of the worlds beforehand ---------------------------------------------------------------
-
-
 def independent(priors: Sequence[Sequence[Number]]) -> Iterator[tuple[World, Number]]:
     """Yield all worlds of independent records: priors[r][x] of each record r."""
-    _refuse_more(math.prod(len(prior) for prior in priors))
+    refuse_more(math.prod(len(prior) for prior in priors))
     for world in itertools.product(*(range(len(prior)) for prior in priors)):
         yield world, math.prod(prior[x] for prior, x in zip(priors, world, strict=True))
 
 
-def arrangements(counts: Sequence[int]) -> Iterator[tuple[World, Number]]:
-    """Yield all ways to give the values of a known composition to records, equally likely."""
-    return in_groups([counts])
-
-
-def in_groups(compositions: Sequence[Sequence[int]]) -> Iterator[tuple[World, Number]]:
-    """Yield the same for groups one after another, each of a known composition."""
-    _refuse_more(math.prod(_arrangements(counts) for counts in compositions))
-    for parts in itertools.product(*(tuple(_arranged(tuple(counts))) for counts in compositions)):
-        yield tuple(itertools.chain.from_iterable(parts)), 1
-
-
-def _arranged(counts: tuple[int, ...]) -> Iterator[World]:
-    if not any(counts):
-        yield ()
-    for value, count in enumerate(counts):
-        if count:
-            rest = (*counts[:value], count - 1, *counts[value + 1 :])
-            yield from ((value, *others) for others in _arranged(rest))
-
-
-def _arrangements(counts: Sequence[int]) -> int:
-    return math.factorial(sum(counts)) // math.prod(math.factorial(count) for count in counts)
-
-
-def _refuse_more(worlds: int) -> None:
+def refuse_more(worlds: int) -> None:
+    """Raise if there are too many worlds to go through."""
     if worlds > MOST_WORLDS:
         raise UsageError(
             f"The table has {worlds:.3g} possible worlds, above {MOST_WORLDS:,}.", "Enumerate fewer records or values."

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.auditor.worlds import arrangements, chance_of, enumerate_posteriors
+from sfumato.auditor.worlds import chance_of, enumerate_posteriors
 from sfumato.methods.robustness.check import (
     delta_ceiling,
     meets_published_delta,
@@ -25,6 +25,7 @@ from sfumato.methods.robustness.prior import Prior
 from sfumato.values.steps import WITHHELD
 from sfumato_papers.charts import Chart, Point
 from sfumato_papers.experiment import Comparison, Outcome, Setting, decimal, sentence
+from sfumato_papers.pi.worlds import arrangements
 
 SIZES = (*range(2, 13), 15, 20, 25, 30)
 LIMITS = (2, 3, 5)

@@ -135,19 +135,14 @@ def _number(text: str) -> float | None:
 # --- sensitive values -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Matched:
-    values: tuple[str, ...]  # in words, no two alike
-    own: IntArray
-    shown: IntArray  # or UNKNOWN
+def match(truth: Any, published: Any, names: Sequence[str]) -> tuple[tuple[str, ...], IntArray, IntArray]:
+    """Return the values of two Arrow tables in words, no two alike, and which of them each row has, or UNKNOWN.
 
-
-def match(truth: Any, published: Any, names: Sequence[str]) -> Matched:
-    """Match the sensitive columns of two Arrow tables; several columns are one compound value.
+    Several sensitive columns are one compound value.
 
     >>> import pyarrow as pa
-    >>> found = match(pa.table({"d": [1, 2]}), pa.table({"d": ["2.0", "*", "3"]}), ["d"])
-    >>> found.values, found.own.tolist(), found.shown.tolist()
+    >>> values, own, shown = match(pa.table({"d": [1, 2]}), pa.table({"d": ["2.0", "*", "3"]}), ["d"])
+    >>> values, own.tolist(), shown.tolist()
     (('1', '2', '3'), [0, 1], [1, -1, 2])
     """
     columns = {name: _Values() for name in names}
@@ -157,8 +152,8 @@ def match(truth: Any, published: Any, names: Sequence[str]) -> Matched:
     texts = [tuple(of.texts[code] for of, code in zip(columns.values(), row, strict=True)) for row in found]
     order = sorted(range(len(found)), key=lambda k: [(text is None, text or "") for text in texts[k]])
     place = {found[k]: code for code, k in enumerate(order)}
-    codes = [np.array([place.get(row, UNKNOWN) for row in rows], dtype=np.int64) for rows in (own, shown)]
-    return Matched(_in_words([texts[k] for k in order]), *codes)
+    held, seen = (np.array([place.get(row, UNKNOWN) for row in rows], dtype=np.int64) for rows in (own, shown))
+    return _in_words([texts[k] for k in order]), held, seen
 
 
 def _in_words(values: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
@@ -271,13 +266,9 @@ class Linked:
     @classmethod
     def of(cls, truth: Any, published: Any, quasi_identifiers: Sequence[str], sensitive: Sequence[str]) -> Linked:
         """Link two Arrow tables by the quasi-identifiers, of which the second has labels."""
-        found = match(truth, published, sensitive)
-        size = len(found.values)
-        return cls(
-            combinations(truth, quasi_identifiers, found.own, size),
-            combinations(published, quasi_identifiers, found.shown, size),
-            found.values,
-        )
+        values, own, shown = match(truth, published, sensitive)
+        people = combinations(truth, quasi_identifiers, own, len(values))
+        return cls(people, combinations(published, quasi_identifiers, shown, len(values)), values)
 
     def without(self, known: IntArray) -> tuple[Linked, int]:
         """Return what is left once people are known, [people, values], and how many were taken out of their class.
