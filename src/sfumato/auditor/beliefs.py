@@ -303,5 +303,4 @@ def held_records(mechanism: Mechanism, quotas: Quotas) -> IntArray:
 
 
 def has_sub_tables(manifest: Manifest) -> bool:
-    """Whether records were dealt to sub-tables, each with a matrix of its own."""
     return manifest.kind == "randomized" and len(manifest.mechanism_values[0].tables) > 1

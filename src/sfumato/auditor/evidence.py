@@ -220,12 +220,10 @@ class Evidence:
         return domain.join(columns)
 
     def both(self, domain: SensitiveDomain) -> tuple[CodeArray, CodeArray]:
-        """Return the values of both sides as codes of a domain: of the records, and of the rows."""
         return self.joined(self.in_table, domain), self.joined(self.in_release, domain)
 
     @cached_property
     def sub_tables(self) -> CodeArray:
-        """The sub-table of each row of the release, from 0."""
         label = self.mechanism.label
         if label is None:
             return np.zeros(self.manifest.data.rows, dtype=np.int32)

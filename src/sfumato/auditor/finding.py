@@ -129,7 +129,6 @@ class Finding:
         return (self.interval[0] if self.interval else self.worst) - bound
 
     def named(self, about: str) -> Finding:
-        """Return the finding with what tells it from others of its attacker."""
         return replace(self, about=about)
 
     def with_remark(self, *sentences: str) -> Finding:

@@ -146,6 +146,5 @@ class GroupTables:
         return home
 
     def compositions(self, signatures: IntArray) -> list[Composition]:
-        """Return what is published of each group, with the signatures of one attribute set."""
         pairs = zip(self.signed(signatures).of_groups(), self.lines.of_groups(), strict=True)
         return [Composition(*signed, *valued) for signed, valued in pairs]

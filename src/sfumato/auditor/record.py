@@ -151,7 +151,6 @@ def _row(finding: Finding) -> list[str]:
 
 
 def _key(found: Sequence[Finding]) -> Iterator[str]:
-    """Explain what the table shows, as far as it shows it."""
     yield fill("Worst: the largest belief in a value, or rate of success, beside its own bound.", WIDTH)
     if any(finding.stated is not None for finding in found):
         yield fill("A bound in brackets is for comparison: nothing is promised there.", WIDTH)

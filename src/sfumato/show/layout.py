@@ -140,7 +140,6 @@ def layout_of(rows: list[dict[str, Any]], by: Sequence[str], level: float | None
 
 
 def _roles(rows: list[dict[str, Any]], by: Sequence[str]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-    """Return which columns give the lines, the colours (at most one) and the panels."""
     candidates = by[1::-1] if len(by) > 1 else ()
     colour = next((name for name in candidates if _distinct(rows, [name]) <= len(COLOURS)), "")
     rest = tuple(name for name in by if name != colour)

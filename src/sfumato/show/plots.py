@@ -182,7 +182,6 @@ def _datum(mark: Mark, lines: list[str], picture: Layout, scale: Scale) -> dict[
 
 
 def _places(picture: Layout, labels: list[list[str]], is_left: bool, is_top: bool) -> dict[str, Any]:
-    """Return on which line and in which colour a mark is drawn."""
     axis = {
         "title": plain(", ".join(picture.by_lines)) if is_left and is_top else None,
         "titleAngle": 0, "titleAlign": "right", "titleBaseline": "bottom", "titleX": -8, "titleY": ABOVE,
@@ -255,6 +254,5 @@ def _x(field: str, scale: Scale, title: str | None) -> dict[str, Any]:
 
 
 def _zero(scale: Scale) -> list[dict[str, Any]]:
-    """Return a line at 0 where the axis goes below it."""
     line = {"mark": {"type": "rule", "color": QUIET}, "encoding": {"x": {"datum": 0}}}
     return [line] if scale.low < 0 <= scale.high else []

@@ -51,8 +51,6 @@ class Result(ABC):
 
 
 class Drawn(Result):
-    """A result with figures, which can be drawn."""
-
     @property
     def _figures(self) -> tuple[str, ...]:
         """The columns that are drawn; those before the first of them say what they are of."""

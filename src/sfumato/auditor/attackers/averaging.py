@@ -296,7 +296,6 @@ def _simulated(table: JointTable, seen: Channels, releases: int, limit: float, s
 
 
 def _chance(channel: Channel, own: int, releases: int, draw: np.random.Generator) -> FloatArray:
-    """Publish a value so many times, and return the probability of that for each true value."""
     kept = draw.random(releases) < channel.retention
     shown: IntArray = np.where(kept, own, draw.integers(channel.size, size=releases))
     chance = np.full((releases, channel.size), channel.off_diagonal)

@@ -174,7 +174,6 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
 
 
 def promised_background(evidence: Evidence) -> Iterator[Finding]:
-    """Who knows just what the guarantee is about, if it is about any such knowledge."""
     if promised := evidence.once(promised_sets):
         yield _background(evidence, promised, True)
 

@@ -110,7 +110,6 @@ def randomized_finding(mechanism: Mechanism, counts: Sequence[int], covered: boo
 
 
 def _corrupted(finding: Finding, known: str, remark: str) -> Finding:
-    """Return the finding of another attacker, who knows true values besides."""
     assumption = f"Knows the true values {known}. {finding.assumption}"
     return replace(finding, attacker="corruption", question=QUESTION, assumption=assumption, remark=remark)
 

@@ -321,7 +321,6 @@ def of_response(evidence: Evidence) -> Iterator[Finding]:
 def _found(
     evidence: Evidence, mechanism: Mechanism, own: CodeArray, shown: CodeArray, labels: CodeArray, level: float
 ) -> Iterator[Finding]:
-    """Compare rows with records as far as it is known whose they are, else counts."""
     records = np.flatnonzero(evidence.matched != UNMATCHED)
     rows = evidence.matched[records]
     if records.size:
@@ -366,7 +365,6 @@ def _sets(evidence: Evidence, mechanism: Mechanism, own: CodeArray, shown: CodeA
 
 
 def _sub_tables(evidence: Evidence, mechanism: Mechanism) -> Iterator[Margin]:
-    """Yield the counts of each sub-table, which the plan tells."""
     found = evidence.once(compositions)
     for number, table in enumerate(mechanism.tables):
         own, shown = found.quotas[number], found.published[number]

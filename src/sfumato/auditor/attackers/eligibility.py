@@ -160,7 +160,6 @@ def _labellings(table: Counts) -> int:
 
 
 def _tables(shown: list[int], size: int, ell: int) -> list[Counts]:
-    """Return the sorted tables that can lead to these counts; refuse if they are too many."""
     rest = tuple(shown[ell:])
     found = list(islice(_above(shown[:ell], size - sum(rest), size), MOST_TABLES + 1))
     if len(found) > MOST_TABLES:
@@ -253,7 +252,6 @@ def of_groups(evidence: Evidence) -> Iterator[Finding]:
 
 
 def suspicion(evidence: Evidence) -> Suspicion:
-    """Return what is believed by someone who knows the sorted counts of the table."""
     part, tables = evidence.groups_part, evidence.group_tables
     if part.variant is None:
         raise DoesNotApply(f"{evidence.manifest.method} suppresses no value for being frequent.")

@@ -99,7 +99,6 @@ def _remark(found: RecordBeliefs, who: Callable[[int], str]) -> str:
 def _exposed(
     groups: IntArray, told: Callable[[int], str], found: RecordBeliefs, pool: BoolArray
 ) -> tuple[Exposed, ...]:
-    """Return the groups with the largest beliefs, of those that `worst` is taken from."""
     numbers, place = np.unique(groups, return_inverse=True)
     largest = np.zeros(numbers.size)
     np.maximum.at(largest, place[pool], found.beliefs[pool])
@@ -125,7 +124,6 @@ def finding_of(evidence: Evidence, known: Knowledge | None = None) -> Finding:
 
 
 def _cases(evidence: Evidence, groups: IntArray) -> Cases:
-    """Return records that are alike, as they were published or as they can be."""
     if evidence.is_aligned:
         return observed_cases(evidence.true, evidence.published, evidence.sub_tables, groups, evidence.mechanism)
     m = evidence.mechanism.domain.size

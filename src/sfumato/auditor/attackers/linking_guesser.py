@@ -43,8 +43,6 @@ and 1 to 30 where they have not (occupation), fewer the more noise there is."""
 
 @dataclass(frozen=True)
 class Guesses:
-    """How often the guesser is right about the people of one release, exactly."""
-
     people: int
     right: int  # the most over STOPS
     steps: int  # the one of STOPS that has it, the first of several
@@ -176,8 +174,6 @@ def _mean_limits(values: FloatArray, level: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Attacked:
-    """The true joint table, the matrices, and what was published, on the same axes."""
-
     axes: Axes
     channels: Channels
     released: FloatArray

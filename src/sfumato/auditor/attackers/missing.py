@@ -164,7 +164,6 @@ def left_out(evidence: Evidence) -> Finding | None:
 
 
 def _of_left_out(evidence: Evidence) -> tuple[list[str], list[str]]:
-    """Return the columns that rows lack which were left out, and their sensitive values."""
     drops = dropping(evidence.table.schema)
     names = list(dict.fromkeys([*(a.name for a in drops), *evidence.sensitive]))
     reasons: list[str] = []

@@ -119,12 +119,10 @@ class Estimator:
 
     @classmethod
     def plain(cls, values: int) -> Estimator:
-        """Return the one of values that are published as they are."""
         return cls(np.ones((1, values)), np.zeros((1, values)))
 
     @classmethod
     def of(cls, mechanism: Mechanism) -> Estimator:
-        """Return the one of randomized values."""
         if mechanism.is_whole and mechanism.matrix.retention is None:
             usable = mechanism.matrix.condition_number < 1 / WEAKEST
             return replace(cls.plain(mechanism.domain.size), solved=mechanism.matrix if usable else None)
@@ -365,7 +363,6 @@ def _as_asked(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _known_classes(evidence: Evidence) -> Iterator[Classes]:
-    """Yield true values and places in the table of the rows whose record is known."""
     if (evidence.matched == UNMATCHED).all():
         return
     kept = thinned(evidence.manifest.data.rows)

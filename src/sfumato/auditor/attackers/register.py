@@ -200,7 +200,6 @@ def _check_anybody_fits(linked: Register, what: str) -> None:
 
 
 def _about(what: str, lost: int, people: int) -> str:
-    """Return what is asked, and how many people it is not asked of."""
     return f"{what}; {lost:,} of {people:,} fit no row" if lost else what
 
 

@@ -43,7 +43,6 @@ USED_TWICE = "The same words were used in both releases: the noise of values tha
 
 
 def reuse(evidence: Evidence) -> Iterator[Finding]:
-    """Compare the linked rows of each pair of randomized columns that have the same values."""
     if evidence.earlier is None:
         raise DoesNotApply("no earlier release was given (--earlier).")
     check_earlier(evidence.release, evidence.earlier)
@@ -56,7 +55,6 @@ def reuse(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_earlier(release: Release, earlier: Release) -> None:
-    """Raise unless it is another release, as it was published."""
     if earlier.manifest.release_id == release.manifest.release_id:
         raise UsageError(
             f"The earlier release is the audited one: both are release {release.manifest.release_id}.",

@@ -346,7 +346,6 @@ class Bench:
     # --- what methods are measured by ---------------------------------------------------------------------------------
 
     def independence(self) -> Trial:
-        """Return the table without any association: true shares for everybody."""
         nothing = guess_classes(self.original.shares[None, :] * self.original.rows)
         measured = kept(self.original, self.pool, of_independence(self.original))
         return Trial(nothing, measured, 0.0, math.nan, math.nan)

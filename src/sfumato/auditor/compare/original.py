@@ -44,7 +44,6 @@ class Original:
 
     @classmethod
     def read(cls, table: Table) -> Original:
-        """Read the table; rows that the policy leaves out are left out."""
         names = table.schema.names("quasi_identifier", "sensitive")
         columns = {name: _seeded(ColumnCodes(table.schema[name])) for name in names}
         codes = table_codes(table, columns)
@@ -107,7 +106,6 @@ class Original:
         return math.prod(self.shape(names)) <= MOST_CELLS
 
     def counts(self, names: Sequence[str]) -> FloatArray:
-        """Return the records of every combination of values, an axis for each column."""
         shape = self.shape(names)
         if not self.fits(names):
             raise UsageError(
@@ -203,7 +201,6 @@ class Kept:
 
 
 def kept(original: Original, pool: Pool, estimates: Estimates) -> Kept:
-    """Measure estimates against the table; raise what a method raises that has none."""
     errors = pool.errors(estimates)
     alone, *pairs = (
         distances(original.counts(names), estimates(names)).total_variation

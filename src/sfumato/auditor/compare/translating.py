@@ -61,7 +61,6 @@ class Translated:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is what methods are compared with, and publishes no release."""
         return not self.method
 
     def policy(self, policy: Policy) -> Policy:

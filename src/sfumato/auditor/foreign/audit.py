@@ -34,7 +34,6 @@ SHOWN_LABELS = 3  # labels that are not understood, in words
 
 
 def classes(evidence: ForeignEvidence) -> Iterator[Finding]:
-    """Who knows the equivalence class of a person: the share of its commonest value."""
     linked, promised = evidence.linked, evidence.promised
     found = linked.classes
     _check_shown(linked)
@@ -174,7 +173,6 @@ def register(evidence: ForeignEvidence) -> Iterator[Finding]:
 
 
 def background(evidence: ForeignEvidence) -> Iterator[Finding]:
-    """Who knows how values depend on quasi-identifiers, and the class of every person."""
     if evidence.ell is None:
         raise DoesNotApply("the policy asks for no l.")
     linked, names = evidence.linked, evidence.quasi_identifiers
@@ -269,7 +267,6 @@ def audit_published(
 
 
 def _measured(evidence: ForeignEvidence) -> Utility:
-    """Return how near the published sensitive values come to the true ones, as they are."""
     people, classes = evidence.linked.people, evidence.linked.classes
     true, shown = (c.counts.sum(axis=0).astype(np.float64) for c in (people, classes))
     share = int(classes.sizes.sum()) / int(people.sizes.sum())

@@ -87,7 +87,6 @@ def _text(value: Any) -> str | None:
 
 
 def _test_of(text: str) -> Test:
-    """Return what a label means: itself, and what it says."""
     meaning = _meaning(text)
     return lambda value, number: value == text or meaning(value, number)
 
@@ -167,8 +166,6 @@ def _in_words(values: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
 
 @dataclass
 class _Values:
-    """The values of one column, numbered as they come."""
-
     texts: list[str | None] = field(default_factory=list)
     letters: dict[str | None, int] = field(default_factory=dict)
     numbers: dict[Decimal, int] = field(default_factory=dict)
@@ -257,15 +254,12 @@ def rows_that_fit(people: Combinations, classes: Combinations) -> Iterator[IntAr
 
 @dataclass(frozen=True, eq=False)
 class Linked:
-    """The people of the true table, and the published rows that each of them may be."""
-
     people: Combinations
     classes: Combinations
     values: tuple[str, ...]
 
     @classmethod
     def of(cls, truth: Any, published: Any, quasi_identifiers: Sequence[str], sensitive: Sequence[str]) -> Linked:
-        """Link two Arrow tables by the quasi-identifiers, of which the second has labels."""
         values, own, shown = match(truth, published, sensitive)
         people = combinations(truth, quasi_identifiers, own, len(values))
         return cls(people, combinations(published, quasi_identifiers, shown, len(values)), values)
@@ -327,8 +321,6 @@ def _left(found: Combinations, gone: IntArray) -> Combinations:
 
 @dataclass(eq=False)
 class ForeignEvidence:
-    """The true table and the published one, linked by quasi-identifiers."""
-
     table: Table
     source: Source
     priors: tuple[Path, ...]

@@ -88,8 +88,6 @@ Block = Text | Items | Facts | Table | Figure | Card
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; `anchor` is what links lead to."""
-
     anchor: str
     heading: str
     blocks: tuple[Block, ...]

@@ -55,7 +55,6 @@ KEY = Facts(
 
 
 def findings(audit: Record) -> Section:
-    """Return all verdicts with their sizes, then every attacker by itself."""
     found = sorted(audit["findings"], key=_is_check)  # risks first
     named = list(zip(_names(found), found, strict=True))
     risky, checks = ([pair for pair in named if _is_check(pair[1]) == kind] for kind in (False, True))
@@ -99,7 +98,6 @@ def _known(finding: Record) -> tuple[str, str]:
 
 
 def _coverage(manifest: Manifest) -> dict[str, bool]:
-    """Return the attackers on a release of this kind, and whether the guarantee is about each."""
     roles = [role for attacker in ATTACKERS for role in (attacker, *attacker.roles)]
     listed = [(line, role.name) for role in roles if (line := role.public(manifest)) is not None]
     return {name: line.covered for line, name in sorted(listed)}
@@ -162,7 +160,6 @@ def _size_key(found: Sequence[Record]) -> Items:
 
 
 def _checks(named: Sequence[tuple[str, Record]]) -> Iterator[Block]:
-    """Tell whether the release was made as it says: these counts are no risks of anybody."""
     if named:
         yield Text(
             "All risks above believe that the release was made as it says. These counts were held against what chance "

@@ -56,7 +56,6 @@ def _questions(release: Release) -> Iterator[tuple[str, ...]]:
 
 
 def _counted(release: Release, columns: tuple[str, ...], truth: Truth | None) -> Iterator[Block]:
-    """Give a figure and a table; a table is enough where counts are exact."""
     found = estimated(release, columns, truth)
     shown = _chosen(found)
     name = " and ".join(columns)
@@ -115,7 +114,6 @@ def _number(number: float | None) -> str:
 
 
 def estimated(release: Release, columns: Sequence[str], truth: Truth | None) -> list[Estimated]:
-    """Return the estimate of every cell of a joint table, beside the truth if that is given."""
     try:
         joint = release.table(columns)
     except SingularMatrix:  # then without intervals
@@ -132,7 +130,6 @@ def estimated(release: Release, columns: Sequence[str], truth: Truth | None) -> 
 
 
 def certainty(release: Release) -> Section | None:
-    """Return the distribution of the belief in the likeliest value of each published record."""
     found = beliefs(release)
     if found is None:
         return None

@@ -135,7 +135,6 @@ def _lines(
     size: Size,
     below: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return a line for each, with a mark of each kind that it has."""
     shown = [shorten(each.label, size.letters) for each in found]
     room = _label_room(shown)
     marks = [_points(key, [getattr(each, name) for each in found], x) for name, key in kinds]

@@ -33,7 +33,6 @@ MOST_ROWS = 2_000_000  # records above which it is not counted who is alone
 
 
 def story(manifest: Manifest) -> Section:
-    """Return what was published and how, for readers who know nothing of it."""
     blocks = [Text(text) for text in (*_what(manifest), *_how(manifest), ASSURANCES[manifest.assurance])]
     return Section("story", "In short", (Text(blocks[0].text, "lead"), *blocks[1:]))
 
@@ -116,7 +115,6 @@ def _grouped(manifest: Manifest, groups: GroupsPart) -> Iterator[str]:
 
 
 def promise(manifest: Manifest) -> Section:
-    """Return what is promised, against whom and under which prior."""
     stated, card = manifest.guarantee, manifest.guarantee.card
     facts = [
         ("Against whom", card.attacker),

@@ -125,7 +125,6 @@ def check_place(path: Path, public: bool) -> None:
 
 
 def check_record(record: Record, release: Release) -> None:
-    """Raise unless the record is whole, and of this release."""
     hint = "Make one with `sfumato audit`."
     if record.get("audit_version") != 1:
         raise UsageError("The audit is not a record of version 1.", hint)
@@ -143,7 +142,6 @@ def check_record(record: Record, release: Release) -> None:
 
 
 def load_record(path: Path, of: str = "an audit", command: str = "audit") -> dict[str, Any]:
-    """Read the record of an audit, or of something else."""
     wrong = f"{str(path)!r} is not the record of {of}"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -46,8 +46,6 @@ class Panel:
 
 @dataclass(frozen=True)
 class _Axes:
-    """From figures to pixels of a panel."""
-
     x: tuple[float, float]
     y: tuple[float, float]
 
@@ -168,7 +166,6 @@ def spread_out(places: Sequence[float], apart: float, most: float) -> list[float
 
 
 def _leaders(names: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A line from each name that was moved to its point."""
     far = ASIDE + 1
     moved = [n for n in names if abs(n["name_y"] - n["py"]) > LINE / 2 or abs(n["name_x"] - n["px"]) > far]
     ends = {"x": _pixel("px"), "y": _pixel("py"), "x2": {"field": "name_x"}, "y2": {"field": "name_y"}}

@@ -62,7 +62,6 @@ def true_counts(
     values: Sequence[Sequence[Any]],
     rule: InputRule | None = None,
 ) -> FloatArray:
-    """Return the counts of the true table by published columns: see `count_truth`."""
     return count_truth(release, table, columns, values, rule).counts
 
 
@@ -95,7 +94,6 @@ def count_truth(
 
 
 def _cells(axes: list[_Axis], rows: Any) -> IntArray:
-    """Return the number of the cell of each row that is on all axes."""
     cells, inside = np.zeros(rows.num_rows, dtype=np.int64), np.ones(rows.num_rows, dtype=np.bool_)
     for axis in axes:
         places = axis.places(rows.column(axis.column.name))
@@ -105,7 +103,6 @@ def _cells(axes: list[_Axis], rows: Any) -> IntArray:
 
 
 def _check(truth: Truth, axes: list[_Axis]) -> None:
-    """Raise if this cannot be the table that was published."""
     if truth.surplus < 0:
         raise UsageError(
             f"The table has {truth.rows:,} row(s), and {truth.rows - truth.surplus:,} were published.",
