@@ -404,6 +404,8 @@ def test_commands_count_on_spark(releases: Any, spark: Any) -> None:
     folder = str(releases("response")[0].folder)
     for command in (
         ["estimate", folder, "SELECT disease, COUNT(*) FROM release WHERE sex = 'F' GROUP BY disease"],
+        ["estimate", folder, "SELECT sex, AVG(age), SUM(age) FROM release WHERE disease <> 'gout' GROUP BY sex"],
+        ["distribution", folder, "age", "--by", "disease"],
         ["associate", folder, "--between", "sex,disease"],
         ["power", folder, "--by", "disease", "--share", "0.1"],
     ):
