@@ -48,7 +48,7 @@ def main() -> None:
         for assurance in ASSURANCES:
             seconds, found = timed(counts, assurance)
             print(
-                f"{exponent:>5g}  {assurance:<14}{seconds:>7.2f}{found.theta:>7}{found.group_count:>7}"
+                f"{exponent:>5g}  {assurance:<14}{seconds:>7.2f}{found.groups.theta:>7}{found.groups.number:>7}"
                 f"{len(found.blocks):>8}{found.mean_retention:>10.4f}{found.uniform_retention:>11.6f}"
                 f"{found.valid_bound:>11.6f}"
             )

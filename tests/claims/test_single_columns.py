@@ -90,7 +90,7 @@ def made_of(
     counts: np.ndarray, sizes: tuple[int, ...], rho: tuple[Fraction, Fraction], alone: bool
 ) -> tuple[Mechanism, list]:
     found = partition(counts, *rho, minimum_size=40, columns=sizes if alone else ())
-    protected = np.isin(np.arange(counts.size), found.protected)
+    protected = found.groups.protected
     tables = tuple(_sub_table(block, protected, rho[1]) for block in found.blocks)
     return Mechanism(compound(*sizes), tables, LABEL if found.pays else None), [block.counts for block in found.blocks]
 
@@ -217,6 +217,6 @@ def test_t5_adult_race_and_occupation(real_data: Callable[[str], Path]) -> None:
 
 def made_of_adult(made: Plan, rho1: Fraction, rho2: Fraction) -> tuple[Mechanism, list[np.ndarray]]:
     found = partition(made.figures.counts, rho1, rho2)
-    protected = np.isin(np.arange(made.figures.counts.size), found.protected)
+    protected = found.groups.protected
     tables = tuple(_sub_table(block, protected, rho2) for block in found.blocks)
     return Mechanism(made.figures.domain, tables, LABEL), [block.counts for block in found.blocks]

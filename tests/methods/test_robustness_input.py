@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.errors import PolicyError, TableError
+from sfumato.errors import PolicyError
 from sfumato.methods.robustness.grouping import group_records
-from sfumato.methods.robustness.prior import Prior, read_prior
+from sfumato.methods.robustness.prior import Prior, check_prior, read_prior
 from sfumato.values.steps import WITHHELD
 
 HEADER = "sex,value,probability\n"
@@ -61,16 +61,12 @@ def test_a_prior_that_is_no_file(tmp_path: Path) -> None:
 
 def test_wrong_calls_are_refused() -> None:
     cells, values, order = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.arange(4)
-    with pytest.raises(PolicyError, match="at least 2"):
-        group_records(cells, values, [cells], order, 1)
-    with pytest.raises(TableError, match="no rows"):
-        group_records(cells[:0], values[:0], [cells[:0]], order[:0], 2)
     with pytest.raises(ValueError, match="same random number"):
         group_records(cells, values, [cells], np.array([0, 1, 1, 2]), 2)
     with pytest.raises(ValueError, match="different signatures"):
         group_records(cells, values, [values], order, 2)
     with pytest.raises(PolicyError, match="contradicts the table"):
-        group_records(cells, values, [cells], order, 2, [Prior(np.array([[1, 0], [1, 1]]), np.array([1, 2]))])
+        check_prior(Prior(np.array([[1, 0], [1, 1]]), np.array([1, 2])), cells, values)
 
 
 def test_a_table_of_which_nothing_can_be_published() -> None:

@@ -236,7 +236,7 @@ def statistics(found: Partition) -> dict[str, float]:
     """Return the four lines of Table 3."""
     gammas = [float(block.gamma) for block in found.blocks if block.gamma is not None]
     return {
-        GROUPS: found.group_count,
+        GROUPS: found.groups.number,
         SUB_TABLES: len(found.blocks),
         MEAN_M: round(float(np.mean([block.domain_size for block in found.blocks])), 4),
         MEAN_GAMMA: round(float(np.mean(gammas)), 4),

@@ -40,6 +40,7 @@ from sfumato.methods.robustness.posterior import (
     Numbers,
     Rows,
     compositions,
+    multiplicities,
     posterior,
     posteriors,
 )
@@ -194,23 +195,17 @@ def breaching(groups: IntArray, signatures: IntArray, values: IntArray, prior: P
     """
     published = groups >= 0
     of, number = groups[published], int(groups.max()) + 1
-    rarest = np.full(number, of.size, dtype=np.int64)
-    np.minimum.at(rarest, *_multiplicities(of, signatures[published]))
-    most = np.zeros(number, dtype=np.int64)
-    np.maximum.at(most, *_multiplicities(of, values[published]))
+    rarest, most = np.full(number, of.size, dtype=np.int64), np.zeros(number, dtype=np.int64)
+    group, _, counts = multiplicities(of, signatures[published])
+    np.minimum.at(rarest, group, counts)
+    group, _, counts = multiplicities(of, values[published])
+    np.maximum.at(most, group, counts)
     others = np.flatnonzero(most * r > rarest)
     if prior is None:
         return others.size
     place = np.full(number + 1, -1)  # the last one for records in no group
     place[others] = np.arange(others.size)
     return int(breaches(compositions(place[groups], signatures, values), prior, r).sum()) if others.size else 0
-
-
-def _multiplicities(groups: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the groups and how often each has a code, for every pair that occurs."""
-    size = int(codes.max(initial=0)) + 1
-    pairs, counts = np.unique(groups * size + codes, return_counts=True)
-    return pairs // size, counts
 
 
 def _batches(groups: Iterable[Composition]) -> Iterator[list[Composition]]:

@@ -35,9 +35,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import PolicyError, TableError
 from sfumato.methods.robustness.check import CLOSE
-from sfumato.methods.robustness.prior import Prior, check_prior
+from sfumato.methods.robustness.prior import Prior
 from sfumato.values.arrays import FloatArray, IntArray
 from sfumato.values.bucket_deal import Deal, Runs, starts
 from sfumato.values.steps import WITHHELD
@@ -66,12 +65,8 @@ def group_records(
 
     cells, values, signatures (one array for each attribute set): codes of the records. order: decides which records of
     a kind go where. priors: one for each attribute set, to seat guests, each with `most_hosts` groups at most; without
-    them all that is left over is withheld.
+    them all that is left over is withheld. They must allow what the records have.
     """
-    if r < 2:
-        raise PolicyError(f"r must be at least 2, not {r}.", "r = 2: nothing is believed by more than one half.")
-    if cells.size == 0:
-        raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
     if np.unique(order).size < cells.size:
         raise ValueError("two records have the same random number")
     of_cells = [cell_signatures(cells, codes) for codes in signatures]
@@ -79,8 +74,6 @@ def group_records(
     groups = deal(kinds, order, r)
     if priors is None:
         return groups
-    for prior, codes in zip(priors, signatures, strict=True):
-        check_prior(prior, codes, values)
     return seat_guests(kinds, groups, order, list(map(AttributeSet, of_cells, priors)), r, most_hosts)
 
 

@@ -104,12 +104,10 @@ class RobustAnatomy(Bucketing):
             )
 
     def counted(self, columns: Schema) -> tuple[str, ...]:
-        """Return the columns of the attribute sets."""
         return self.known_columns
 
     @property
     def known_sets(self) -> tuple[tuple[str, ...], ...]:
-        """The attribute sets."""
         return self.attribute_sets
 
     @property
@@ -118,7 +116,6 @@ class RobustAnatomy(Bucketing):
         return () if isinstance(self.prior, str) else tuple(self.folder / name for name in self.prior)
 
     def claim(self, requirement: Requirement, sensitive: tuple[str, ...]) -> BucketClaim:
-        """Return what is promised."""
         at_most = required(requirement, Robustness, self.name).at_most
         prior = self.prior if isinstance(self.prior, str) else "file"
         return BucketClaim(self.name, self.assurance, sensitive, at_most, None, self.attribute_sets, prior)
@@ -130,7 +127,6 @@ class RobustAnatomy(Bucketing):
 
     @classmethod
     def compared(cls, known: tuple[tuple[str, ...], ...]) -> Iterator[Mapping[str, Any]]:
-        """Give the sets of columns that are known."""
         yield {"attribute_sets": known}
 
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from sfumato.errors import PolicyError
 from sfumato.values.arrays import IntArray
+from sfumato.values.bucket_deal import starts
 
 Numbers = npt.NDArray[Any]  # floats, or Fractions as objects
 Rows = Numbers | Sequence[Sequence[float | Fraction]]
@@ -88,11 +89,16 @@ def compositions(groups: IntArray, signatures: IntArray, values: IntArray) -> li
     return [Composition(*of_signatures, *of_values) for of_signatures, of_values in counted]
 
 
-def _counted_in(groups: IntArray, codes: IntArray) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Give `_counted` of the codes in each group."""
+def multiplicities(groups: IntArray, codes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return group, code and how often they come together, of every pair that occurs."""
     size = int(codes.max(initial=0)) + 1
     pairs, counts = np.unique(groups * size + codes, return_counts=True)
-    group, code = np.divmod(pairs, size)
+    return (*np.divmod(pairs, size), counts)
+
+
+def _counted_in(groups: IntArray, codes: IntArray) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Give `_counted` of the codes in each group."""
+    group, code, counts = multiplicities(groups, codes)
     order = np.lexsort((code, counts, group))
     ranked, numbers = code[order].tolist(), counts[order].tolist()
     ends = np.cumsum(np.bincount(group)).tolist()
@@ -119,14 +125,10 @@ def posteriors(weights: Numbers, sizes: Sequence[int], counts: Sequence[int]) ->
     scaled = _scaled(weights, sum(counts))
     if _states(counts) <= _states(sizes):
         taken = _marginals(np.repeat(scaled, sizes, axis=1), tuple(counts))  # tuples take values
-        return taken[:, _starts(sizes)].astype(kind)
+        return taken[:, starts(np.array(sizes))].astype(kind)
     taken = _marginals(np.repeat(scaled.transpose(0, 2, 1), counts, axis=1), tuple(sizes))  # values take signatures
-    share = taken[:, _starts(counts)].transpose(0, 2, 1)  # of each value that falls to the signature
+    share = taken[:, starts(np.array(counts))].transpose(0, 2, 1)  # of each value that falls to the signature
     return np.asarray(share * np.array(counts) / np.array(sizes)[:, None]).astype(kind)
-
-
-def _starts(counts: Sequence[int]) -> IntArray:
-    return np.cumsum([0, *counts[:-1]])
 
 
 def _scaled(weights: Numbers, size: int) -> Numbers:

@@ -110,8 +110,6 @@ def balance(counts: IntArray, theta: int) -> list[Group]:
     m = counts.size
     rest = _keys(counts)
     left = int(counts.sum())
-    if rest.size and left < theta * _count(rest[0], m):
-        raise ValueError(f"the table is not {theta}-balanced: a value has {_count(rest[0], m)} of {left} records")
     groups: list[Group] = []
     while left:
         h = _group_height(rest, left, theta, m)

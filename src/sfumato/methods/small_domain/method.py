@@ -74,8 +74,7 @@ class SmallDomain(Method):
             partition(profile.counts, rho1, rho2, assurance=kind, columns=profile.domain.sizes, **options)
             for kind in (self.assurance, other)
         )
-        protected = np.zeros(profile.domain.size, dtype=np.bool_)
-        protected[list(found.protected)] = True
+        protected = found.groups.protected
         tables = tuple(_sub_table(block, protected, rho2) for block in found.blocks)
         mechanism = Mechanism(profile.domain, tables, LABEL if found.pays else None)
         quotas = tuple(block.counts for block in found.blocks)
@@ -126,10 +125,10 @@ def _figures(found: Partition, rival: Partition, unprotected: list[str], alone: 
         rho2=str(found.rho2),
         delta=str(found.delta),
         minimum_size=found.minimum_size,
-        theta=found.theta,
-        balancing_theta=found.balancing_theta,
-        initial_groups=found.group_count,
-        protected=len(found.protected),
+        theta=found.groups.theta,
+        balancing_theta=found.groups.balancing_theta,
+        initial_groups=found.groups.number,
+        protected=int(found.groups.protected.sum()),
         unprotected=tuple(unprotected),
         uniform_retention=found.uniform_retention,
         alone=tuple(_alone(alone, found.rho1)),

@@ -28,7 +28,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import Infeasible, PolicyError, TableError
+from sfumato.errors import Infeasible
 from sfumato.methods.small_domain.alone import Statements, at_most, merged_until_bounded
 from sfumato.methods.small_domain.groups import Groups, initial_groups, reverse_cuthill_mckee
 from sfumato.methods.small_domain.merging import (
@@ -43,7 +43,6 @@ from sfumato.methods.small_domain.merging import (
 from sfumato.methods.small_domain.search import WORK, Found, improve
 from sfumato.values.arrays import Assurance, BoolArray, IntArray
 from sfumato.values.matrix.retention import amplification, uniform_retention
-from sfumato.values.requirement import probability_hint
 
 AS_PRINTED = (
     "The dynamic program as printed (SDR Eq. (14)) would take a sub-table with rho1_i >= rho2, whose negative error "
@@ -93,21 +92,13 @@ class Partition:
     rho2: Fraction
     delta: Fraction
     minimum_size: int  # 0 for as-published
-    protected: tuple[int, ...]  # SA', the codes of the values that the guarantee is for
-    theta: int  # floor(|T|/f^m)
-    balancing_theta: int  # floor(|T'|/f^m): what the groups were balanced with; theta itself if SA' = SA
-    group_count: int  # t
+    groups: Groups  # the initial ones, with SA', the values that the guarantee is for
     notes: tuple[str, ...] = ()
 
     @property
     def pays(self) -> bool:
         """Whether there is more than one sub-table; otherwise all is perturbed alike, as `whole`."""
         return len(self.blocks) > 1
-
-    @property
-    def printed_would_split(self) -> bool:
-        """Whether, as published, the printed program takes a block with rho1_i >= rho2."""
-        return AS_PRINTED in self.notes
 
     @property
     def size(self) -> int:
@@ -166,16 +157,17 @@ def partition(
 ) -> Partition:
     """Return the sub-tables of a table with these counts (value -> records) under (rho1, rho2)-privacy.
 
-    SA' = {x : 0 < f_x/|T| <= rho1} are the values protected, in exact integers. Raises `Infeasible` if SA' is empty or
-    rho1 >= rho2. With fewer records than `minimum_size` the table stays whole. `work` bounds the local search.
-    `columns` are the numbers of values of several sensitive columns, whose combinations are counted: then proved
-    sub-tables also bound each value of one column whose share is at most rho1.
+    SA' = {x : 0 < f_x/|T| <= rho1} are the values protected, in exact integers. Raises `Infeasible` if SA' is empty.
+    It must be that rho1 < rho2; then rho1 of the whole table is below rho2 too. With fewer records than `minimum_size`
+    the table stays whole. `work` bounds the local search. `columns` are the numbers of values of several sensitive
+    columns, whose combinations are counted: then proved sub-tables also bound each value of one column whose share is
+    at most rho1.
 
     >>> found = partition([12, 8, 6, 5, 4, 3, 1, 1, 1, 1], Fraction(1, 3), Fraction(2, 3), assurance="as-published")
     >>> [(b.size, b.domain_size, str(b.gamma)) for b in found.blocks]  # SDR Example 1
     [(36, 6, '4'), (6, 6, '10')]
     """
-    table = _checked(counts, rho1, rho2, delta)
+    table = np.asarray(counts, dtype=np.int64)
     protected = at_most(rho1, table)
     _check_feasible(table, protected, rho1, rho2)
     groups = initial_groups(table, protected)
@@ -191,10 +183,7 @@ def partition(
         rho2=rho2,
         delta=delta,
         minimum_size=least,
-        protected=tuple(np.flatnonzero(protected).tolist()),
-        theta=groups.theta,
-        balancing_theta=groups.balancing_theta,
-        group_count=groups.number,
+        groups=groups,
         notes=tuple(notes),
     )
 
@@ -281,22 +270,8 @@ def _block(groups: Groups, members: IntArray, rho2: Fraction, statements: Statem
 # --- requests that cannot be met ----------------------------------------------------------------------------------
 
 
-def _checked(counts: npt.ArrayLike, rho1: Fraction, rho2: Fraction, delta: Fraction) -> IntArray:
-    table = np.asarray(counts, dtype=np.int64)
-    if table.ndim != 1 or (table < 0).any():
-        raise ValueError("counts must be one number of records for each value, none negative")
-    if table.sum() == 0:
-        raise TableError("The table has no rows to publish.", "Give a table with a row for each record.")
-    for name, number in (("rho1", rho1), ("rho2", rho2), ("delta", delta)):
-        if not 0 < number < 1:
-            raise PolicyError(
-                f"{name} must lie strictly between 0 and 1, not {float(number):.6g}.", probability_hint(name, number)
-            )
-    return table
-
-
 def _check_feasible(table: IntArray, protected: BoolArray, rho1: Fraction, rho2: Fraction) -> None:
-    """Raise unless SA' has a value and rho1 < rho2; then rho1 of the whole table is below rho2 too."""
+    """Raise unless several values occur, and SA' has one."""
     if np.count_nonzero(table) == 1:
         raise Infeasible("One value only occurs: every release tells it of everybody.", "Choose another column.")
     if not protected.any():
@@ -305,22 +280,6 @@ def _check_feasible(table: IntArray, protected: BoolArray, rho1: Fraction, rho2:
             f"No value is protected: the rarest is {_shown(least)} of the table, above rho1 = {_shown(rho1)}.",
             f"Ask for rho1 >= {_shown(least)}" + ("." if least < rho2 else f", with rho2 above {_shown(least)}."),
         )
-    if rho1 >= rho2:
-        raise Infeasible(f"rho1 = {_shown(rho1)} is not below rho2 = {_shown(rho2)}.", _nearest(table, protected, rho2))
-
-
-def _nearest(table: IntArray, protected: BoolArray, rho2: Fraction) -> str:
-    """The nearest feasible request where rho1 >= rho2."""
-    rows = int(table.sum())
-    largest = Fraction(int(table[protected].max()), rows)
-    if largest < rho2:
-        return f"rho1 = {_shown(largest)}, the largest frequency that it covers, protects the same values."
-    kept = table[(table > 0) & (table < math.ceil(rho2 * rows))]
-    raised = f"Ask for rho2 above {_shown(largest)} with rho1 = {_shown(largest)}"
-    if kept.size == 0:
-        return f"{raised}."
-    lower = Fraction(int(kept.max()), rows)
-    return f"{raised}, or for rho1 = {_shown(lower)}, which protects {kept.size} values instead of {protected.sum()}."
 
 
 def _shown(number: Fraction) -> str:
