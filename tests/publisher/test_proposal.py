@@ -26,6 +26,7 @@ from sfumato.publisher.policy import Policy
 from sfumato.publisher.proposal import choosing, propose
 from sfumato.publisher.survey import survey
 from sfumato.publisher.table import RESULT_NAMES, Table, profile, scan
+from sfumato.values.matrix.retention import amplification
 from tests.conftest import slow
 
 ROWS = 200
@@ -371,11 +372,11 @@ def test_any_names_and_values_give_a_policy_that_fits(names: list[str], values: 
 
 @given(st.floats(1e-9, 1))
 def test_requirements_are_valid_and_moderate(share: float) -> None:
-    asked = choosing.requirement(share)
-    assert 0 < asked.rho1 < asked.rho2 < 1000
-    assert asked.rho1 >= min(1000 * share, 990)
-    assert asked.rho2 <= 3 * asked.rho1
-    assert 1 < asked.gamma <= choosing.ODDS
+    rho1, rho2 = choosing.requirement(share)
+    assert 0 < rho1 < rho2 < 1
+    assert 1000 * rho1 >= min(1000 * share, 990)
+    assert rho2 <= 3 * rho1
+    assert 1 < amplification(rho1, rho2) <= choosing.ODDS
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.floats(0, 1))

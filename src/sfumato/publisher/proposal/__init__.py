@@ -28,18 +28,15 @@ from sfumato.publisher.proposal.roles import (
     guess_roles,
     is_all_numbers,
 )
-from sfumato.publisher.survey import check_names
 from sfumato.publisher.survey.counting import describe_columns
 from sfumato.publisher.survey.found import Column
-from sfumato.publisher.table import no_progress
+from sfumato.publisher.table import check_columns, no_progress
 from sfumato.release.formats import FORMATS
 from sfumato.values.attributes import LEFT_OUT_ROLES, Attribute, Schema
 from sfumato.values.looks import PERSON_WORDS, Look, look_at, words
 from sfumato.values.profile import Profile
 from sfumato.values.recoding import Bins
 from sfumato.values.section import InputRule
-
-__all__ = ["propose"]
 
 DELIMITERS = (";", "\t", "|")
 LISTED = 60  # a domain with at most so many values is listed, ready to be declared
@@ -49,7 +46,7 @@ FROM_TABLE = "from_table = true    # confirm what stands above, then remove this
 def propose(source: Source) -> str:
     """Return the text of a policy file for a table."""
     source, delimiter = _with_delimiter(source)
-    check_names(source)
+    check_columns(source.names, source.names)
     rows, columns = describe_columns(source, no_progress)
     if not rows:
         raise TableError(
@@ -304,7 +301,7 @@ def _requirement(choice: Choice) -> list[str]:
         advice = "rho1 = 0.1 and rho2 = 0.3 protect rare values only; or other breaks, or another column"
         lines += [f"rho1 = {toml.quote(f'{UNDECIDED}: {advice}')}", "rho2 = 0.3"]
     else:
-        rho1, rho2 = toml.number(choice.asked.rho1 / 1000), toml.number(choice.asked.rho2 / 1000)
+        rho1, rho2 = (toml.number(float(rho)) for rho in choice.asked)
         lines += [f"rho1 = {rho1}", f"rho2 = {rho2}", FROM_TABLE]
     return [
         *lines,
@@ -325,7 +322,7 @@ def _linking(guesses: Sequence[Guess], profile: Profile) -> list[str]:
     names = ", ".join(map(toml.quote, _known(guesses)))
     if not names:
         return []
-    limit = requirement(float(profile.frequency.max())).rho2 / 1000
+    _, limit = requirement(float(profile.frequency.max()))
     return [
         toml.comment(
             "Another way, in place of both sections above, if the danger is that rows are linked to people by "
@@ -334,7 +331,7 @@ def _linking(guesses: Sequence[Guess], profile: Profile) -> list[str]:
             "is then published AS IT IS. For few quasi-identifiers with few values."
         ),
         *toml.commented(
-            ["[method]", 'name = "randomized-response"', "[requirement]", f"risk_limit = {toml.number(limit)}"]
+            ["[method]", 'name = "randomized-response"', "[requirement]", f"risk_limit = {toml.number(float(limit))}"]
         ),
     ]
 

@@ -32,29 +32,16 @@ MANY_VALUES = 20
 # --- a method and a requirement ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class RoundRequirement:
-    """rho1 and rho2 in thousandths."""
-
-    rho1: int
-    rho2: int
-
-    @property
-    def gamma(self) -> float:
-        """The factor by which odds may change."""
-        return float(amplification(Fraction(self.rho1, 1000), Fraction(self.rho2, 1000)))
-
-
-def requirement(largest_share: float) -> RoundRequirement:
+def requirement(largest_share: float) -> tuple[Fraction, Fraction]:
     """Return rho1 = the largest share, rounded up; rho2 = three times that, with odds changed at most fivefold.
 
-    >>> requirement(0.1341), requirement(0.752), requirement(0.004)
-    (RoundRequirement(rho1=150, rho2=450), RoundRequirement(rho1=800, rho2=950), RoundRequirement(rho1=10, rho2=30))
+    >>> [[float(rho) for rho in requirement(share)] for share in (0.1341, 0.752, 0.004)]
+    [[0.15, 0.45], [0.8, 0.95], [0.01, 0.03]]
     """
     rho1 = next((clean for clean in CLEAN if clean >= 1000 * largest_share), CLEAN[-1])
     most = min(TIMES * rho1, ODDS * rho1 * 1000 // (1000 + (ODDS - 1) * rho1))
     clean = most // 10 * 10
-    return RoundRequirement(rho1, clean if clean > rho1 else most)
+    return Fraction(rho1, 1000), Fraction(clean if clean > rho1 else most, 1000)
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ class Choice:
 
     method: Method
     profile: Profile
-    asked: RoundRequirement | None
+    asked: tuple[Fraction, Fraction] | None  # rho1 and rho2
     made: Figures | None = None  # by the method
     instead_of: Figures | None = None  # those of uniform, where it is not what is proposed
 
@@ -74,11 +61,9 @@ class Choice:
 
     @property
     def values(self) -> int:
-        """How many values there are."""
         return self.profile.domain.size
 
     def about_method(self) -> Iterator[str]:
-        """Say why this method."""
         if self.instead_of is None:
             yield (
                 "uniform: every value is kept with the same probability, and the promise holds for any statement about "
@@ -115,7 +100,6 @@ class Choice:
         )
 
     def about_requirement(self) -> Iterator[str]:
-        """Say why this requirement."""
         if self.asked is None:
             yield (
                 f"{self.share:.1%} of the records have one value: whoever guesses it is right that often before they "
@@ -130,7 +114,7 @@ class Choice:
         )
         if self.made is not None:
             yield (
-                f"On this table: odds change by at most the factor {self.asked.gamma:.3g}, and "
+                f"On this table: odds change by at most the factor {float(amplification(*self.asked)):.3g}, and "
                 f"{self.made.record_utility:.1%} of the records stay unchanged."
             )
         if self.values > MANY_VALUES:
@@ -141,7 +125,6 @@ class Choice:
 
 
 def choose(profile: Profile) -> Choice:
-    """Return what to propose."""
     nothing = Choice(Uniform(), profile, None)
     if nothing.share > MOST_IN_ONE:
         return nothing
@@ -158,10 +141,9 @@ def choose(profile: Profile) -> Choice:
     return Choice(SmallDomain(), profile, asked, dealt, uniform)
 
 
-def _planned(profile: Profile, method: Method, asked: RoundRequirement) -> Figures | None:
-    limits = RhoPrivacy(Fraction(asked.rho1, 1000), Fraction(asked.rho2, 1000))
+def _planned(profile: Profile, method: Method, asked: tuple[Fraction, Fraction]) -> Figures | None:
     try:
-        return method.plan(profile, limits).figures
+        return method.plan(profile, RhoPrivacy(*asked)).figures
     except (CannotMeet, UsageError):
         return None
 

@@ -42,8 +42,6 @@ from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.looks import REMEDY
 from sfumato.values.profile import Profile, Uniqueness
 
-__all__ = ["Survey", "survey"]
-
 FREQUENT = 10  # so many of the most frequent values are listed
 FEW = 5  # a value that fewer records have is rare
 MANY_UNIQUE = 0.05
@@ -52,17 +50,12 @@ SHOWN = 5  # so many names are listed in a warning
 
 def survey(source: Source, table: Table | None = None, progress: Progress = no_progress) -> Survey:
     """Survey a table; without a policy (`table` None) its columns only."""
-    check_names(source)
+    check_columns(source.names, source.names)
     if table is None:
         rows, columns = describe_columns(source, progress)
         return Survey(source.description, rows, columns, tuple(_column_warnings(columns)))
     passes = 3 + (table.policy.person is not None) + bool(table.policy.linked)
     return _under_policy(table, shared(progress, passes))
-
-
-def check_names(source: Source) -> None:
-    """Raise if a column has no name, or two have the same."""
-    check_columns(source.names, source.names)
 
 
 def _under_policy(table: Table, progress: Progress) -> Survey:

@@ -13,6 +13,7 @@ from sfumato.engines.embedded.counting import is_numeric, not_nan, number_of, pl
 from sfumato.engines.embedded.csv_source import CsvSource
 from sfumato.engines.rows.looking import NumberColumns
 from sfumato.publisher.survey.found import Column
+from sfumato.publisher.table import no_progress
 from sfumato.values.arrays import Progress
 from sfumato.values.arrow import is_text
 
@@ -31,8 +32,8 @@ def describe_columns(source: Source, progress: Progress) -> tuple[int, tuple[Col
     for names in groups:
         try:
             rows, described = _describe(source, names, report)
-        except duckdb.OutOfMemoryException:  # too many values side by side: one column after the other
-            described = [column for name in names for column in _describe(source, [name], _quiet)[1]]
+        except duckdb.OutOfMemoryException:  # too many values side by side: one after the other, all reported before
+            described = [column for name in names for column in _describe(source, [name], no_progress)[1]]
         columns += described
     return rows, tuple(columns)
 
@@ -49,10 +50,6 @@ def _describe(source: Source, names: Sequence[str], progress: Progress) -> tuple
         for k, (name, kind) in enumerate(zip(names, kinds, strict=True))
     ]
     return rows, described
-
-
-def _quiet(rows: int) -> None:
-    """Report nothing: these rows were reported before."""
 
 
 def _reported(rows: Any, progress: Progress) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -84,26 +85,16 @@ def _shown(rule: RequirementRule) -> str:
 
 
 def _tried(profile: Profile, case: _Case) -> Feasible:
-    def result(reason: str = "", **numbers: float | bool | None) -> Feasible:
-        names = ("retention_low", "retention_high", "record_utility", "total_variation", "published_share")
-        return Feasible(
-            method=case.method.name,
-            assurance=case.method.assurance,
-            requirement=case.shown,
-            from_policy=case.from_policy,
-            reason=reason,
-            **{"invertible": None, **dict.fromkeys(names), **numbers},  # type: ignore[arg-type]
-        )
-
+    told = partial(Feasible, case.method.name, case.method.assurance, case.shown, case.from_policy)
     try:
         made = case.method.plan(profile, case.requirement)
     except (CannotMeet, UsageError) as problem:
-        return result(problem.message)
+        return told(reason=problem.message)
     if not made.mechanisms:
-        return result(published_share=(made.rows - made.figures.total_withheld) / made.rows)
+        return told(published_share=(made.rows - made.figures.total_withheld) / made.rows)
     matrices = [table.matrix for mechanism in made.mechanisms for table in mechanism.tables]
     kept = [1 - matrix.pure_noise if matrix.retention is None else matrix.retention for matrix in matrices]
-    return result(
+    return told(
         retention_low=min(float(p.min()) for p in kept),
         retention_high=max(float(p.max()) for p in kept),
         record_utility=made.figures.record_utility,

@@ -118,13 +118,13 @@ class Feasible:
     assurance: str
     requirement: str
     from_policy: bool
-    retention_low: float | None
-    retention_high: float | None
-    record_utility: float | None  # expected share of unchanged records
-    invertible: bool | None  # whether unbiased estimates with error bars exist
-    total_variation: float | None  # expected, of the estimated distribution
-    published_share: float | None  # of the records, where they are published in groups, with true values
-    reason: str
+    retention_low: float | None = None
+    retention_high: float | None = None
+    record_utility: float | None = None  # expected share of unchanged records
+    invertible: bool | None = None  # whether unbiased estimates with error bars exist
+    total_variation: float | None = None  # expected, of the estimated distribution
+    published_share: float | None = None  # of the records, where they are published in groups, with true values
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Survey:
         """Return the survey in plain words: what to look at first, then all figures."""
         parts = [
             [f"{self.table}: {self.rows:,} rows, {len(self.columns):,} columns. Private: not for release."],
-            ["Look at this first", *map(_item, self.warnings)] if self.warnings else [],
+            ["Look at this first", *(_indented(warning, "  ! ") for warning in self.warnings)] if self.warnings else [],
             _columns(self.columns),
             _uniqueness(self.uniqueness) if self.uniqueness else [],
             _sensitive(self.sensitive) if self.sensitive else [],
@@ -162,12 +162,8 @@ class Survey:
         return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _indented(text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
-
-
-def _item(text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent="  ! ", subsequent_indent="    ", break_long_words=False)
+def _indented(text: str, mark: str = "  ") -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark), break_long_words=False)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:
