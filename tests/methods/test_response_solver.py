@@ -280,13 +280,13 @@ def test_sampled_risks_agree_with_exact_ones() -> None:
         estimate = sampled_risk(table, channels, cells, rng.random((4000, len(table.sizes) - 1)))
         flat = cells[:, 0] * table.sizes[-1] + cells[:, 1]
         pairs = (
-            (estimate.reconstruction, estimate.reconstruction_error, Reconstruction(table, channels)),
-            (estimate.link, estimate.link_error, Link(table, channels)),
+            (estimate["reconstruction"], estimate["reconstruction_error"], Reconstruction(table, channels)),
+            (estimate["link"], estimate["link_error"], Link(table, channels)),
         )
         for value, error, exact in pairs:
             distance += ((value - exact.values[flat]) / error).tolist()
         posterior = Posterior(table, channels).shares
-        for seen, u in zip(estimate.posterior, cells[:, 1], strict=True):
+        for seen, u in zip(estimate["posterior"], cells[:, 1], strict=True):
             assert np.isclose(seen, posterior[..., u], rtol=1e-12, atol=0).any()
     assert np.abs(distance).max() < 4.5
     assert np.std(distance) == pytest.approx(1, abs=0.35)
@@ -300,9 +300,9 @@ def test_sampling_needs_no_dense_domain() -> None:
     cells = likely_worst(table, untouched(table.sizes), 2)
     assert cells.tolist() == [[1, 1], [0, 1]]
     estimate = sampled_risk(table, untouched(table.sizes), cells, np.full((3, 3), 0.5))
-    assert estimate.reconstruction == pytest.approx([1.0, 0.75])
-    assert estimate.link == pytest.approx([1.0, 0.75])
-    assert estimate.posterior == pytest.approx([1.0, 0.75])
+    assert estimate["reconstruction"] == pytest.approx([1.0, 0.75])
+    assert estimate["link"] == pytest.approx([1.0, 0.75])
+    assert estimate["posterior"] == pytest.approx([1.0, 0.75])
 
 
 def test_on_the_expected_release_the_guesser_knows_the_table() -> None:

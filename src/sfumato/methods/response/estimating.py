@@ -198,31 +198,24 @@ def _stated(profile: Profile, kept: Mapping[str, Number]) -> dict[str, Channel]:
     return stated
 
 
-def _cells(axes: Axes, chosen: IntArray, found: RiskEstimate, limits: FloatArray | None) -> Iterator[CellRisk]:
+def _cells(
+    axes: Axes, chosen: IntArray, found: Mapping[str, FloatArray], limits: FloatArray | None
+) -> Iterator[CellRisk]:
     group, value = chosen.T
     labels = axes.labels(np.column_stack([axes.table.groups[group], value]))
     for k, (values, a, u) in enumerate(zip(labels, group, value, strict=True)):
         records, limit = int(axes.table.counts[a, u]), None if limits is None else float(limits[a, u])
-        estimated = {field.name: float(getattr(found, field.name)[k]) for field in fields(RiskEstimate)}
-        yield CellRisk(values, records, limit, **estimated)
+        yield CellRisk(values, records, limit, **{name: float(risks[k]) for name, risks in found.items()})
 
 
 # --- drawn releases ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class RiskEstimate:
-    """Estimated risks of some cells, one number for each."""
+def sampled_risk(table: JointTable, channels: Channels, cells: IntArray, uniforms: FloatArray) -> dict[str, FloatArray]:
+    """Return the estimates of `CellRisk` for cells (group, value).
 
-    reconstruction: FloatArray
-    reconstruction_error: FloatArray  # standard errors
-    link: FloatArray
-    link_error: FloatArray
-    posterior: FloatArray  # the largest h(b, u) that was seen
-
-
-def sampled_risk(table: JointTable, channels: Channels, cells: IntArray, uniforms: FloatArray) -> RiskEstimate:
-    """Return estimates for cells (group, value) from uniform numbers in [0, 1): [samples, quasi-identifiers]."""
+    uniforms: numbers in [0, 1), [samples, quasi-identifiers].
+    """
     pairs = [_samples(table, channels, int(group), int(value), uniforms) for group, value in cells]
     linked, hits = (np.array(samples) for samples in zip(*pairs, strict=True))
     group, value = cells.T
@@ -230,13 +223,13 @@ def sampled_risk(table: JointTable, channels: Channels, cells: IntArray, uniform
     sigma = (counts * returned(channels[-1:], forward(channels[-1:], counts, first=1), first=1))[own]  # AD Eq. (8)
     guessed = table.shares[group, value] * sigma
     root = np.sqrt(len(uniforms))
-    return RiskEstimate(
-        reconstruction=guessed * linked.mean(axis=1),
-        reconstruction_error=guessed * linked.std(axis=1, ddof=1) / root,
-        link=hits.mean(axis=1),
-        link_error=hits.std(axis=1, ddof=1) / root,
-        posterior=hits.max(axis=1),
-    )
+    return {
+        "reconstruction": guessed * linked.mean(axis=1),
+        "reconstruction_error": guessed * linked.std(axis=1, ddof=1) / root,
+        "link": hits.mean(axis=1),
+        "link_error": hits.std(axis=1, ddof=1) / root,
+        "posterior": hits.max(axis=1),
+    }
 
 
 def _samples(

@@ -43,13 +43,10 @@ def merge_records(
 ) -> IntArray:
     """Return the group of every record, numbered from 0, or `WITHHELD`. Arguments as of `group_records`."""
     kinds = Kinds.of(cells, values)
-    shares, ranks = _Shares.ranked(priors)
-    of_cells = [cell_signatures(cells, codes) for codes in signatures]
-    rows = [of_set[of_cell] for of_set, of_cell in zip(ranks, of_cells, strict=True)]
-    known = _Known(shares, np.array(rows))
+    singles = _Spans.of_kinds(kinds, [cell_signatures(cells, codes) for codes in signatures], priors)
     left = kinds.counts.copy()  # kind -> single tuples
-    groups = _grow_groups(kinds, left, known, r)
-    _join_groups(groups, kinds, left, known, r)
+    groups = _grow_groups(kinds, left, singles, r)
+    _join_groups(groups, kinds, left, singles, r)
     return _to_records(groups, kinds, order)
 
 
@@ -77,14 +74,6 @@ class _Shares:
         return cls(exact, np.array(exact, dtype=np.float64)), [r.reshape(s) for r, s in zip(ranks, shapes, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What is known of the tuples of each cell."""
-
-    shares: _Shares
-    ranks: Ranks  # (attribute set, cell, value)
-
-
 @dataclass(eq=False)
 class _Spans:
     """Groups by what the condition needs of them: the range of p(s:x) over their tuples, as ranks, and their values."""
@@ -93,6 +82,20 @@ class _Spans:
     high: Ranks  # (group, attribute set, value)
     low: Ranks
     held: BoolArray  # (group, value)
+
+    @classmethod
+    def of_kinds(cls, kinds: Kinds, of_cells: Sequence[IntArray], priors: Sequence[Prior]) -> _Spans:
+        """Return those of single tuples, one of each kind. of_cells: the signature of each cell, by attribute set."""
+        shares, ranks = _Shares.ranked(priors)
+        rows = [of_set[of_cell[kinds.cells]] for of_set, of_cell in zip(ranks, of_cells, strict=True)]
+        known = np.stack(rows, axis=1)
+        return cls(shares, known, known, np.arange(known.shape[2]) == kinds.values[:, None])
+
+    def united(self, groups: Sequence[Sequence[int]]) -> _Spans:
+        """Return the spans of groups of tuples of these kinds, where `self` has those of single tuples."""
+        all_of, first = self[np.concatenate(groups)], starts(np.array([len(group) for group in groups]))
+        high, low = np.maximum.reduceat(all_of.high, first), np.minimum.reduceat(all_of.low, first)
+        return _Spans(self.shares, high, low, np.logical_or.reduceat(all_of.held, first))
 
     def __getitem__(self, chosen: IntArray) -> _Spans:
         return _Spans(self.shares, self.high[chosen], self.low[chosen], self.held[chosen])
@@ -125,20 +128,8 @@ class _Spans:
         return np.asarray((size >= r) & (np.bincount(group[breach], minlength=size.size) == 0))
 
 
-def _spans(kinds: Kinds, groups: Sequence[Sequence[int]], known: _Known) -> _Spans:
-    """Return the spans of groups of tuples of these kinds."""
-    members = np.array([kind for group in groups for kind in group])
-    sizes = np.array([len(group) for group in groups])
-    rows = known.ranks[:, kinds.cells[members]].transpose(1, 0, 2)
-    held = np.zeros((len(groups), rows.shape[2]), dtype=np.bool_)
-    held[np.repeat(np.arange(len(groups)), sizes), kinds.values[members]] = True
-    first = starts(sizes)
-    return _Spans(known.shares, np.maximum.reduceat(rows, first), np.minimum.reduceat(rows, first), held)
-
-
-def _grow_groups(kinds: Kinds, left: IntArray, known: _Known, r: int) -> list[list[int]]:
+def _grow_groups(kinds: Kinds, left: IntArray, singles: _Spans, r: int) -> list[list[int]]:
     """Return groups, as lists of kinds, that meet the condition; take their tuples out of `left`."""
-    singles = _spans(kinds, [[kind] for kind in range(left.size)], known)
     groups: list[list[int]] = []
     seeds = left > 0
     while (seeds & (left > 0)).any():
@@ -169,16 +160,16 @@ def _grow(seed: int, kinds: Kinds, left: IntArray, singles: _Spans, r: int) -> l
     return group
 
 
-def _join_groups(groups: list[list[int]], kinds: Kinds, left: IntArray, known: _Known, r: int) -> None:
+def _join_groups(groups: list[list[int]], kinds: Kinds, left: IntArray, singles: _Spans, r: int) -> None:
     """Merge single tuples with groups that meet the condition, as long as a union does."""
     if not groups:
         return
-    spans, waiting = _spans(kinds, groups, known), -1
+    spans, waiting = singles.united(groups), -1
     while waiting != left.sum():
         waiting = int(left.sum())
         for kind in np.flatnonzero(left).tolist():
             able = np.flatnonzero(~spans.held[:, kinds.values[kind]])
-            unions = spans[able].union(_spans(kinds, [[kind]], known))
+            unions = spans[able].union(singles[np.array([kind])])
             fits = np.flatnonzero(unions.meet(r))[: left[kind]]
             spans[able[fits]] = unions[fits]
             left[kind] -= fits.size
