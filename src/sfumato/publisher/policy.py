@@ -223,7 +223,6 @@ class Policy(Section):
 
     @property
     def attributes(self) -> Schema:
-        """The stated attributes."""
         return Schema(tuple(rule.attribute(name) for name, rule in self.columns.items()))
 
     @property

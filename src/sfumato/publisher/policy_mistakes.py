@@ -96,7 +96,8 @@ def _unknown(key: str, place: tuple[str, ...], given: object, sections: Sections
         return f'a column whose name has a point needs quotes: write [columns."{place[1]}.{key}"]'
     homes = [home for home, keys in sections.items() if key in keys]
     if homes:
-        return f"this key does not belong {_here(place)}; it goes {' or '.join(map(_within, homes))}"
+        told = f"into [{'.'.join(place)}]" if place else "at the top of the policy, outside all sections"
+        return f"this key does not belong {told}; it goes {' or '.join(map(_within, homes))}"
     known = {k: home for home, keys in sections.items() for k in keys}
     if near := nearest(key, known):
         return f"this key is not known; did you mean {near!r}? It goes {_within(known[near])}"
@@ -109,10 +110,6 @@ def _section_of(place: tuple[str, ...], sections: Sections) -> tuple[str, ...]:
     heading = "[columns.NAME]" if parts[:1] == ["columns"] and len(parts) == 2 else f"[{'.'.join(parts)}]"
     names = (heading if parts else "", f"[{heading}]", f"{parts[-1]} = {{ ... }}" if parts else "")
     return next((sections[name] for name in names if name in sections), ())
-
-
-def _here(place: tuple[str, ...]) -> str:
-    return f"into [{'.'.join(place)}]" if place else "at the top of the policy, outside all sections"
 
 
 def _within(home: str) -> str:

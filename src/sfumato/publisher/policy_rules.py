@@ -76,7 +76,6 @@ class BinRule(Section):
         return tuple(x for x in self.breaks if isinstance(x, str))
 
     def recoding(self) -> Bins | DateBins:
-        """Return the rule as a value of the model."""
         if self.unit:
             return DateBins(self.unit)
         if self._dates:
@@ -179,7 +178,6 @@ class ColumnRule(Section):
         return (fact for fact, stated in facts.items() if stated and self.from_table)
 
     def attribute(self, name: str) -> Attribute:
-        """Return the rule as a value of the model."""
         try:
             recoding = self._recoding()
             declared = self._declared(recoding)
@@ -262,7 +260,6 @@ class GroupRule(Section):
         return self
 
     def limit(self) -> GroupLimit:
-        """Return the rule as a value of the model."""
         where = tuple((name, v if isinstance(v, tuple) else (v,)) for name, v in self.where.items())
         return GroupLimit(where, _limit(self.l, self.risk_limit))
 

@@ -76,7 +76,6 @@ class Table(Private, Result):
 
     @cached_property
     def schema(self) -> Schema:
-        """The stated attributes."""
         return self.policy.attributes
 
     @cached_property

@@ -33,7 +33,6 @@ def key(name: str) -> str:
 
 
 def value(x: Value) -> str:
-    """Return a value of a domain."""
     if isinstance(x, bool):
         return str(x).lower()
     return quote(str(x)) if isinstance(x, str) else str(x)
@@ -45,7 +44,6 @@ def number(x: float) -> str:
 
 
 def numbers(xs: Iterable[float]) -> str:
-    """Return an array of numbers."""
     return "[" + ", ".join(map(number, xs)) + "]"
 
 

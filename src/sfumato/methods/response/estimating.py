@@ -124,7 +124,6 @@ class SampledRisks(Private, Drawn):
         return f"{planned}, if the policy's method has {asked}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values."""
         cells = [{**asdict(cell), "values": list(cell.values)} for cell in self.cells]
         return {**asdict(self), "to_fix": list(self.to_fix), "cells": cells}
 

@@ -103,7 +103,6 @@ class ResponseFigures(Found, Figures):
 
     @property
     def record_utility(self) -> float:
-        """The expected share of records with no value changed."""
         return math.prod(attribute.diagonal for attribute in self.attributes)
 
     def steps(self, plan: Plan, counted: Profile | None) -> tuple[RowStep, ...]:

@@ -199,7 +199,6 @@ class Link(_Risk):
 
     @cached_property
     def values(self) -> FloatArray:
-        """The risk of every cell, flat."""
         return np.where(self.table.counts > 0, _rows(self.hits)[self.table.places], 0.0).ravel()
 
     def gradient(self, cells: IntArray) -> FloatArray:
@@ -283,7 +282,6 @@ def _mean_at(x: FloatArray, axis: int, codes: tuple[IntArray, ...]) -> FloatArra
 
 
 def _rows(x: FloatArray) -> FloatArray:
-    """Flatten the quasi-identifiers."""
     return x.reshape(-1, x.shape[-1])
 
 

@@ -91,7 +91,6 @@ class Kinds:
 
     @classmethod
     def of(cls, cells: IntArray, values: IntArray) -> Kinds:
-        """Return the kinds of a table."""
         domain = int(values.max()) + 1
         kinds, of_record, counts = np.unique(cells * domain + values, return_inverse=True, return_counts=True)
         return cls(of_record, kinds // domain, kinds % domain, counts)

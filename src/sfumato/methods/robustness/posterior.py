@@ -204,5 +204,4 @@ def _marginals(weights: Numbers, capacities: tuple[int, ...]) -> Numbers:
 
 
 def _normalise(sums: Numbers, layer: IntArray) -> None:
-    """Divide a layer by its maximum."""
     sums[:, layer] = sums[:, layer] / _positive(sums[:, layer].max(axis=1, keepdims=True))

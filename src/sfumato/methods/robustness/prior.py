@@ -52,7 +52,6 @@ class Prior:
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Prior:
-        """Return what `to_dict` wrote."""
         return cls(np.array(raw["weights"]).astype(np.int64), np.array(raw["totals"]).astype(np.int64))
 
 
@@ -173,7 +172,6 @@ def _integers(path: Path, signature: Signature, row: Sequence[Fraction]) -> tupl
 def _check_seen(
     path: Path, prior: Prior, signatures: Sequence[Signature], values: Sequence[str], seen: IntArray
 ) -> None:
-    """Raise if the table has a record that the prior holds to be impossible."""
     wrong = np.argwhere((seen > 0) & (prior.weights == 0))
     if wrong.size:
         s, x = wrong[0]

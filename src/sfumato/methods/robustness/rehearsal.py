@@ -91,7 +91,6 @@ class Cells:
 
     @cached_property
     def records(self) -> Records:
-        """All records."""
         cells, values = np.nonzero(self.counts)
         number = self.counts[cells, values]
         return Records(np.repeat(cells, number), np.repeat(values, number))
@@ -174,7 +173,6 @@ class Rehearsal:
 
     @property
     def number(self) -> int:
-        """How many groups there are."""
         return int(self.groups.max()) + 1
 
     @cached_property
@@ -236,7 +234,9 @@ class Rehearsal:
         if self.priors is not None:
             passed["swap bound"] = self._passing(self._within_swap)
             passed["exact posterior"] = int(np.count_nonzero(~self._breached))
-            passed["repaired Delta"] = self._passing(self._meets_repaired)
+            passed["repaired Delta"] = self._passing(
+                lambda group, prior: meets_repaired_delta(group.weights(prior.probabilities), group.counts, self.r)
+            )
         if as_published:
             passed["published Delta, PI Eq. (4)"] = self._passing(self._meets_published)
         return passed
@@ -257,9 +257,6 @@ class Rehearsal:
             return self._is_prior_free(group, prior)
         weights = group.weights(prior.weights).astype(np.float64)
         return float(swap_bound(weights, group.sizes, group.counts).max()) * self.r < 1 + CLOSE
-
-    def _meets_repaired(self, group: Composition, prior: Prior) -> bool:
-        return meets_repaired_delta(group.weights(prior.probabilities), group.counts, self.r)
 
     def _meets_published(self, group: Composition, prior: Prior) -> bool:
         floats = group.weights(prior.probabilities)

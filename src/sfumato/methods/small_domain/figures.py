@@ -52,7 +52,6 @@ class PartitionFigures:
 
     @property
     def asked(self) -> tuple[str, str, str, int]:
-        """What the partition was asked to keep."""
         return self.rho1, self.rho2, self.delta, self.minimum_size
 
     def claim(self, assurance: str, label: str | None) -> SubTableClaim:

@@ -81,7 +81,6 @@ class Groups:
         return self.codes[part], self.counts[part]
 
     def union(self, members: Sequence[int] | IntArray) -> Group:
-        """Return the values and counts of several groups together."""
         chosen = np.asarray(members)
         entries = concatenated_ranges(self.offsets[chosen], self.offsets[chosen + 1] - self.offsets[chosen])
         total = np.bincount(self.codes[entries], weights=self.counts[entries])  # exact below 2^53

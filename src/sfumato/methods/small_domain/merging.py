@@ -107,7 +107,6 @@ class Merging:
     window: int  # the most groups that a block was allowed to have
 
     def members(self) -> list[IntArray]:
-        """Return the groups of each block."""
         return [self.order[a:b] for a, b in zip(self.cuts[:-1], self.cuts[1:], strict=True)]
 
 
@@ -138,7 +137,6 @@ def cheapest_merging(groups: Groups, order: IntArray, cost: Cost, most_blocks: i
 
 
 def shape_of(groups: Groups, members: IntArray) -> Shape:
-    """Return the shape of one block."""
     codes, counts = groups.union(members)
     top = counts[groups.protected[codes]].max(initial=0)
     return Shape(np.array([counts.sum()]), np.array([codes.size]), np.array([top]))
@@ -159,7 +157,7 @@ def intervals(groups: Groups, order: IntArray, window: int) -> Iterator[tuple[in
     for i in range(t):
         first = max(0, i + 1 - window)
         if first:
-            places.forget(first - 1)
+            places.low[groups[int(order[first - 1])][0]] += 1  # its group leaves the window
         last_places, q, since = places.extend(i)
         fresh = np.bincount(np.maximum(last_places + 1 - first, 0), minlength=i + 1 - first)
         distinct[first : i + 1] += np.cumsum(fresh)
@@ -193,7 +191,3 @@ class _Places(Holders):
         entries = concatenated_ranges(self.low[mine], lengths)
         until = self.before[self.high[mine] - 1] + mine_counts
         return last_places, self.places[entries], np.repeat(until, lengths) - self.before[entries]
-
-    def forget(self, i: int) -> None:
-        """Leave place i behind."""
-        self.low[self.groups[int(self.order[i])][0]] += 1

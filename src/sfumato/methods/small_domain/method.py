@@ -57,11 +57,9 @@ class SmallDomain(Method):
         return between(self.delta, "delta", strictly=True)
 
     def check_numbers(self) -> None:
-        """Raise if delta is no probability."""
         _ = self.doubt
 
     def _planned(self, profile: Profile, requirement: Requirement, key: SecretKey | None) -> Plan:
-        """Return the plan of the best partition that was found."""
         if not isinstance(requirement, RhoPrivacy):
             raise PolicyError(
                 "The method small-domain takes one rho1 and one rho2 for all values.",
@@ -93,7 +91,6 @@ class SmallDomain(Method):
         return Plan.of(profile, (self.name, self.assurance), figures, notes, keeps_order=profile.keeps_order)
 
     def asked(self, requirement: Requirement, columns: Schema) -> object:
-        """Return the requirement, the doubt and the size that are asked for."""
         assert isinstance(requirement, RhoPrivacy)
         least = 0 if self.assurance == "as-published" else self.minimum_sub_table
         return str(exact(requirement.rho1)), str(exact(requirement.rho2)), str(self.doubt), least

@@ -60,7 +60,10 @@ def improve(groups: Groups, start: Sequence[IntArray], cost: Cost, work: int = W
         return Found(tuple(members), price, 3**groups.number, True, True)
     blocks = _Blocks(groups, start, cost, work)
     finished = _descend(blocks, CHEAP) and _descend(blocks, (*CHEAP, _repartition))
-    return Found(tuple(blocks.all_members()), float(blocks.price.sum()), blocks.work, finished, False)
+    parts = (blocks.members(block) for block in np.flatnonzero(blocks.size).tolist())
+    return Found(
+        tuple(sorted(parts, key=lambda part: int(part[0]))), float(blocks.price.sum()), blocks.work, finished, False
+    )
 
 
 def _descend(blocks: _Blocks, changes: Sequence[Change]) -> bool:
@@ -188,7 +191,6 @@ class _Blocks:
 
     @property
     def size(self) -> IntArray:
-        """The records of each block."""
         size: IntArray = self.shape[0]
         return size
 
@@ -198,13 +200,7 @@ class _Blocks:
         return self.work >= self.limit or self.work - self.last_gain >= PATIENCE
 
     def members(self, block: int) -> IntArray:
-        """Return the groups of a block."""
         return np.flatnonzero(self.block == block)
-
-    def all_members(self) -> list[IntArray]:
-        """Return the groups of every block that is not empty, by their first group."""
-        parts = [self.members(b) for b in np.flatnonzero(self.size).tolist()]
-        return sorted(parts, key=lambda part: int(part[0]))
 
     def shape_of(self, members: IntArray) -> Shape:
         """Return the shape of these groups together."""
@@ -293,7 +289,6 @@ def _subset_prices(groups: Groups, items: Sequence[IntArray], cost: Cost) -> Flo
 
 
 def _subset_sums(rows: IntArray) -> IntArray:
-    """The sum of every subset of the rows."""
     sums = np.zeros((1 << rows.shape[0], rows.shape[1]), dtype=np.int64)
     for bit, row in enumerate(rows):
         half = 1 << bit
