@@ -20,14 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING
 from fractions import Fraction
 
 import numpy as np
 
 from sfumato.errors import Infeasible, PolicyError
 from sfumato.methods.response.problem import Response
-from sfumato.methods.response.reach import ANOTHER, CERTAIN, between, either, suppressing
+from sfumato.methods.response.reach import ANOTHER, CERTAIN, between, either, rounded, suppressing
 from sfumato.methods.response.request import Request
 from sfumato.methods.response.risks import RISKS
 from sfumato.methods.response.solver import NOTHING
@@ -137,9 +137,10 @@ class _Ways:
 
     def at(self, t: float, digits: int = 17) -> Request | None:
         """Return the request with these limits, rounded up; None if they are no limits any more."""
-        grown = [Decimal(m * t) for m in self.least.tolist()]
-        limits = zip(self.keep, self.most, grown, strict=True)
-        numbers = [k if k >= Fraction(g) else min(_rounded_up(g, digits), most) for k, most, g in limits]
+        limits = zip(self.keep, self.most, (self.least * t).tolist(), strict=True)
+        numbers = [
+            k if k >= Fraction(g) else min(Fraction(rounded(g, ROUND_CEILING, digits)), most) for k, most, g in limits
+        ]
         return _with_limits(self.asked, numbers)
 
 
@@ -179,7 +180,8 @@ def _tightened(found: Request, stated: Sequence[Fraction]) -> Request:
     """
     for _ in range(TIGHTENINGS if found.limit.groups else 0):
         point = found.problem.risk(found.axes.table, found.answered().channels)
-        held = [_rounded_up(Decimal(found.largest_held_by(k, point)), DIGITS[0]) for k in range(len(stated))]
+        risks = (found.largest_held_by(k, point) for k in range(len(stated)))
+        held = [Fraction(rounded(risk, ROUND_CEILING, DIGITS[0])) for risk in risks]
         limits = zip(found.limit.limits, stated, held, strict=True)
         tighter = _with_limits(found, [min(old, max(least, risk)) for old, least, risk in limits])
         if tighter is None or tighter.limit == found.limit or not _tried(tighter):
@@ -196,10 +198,6 @@ def _with_limits(asked: Request, numbers: Sequence[Fraction]) -> Request | None:
     except PolicyError:
         return None
     return replace(asked, limit=limit)
-
-
-def _rounded_up(x: Decimal, digits: int) -> Fraction:
-    return Fraction(x.quantize(Decimal(1).scaleb(x.adjusted() - digits + 1), ROUND_CEILING))
 
 
 def _told(asked: Request) -> str:

@@ -62,7 +62,7 @@ def _compared(problem: Problem, least: float, limit: float, alike: bool, searche
     few = "" if searched else " of a few points"
     told = f"{least:.{digits}g} at the least{few}, above its limit of {limit:.{digits}g}"
     if not problem.least_without_retention and refuted(problem):
-        known = _six_digits(least_ratio(problem), ROUND_FLOOR)
+        known = rounded(least_ratio(problem), ROUND_FLOOR)
         told += f", and is {known:f} times its limit or more in some cell, whatever the parameters"
     return told, "above"
 
@@ -141,7 +141,7 @@ def suppressing(problem: Problem, limits: Fraction | float | FloatArray) -> str:
 
 def between(least: float, untouched: float) -> str:
     """Propose a limit above the least, all noise, and below what the table keeps as it is; if there is one."""
-    low, high = _six_digits(least * (1 - ROUNDING), ROUND_CEILING), _six_digits(untouched, ROUND_FLOOR)
+    low, high = rounded(least * (1 - ROUNDING), ROUND_CEILING), rounded(untouched, ROUND_FLOOR)
     if low >= high:
         return ""
     most = math.ceil(1 / low) - 1  # the largest l with 1/l above
@@ -149,6 +149,7 @@ def between(least: float, untouched: float) -> str:
     return f"ask for a limit above {low:f}, where all would be noise, and below {high:f}{also}"
 
 
-def _six_digits(x: float, rounding: str) -> Decimal:
+def rounded(x: float, rounding: str, digits: int = 6) -> Decimal:
+    """Return a number with so many digits."""
     exact = Decimal(x)
-    return exact.quantize(Decimal(1).scaleb(exact.adjusted() - 5), rounding).normalize()
+    return exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding).normalize()

@@ -109,25 +109,19 @@ def _counted(source: Source, column: Column, bins: Bins | None) -> Profile:
 
 
 def _head(source: Source, rows: int) -> list[str]:
-    return [
-        toml.comment(f"A proposal for {source.description} ({rows:,} rows), made by `sfumato init`."),
-        toml.comment(
-            "Read every comment: roles were guessed from names and counts, and you know more. Texts that begin with "
-            "DECIDE are yours to replace; until then the policy is refused. The comments hold figures of the table: "
-            "keep this file private."
-        ),
-        toml.comment(
-            "identifier, drop: left out. quasi_identifier: others may know it of a person; published as it is, but for "
-            "bins. sensitive: the secret, randomized. other: published as it is, for what nobody outside knows and "
-            "what does not tell the secret; choose it only if you are sure."
-        ),
-        toml.comment(
-            "from_table = true: what stands there was read off the table, so the release tells of it, and less can be "
-            "promised. Put what you would have put without looking, and remove the line."
-        ),
-        toml.comment("Next: `sfumato profile TABLE POLICY` shows what this policy means for the table."),
-        "version = 1",
-    ]
+    told = (
+        f"A proposal for {source.description} ({rows:,} rows), made by `sfumato init`.",
+        "Read every comment: roles were guessed from names and counts, and you know more. Texts that begin with "
+        "DECIDE are yours to replace; until then the policy is refused. The comments hold figures of the table: "
+        "keep this file private.",
+        "identifier, drop: left out. quasi_identifier: others may know it of a person; published as it is, but for "
+        "bins. sensitive: the secret, randomized. other: published as it is, for what nobody outside knows and "
+        "what does not tell the secret; choose it only if you are sure.",
+        "from_table = true: what stands there was read off the table, so the release tells of it, and less can be "
+        "promised. Put what you would have put without looking, and remove the line.",
+        "Next: `sfumato profile TABLE POLICY` shows what this policy means for the table.",
+    )
+    return [*map(toml.comment, told), "version = 1"]
 
 
 def _top_level(source: Source, guesses: Sequence[Guess]) -> list[str]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,19 @@ import numpy as np
 from sfumato.engines.base import Source
 from sfumato.engines.embedded.counting import count_sensitive, group_sizes, shared
 from sfumato.engines.rows.looking import PublishedRows
-from sfumato.errors import TableError
+from sfumato.errors import CannotMeet, TableError, UsageError
+from sfumato.methods.anatomy import Anatomy
+from sfumato.methods.fine_grain import FineGrain
+from sfumato.methods.method import Method
+from sfumato.methods.small_domain.method import SmallDomain
+from sfumato.methods.suppression.method import Suppression
+from sfumato.methods.uniform import Uniform
 from sfumato.publisher.policy import Policy
+from sfumato.publisher.policy_rules import RequirementRule
 from sfumato.publisher.survey.counting import describe_columns
-from sfumato.publisher.survey.feasibility import survey_feasibility
 from sfumato.publisher.survey.found import (
     Column,
+    Feasible,
     Persons,
     Predictor,
     RareValue,
@@ -41,11 +50,18 @@ from sfumato.values.arrays import Progress
 from sfumato.values.attributes import LEFT_OUT_ROLES
 from sfumato.values.looks import REMEDY
 from sfumato.values.profile import Profile, Uniqueness
+from sfumato.values.requirement import Diversity, LocalPrivacy, Requirement, RhoPrivacy, tolerance
 
 FREQUENT = 10  # so many of the most frequent values are listed
 FEW = 5  # a value that fewer records have is rare
 MANY_UNIQUE = 0.05
 SHOWN = 5  # so many names are listed in a warning
+EPSILONS = (0.5, 1, 2, 3)
+TOLERANCES = (2, 3, 5, 10)
+SHARES = (2, 5)
+DIVERSITIES = (3, 5)
+MOST_PARTITIONED = 1_000  # for a larger domain small domain randomization is planned only if the policy asks for it
+MOST_VALUES = 5_000  # for a larger domain only the policy's own requirement is planned: each plan costs some seconds
 
 
 def survey(source: Source, table: Table | None = None, progress: Progress = no_progress) -> Survey:
@@ -79,7 +95,7 @@ def _under_policy(table: Table, progress: Progress) -> Survey:
         row_order=RowOrder(profile.order.dependent, profile.order.p_value, profile.order.statement),
         prediction=prediction,
         persons=_persons(table, progress),
-        feasibility=survey_feasibility(profile, table.policy, joint),
+        feasibility=_feasibility(profile, table.policy, joint),
     )
     stops = [f"Publishing would stop: {stop} {REMEDY}" for stop in table.stops]
     told = [*stops, *published.problems(), *published.recoding_notes()]
@@ -141,6 +157,78 @@ def _persons(table: Table, progress: Progress) -> Persons | None:
         with_several_rows=persons - sizes.get(1, 0),
         mean_rows=rows / max(1, persons),
         most_rows=max(sizes, default=0),
+    )
+
+
+# --- what each method makes of each requirement: planned on the counts, nothing published -----------------------------
+
+Case = tuple[Method, Requirement, str]  # and how the requirement is shown
+
+
+def _feasibility(profile: Profile, policy: Policy, joint: Profile) -> tuple[Feasible, ...]:
+    """Return what each case gives, the policy's own first, which is planned on the profile `joint`."""
+    cases: list[Case] = []
+    if profile.domain.size <= MOST_VALUES:
+        cases += [*_standard_cases(), *_small_domain_cases(profile), *_group_cases(profile)]
+    own = policy.method, policy.requirement, _shown(policy.requirement_rule)
+    return (_tried(joint, *own, from_policy=True), *(_tried(profile, *case) for case in cases))
+
+
+def _standard_cases() -> Iterator[Case]:
+    for epsilon in EPSILONS:
+        yield Uniform(), LocalPrivacy(epsilon), f"epsilon = {epsilon:g}"
+    for theta in TOLERANCES:
+        for method in (Uniform(), FineGrain()):
+            yield method, tolerance(theta), f"tolerance = {theta:g}"
+
+
+def _small_domain_cases(profile: Profile) -> Iterator[Case]:
+    """All values protected: rho1 is the largest share."""
+    if profile.domain.size <= MOST_PARTITIONED:
+        largest = Fraction(int(profile.counts.max()), max(profile.rows, 1))
+        for theta in SHARES:
+            if theta * largest < 1:
+                shown = f"rho1 = largest share, rho2 = {theta} rho1"
+                yield SmallDomain(), RhoPrivacy(largest, theta * largest), shown
+
+
+def _group_cases(profile: Profile) -> Iterator[Case]:
+    """Anatomy, or suppression where a value is too frequent."""
+    for l in DIVERSITIES:  # noqa: E741
+        if l <= np.count_nonzero(profile.counts):
+            method = Anatomy() if l * int(profile.counts.max()) <= profile.rows else Suppression()
+            yield method, Diversity(l), f"l = {l}"
+
+
+def _shown(rule: RequirementRule) -> str:
+    """Return the policy's requirement in a few characters."""
+    for name in ("epsilon", "gamma", "tolerance", "l", "r", "risk_limit"):
+        if (number := getattr(rule, name)) is not None:
+            groups = f" and {len(rule.groups)} group(s)" if rule.groups else ""
+            return f"{name} = {number}{groups}"
+    several = f"{len(rule.values)} per value" if rule.values else ""
+    overall = f"rho {rule.rho1} to {rule.rho2}" if rule.rho2 is not None else ""
+    return " and ".join(text for text in (overall, several) if text)
+
+
+def _tried(
+    profile: Profile, method: Method, requirement: Requirement, shown: str, *, from_policy: bool = False
+) -> Feasible:
+    told = partial(Feasible, method.name, method.assurance, shown, from_policy)
+    try:
+        made = method.plan(profile, requirement)
+    except (CannotMeet, UsageError) as problem:
+        return told(reason=problem.message)
+    if not made.mechanisms:
+        return told(published_share=(made.rows - made.figures.total_withheld) / made.rows)
+    matrices = [table.matrix for mechanism in made.mechanisms for table in mechanism.tables]
+    kept = [1 - matrix.pure_noise if matrix.retention is None else matrix.retention for matrix in matrices]
+    return told(
+        retention_low=min(float(p.min()) for p in kept),
+        retention_high=max(float(p.max()) for p in kept),
+        record_utility=made.figures.record_utility,
+        invertible=all(mechanism.is_invertible for mechanism in made.mechanisms),
+        total_variation=made.figures.total_variation,
     )
 
 
