@@ -25,9 +25,10 @@ ANOTHER = "choose another method"
 class RiskOutOfReach(Infeasible):
     """No parameters keep the limit."""
 
-    def __init__(self, message: str, least: float, cells: IntArray) -> None:
+    def __init__(self, message: str, least: float, excess: float, cells: IntArray) -> None:
         super().__init__(message)
         self.least = least  # the risk, at its least, of the cell that exceeds its limit most
+        self.excess = excess  # that over its limit
         self.cells = cells  # the codes of the cells above their limits, a row for each
 
 
@@ -50,7 +51,7 @@ def out_of_reach(problem: Problem, x: FloatArray, searched: bool = True) -> Risk
         f"{len(cells):,} cell(s) stay {where} their limits, in {len(np.unique(cells[:, :-1], axis=0)):,} group(s)"
     )
     message += f", {single:,} of which have a single sensitive value." if single else "."
-    return RiskOutOfReach(message, least, cells)
+    return RiskOutOfReach(message, least, float(ratio[worst]), cells)
 
 
 def _compared(problem: Problem, least: float, limit: float, alike: bool, searched: bool) -> tuple[str, str]:
