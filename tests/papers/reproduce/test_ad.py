@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sfumato.methods.generalization.hierarchies import roll_up
 
 from sfumato.auditor.utility.measuring import uncertainty
+from sfumato.methods.generalization import roll_up
 from sfumato.methods.response.joint import JointTable
 from sfumato.values.arrays import IntArray
 from sfumato_papers.ad import EXPERIMENTS, correlations, figure3, levels, rows, study, table3, times
