@@ -6,9 +6,9 @@ release of different file formats agree. Rows that the policy leaves out of a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,14 +55,6 @@ class Evidence:
     _release_codes: dict[str, CodeArray] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # what an attacker has to say beside its findings
     _made: dict[Callable[[Evidence], Any], Any] = field(default_factory=dict)
-
-    @classmethod
-    def of_known(
-        cls, table: Table, release: Release, columns: Mapping[str, ColumnCodes], codes: Mapping[str, CodeArray]
-    ) -> Evidence:
-        """Return evidence of a table whose columns were read already: codes by labels, for releases of any policy."""
-        own = {name: replace(column, index=dict(column.index)) for name, column in columns.items()}
-        return cls(table, release, _columns=own, _table_codes=dict(codes))
 
     def once(self, make: Callable[[Evidence], T]) -> T:
         """Return what a function makes of the evidence, made when it is first asked for."""

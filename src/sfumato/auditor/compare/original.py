@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -116,7 +116,8 @@ class Original:
 
     def evidence(self, table: Table, release: Release) -> Evidence:
         """Return a release of the table, with codes by the same labels; `table` has the policy of the release."""
-        return Evidence.of_known(table, release, self.columns, self.codes)
+        columns = {name: replace(column, index=dict(column.index)) for name, column in self.columns.items()}
+        return Evidence(table, release, _columns=columns, _table_codes=dict(self.codes))
 
     def placed(self, estimated: JointTable) -> FloatArray:
         """Return an estimated table on the axes of `counts`; 0 where the release has no such value."""

@@ -210,15 +210,16 @@ def measure(evidence: Evidence) -> Utility:
     names = [name for name in evidence.quasi_identifiers if len(evidence.labels(name)) <= MOST_VALUES]
     sets = [evidence.sensitive, *((name, *evidence.sensitive) for name in names)]
     compared = [found for columns in sets if (found := _compared(evidence, columns, notes)) is not None]
-    alone = compared[0] if compared and compared[0].columns == evidence.sensitive else None
+    tables = tuple(
+        TableUtility.of(c.columns, c.true, c.estimated.value, c.estimated.published, covered(c.estimated, c.true))
+        for c in compared
+    )
+    alone = next((table for table in tables if table.columns == evidence.sensitive), None)
     return Utility(
         published_share=evidence.manifest.data.rows / max(1, evidence.rows),
         record_utility=_record_utility(evidence),
-        aggregate_utility=None if alone is None else 1 - 2 * alone.distance / alone.true.size,
-        tables=tuple(
-            TableUtility.of(c.columns, c.true, c.estimated.value, c.estimated.published, covered(c.estimated, c.true))
-            for c in compared
-        ),
+        aggregate_utility=None if alone is None else 1 - 2 * alone.total_variation / alone.cells,
+        tables=tables,
         queries=_queries(evidence, names, notes),
         associations=tuple(_associations(evidence, compared, notes)),
         notes=tuple(dict.fromkeys(notes)),
@@ -253,10 +254,6 @@ class Compared:
     columns: tuple[str, ...]
     true: FloatArray
     estimated: JointTable
-
-    @property
-    def distance(self) -> float:
-        return distances(self.true, self.estimated.value).total_variation
 
 
 def _compared(evidence: Evidence, columns: Sequence[str], notes: list[str]) -> Compared | None:
