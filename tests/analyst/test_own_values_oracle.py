@@ -37,8 +37,7 @@ from sfumato.analyst.measures import evaluate
 from sfumato.analyst.randomized.channel import Channel
 from sfumato.analyst.randomized.figures import Figures
 from sfumato.analyst.release import Release
-from sfumato.values.arrays import FloatArray
-from sfumato.values.attributes import Domain, SensitiveDomain
+from sfumato.values.attributes import Domain, SensitiveDomain, label
 from sfumato.values.matrix.base import Estimable
 from sfumato.values.matrix.dense import DenseMatrix
 from sfumato.values.matrix.retention import WORDS, PerturbationMatrix
@@ -206,11 +205,13 @@ def release_by(method: str, folder: Path) -> Release:
         name, roles["ill"] = "uniform", "sensitive"
     elif method == "randomized-response":
         requirement, options, roles["ill"] = "l = 4", "assurance = 'as-published'", "quasi_identifier"
+    elif method in ("set", "card"):
+        name, requirement, options = "subset", "gamma = 2", f"form = '{method}'\nmembers = 2"
     policy = make_policy({**roles, "dose": dose}, requirement, name, options=options)
     return released(table_of(doses(shares, values)), policy, folder=folder / "r", shuffle=False)
 
 
-METHODS = ["uniform", "fine-grain", "dense", "small-domain", "two", "randomized-response"]
+METHODS = ["uniform", "fine-grain", "dense", "small-domain", "two", "randomized-response", "set", "card"]
 
 
 @pytest.fixture(scope="module", params=METHODS)
@@ -220,6 +221,7 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     assert "dose" in found.manifest.domain.names
     assert (len(mechanisms[0].tables) > 1) == (request.param == "small-domain")
     assert (len(mechanisms) > 1) == (request.param == "randomized-response")
+    assert mechanisms[0].tables[0].matrix.publishes_values == (request.param not in ("set", "card"))
     assert isinstance(mechanisms[0].tables[0].matrix, DenseMatrix) == (request.param == "dense")
     return found
 
@@ -232,13 +234,19 @@ def exact_of(release: Release, names: Iterable[str]) -> Exact:
         values = [value if isinstance(value, tuple) else (value,) for value in domain.values]
         inverses: list[tuple[list[int], list[Any], Matrix]] = []
         for table in mechanism.tables:
-            size = range(table.codes.size)
-            columns = [[Fraction(table.matrix.weight(y, x), WORDS) for y in size] for x in size]
-            codes = table.codes.tolist()
-            inverses.append((codes, [values[code] for code in codes], inverse_of(columns)))
+            codes, outputs = table.codes.tolist(), range(table.matrix.outputs)
+            columns = [[Fraction(table.matrix.weight(y, x), WORDS) for y in outputs] for x in range(len(codes))]
+            cards = [] if table.matrix.publishes_values else [(card,) for card in mechanism.published.values]
+            inverses.append((codes, cards or [values[code] for code in codes], left_inverse_of(columns)))
         if set(domain.names) & set(names):
             hidden.append(Hidden(domain.names, values, inverses))
-    return Exact(pq.read_table(release.data).to_pylist(), hidden)
+    rows = pq.read_table(release.data).to_pylist()
+    return Exact([{name: _as_text(value) for name, value in row.items()} for row in rows], hidden)
+
+
+def _as_text(value: Any) -> Any:
+    """Return a set of values as the text that stands for it."""
+    return "|".join(map(label, value)) if isinstance(value, list) else value
 
 
 CONDITIONS: dict[str, Callable[[Row], bool]] = {
@@ -324,31 +332,6 @@ def test_every_figure_is_that_of_the_oracle(release: Release, case: int, target:
 
 
 @dataclass(frozen=True, eq=False)
-class Rectangular(Estimable):
-    """K outputs for m values: A = (P^T D^-1 P)^-1 P^T D^-1, D = diag(P 1)."""
-
-    p: FloatArray  # [outputs, values]
-    a: FloatArray  # [values, outputs]
-
-    @property
-    def size(self) -> int:
-        return self.p.shape[1]
-
-    @property
-    def least_chance(self) -> FloatArray:
-        return np.asarray(self.p.min(axis=1))
-
-    def solve(self, observed: FloatArray) -> FloatArray:
-        return np.asarray(observed @ self.a.T)
-
-    def solve_transposed(self, y: FloatArray) -> FloatArray:
-        return np.asarray(y @ self.a)
-
-    def inverse_squared_apply(self, observed: FloatArray) -> FloatArray:
-        return np.asarray(observed @ (self.a**2).T)
-
-
-@dataclass(frozen=True, eq=False)
 class OneTable:
     codes: Any
     matrix: Estimable
@@ -380,20 +363,26 @@ def random_case(rng: np.random.Generator, kind: str) -> tuple[Channel, Exact, li
 
 
 def random_matrix(rng: np.random.Generator, m: int, kind: str) -> tuple[Estimable, Matrix, int]:
-    if kind == "rectangular":
-        outputs = m + int(rng.integers(0, 4))
-        p = rng.random((outputs, m)) + np.eye(outputs, m) * 2
-        p /= p.sum(axis=0)
-        scaled = p.T / p.sum(axis=1)
-        a = np.linalg.solve(scaled @ p, scaled)
-        return Rectangular(p, a), [[Fraction(float(entry)) for entry in row] for row in a], outputs
+    """Return a matrix, what undoes it, and the number of its outputs."""
+    outputs = m + int(rng.integers(1, 4)) if kind == "rectangular" else m
     if kind == "retention":
         matrix: Any = PerturbationMatrix.from_retention((rng.random(m) * 0.8 + 0.1).tolist())
     else:
-        shares = rng.integers(1, 20, (m, m)) + np.eye(m, dtype=np.int64) * int(rng.integers(15, 40)) * m
-        matrix = DenseMatrix.from_shares([[int(share) for share in column] for column in shares])
-    columns = [[Fraction(matrix.weight(y, x), WORDS) for y in range(m)] for x in range(m)]
-    return matrix, inverse_of(columns), m
+        strength = int(rng.integers(15, 40)) * m
+        shares = rng.integers(1, 20, (m, outputs)) + np.eye(m, outputs, dtype=np.int64) * strength
+        cards = tuple((y % m,) for y in range(outputs)) if outputs > m else ()
+        matrix = DenseMatrix.from_floats(shares.T / shares.sum(axis=1), 0.0, cards)
+    columns = [[Fraction(matrix.weight(y, x), WORDS) for y in range(outputs)] for x in range(m)]
+    return matrix, left_inverse_of(columns), outputs
+
+
+def left_inverse_of(columns: Sequence[Sequence[Fraction]]) -> Matrix:
+    """Return A = (P^T D^-1 P)^-1 P^T D^-1 with D = diag(P 1), exactly; of a square matrix it is the inverse."""
+    sizes = [sum(column[y] for column in columns) for y in range(len(columns[0]))]
+    scaled = [[entry / size for entry, size in zip(column, sizes, strict=True)] for column in columns]
+    normal = [[sum(a * b for a, b in zip(one, other, strict=True)) for one in scaled] for other in columns]
+    inner = inverse_of(normal)  # it is symmetric
+    return [[sum(a * row[y] for a, row in zip(of, scaled, strict=True)) for y in range(len(sizes))] for of in inner]
 
 
 def tally_of(channel: Channel, exact: Exact, classes: list[list[int]], weight: str) -> Tally:
